@@ -1,0 +1,1 @@
+"""A grpc.aio server and client, the same way in every service."""

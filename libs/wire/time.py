@@ -1,0 +1,30 @@
+"""Timestamps are aware datetimes in UTC; durations are seconds as float."""
+
+from datetime import UTC, datetime
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+
+def timestamp_to_proto(moment: datetime) -> Timestamp:
+    """The message of an aware datetime."""
+    message = Timestamp()
+    message.FromDatetime(moment)
+    return message
+
+
+def timestamp_from_proto(message: Timestamp) -> datetime:
+    """An aware datetime in UTC, to the microsecond."""
+    return message.ToDatetime(tzinfo=UTC)
+
+
+def duration_to_proto(seconds: float) -> Duration:
+    """The message, to the nanosecond."""
+    message = Duration()
+    message.FromNanoseconds(round(seconds * 1e9))
+    return message
+
+
+def duration_from_proto(message: Duration) -> float:
+    """Seconds."""
+    return message.ToNanoseconds() / 1e9

@@ -1,0 +1,63 @@
+"""podium.common.v1.Usage and Quantity."""
+
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+
+from metering import Dimension, InvalidUsage, Quantity, Usage, UsageSource
+from podium.common.v1 import usage_pb2
+
+_DIMENSION_PREFIX = "USAGE_DIMENSION_"
+_SOURCE_PREFIX = "USAGE_SOURCE_"
+_TO_WIRE = {
+    dimension: usage_pb2.UsageDimension.Value(_DIMENSION_PREFIX + dimension.name)
+    for dimension in Dimension
+}
+_FROM_WIRE = {number: dimension for dimension, number in _TO_WIRE.items()}
+_SOURCE_TO_WIRE = {
+    source: usage_pb2.UsageSource.Value(_SOURCE_PREFIX + source.name) for source in UsageSource
+}
+_SOURCE_FROM_WIRE = {number: source for source, number in _SOURCE_TO_WIRE.items()}
+
+
+def quantities_to_proto(quantities: Iterable[Quantity]) -> list[usage_pb2.Quantity]:
+    """One message per quantity, in order."""
+    return [
+        usage_pb2.Quantity(dimension=_TO_WIRE[entry.dimension], amount=f"{entry.amount:f}")
+        for entry in quantities
+    ]
+
+
+def quantities_from_proto(messages: Iterable[usage_pb2.Quantity]) -> tuple[Quantity, ...]:
+    """The quantities. Raises InvalidUsage for an unset dimension or a bad amount."""
+    return tuple(_quantity_from_proto(message) for message in messages)
+
+
+def _quantity_from_proto(message: usage_pb2.Quantity) -> Quantity:
+    # Unset is refused: priced as some default dimension it would be a wrong bill.
+    if message.dimension not in _FROM_WIRE:
+        raise InvalidUsage("quantity.dimension is unset; name what was counted")
+    try:
+        amount = Decimal(message.amount)
+    except InvalidOperation as error:
+        raise InvalidUsage(f"quantity.amount {message.amount!r} is not a decimal") from error
+    return Quantity(_FROM_WIRE[message.dimension], amount)
+
+
+def usage_to_proto(usage: Usage) -> usage_pb2.Usage:
+    """The message."""
+    return usage_pb2.Usage(
+        quantities=quantities_to_proto(usage.quantities),
+        source=_SOURCE_TO_WIRE[usage.source],
+        provider_request_id=usage.provider_request_id,
+    )
+
+
+def usage_from_proto(message: usage_pb2.Usage) -> Usage:
+    """The value. Raises InvalidUsage."""
+    if message.source not in _SOURCE_FROM_WIRE:
+        raise InvalidUsage("usage.source is unset; say who counted")
+    return Usage(
+        quantities_from_proto(message.quantities),
+        _SOURCE_FROM_WIRE[message.source],
+        message.provider_request_id,
+    )
