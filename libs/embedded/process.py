@@ -1,8 +1,10 @@
 """One child process that cannot outlive us: started, watched, logged and stopped as a group."""
 
 import asyncio
+import contextlib
 import ctypes
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -82,7 +84,7 @@ class ManagedProcess:
 
     def _spawn(self, log_fd: int) -> subprocess.Popen[bytes]:
         account = _account(self._user)
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603 - callers name their own programs
             self._argv,
             stdin=subprocess.DEVNULL,
             stdout=log_fd,
@@ -93,7 +95,7 @@ class ManagedProcess:
             user=account[0] if account else None,
             group=account[1] if account else None,
             extra_groups=[] if account else None,
-            preexec_fn=_die_with_parent(self._orphan_signal),
+            preexec_fn=_die_with_parent(self._orphan_signal),  # noqa: PLW1509 - see the hook
         )
 
     async def wait_ready(self, check: ReadyCheck, timeout_s: float) -> None:
@@ -129,7 +131,8 @@ class ManagedProcess:
         """Wait for the process to end by itself; returns its exit status."""
         if self._child is None:
             raise RuntimeError(f"{self.name} was never started")
-        while (status := self._child.poll()) is None:
+        # Polled: a child watcher would tie the process to one event loop.
+        while (status := self._child.poll()) is None:  # noqa: ASYNC110
             await asyncio.sleep(POLL_INTERVAL_S)
         return status
 
@@ -161,29 +164,21 @@ class ManagedProcess:
 
     async def _kill_all(self, family: list[psutil.Process]) -> None:
         assert self._child is not None
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         for process in family:
-            try:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-            except psutil.NoSuchProcess:
-                continue
         await self.wait()
 
     async def _wait_up_to(self, seconds: float) -> None:
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.wait(), seconds)
-        except TimeoutError:
-            return
 
 
 def _account(user: str | None) -> tuple[int, int] | None:
     if user is None:
         return None
-    import pwd
-
     entry = pwd.getpwnam(user)
     return entry.pw_uid, entry.pw_gid
 
