@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
@@ -54,6 +55,7 @@ class Identity:
 
 
 _identity: ContextVar[Identity | None] = ContextVar("identity", default=None)
+_token: ContextVar[str | None] = ContextVar("token", default=None)
 
 
 def current_identity() -> Identity:
@@ -75,14 +77,20 @@ def require_scope(scope: Scope) -> Identity:
     return identity
 
 
+def current_token() -> str | None:
+    """The token the request being served came with, to be forwarded."""
+    return _token.get()
+
+
 @contextmanager
-def acting_as(identity: Identity) -> Iterator[None]:
+def acting_as(identity: Identity, token: str | None = None) -> Iterator[None]:
     """Makes `identity` the caller of everything inside."""
-    token = _identity.set(identity)
+    resets = _identity.set(identity), _token.set(token)
     try:
         yield
     finally:
-        _identity.reset(token)
+        _identity.reset(resets[0])
+        _token.reset(resets[1])
 
 
 class TokenSigner:
@@ -139,16 +147,17 @@ class TokenVerifier:
         self._cache[token] = (float(claims["exp"]), identity)
         return identity
 
-    def _decode(self, token: str) -> dict[str, object] | dict[str, str]:
+    def _decode(self, token: str) -> dict[str, Any]:
         try:
             key = self._keys[jwt.get_unverified_header(token)["kid"]]
-            return jwt.decode(
+            claims: dict[str, Any] = jwt.decode(
                 token,
                 key,  # type: ignore[arg-type]
                 algorithms=[ALGORITHM],
                 audience=AUDIENCE,
                 options={"require": ["exp", "sub", "tenant", "scopes"]},
             )
+            return claims
         except (jwt.InvalidTokenError, KeyError) as error:
             raise Unauthenticated("the internal token is not valid") from error
 

@@ -11,9 +11,7 @@ class InvalidPageToken(InvalidArgument):
     """The token did not come from a previous page of this list."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "page_token is not one that this list returned; leave it out to start over"
-        )
+        super().__init__("page_token did not come from this list; leave it out to start over")
 
 
 def encode_page_token(values: dict[str, str]) -> str:

@@ -1,5 +1,7 @@
 """The one table between domain errors and gRPC status codes, read both ways."""
 
+from collections.abc import Iterable
+
 import grpc
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
@@ -69,7 +71,8 @@ def domain_error_from(error: grpc.aio.AioRpcError) -> DomainError:
 
 
 def _error_info(error: grpc.aio.AioRpcError) -> dict[str, str]:
-    for key, value in error.trailing_metadata() or ():
+    trailing: Iterable[tuple[str, str | bytes]] = error.trailing_metadata() or ()
+    for key, value in trailing:
         if key == "grpc-status-details-bin" and isinstance(value, bytes):
             for detail in status_pb2.Status.FromString(value).details:
                 info = error_details_pb2.ErrorInfo()

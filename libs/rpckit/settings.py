@@ -1,0 +1,83 @@
+"""Settings every server shares, read once from the environment."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_settings import BaseSettings
+from telemetry import TelemetrySettings
+
+from rpckit.identity import TokenSigner, TokenVerifier
+
+
+class TlsFiles(BaseModel):
+    """PEM files for mutual TLS between pods."""
+
+    certificate: Path
+    private_key: Path
+    authority: Path
+
+
+class ServerSettings(BaseSettings):
+    """How a server listens, whom it trusts and how it reports."""
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(description="gRPC port; 0 takes a free one")
+    health_port: int | None = Field(None, description="extra plaintext port for probes")
+    verify_keys_file: Path = Field(description="JSON object of key id to public key PEM")
+    drain_wait_s: float = Field(0.0, description="seconds between NOT_SERVING and the drain")
+    drain_grace_s: float = Field(10.0, description="seconds running calls get to finish")
+    tls: TlsFiles | None = Field(None, description="mutual TLS; plaintext when unset")
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
+
+    def token_verifier(self) -> TokenVerifier:
+        """Verifier of internal tokens from the key file."""
+        return TokenVerifier(json.loads(self.verify_keys_file.read_text()))
+
+
+class SigningKey(BaseModel):
+    """A private key for internal tokens: a PEM file and the id others know it by."""
+
+    key_id: str
+    private_key_file: Path
+
+    def signer(self) -> TokenSigner:
+        """Signer with the key of the file."""
+        return TokenSigner(self.private_key_file.read_text(), self.key_id)
+
+
+S = TypeVar("S", bound=BaseSettings)
+
+
+def load_settings(kind: type[S]) -> S:
+    """The settings, or exit status 2 with every missing or malformed variable named."""
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        sys.stdout.write(describe_settings(kind))
+        raise SystemExit(0)
+    try:
+        return kind()
+    except ValidationError as error:
+        sys.stderr.write(_explain(kind, error))
+        raise SystemExit(2) from None
+
+
+def describe_settings(kind: type[BaseSettings]) -> str:
+    """One line per environment variable: name, default or "required", meaning."""
+    prefix = kind.model_config.get("env_prefix", "")
+    lines = [f"{(kind.__doc__ or '').strip()}\n\nSettings, by environment variable:\n"]
+    for name, field in kind.model_fields.items():
+        value = "required" if field.is_required() else f"default {field.get_default()}"
+        lines.append(f"  {(prefix + name).upper():44} {field.description or ''} ({value})\n")
+    return "".join(lines)
+
+
+def _explain(kind: type[BaseSettings], error: ValidationError) -> str:
+    prefix = kind.model_config.get("env_prefix", "")
+    lines = [
+        # The input is left out: it may be a secret.
+        f"{(prefix + '__'.join(str(part) for part in fault['loc'])).upper()}: {fault['msg']}\n"
+        for fault in error.errors()
+    ]
+    return "".join(["settings are not usable; set these environment variables:\n", *lines])
