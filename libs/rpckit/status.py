@@ -1,6 +1,6 @@
 """The one table between domain errors and gRPC status codes, read both ways."""
 
-from collections.abc import Iterable
+from typing import Any
 
 import grpc
 from google.protobuf import any_pb2
@@ -22,6 +22,7 @@ from rpckit.errors import (
 )
 
 ERROR_DOMAIN = "podium"
+DETAILS_KEY = "grpc-status-details-bin"
 
 CODE_OF: dict[type[DomainError], grpc.StatusCode] = {
     InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
@@ -71,9 +72,9 @@ def domain_error_from(error: grpc.aio.AioRpcError) -> DomainError:
 
 
 def _error_info(error: grpc.aio.AioRpcError) -> dict[str, str]:
-    trailing: Iterable[tuple[str, str | bytes]] = error.trailing_metadata() or ()
+    trailing: Any = error.trailing_metadata() or ()
     for key, value in trailing:
-        if key == "grpc-status-details-bin" and isinstance(value, bytes):
+        if key == DETAILS_KEY and isinstance(value, bytes):
             for detail in status_pb2.Status.FromString(value).details:
                 info = error_details_pb2.ErrorInfo()
                 if detail.Unpack(info):

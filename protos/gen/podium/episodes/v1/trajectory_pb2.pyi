@@ -36,6 +36,7 @@ class TrajectoryRecord(_message.Message):
 
     TRAJECTORY_FIELD_NUMBER: _builtins.int
     GROUP_CLOSED_FIELD_NUMBER: _builtins.int
+    REFERENCE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def trajectory(self) -> Global___Trajectory:
         """A finished episode."""
@@ -44,21 +45,64 @@ class TrajectoryRecord(_message.Message):
     def group_closed(self) -> Global___GroupClosed:
         """All members of a group have finished."""
 
+    @_builtins.property
+    def reference(self) -> Global___TrajectoryReference:
+        """A finished episode too large for the topic."""
+
     def __init__(
         self,
         *,
         trajectory: Global___Trajectory | None = ...,
         group_closed: Global___GroupClosed | None = ...,
+        reference: Global___TrajectoryReference | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["group_closed", b"group_closed", "record", b"record", "trajectory", b"trajectory"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group_closed", b"group_closed", "record", b"record", "reference", b"reference", "trajectory", b"trajectory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_closed", b"group_closed", "record", b"record", "trajectory", b"trajectory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_closed", b"group_closed", "record", b"record", "reference", b"reference", "trajectory", b"trajectory"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["trajectory", "group_closed"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["trajectory", "group_closed", "reference"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 
 Global___TrajectoryRecord: _TypeAlias = TrajectoryRecord  # noqa: Y015
+
+@_typing.final
+class TrajectoryReference(_message.Message):
+    """Stands in for a trajectory that is larger than a record may be (claim check)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPISODE_ID_FIELD_NUMBER: _builtins.int
+    GROUP_ID_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    episode_id: _builtins.str
+    """The episode; EpisodeService.GetTrajectory returns it."""
+    group_id: _builtins.str
+    """Its group."""
+    tenant: _builtins.str
+    """Tenant it belongs to."""
+    digest: _builtins.str
+    """Hexadecimal SHA-256 of the serialized trajectory."""
+    size_bytes: _builtins.int
+    """Its size in bytes."""
+    def __init__(
+        self,
+        *,
+        episode_id: _builtins.str = ...,
+        group_id: _builtins.str = ...,
+        tenant: _builtins.str = ...,
+        digest: _builtins.str = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "episode_id", b"episode_id", "group_id", b"group_id", "size_bytes", b"size_bytes", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TrajectoryReference: _TypeAlias = TrajectoryReference  # noqa: Y015
 
 @_typing.final
 class Trajectory(_message.Message):
