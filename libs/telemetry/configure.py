@@ -1,0 +1,79 @@
+"""Sets a process up once, at start, from its settings; returns how to flush and stop."""
+
+from collections.abc import Callable
+
+from opentelemetry import metrics, trace
+from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from prometheus_client import start_http_server
+
+from telemetry.episodes import EpisodeIdGenerator
+from telemetry.logs import log_json
+from telemetry.model_calls import record_content
+from telemetry.settings import TelemetryMode, TelemetrySettings
+from telemetry.span_file import SpanFileExporter
+
+# A kill -9 loses at most this much of a trace.
+FLUSH_EVERY_MS = 1_000.0
+
+
+def configure(service: str, settings: TelemetrySettings) -> Callable[[], None]:
+    """Starts logs, traces and metrics of `service`; call the result before exit.
+
+    Raises OSError when the span file's folder or the metrics port is not usable.
+    """
+    log_json(service, settings.log_level)
+    record_content(settings.log_prompts)
+    resource = Resource.create({"service.name": service})
+    stops = [*_start_traces(service, settings, resource), *_start_metrics(settings, resource)]
+
+    def shutdown() -> None:
+        for stop in stops:
+            stop()
+
+    return shutdown
+
+
+def _start_traces(
+    service: str, settings: TelemetrySettings, resource: Resource
+) -> list[Callable[[], None]]:
+    exporter = _span_exporter(service, settings)
+    if exporter is None:
+        return []
+    provider = TracerProvider(resource=resource, id_generator=EpisodeIdGenerator())
+    provider.add_span_processor(
+        BatchSpanProcessor(exporter, schedule_delay_millis=FLUSH_EVERY_MS, max_queue_size=16_384)
+    )
+    trace.set_tracer_provider(provider)
+    return [provider.shutdown]
+
+
+def _span_exporter(service: str, settings: TelemetrySettings) -> SpanExporter | None:
+    if settings.mode is TelemetryMode.FILE and settings.folder is not None:
+        return SpanFileExporter(settings.folder / f"{service}.jsonl", settings.file_bytes_max)
+    if settings.mode is TelemetryMode.OTLP:
+        return OTLPSpanExporter(endpoint=settings.otlp_endpoint)
+    return None
+
+
+def _start_metrics(settings: TelemetrySettings, resource: Resource) -> list[Callable[[], None]]:
+    readers: list[MetricReader] = []
+    stops: list[Callable[[], None]] = []
+    if settings.metrics_port is not None:
+        readers.append(PrometheusMetricReader())
+        server, _ = start_http_server(settings.metrics_port, settings.metrics_host)
+        stops += [server.shutdown, server.server_close]
+    if settings.mode is TelemetryMode.OTLP:
+        exporter = OTLPMetricExporter(endpoint=settings.otlp_endpoint)
+        readers.append(PeriodicExportingMetricReader(exporter))
+    if not readers:
+        return []
+    provider = MeterProvider(readers, resource=resource)
+    metrics.set_meter_provider(provider)
+    return [provider.shutdown, *stops]
