@@ -6,7 +6,10 @@ from embedded.ports import free_port, free_ports
 from embedded.postgres import EmbeddedPostgres
 from embedded.process import ManagedProcess
 from embedded.server import EmbeddedServer
+from embedded.smollm2 import SmolLM2
 from embedded.temporal import EmbeddedTemporal
+from embedded.vllm import EmbeddedVllm
+from embedded.vllm_environment import VllmEnvironment
 
 __all__ = [
     "EmbeddedError",
@@ -14,9 +17,12 @@ __all__ = [
     "EmbeddedPostgres",
     "EmbeddedServer",
     "EmbeddedTemporal",
+    "EmbeddedVllm",
     "ManagedProcess",
     "PortTaken",
+    "SmolLM2",
     "StartupFailed",
+    "VllmEnvironment",
     "free_port",
     "free_ports",
 ]
