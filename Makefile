@@ -1,14 +1,94 @@
 # `make` alone prints this help.
 .DEFAULT_GOAL := help
+SHELL := /bin/bash
 PYTHON := .venv/bin/python
+UV := .venv/bin/uv
+BUF := .venv/bin/buf
+INSTALLED := .venv/.installed
+GEN ?= protos/gen
+PROTO_CHECK := build/proto-check
+RELEASED := protos/released.binpb
+WORKERS ?= 2
+SOURCES := libs services cli training tests scripts
+PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' -print -quit 2>/dev/null),$(dir)))
+# The plugin fails a run that skipped anything: a skipped test proves nothing.
+PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips
 
-.PHONY: help proto
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test demo up bench-episodes clean
+
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-proto: ## Generate the Python code of the contracts into protos/gen
-	find protos/gen -type f -name '*_pb2*' -delete
-	$(PYTHON) -m grpc_tools.protoc -I protos --python_out=protos/gen --mypy_out=quiet:protos/gen \
+setup: $(INSTALLED) vllm ## Install everything: .venv, and vLLM with its model into the cache
+
+$(INSTALLED): requirements/dev.txt requirements/uv.txt pyproject.toml scripts/hatch_dependencies.py
+	@echo "installing the pinned packages into .venv"
+	@test -x $(PYTHON) || python3 -m venv .venv
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements/uv.txt
+	@# uv does not read pip's configuration: where only that knows an index, pip installs the same pins.
+	@$(UV) pip install --python $(PYTHON) -r requirements/dev.txt || \
+	  $(PYTHON) -m pip install --disable-pip-version-check -r requirements/dev.txt
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+vllm: $(INSTALLED) ## Install vLLM (in its own environment) and the default model into the cache
+	@$(PYTHON) -m embedded
+
+pin: ## Resolve requirements/*.in again; UPGRADE=--upgrade takes the newest versions
+	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url $(UPGRADE) \
+	  requirements/{base,tools,local,dev}.in -o requirements/dev.txt
+	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
+	  -c requirements/dev.txt requirements/{base,tools,local}.in -o requirements/runtime.txt
+
+proto: $(INSTALLED) ## Generate the Python code of the contracts into protos/gen
+	@mkdir -p $(GEN)
+	find $(GEN) -type f -name '*_pb2*' -delete
+	$(PYTHON) -m grpc_tools.protoc -I protos --python_out=$(GEN) --mypy_out=quiet:$(GEN) \
 	  $$(find protos/podium -name '*.proto' | sort)
-	$(PYTHON) -m grpc_tools.protoc -I protos --grpc_python_out=protos/gen --mypy_grpc_out=quiet:protos/gen \
+	$(PYTHON) -m grpc_tools.protoc -I protos --grpc_python_out=$(GEN) --mypy_grpc_out=quiet:$(GEN) \
 	  $$(find protos/podium -name '*_service.proto' | sort)
+
+proto-check: $(INSTALLED) ## Fail when protos/gen is not what the contracts generate
+	@rm -rf $(PROTO_CHECK)
+	@$(MAKE) --silent proto GEN=$(PROTO_CHECK) PATH="$(CURDIR)/.venv/bin:$$PATH"
+	@diff -r -x __pycache__ $(PROTO_CHECK)/podium protos/gen/podium || \
+	  { echo "protos/gen is stale: run 'make proto' and commit it"; exit 1; }
+
+proto-breaking: $(INSTALLED) ## Fail when a contract breaks clients of the last release
+	@if test -f $(RELEASED); then $(BUF) breaking protos --against $(RELEASED); \
+	  else echo "no release yet: 'make proto-release' stores the contracts to compare with"; fi
+
+proto-release: proto-breaking ## Store the contracts of a release as what later ones must not break
+	$(BUF) build protos -o $(RELEASED)
+
+lint: $(INSTALLED) proto-check proto-breaking ## Style, types, import rules, contracts, house rules, Dockerfiles
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy $(PYTHON_SOURCES)
+	.venv/bin/lint-imports
+	$(BUF) lint protos
+	$(BUF) format protos --diff --exit-code
+	$(PYTEST) -q tests/unit/house
+	@dockerfiles=$$(git ls-files '*Dockerfile'); test -z "$$dockerfiles" || .venv/bin/hadolint $$dockerfiles
+
+format: $(INSTALLED) ## Put Python and contracts into the house format
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+	$(BUF) format protos --write
+
+test: setup lint ## Set up, lint, run every test; WORKERS=n in parallel (killing tests run alone)
+	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not chaos and not vllm"
+	$(PYTEST) -m "chaos or vllm"
+
+demo: setup ## Solve real tasks with everything started for real, and show the result
+	$(PYTHON) -m podium_cli demo
+
+up: setup ## Start the platform on this machine (Ctrl-C stops it)
+	$(PYTHON) -m podium_cli up
+
+bench-episodes: setup ## Per-turn overhead and throughput against a bare Temporal floor
+	$(PYTHON) -m tests.bench.episodes
+
+clean: ## Remove what was built and cached, but not .venv
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,154 @@
+"""House rules that cost money or leak data when broken; each message names the right way."""
+
+import ast
+import re
+from pathlib import PurePath
+
+from unit.house.source_files import (
+    ROOT,
+    calls,
+    imported_packages,
+    is_python,
+    product_files,
+    service_files,
+    tracked_files,
+    tree,
+)
+
+LINES_MAX = 400
+VAGUE_NAMES = {"utils", "helpers", "misc", "common"}
+# An episode's activities are its clients: they call services so that the workflow does not.
+EDGE_FILES = re.compile(
+    r".*/((servicer|convert|server|clients|interceptors|channel)(_\w+)?|activities/\w+)\.py"
+)
+STORE_FILES = re.compile(r"(store_\w+|server|worker)\.py")
+DATABASE_PACKAGES = {"sqlalchemy", "asyncpg", "psycopg", "alembic"}
+WIRE_PACKAGES = {"grpc", "podium"}
+NONDETERMINISTIC = re.compile(r"(^|\.)(uuid4|uuid1|uuid7|utcnow|urandom)$|^datetime\.now$|^time\.")
+SQL = re.compile(
+    r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b", re.DOTALL
+)
+BROAD_EXCEPT_FILES = {
+    "libs/rpckit/interceptors.py",  # turns what nobody foresaw into "internal error"
+    "libs/rpckit/health.py",  # a dependency's check may raise whatever its library likes
+    "services/episodes/settlements.py",  # the loop must outlive a database that restarts
+}
+MACHINE_PATHS = re.compile(r"(?<![\w.}\-])/(?:root|home/\w+|Users/\w+|work)/\w")
+REGISTRY_HOSTS = re.compile(
+    r"(pypi|pythonhosted|npmjs|yarnpkg|deb\.debian|proxy\.golang)\.(org|com|net)", re.IGNORECASE
+)
+
+
+def test_a_servicer_never_aborts_it_raises_a_domain_error() -> None:
+    found = [
+        f"{path}:{call.lineno}"
+        for path in service_files()
+        for name, call in calls(path)
+        if name.endswith("context.abort")
+    ]
+    assert not found, f"raise a DomainError, rpckit picks the status: {found}"
+
+
+def test_workflow_code_can_be_replayed() -> None:
+    found = [
+        f"{path}:{call.lineno} {name}"
+        for path in service_files()
+        if "/workflows/" in path
+        for name, call in calls(path)
+        if NONDETERMINISTIC.search(name) and not name.startswith("workflow.")
+    ]
+    assert not found, f"use workflow.now(), workflow.uuid4() or an id made by the caller: {found}"
+
+
+def test_only_edges_speak_grpc_and_the_wire() -> None:
+    found = [
+        f"{path}:{line} imports {package}"
+        for path in service_files()
+        if not EDGE_FILES.fullmatch(path)
+        for package, line in imported_packages(path)
+        if package in WIRE_PACKAGES
+    ]
+    assert not found, f"convert at the edge (servicer, convert, server, clients): {found}"
+
+
+def test_only_stores_speak_sql() -> None:
+    # What a tool asks DuckDB is the tool's work, not a service's state.
+    outside = [
+        path
+        for path in service_files()
+        if not STORE_FILES.fullmatch(PurePath(path).name)
+        and "duckdb" not in {package for package, _ in imported_packages(path)}
+    ]
+    imports = [
+        f"{path}:{line} imports {package}"
+        for path in outside
+        for package, line in imported_packages(path)
+        if package in DATABASE_PACKAGES
+    ]
+    statements = [
+        f"{path}:{node.lineno} holds a statement"
+        for path in outside
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.search(node.value)
+    ]
+    assert not imports + statements, f"move it to a store_*.py: {imports + statements}"
+
+
+def test_files_are_named_by_their_noun() -> None:
+    found = [
+        path for path in tracked_files() if PurePath(path).stem in {"utils", "helpers", "misc"}
+    ]
+    assert not found, f"name the file by what it computes: {found}"
+
+
+def test_no_file_has_two_reasons_to_change() -> None:
+    lengths = {path: len((ROOT / path).read_text().splitlines()) for path in python_files()}
+    found = {path: length for path, length in lengths.items() if length > LINES_MAX}
+    assert not found, f"split by use case, {LINES_MAX} lines at most: {found}"
+
+
+def test_every_service_can_be_read_about_and_shipped() -> None:
+    services = {path.split("/")[1] for path in service_files()}
+    wanted = [
+        f"services/{name}/{file}" for name in services for file in ("README.md", "Dockerfile")
+    ]
+    missing = sorted(set(wanted) - set(tracked_files()))
+    assert not missing, f"every service has a README and a Dockerfile: {missing}"
+
+
+def test_no_file_knows_the_machine_or_a_registry() -> None:
+    found = [
+        f"{path}: {match.group()}"
+        for path in tracked_files()
+        for pattern in (MACHINE_PATHS, REGISTRY_HOSTS)
+        for match in pattern.finditer((ROOT / path).read_bytes().decode(errors="ignore"))
+    ]
+    assert not found, f"read it from settings, or leave it to the installer: {found}"
+
+
+def test_exceptions_are_caught_by_name() -> None:
+    found = [
+        f"{path}:{node.lineno}"
+        for path in product_files()
+        if path not in BROAD_EXCEPT_FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ExceptHandler) and is_broad(node) and not reraises(node)
+    ]
+    assert not found, f"catch what you can mend, let the interceptor have the rest: {found}"
+
+
+def is_broad(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    return {"Exception", "BaseException"} & {
+        node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)
+    } != set()
+
+
+def reraises(handler: ast.ExceptHandler) -> bool:
+    """Cleaning up and passing the error on hides nothing."""
+    return any(isinstance(statement, ast.Raise) for statement in handler.body)
+
+
+def python_files() -> list[str]:
+    return [path for path in tracked_files() if is_python(path)]
