@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import psutil
@@ -108,3 +108,11 @@ async def test_nothing_is_left_running_after_stop(server: EmbeddedPostgres) -> N
     assert family
     assert not [process for process in family if process.is_running()]
     assert not await server.answers()
+
+
+async def test_the_database_fixture_gives_separate_databases(
+    database: Callable[[], Awaitable[str]],
+) -> None:
+    first, second = await database(), await database()
+    await execute(first, "CREATE TABLE note (body text)")
+    assert await query(second, "SELECT to_regclass('note')") is None
