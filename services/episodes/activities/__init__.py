@@ -1,0 +1,1 @@
+"""Activities: everything an episode does to the world."""

@@ -1,0 +1,112 @@
+"""Ends an episode: settle the ledger, store the trajectory, owe it to the stream.
+
+Every step is keyed or idempotent, so the activity may be repeated until all of
+them stand: an episode is settled if and only if its trajectory is owed.
+"""
+
+from dataclasses import dataclass
+
+from temporalio import activity
+
+import telemetry
+from episodes.activities.heartbeats import heartbeats
+from episodes.charges import Charges
+from episodes.clients import Adapters
+from episodes.models import Ending, StopReason
+from episodes.running_episode import RunningEpisode, RunningEpisodes
+from episodes.settlements import Settlements
+from episodes.step_log import StepLog, StepLogs
+from episodes.store_outbox import OutboxStore
+from episodes.stream.records import closing_record, trajectory_record
+from episodes.trajectory import build_trajectory, summarize
+from episodes.workflows.episode import FINISH_EPISODE
+from episodes.workflows.payloads import FinishInput
+from failures import FailureKind, ToolFailure
+from podium.registry.v1 import tool_pb2
+from rpckit.identity import acting_as
+from wire import failure_to_proto
+
+# Only an episode that ended by itself is known to have captured every hold it made.
+SETTLED_ENDINGS = (StopReason.ANSWERED, StopReason.TURN_LIMIT)
+STATEFUL_KINDS = (tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE, tool_pb2.TOOL_KIND_PODIUM)
+FAILURE_KINDS = {
+    StopReason.BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
+    StopReason.DEADLINE: FailureKind.TIMEOUT,
+    StopReason.FAILED: FailureKind.UNAVAILABLE,
+}
+
+
+@dataclass(frozen=True)
+class FinishActivity:
+    """Ends episodes."""
+
+    episodes: RunningEpisodes
+    logs: StepLogs
+    charges: Charges
+    adapters: Adapters
+    outbox: OutboxStore
+    settlements: Settlements
+
+    @activity.defn(name=FINISH_EPISODE)
+    async def finish_episode(self, finish: FinishInput) -> None:
+        """Ends one episode; repeating it changes nothing."""
+        episode = await self.episodes.get(finish.episode_id)
+        async with heartbeats():
+            with (
+                acting_as(episode.identity),
+                telemetry.episode_context(episode.id),
+                telemetry.span("finish", {"podium.stop_reason": finish.stop_reason}),
+            ):
+                await self._finish(episode, finish)
+        self.episodes.forget(episode.id)
+        self.logs.forget(episode.id)
+
+    async def _finish(self, episode: RunningEpisode, finish: FinishInput) -> None:
+        log = await self.logs.open(episode.id)
+        await self.charges.settle_and_reserve(episode, log, [])
+        if finish.stop_reason not in SETTLED_ENDINGS:
+            await self.charges.release(episode)
+        if _holds_state(episode, log):
+            await self.adapters.close_episode(episode.id)
+        await self._end(episode, log, _ending(finish, log))
+        # The costs must be there before watchers are told that the episode has ended.
+        await self.settlements.flush()
+        telemetry.record_episode(
+            episode.id, episode.stored.create_time, {"podium.stop_reason": finish.stop_reason}
+        )
+
+    async def _end(self, episode: RunningEpisode, log: StepLog, ending: Ending) -> None:
+        progress = summarize(log)
+        trajectory = build_trajectory(episode, log, ending, progress)
+        record = trajectory_record(trajectory)
+        place = episode.stored.new.membership
+        records = [record]
+        if place.size == 1:
+            records.append(closing_record(record, [(episode.id, record.digest)]))
+        members = await self.outbox.finish(episode.id, place, ending, progress, records)
+        if len(members) == place.size:
+            pairs = [(member.episode_id, member.digest) for member in members]
+            await self.outbox.owe(closing_record(record, pairs))
+        self.settlements.notify(episode.id)
+
+
+def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
+    """Whether a tool that keeps state for the episode was called."""
+    called = {
+        call.observation.call.tool_name
+        for turn in log.tool_calls.values()
+        for call in turn.values()
+    }
+    return any(
+        tool.name in called and tool.kind in STATEFUL_KINDS for tool in episode.toolset.tools
+    )
+
+
+def _ending(finish: FinishInput, log: StepLog) -> Ending:
+    reason = StopReason(finish.stop_reason)
+    last = log.model_calls.get(max(log.model_calls, default=0))
+    answered = reason is StopReason.ANSWERED and last is not None
+    failure = b""
+    if kind := FAILURE_KINDS.get(reason):
+        failure = failure_to_proto(ToolFailure(kind, finish.message)).SerializeToString()
+    return Ending(reason, last.response.action.final_answer if answered and last else "", failure)

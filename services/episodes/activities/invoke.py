@@ -1,0 +1,219 @@
+"""The tool calls of one turn: held together, made in parallel, logged together."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from temporalio import activity
+
+from episodes.charges import Charges, Purchase, call_worst_case, estimated_tokens, token_worst_case
+from episodes.clients import Adapters
+from episodes.expert_context import expert_context
+from episodes.keys import StepKind, effect_key
+from episodes.running_episode import RunningEpisode
+from episodes.step_log import Body, StepLog, StepLogs
+from failures import FailureKind, ToolFailure
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.episodes.v1 import trajectory_pb2
+from podium.ledger.v1 import hold_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
+from rpckit.errors import DomainError, InvalidArgument, NotFound, Unavailable
+from wire import duration_from_proto, failure_to_proto
+
+log = logging.getLogger(__name__)
+
+DEFAULT_TIMEOUT_S = 30.0
+# The adapters enforce the tool's own timeout; this margin lets their answer arrive.
+TIMEOUT_MARGIN_S = 10.0
+# After so many attempts of the turn an unreachable tool becomes a failure the model sees.
+ATTEMPTS_MAX = 8
+
+
+@dataclass(frozen=True)
+class ToolCallPlan:
+    """A call, its tool, and what a person decided about it."""
+
+    call: pb.ToolCall
+    tool: toolset_pb2.ResolvedTool | None
+    approved: bool | None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a person has yet to decide."""
+        return self.tool is not None and self.tool.needs_approval and self.approved is None
+
+
+@dataclass(frozen=True)
+class Invoker:
+    """Makes an episode's tool calls."""
+
+    adapters: Adapters
+    charges: Charges
+    logs: StepLogs
+
+    async def invoke(
+        self, episode: RunningEpisode, steps: StepLog, turn: int, plans: list[ToolCallPlan]
+    ) -> None:
+        """Makes the calls of a turn that are not in the log yet, and logs them."""
+        todo = [plan for plan in plans if not steps.has(turn, StepKind.TOOL, plan.call.index)]
+        denials = {plan.call.index: failure for plan in todo if (failure := _denial(plan))}
+        payable = [plan for plan in todo if plan.call.index not in denials]
+        purchases = [_purchase(episode, steps, turn, plan) for plan in payable]
+        refusals = await self.charges.settle_and_reserve(episode, steps, purchases)
+        for plan, refusal in zip(payable, refusals, strict=True):
+            if refusal is not None:
+                denials[plan.call.index] = _refused(refusal)
+        results = await asyncio.gather(
+            *(self._call(episode, steps, turn, plan, denials) for plan in todo),
+            return_exceptions=True,
+        )
+        await self._log(steps, turn, todo, results)
+
+    async def _log(
+        self,
+        steps: StepLog,
+        turn: int,
+        plans: list[ToolCallPlan],
+        results: list[trajectory_pb2.ToolInvocation | BaseException],
+    ) -> None:
+        """Stores what succeeded before it lets an error of the platform fail the attempt."""
+        done: list[tuple[int, StepKind, int, Body]] = [
+            (turn, StepKind.TOOL, plan.call.index, result)
+            for plan, result in zip(plans, results, strict=True)
+            if not isinstance(result, BaseException)
+        ]
+        if done:
+            await self.logs.append(steps, done)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _call(
+        self,
+        episode: RunningEpisode,
+        steps: StepLog,
+        turn: int,
+        plan: ToolCallPlan,
+        denials: Mapping[int, ToolFailure],
+    ) -> trajectory_pb2.ToolInvocation:
+        key = effect_key(episode.id, turn, StepKind.TOOL, plan.call.index)
+        record = trajectory_pb2.ToolInvocation(
+            key=key, observation=pb.Observation(call=plan.call), model=_model_alias(plan)
+        )
+        if failure := denials.get(plan.call.index):
+            record.observation.failure.CopyFrom(failure_to_proto(failure))
+            return record
+        if plan.tool is None:
+            raise AssertionError("a call without a tool is denied")
+        record.tool_version = plan.tool.version
+        await self._ask_adapters(episode, steps, turn, plan.tool, record)
+        return record
+
+    async def _ask_adapters(
+        self,
+        episode: RunningEpisode,
+        steps: StepLog,
+        turn: int,
+        tool: toolset_pb2.ResolvedTool,
+        record: trajectory_pb2.ToolInvocation,
+    ) -> None:
+        request = _invoke_request(episode, steps, turn, tool, record)
+        try:
+            response = await self.adapters.invoke(request, _timeout_s(tool) + TIMEOUT_MARGIN_S)
+        except DomainError as error:
+            record.observation.failure.CopyFrom(failure_to_proto(_platform_failure(error)))
+            return
+        if response.HasField("failure"):
+            record.observation.failure.CopyFrom(response.failure)
+        else:
+            record.observation.content = response.output.content
+        record.usage.CopyFrom(response.usage)
+        record.latency.CopyFrom(response.latency)
+        record.sku = response.sku
+
+
+def _denial(plan: ToolCallPlan) -> ToolFailure | None:
+    """Why a call is not even tried."""
+    if plan.tool is None:
+        return ToolFailure(
+            FailureKind.NOT_FOUND, f"there is no tool {plan.call.tool_name}; use one of the list"
+        )
+    if plan.approved is False:
+        return ToolFailure(
+            FailureKind.DENIED_BY_POLICY,
+            f"a person did not approve this call of {plan.call.tool_name}; find another way",
+        )
+    return None
+
+
+def _refused(refusal: hold_pb2.Refusal) -> ToolFailure:
+    kinds = {
+        hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
+        hold_pb2.REFUSAL_REASON_UNKNOWN_PRICE: FailureKind.DENIED_BY_POLICY,
+    }
+    return ToolFailure(kinds.get(refusal.reason, FailureKind.INTERNAL), refusal.message)
+
+
+def _platform_failure(error: DomainError) -> ToolFailure:
+    """A fault the model can see; a fault that may pass is raised to be tried again."""
+    if isinstance(error, InvalidArgument | NotFound):
+        return ToolFailure(FailureKind.INTERNAL, error.message)
+    if isinstance(error, Unavailable) and activity.info().attempt < ATTEMPTS_MAX:
+        raise error
+    return ToolFailure(FailureKind.UNAVAILABLE, "the tool cannot be reached now", retryable=True)
+
+
+def _purchase(episode: RunningEpisode, steps: StepLog, turn: int, plan: ToolCallPlan) -> Purchase:
+    tool = plan.tool
+    if tool is None:
+        raise AssertionError("a call without a tool is denied")
+    alias = _model_alias(plan)
+    worst_case = call_worst_case(_timeout_s(tool))
+    if tool.kind == tool_pb2.TOOL_KIND_LLM:
+        context = expert_context(steps, turn)
+        size = len(episode.spec.task.encode()) + len(context.encode()) + plan.call.ByteSize()
+        worst_case = token_worst_case(estimated_tokens(size), tool.max_output_tokens)
+    return Purchase(
+        key=effect_key(episode.id, turn, StepKind.TOOL, plan.call.index),
+        turn=turn,
+        tool=tool.name,
+        model=alias,
+        sku=tool.model_skus.get(alias, tool.sku),
+        worst_case=worst_case,
+    )
+
+
+def _model_alias(plan: ToolCallPlan) -> str:
+    """The model an llm tool was asked for; its only one when it has no choice."""
+    if plan.tool is None or not plan.tool.model_skus:
+        return ""
+    chosen = json.loads(plan.call.arguments_json or "{}").get("model")
+    return str(chosen or next(iter(sorted(plan.tool.model_skus))))
+
+
+def _timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
+    return duration_from_proto(tool.timeout) or DEFAULT_TIMEOUT_S
+
+
+def _invoke_request(
+    episode: RunningEpisode,
+    steps: StepLog,
+    turn: int,
+    tool: toolset_pb2.ResolvedTool,
+    record: trajectory_pb2.ToolInvocation,
+) -> adapters_pb.InvokeRequest:
+    request = adapters_pb.InvokeRequest(
+        key=record.key,
+        episode_id=episode.id,
+        tool_name=tool.name,
+        tool_version=tool.version,
+        arguments_json=record.observation.call.arguments_json,
+        max_output_tokens=tool.max_output_tokens,
+    )
+    if tool.kind == tool_pb2.TOOL_KIND_LLM:
+        request.task = episode.spec.task
+        request.context = expert_context(steps, turn)
+    return request

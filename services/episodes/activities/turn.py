@@ -1,0 +1,101 @@
+"""One turn of an episode: the model decides, then its calls are made.
+
+Every attempt starts from the step log, so a step that is done is never done
+again: not after a crash of this worker, nor when a second worker takes over.
+"""
+
+from dataclasses import dataclass
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+import telemetry
+from episodes.activities.decide import Decider
+from episodes.activities.heartbeats import heartbeats
+from episodes.activities.invoke import Invoker, ToolCallPlan
+from episodes.keys import StepKind
+from episodes.models import StopReason
+from episodes.running_episode import RunningEpisode, RunningEpisodes
+from episodes.step_log import Body, StepLog, StepLogs
+from episodes.workflows.episode import TAKE_TURN
+from episodes.workflows.payloads import TurnInput, TurnResult
+from podium.episodes.v1 import episode_pb2
+from podium.ledger.v1 import hold_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from rpckit.errors import Aborted, DomainError, ResourceExhausted, Unavailable
+from rpckit.identity import acting_as
+
+# Errors that pass by themselves; any other is the same at the next attempt.
+TRANSIENT = (Unavailable, ResourceExhausted, Aborted)
+
+
+@dataclass(frozen=True)
+class TurnActivity:
+    """Takes turns."""
+
+    episodes: RunningEpisodes
+    logs: StepLogs
+    decider: Decider
+    invoker: Invoker
+
+    @activity.defn(name=TAKE_TURN)
+    async def take_turn(self, turn: TurnInput) -> TurnResult:
+        """Takes one turn, continuing where an earlier attempt stopped."""
+        episode = await self.episodes.get(turn.episode_id)
+        try:
+            async with heartbeats():
+                with (
+                    acting_as(episode.identity),
+                    telemetry.episode_context(episode.id),
+                    telemetry.span("turn", {"podium.turn": turn.turn}),
+                ):
+                    return await self._take(episode, turn)
+        except DomainError as error:
+            raise _activity_error(error) from error
+
+    async def _take(self, episode: RunningEpisode, turn: TurnInput) -> TurnResult:
+        log = await self.logs.open(episode.id)
+        if not log.has(turn.turn, StepKind.MODEL):
+            refusal = await self.decider.decide(episode, log, turn.turn, turn.last)
+            if refusal is not None:
+                return _refused(refusal)
+        action = log.model_calls[turn.turn].response.action
+        if action.WhichOneof("decision") == "final_answer":
+            return TurnResult(stop=StopReason.ANSWERED)
+        plans = [
+            ToolCallPlan(call, episode.tool(call.tool_name), turn.approvals.get(str(call.index)))
+            for call in action.tool_calls.calls
+        ]
+        return await self._make_calls(episode, log, turn, plans)
+
+    async def _make_calls(
+        self, episode: RunningEpisode, log: StepLog, turn: TurnInput, plans: list[ToolCallPlan]
+    ) -> TurnResult:
+        waiting = [plan.call for plan in plans if plan.waits]
+        if waiting:
+            await self._ask_for_approval(log, turn.turn, waiting)
+            return TurnResult(pending=[call.index for call in waiting])
+        if plans:
+            await self.invoker.invoke(episode, log, turn.turn, plans)
+        return TurnResult()
+
+    async def _ask_for_approval(self, log: StepLog, turn: int, calls: list[pb.ToolCall]) -> None:
+        requests: list[tuple[int, StepKind, int, Body]] = [
+            (turn, StepKind.APPROVAL, call.index, episode_pb2.ApprovalRequested(call=call))
+            for call in calls
+            if not log.has(turn, StepKind.APPROVAL, call.index)
+        ]
+        if requests:
+            await self.logs.append(log, requests)
+
+
+def _refused(refusal: hold_pb2.Refusal) -> TurnResult:
+    out_of_budget = refusal.reason == hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED
+    stop = StopReason.BUDGET_EXHAUSTED if out_of_budget else StopReason.FAILED
+    return TurnResult(stop=stop, message=refusal.message)
+
+
+def _activity_error(error: DomainError) -> ApplicationError:
+    return ApplicationError(
+        error.message, type=error.reason, non_retryable=not isinstance(error, TRANSIENT)
+    )

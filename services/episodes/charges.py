@@ -1,0 +1,138 @@
+"""What the ledger is asked for: holds before calls, true costs after them."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from episodes.clients import Ledger
+from episodes.keys import StepKind
+from episodes.models import Step
+from episodes.running_episode import RunningEpisode
+from episodes.step_log import StepLog, StepLogs
+from metering import Dimension, Quantity
+from money import Money
+from podium.common.v1 import usage_pb2
+from podium.episodes.v1 import trajectory_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+from podium.ledger.v1 import hold_pb2
+from podium.registry.v1 import policy_pb2
+from wire import duration_to_proto, optional_money_from_proto, quantities_to_proto
+
+# What a call that was never made costs. Its currency does not matter to a sum of zeros,
+# but Money has one.
+DEFAULT_CURRENCY = "USD"
+HOLD_MARGIN_S = 600.0
+UNKNOWN_PRICE = {
+    policy_pb2.UNKNOWN_PRICE_RULE_UNSPECIFIED: hold_pb2.UNKNOWN_PRICE_POLICY_REFUSE,
+    policy_pb2.UNKNOWN_PRICE_RULE_REFUSE: hold_pb2.UNKNOWN_PRICE_POLICY_REFUSE,
+    policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING: hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING,
+    policy_pb2.UNKNOWN_PRICE_RULE_ADMIT: hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT,
+}
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """A call about to be made and the most it can use."""
+
+    key: str
+    turn: int
+    tool: str
+    model: str
+    sku: str
+    worst_case: tuple[Quantity, ...]
+
+
+class Charges:
+    """Captures what is done and reserves what comes next, in one transaction."""
+
+    def __init__(self, ledger: Ledger, logs: StepLogs) -> None:
+        self._ledger = ledger
+        self._logs = logs
+
+    async def settle_and_reserve(
+        self, episode: RunningEpisode, log: StepLog, purchases: list[Purchase]
+    ) -> list[hold_pb2.Refusal | None]:
+        """Captures every unsettled step and holds money for the purchases.
+
+        One entry per purchase: None when money is held, else why it is not.
+        """
+        captures = [step for step in log.unsettled() if _charged_usage(log, step) is not None]
+        self._settle_free_steps(log)
+        operations = [
+            *(_capture(step, _charged_usage(log, step)) for step in captures),
+            *(_reserve(episode, purchase) for purchase in purchases),
+        ]
+        results = await self._ledger.apply(operations) if operations else []
+        for step, result in zip(captures, results, strict=False):
+            cost = optional_money_from_proto(result.capture.entry.amount)
+            self._logs.settle(log, step, cost)
+        return [_refusal(result.reserve) for result in results[len(captures) :]]
+
+    async def release(self, episode: RunningEpisode) -> None:
+        """Gives back what was held for calls that will never be made."""
+        await self._ledger.release_episode(episode.id)
+
+    def _settle_free_steps(self, log: StepLog) -> None:
+        for step in log.unsettled():
+            if _charged_usage(log, step) is None:
+                self._logs.settle(log, step, Money.zero(DEFAULT_CURRENCY))
+
+
+def estimated_tokens(text_bytes: int) -> int:
+    """A generous estimate of the tokens of a text: English has about four bytes to a token."""
+    return 512 + text_bytes // 2
+
+
+def token_worst_case(input_tokens: int, output_tokens: int) -> tuple[Quantity, ...]:
+    """The most a language model call can use."""
+    return (
+        Quantity(Dimension.INPUT_FRESH, Decimal(input_tokens)),
+        Quantity(Dimension.OUTPUT_TEXT, Decimal(output_tokens)),
+    )
+
+
+def call_worst_case(timeout_s: float) -> tuple[Quantity, ...]:
+    """The most a tool call can use."""
+    return (
+        Quantity(Dimension.CALL, Decimal(1)),
+        Quantity(Dimension.SECOND, Decimal(str(round(timeout_s, 3)))),
+    )
+
+
+def _charged_usage(log: StepLog, step: Step) -> usage_pb2.Usage | None:
+    """What a step used; None when it made no billable call."""
+    if step.kind is StepKind.MODEL:
+        call = log.model_calls[step.turn]
+        return call.response.usage if call.HasField("response") else None
+    if step.kind is StepKind.TOOL:
+        invocation: trajectory_pb2.ToolInvocation = log.tool_calls[step.turn][step.call_index]
+        return invocation.usage if invocation.HasField("usage") else None
+    return None
+
+
+def _capture(step: Step, usage: usage_pb2.Usage | None) -> pb.Operation:
+    return pb.Operation(capture=pb.CaptureRequest(key=step.key, usage=usage))
+
+
+def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
+    new = episode.stored.new
+    request = pb.ReserveRequest(
+        key=purchase.key,
+        subject=hold_pb2.Subject(
+            episode_id=episode.id,
+            turn=purchase.turn,
+            tool=purchase.tool,
+            model=purchase.model,
+            user=new.subject,
+        ),
+        sku=purchase.sku,
+        worst_case=quantities_to_proto(purchase.worst_case),
+        unknown_price=UNKNOWN_PRICE[episode.toolset.unknown_price],
+        time_to_live=duration_to_proto(new.time_limit_s + HOLD_MARGIN_S),
+    )
+    if episode.toolset.HasField("price_ceiling"):
+        request.ceiling.CopyFrom(episode.toolset.price_ceiling)
+    return pb.Operation(reserve=request)
+
+
+def _refusal(response: pb.ReserveResponse) -> hold_pb2.Refusal | None:
+    return response.refusal if response.HasField("refusal") else None

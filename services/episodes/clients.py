@@ -1,0 +1,101 @@
+"""What the episodes service asks of other services, with their errors as domain errors."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc
+
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
+from podium.ledger.v1 import budget_service_pb2 as budget_pb
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
+from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
+from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
+from podium.registry.v1 import toolset_pb2
+from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
+from rpckit.status import domain_error_from
+
+R = TypeVar("R")
+
+
+async def answer(call: Awaitable[R]) -> R:
+    """The reply of an RPC. Raises the domain error the service raised."""
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise domain_error_from(error) from error
+
+
+@dataclass(frozen=True)
+class Registry:
+    """tool-registry."""
+
+    channel: grpc.aio.Channel
+
+    async def resolve(self, policy: str, tool_names: list[str]) -> toolset_pb2.Toolset:
+        """The frozen toolset of a new episode."""
+        request = registry_pb.ResolveToolsetRequest(policy=policy, tool_names=tool_names)
+        reply = await answer(ToolRegistryServiceStub(self.channel).ResolveToolset(request))
+        return reply.toolset
+
+
+class Orchestrator:
+    """orchestrator-inference."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = OrchestratorServiceStub(channel)
+
+    async def models(self) -> list[orchestrator_pb.Model]:
+        """The orchestrator models that answer now."""
+        request = orchestrator_pb.ListModelsRequest(page_size=500)
+        return list((await answer(self._stub.ListModels(request))).models)
+
+    async def next_action(
+        self, request: orchestrator_pb.NextActionRequest, timeout_s: float
+    ) -> orchestrator_pb.NextActionResponse:
+        """The model's next action. Cancelling it stops the engine's work."""
+        return await answer(self._stub.NextAction(request, timeout=timeout_s))
+
+
+class Adapters:
+    """tool-adapters."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = ToolAdapterServiceStub(channel)
+
+    async def invoke(
+        self, request: adapters_pb.InvokeRequest, timeout_s: float
+    ) -> adapters_pb.InvokeResponse:
+        """The tool's output or failure."""
+        return await answer(self._stub.Invoke(request, timeout=timeout_s))
+
+    async def close_episode(self, episode_id: str) -> None:
+        """Frees sessions and sandboxes of an episode."""
+        request = adapters_pb.CloseEpisodeRequest(episode_id=episode_id)
+        await answer(self._stub.CloseEpisode(request))
+
+
+class Ledger:
+    """cost-ledger."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._ledger = CostLedgerServiceStub(channel)
+        self._budgets = BudgetServiceStub(channel)
+
+    async def apply(self, operations: list[ledger_pb.Operation]) -> list[ledger_pb.OperationResult]:
+        """One result per operation, all in one transaction."""
+        request = ledger_pb.ApplyRequest(operations=operations)
+        return list((await answer(self._ledger.Apply(request))).results)
+
+    async def release_episode(self, episode_id: str) -> None:
+        """Gives every open hold of an episode back."""
+        request = ledger_pb.ReleaseEpisodeRequest(episode_id=episode_id)
+        await answer(self._ledger.ReleaseEpisode(request))
+
+    async def create_budget(self, budget: budget_pb.Budget) -> None:
+        """Limits what an episode may cost."""
+        await answer(self._budgets.CreateBudget(budget_pb.CreateBudgetRequest(budget=budget)))

@@ -1,0 +1,48 @@
+"""Settings of the episodes server and of its worker."""
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from rpckit.settings import ServerSettings, SigningKey, TlsFiles
+from telemetry import TelemetrySettings
+
+TASK_QUEUE = "episodes"
+
+
+class ServerConfig(ServerSettings):
+    """The episodes server: starts, watches, cancels and lists episodes."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="EPISODES_", env_nested_delimiter="__", frozen=True
+    )
+
+    database_url: str = Field(description="SQLAlchemy URL of its own database")
+    temporal_target: str = Field(description="Temporal frontend, host:port")
+    temporal_namespace: str = Field("default", description="Temporal namespace")
+    tool_registry_target: str = Field(description="gRPC target of tool-registry")
+    orchestrator_target: str = Field(description="gRPC target of orchestrator-inference")
+    cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
+
+
+class WorkerConfig(BaseSettings):
+    """The episode worker: runs workflows and activities, publishes trajectories."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="EPISODES_WORKER_", env_nested_delimiter="__", frozen=True
+    )
+
+    database_url: str = Field(description="SQLAlchemy URL of the episodes database")
+    temporal_target: str = Field(description="Temporal frontend, host:port")
+    temporal_namespace: str = Field("default", description="Temporal namespace")
+    orchestrator_target: str = Field(description="gRPC target of orchestrator-inference")
+    tool_adapters_target: str = Field(description="gRPC target of tool-adapters")
+    cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
+    signing_key: SigningKey = Field(description="key the worker signs its calls with")
+    kafka_bootstrap: str = Field(description="Kafka bootstrap servers")
+    trajectory_topic: str = Field("trajectories.v1", description="topic of trajectories")
+    reconcile_interval_s: float = Field(30.0, description="seconds between reconciliations")
+    prompt_tokens_max: int = Field(32_768, description="most prompt tokens held before a call")
+    max_concurrent_turns: int = Field(400, description="turns in flight in this process")
+    graceful_shutdown_s: float = Field(5.0, description="seconds turns get to finish")
+    tls: TlsFiles | None = Field(None, description="mutual TLS; plaintext when unset")
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)

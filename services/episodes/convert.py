@@ -1,0 +1,119 @@
+"""Episodes and their events on the wire, and back."""
+
+from episodes.models import EpisodeState, Step, StoredEpisode
+from episodes.step_log import BODY_OF
+from episodes.stop_reasons import STOP_REASON_TO_WIRE
+from episodes.store_episodes import EpisodeFilter
+from episodes.watch import EpisodeProgress
+from money import Money
+from podium.common.v1 import failure_pb2
+from podium.episodes.v1 import episode_pb2 as pb
+from podium.episodes.v1 import episode_service_pb2 as service_pb
+from podium.episodes.v1 import trajectory_pb2
+from podium.registry.v1 import toolset_pb2
+from rpckit.errors import InvalidArgument
+from rpckit.pages import decode_page_token
+from wire import money_to_proto, timestamp_to_proto
+
+STATE_TO_WIRE = {
+    state: pb.EpisodeState.Value(f"EPISODE_STATE_{state.name}") for state in EpisodeState
+}
+STATE_FROM_WIRE = {number: state for state, number in STATE_TO_WIRE.items()}
+
+
+def episode_to_proto(stored: StoredEpisode) -> pb.Episode:
+    """The episode as it stands."""
+    new, progress = stored.new, stored.progress
+    episode = pb.Episode(
+        id=new.episode_id,
+        spec=pb.EpisodeSpec.FromString(new.spec),
+        state=STATE_TO_WIRE[stored.state],
+        turn_count=progress.turn_count,
+        tool_call_count=progress.tool_call_count,
+        cost=money_to_proto(progress.cost or Money.zero("USD")),
+        unpriced_call_count=progress.unpriced_call_count,
+        policy_name=new.policy_name,
+        policy_version=new.policy_version,
+        toolset_digest=stored.toolset_digest.hex(),
+        create_time=timestamp_to_proto(stored.create_time),
+    )
+    if progress.usage:
+        episode.MergeFrom(pb.Episode.FromString(progress.usage))
+    if stored.ending and stored.end_time:
+        episode.stop_reason = STOP_REASON_TO_WIRE[stored.ending.stop_reason]
+        episode.answer = stored.ending.answer
+        episode.end_time.CopyFrom(timestamp_to_proto(stored.end_time))
+    if stored.ending and stored.ending.failure:
+        episode.failure.CopyFrom(failure_pb2.Failure.FromString(stored.ending.failure))
+    return episode
+
+
+def event_to_proto(progress: EpisodeProgress) -> pb.EpisodeEvent:
+    """One event of a watch."""
+    event = pb.EpisodeEvent(sequence=progress.sequence)
+    if progress.step is not None:
+        _fill_step_event(event, progress.step)
+    elif progress.sequence == 1:
+        event.time.CopyFrom(timestamp_to_proto(progress.episode.create_time))
+        event.started.CopyFrom(_started(progress.episode))
+    else:
+        episode = episode_to_proto(progress.episode)
+        event.time.CopyFrom(episode.end_time)
+        event.turn = episode.turn_count
+        event.finished.episode.CopyFrom(episode)
+    return event
+
+
+def filter_from_proto(request: service_pb.ListEpisodesRequest) -> EpisodeFilter:
+    """What to list. Raises InvalidArgument for an unset state."""
+    if unknown := [number for number in request.states if number not in STATE_FROM_WIRE]:
+        raise InvalidArgument(f"states holds {unknown[0]}, which is no state")
+    return EpisodeFilter(
+        states=[STATE_FROM_WIRE[number] for number in request.states],
+        labels=dict(request.labels),
+        before_id=decode_page_token(request.page_token).get("before", ""),
+    )
+
+
+def _started(stored: StoredEpisode) -> pb.EpisodeStarted:
+    tools = toolset_pb2.Toolset.FromString(stored.new.toolset).tools
+    return pb.EpisodeStarted(
+        tool_names=[tool.name for tool in tools],
+        policy_name=stored.new.policy_name,
+        policy_version=stored.new.policy_version,
+    )
+
+
+def _fill_step_event(event: pb.EpisodeEvent, step: Step) -> None:
+    event.turn = step.turn
+    if step.create_time is not None:
+        event.time.CopyFrom(timestamp_to_proto(step.create_time))
+    body = BODY_OF[step.kind].FromString(step.body)
+    if isinstance(body, trajectory_pb2.ModelCall):
+        event.action_decided.CopyFrom(_action_decided(body, step))
+    elif isinstance(body, trajectory_pb2.ToolInvocation):
+        event.tool_returned.CopyFrom(_tool_returned(body, step))
+    else:
+        event.approval_requested.CopyFrom(body)
+
+
+def _action_decided(call: trajectory_pb2.ModelCall, step: Step) -> pb.ActionDecided:
+    response = call.response
+    decided = pb.ActionDecided(
+        action=response.action,
+        latency=response.latency,
+        usage=response.usage,
+        model_version=response.model_version,
+    )
+    if step.cost is not None:
+        decided.cost.CopyFrom(money_to_proto(step.cost))
+    return decided
+
+
+def _tool_returned(invocation: trajectory_pb2.ToolInvocation, step: Step) -> pb.ToolReturned:
+    returned = pb.ToolReturned(
+        observation=invocation.observation, latency=invocation.latency, usage=invocation.usage
+    )
+    if step.cost is not None:
+        returned.cost.CopyFrom(money_to_proto(step.cost))
+    return returned

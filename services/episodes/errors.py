@@ -1,0 +1,61 @@
+"""What can be wrong with an episode."""
+
+from rpckit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+
+
+class InvalidEpisode(InvalidArgument):
+    """The request cannot become an episode."""
+
+
+class EpisodeNotFound(NotFound):
+    """No such episode, for this tenant."""
+
+    def __init__(self, episode_id: str) -> None:
+        super().__init__(f"there is no episode {episode_id}", episode_id=episode_id)
+
+
+class EpisodeConflict(AlreadyExists):
+    """The id is taken by an episode with another spec."""
+
+    def __init__(self, episode_id: str) -> None:
+        super().__init__(
+            f"episode {episode_id} was started with another spec; use a new id",
+            episode_id=episode_id,
+        )
+
+
+class GroupConflict(AlreadyExists):
+    """The place in the group is taken by another episode."""
+
+    def __init__(self, group_id: str, sample_index: int) -> None:
+        super().__init__(
+            f"sample {sample_index} of group {group_id} is another episode", group_id=group_id
+        )
+
+
+class ModelNotFound(NotFound):
+    """No orchestrator model of that name."""
+
+    def __init__(self, model: str, known: list[str]) -> None:
+        super().__init__(
+            f"there is no orchestrator model {model}; known are {', '.join(known)}", model=model
+        )
+
+
+class EpisodeNotFinished(FailedPrecondition):
+    """The trajectory exists once the episode has ended."""
+
+    def __init__(self, episode_id: str) -> None:
+        super().__init__(
+            f"episode {episode_id} still runs; watch it, or cancel it", episode_id=episode_id
+        )
+
+
+class NothingToApprove(FailedPrecondition):
+    """No such call waits for approval."""
+
+    def __init__(self, episode_id: str, turn: int, call_index: int) -> None:
+        super().__init__(
+            f"call {call_index} of turn {turn} of episode {episode_id} does not wait for approval",
+            episode_id=episode_id,
+        )

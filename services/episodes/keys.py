@@ -1,0 +1,35 @@
+"""Idempotency keys and ids, derived from what a retry keeps.
+
+A key never holds an attempt number, a clock or text a model wrote, so every
+attempt of the same effect carries the same key.
+"""
+
+from enum import StrEnum
+
+
+class StepKind(StrEnum):
+    """What a step of an episode is."""
+
+    MODEL = "model"
+    TOOL = "tool"
+    APPROVAL = "approval"
+
+
+def effect_key(episode_id: str, turn: int, kind: StepKind, index: int = 0) -> str:
+    """`<episode id>/<turn>/<kind>/<call index>`."""
+    return f"{episode_id}/{turn}/{kind.value}/{index}"
+
+
+def workflow_id(episode_id: str) -> str:
+    """Temporal's id of the episode's workflow; it outlives continue-as-new, a run id does not."""
+    return f"episode/{episode_id}"
+
+
+def budget_id(episode_id: str) -> str:
+    """The ledger's id of the budget an episode was started with."""
+    return f"episode/{episode_id}"
+
+
+def record_id(kind: str, subject_id: str) -> str:
+    """Identity of a record on the stream; consumers drop what they have seen."""
+    return f"{kind}:{subject_id}:v1"

@@ -1,0 +1,129 @@
+"""What an episode is, apart from how it travels and where it is stored."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from episodes.keys import StepKind, effect_key
+from money import Money
+
+
+class StopReason(StrEnum):
+    """Why an episode ended; see podium.episodes.v1.StopReason."""
+
+    ANSWERED = "answered"
+    TURN_LIMIT = "turn_limit"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    DEADLINE = "deadline"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class EpisodeState(StrEnum):
+    """Where an episode stands; see podium.episodes.v1.EpisodeState."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    WAITING = "waiting"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class Membership:
+    """An episode's place in its comparison group."""
+
+    group_id: str
+    size: int
+    sample_index: int
+    task_id: str
+
+
+@dataclass(frozen=True)
+class NewEpisode:
+    """An admitted episode, ready to be stored. Blobs are serialized messages."""
+
+    episode_id: str
+    tenant: str
+    subject: str
+    spec: bytes
+    toolset: bytes
+    policy_name: str
+    policy_version: int
+    membership: Membership
+    labels: dict[str, str]
+    turn_limit: int
+    time_limit_s: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What an episode has done so far, or in the end."""
+
+    turn_count: int = 0
+    tool_call_count: int = 0
+    cost: Money | None = None
+    unpriced_call_count: int = 0
+    usage: bytes = b""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an episode ended."""
+
+    stop_reason: StopReason
+    answer: str = ""
+    failure: bytes = b""
+
+
+@dataclass(frozen=True)
+class StoredEpisode:
+    """An episode as the database knows it."""
+
+    new: NewEpisode
+    create_time: datetime
+    state: EpisodeState
+    progress: Progress
+    toolset_digest: bytes
+    ending: Ending | None = None
+    end_time: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One durable thing an episode did: a model call, a tool call, a wait for approval.
+
+    The body is a serialized ModelCall, ToolInvocation or ApprovalRequested. A
+    step is settled once the ledger has its cost; an unknown cost is None.
+    """
+
+    episode_id: str
+    sequence: int
+    turn: int
+    kind: StepKind
+    call_index: int
+    body: bytes
+    settled: bool = False
+    cost: Money | None = None
+    create_time: datetime | None = None
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of the effect."""
+        return effect_key(self.episode_id, self.turn, self.kind, self.call_index)
+
+
+@dataclass(frozen=True)
+class OutboxRecord:
+    """One record owed to the stream."""
+
+    record_id: str
+    kind: str
+    tenant: str
+    group_id: str
+    body: bytes
+    headers: dict[str, str]
+
+    @property
+    def digest(self) -> str:
+        """Hexadecimal SHA-256 of the body."""
+        return self.headers["digest"]

@@ -1,0 +1,61 @@
+"""Wiring of the episodes server."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import telemetry
+from episodes.clients import Ledger, Orchestrator, Registry
+from episodes.config import ServerConfig
+from episodes.model_catalogue import ModelCatalogue
+from episodes.service import Episodes
+from episodes.servicer import EpisodesServicer
+from episodes.store_engine import check, open_engine
+from episodes.store_episodes import EpisodeStore
+from episodes.store_notifications import Notifications
+from episodes.store_outbox import OutboxStore
+from episodes.store_steps import StepStore
+from episodes.temporal import connect_temporal
+from episodes.watch import Watcher
+from episodes.workflow_starter import WorkflowStarter
+from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
+from rpckit.channel import open_channel
+from rpckit.migrations import upgrade
+from rpckit.server import Service, run_server
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+async def serve(config: ServerConfig) -> None:
+    """Serves until SIGTERM."""
+    stop_telemetry = telemetry.configure("episodes", config.telemetry)
+    await upgrade(config.database_url, MIGRATIONS)
+    engine = open_engine(config.database_url)
+    temporal = await connect_temporal(config.temporal_target, config.temporal_namespace)
+    store = EpisodeStore(engine)
+    watcher = Watcher(store, StepStore(engine), Notifications(engine))
+    episodes = Episodes(
+        store=store,
+        outbox=OutboxStore(engine),
+        starter=WorkflowStarter(temporal),
+        watcher=watcher,
+        registry=Registry(open_channel(config.tool_registry_target, tls=config.tls)),
+        ledger=Ledger(open_channel(config.cost_ledger_target, tls=config.tls)),
+        models=ModelCatalogue(
+            Orchestrator(open_channel(config.orchestrator_target, tls=config.tls))
+        ),
+    )
+    service = Service(
+        add_EpisodeServiceServicer_to_server,
+        EpisodesServicer(episodes),
+        "podium.episodes.v1.EpisodeService",
+    )
+    watching = asyncio.create_task(watcher.run())
+    try:
+        await run_server(config, [service], {"postgres": lambda: check(engine)})
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        await engine.dispose()
+        stop_telemetry()

@@ -1,0 +1,100 @@
+"""Starting, finding, cancelling and approving episodes."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import telemetry
+from episodes.admission import admit, check_request
+from episodes.clients import Ledger, Registry
+from episodes.errors import EpisodeNotFinished, NothingToApprove
+from episodes.keys import budget_id
+from episodes.model_catalogue import ModelCatalogue
+from episodes.models import EpisodeState, StoredEpisode
+from episodes.store_episodes import EpisodeFilter, EpisodeStore
+from episodes.store_outbox import OutboxStore
+from episodes.watch import EpisodeProgress, Watcher
+from episodes.workflow_starter import WorkflowStarter
+from episodes.workflows.payloads import Approval
+from podium.episodes.v1 import episode_pb2
+from podium.ledger.v1 import budget_service_pb2 as budget_pb
+from rpckit.identity import Identity, Scope, current_identity, require_scope
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """What the episode service can do."""
+
+    store: EpisodeStore
+    outbox: OutboxStore
+    starter: WorkflowStarter
+    watcher: Watcher
+    registry: Registry
+    ledger: Ledger
+    models: ModelCatalogue
+
+    async def start(self, episode_id: str, spec: episode_pb2.EpisodeSpec) -> StoredEpisode:
+        """Starts an episode, or returns the one the same request started before."""
+        identity = require_scope(Scope.EPISODES_RUN)
+        check_request(episode_id, spec)
+        with telemetry.episode_context(episode_id):
+            await self.models.find(spec.model)
+            toolset = await self.registry.resolve(spec.policy, list(spec.tool_names))
+            stored = await self.store.insert(admit(episode_id, spec, toolset, identity))
+            if stored.ending is None:
+                await self._limit_cost(stored, spec)
+                await self.starter.start(stored.new)
+            return stored
+
+    async def get(self, episode_id: str) -> StoredEpisode:
+        """The caller's episode. Raises EpisodeNotFound."""
+        return await self.store.get(current_identity().tenant, episode_id)
+
+    async def find(self, keep: EpisodeFilter, limit: int) -> list[StoredEpisode]:
+        """The caller's episodes, newest first."""
+        return await self.store.find(current_identity().tenant, keep, limit)
+
+    async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
+        """What happened after an event, and what happens, until the episode ends."""
+        stored = await self.get(episode_id)
+        async for progress in self.watcher.follow(stored, after):
+            yield progress
+
+    async def cancel(self, episode_id: str) -> StoredEpisode:
+        """Asks a running episode to end; one that has ended stays as it is."""
+        require_scope(Scope.EPISODES_RUN)
+        stored = await self.get(episode_id)
+        if stored.state is not EpisodeState.FINISHED:
+            await self.starter.cancel(episode_id)
+        return stored
+
+    async def approve(
+        self, episode_id: str, turn: int, call_index: int, approved: bool, reason: str
+    ) -> StoredEpisode:
+        """Decides a waiting call. Raises NothingToApprove."""
+        identity: Identity = require_scope(Scope.EPISODES_RUN)
+        stored = await self.get(episode_id)
+        approval = Approval(turn, call_index, approved, identity.subject, reason)
+        if stored.ending is not None or not await self.starter.decide(episode_id, approval):
+            raise NothingToApprove(episode_id, turn, call_index)
+        return stored
+
+    async def trajectory(self, episode_id: str) -> bytes:
+        """The serialized record of an ended episode. Raises EpisodeNotFinished."""
+        tenant = current_identity().tenant
+        record = await self.outbox.trajectory(tenant, episode_id)
+        if record is None:
+            await self.store.get(tenant, episode_id)
+            raise EpisodeNotFinished(episode_id)
+        return record
+
+    async def _limit_cost(self, stored: StoredEpisode, spec: episode_pb2.EpisodeSpec) -> None:
+        if spec.HasField("budget"):
+            await self.ledger.create_budget(
+                budget_pb.Budget(
+                    id=budget_id(stored.new.episode_id),
+                    scope=budget_pb.BUDGET_SCOPE_EPISODE,
+                    scope_id=stored.new.episode_id,
+                    window=budget_pb.BUDGET_WINDOW_TOTAL,
+                    hard_limit=spec.budget,
+                )
+            )

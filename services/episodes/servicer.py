@@ -1,0 +1,71 @@
+"""podium.episodes.v1.EpisodeService."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+
+from episodes.convert import episode_to_proto, event_to_proto, filter_from_proto
+from episodes.service import Episodes
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.episodes.v1 import trajectory_pb2
+from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceServicer
+from rpckit.pages import encode_page_token, page_size
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class EpisodesServicer(EpisodeServiceServicer):
+    """Converts, calls, converts."""
+
+    def __init__(self, episodes: Episodes) -> None:
+        self._episodes = episodes
+
+    async def StartEpisode(
+        self, request: pb.StartEpisodeRequest, context: Context
+    ) -> pb.StartEpisodeResponse:
+        stored = await self._episodes.start(request.episode_id, request.spec)
+        return pb.StartEpisodeResponse(episode=episode_to_proto(stored))
+
+    async def GetEpisode(
+        self, request: pb.GetEpisodeRequest, context: Context
+    ) -> pb.GetEpisodeResponse:
+        stored = await self._episodes.get(request.episode_id)
+        return pb.GetEpisodeResponse(episode=episode_to_proto(stored))
+
+    async def ListEpisodes(
+        self, request: pb.ListEpisodesRequest, context: Context
+    ) -> pb.ListEpisodesResponse:
+        size = page_size(request.page_size, default=50, maximum=500)
+        found = await self._episodes.find(filter_from_proto(request), size + 1)
+        page = [episode_to_proto(stored) for stored in found[:size]]
+        more = len(found) > size
+        token = encode_page_token({"before": page[-1].id}) if more else ""
+        return pb.ListEpisodesResponse(episodes=page, next_page_token=token)
+
+    async def WatchEpisode(
+        self, request: pb.WatchEpisodeRequest, context: Context
+    ) -> AsyncIterator[pb.WatchEpisodeResponse]:
+        async for progress in self._episodes.watch(request.episode_id, request.after_sequence):
+            yield pb.WatchEpisodeResponse(event=event_to_proto(progress))
+
+    async def CancelEpisode(
+        self, request: pb.CancelEpisodeRequest, context: Context
+    ) -> pb.CancelEpisodeResponse:
+        stored = await self._episodes.cancel(request.episode_id)
+        return pb.CancelEpisodeResponse(episode=episode_to_proto(stored))
+
+    async def ApproveToolCall(
+        self, request: pb.ApproveToolCallRequest, context: Context
+    ) -> pb.ApproveToolCallResponse:
+        stored = await self._episodes.approve(
+            request.episode_id, request.turn, request.call_index, request.approved, request.reason
+        )
+        return pb.ApproveToolCallResponse(episode=episode_to_proto(stored))
+
+    async def GetTrajectory(
+        self, request: pb.GetTrajectoryRequest, context: Context
+    ) -> pb.GetTrajectoryResponse:
+        record = await self._episodes.trajectory(request.episode_id)
+        message = trajectory_pb2.TrajectoryRecord.FromString(record)
+        return pb.GetTrajectoryResponse(trajectory=message.trajectory)

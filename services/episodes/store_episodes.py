@@ -1,0 +1,169 @@
+"""Episodes in PostgreSQL."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import TextClause, text
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict
+from episodes.models import EpisodeState, NewEpisode, StoredEpisode
+from episodes.store_rows import episode_of
+
+INSERT = text(
+    """
+    WITH segment AS (
+        INSERT INTO segments (digest, body) VALUES (:toolset_digest, :toolset)
+        ON CONFLICT DO NOTHING
+    )
+    INSERT INTO episodes (
+        id, tenant, subject, spec, toolset_digest, policy_name, policy_version, labels,
+        group_id, group_size, sample_index, task_id, turn_limit, time_limit_s
+    ) VALUES (
+        CAST(:id AS uuid), :tenant, :subject, :spec, :toolset_digest, :policy_name,
+        :policy_version, CAST(:labels AS jsonb), :group_id, :group_size, :sample_index, :task_id,
+        :turn_limit, :time_limit_s
+    )
+    ON CONFLICT (id) DO NOTHING
+    """
+)
+
+# What a running episode has done is summed from its steps; an ended one keeps its sums.
+PROGRESS = """
+    SELECT e.*, g.body AS toolset, s.last_kind,
+           COALESCE(NULLIF(e.turn_count, 0), s.turns, 0) AS turn_count,
+           COALESCE(NULLIF(e.tool_call_count, 0), s.tool_calls, 0) AS tool_call_count,
+           COALESCE(e.cost, s.cost) AS cost,
+           COALESCE(e.currency, s.currency) AS currency,
+           CASE WHEN e.stop_reason IS NULL THEN COALESCE(s.unpriced, 0)
+                ELSE e.unpriced_call_count END AS unpriced_call_count
+    FROM episodes e
+    JOIN segments g ON g.digest = e.toolset_digest
+    LEFT JOIN LATERAL (
+        SELECT max(turn) AS turns, sum(cost) AS cost, max(currency) AS currency,
+               count(*) FILTER (WHERE kind = 'tool') AS tool_calls,
+               count(*) FILTER (WHERE settled AND cost IS NULL AND kind <> 'approval') AS unpriced,
+               (array_agg(kind ORDER BY sequence DESC))[1] AS last_kind
+        FROM steps WHERE episode_id = e.id AND e.stop_reason IS NULL
+    ) s ON true
+"""
+
+STATE_FILTERS = {
+    EpisodeState.FINISHED: "e.stop_reason IS NOT NULL",
+    EpisodeState.PENDING: "e.stop_reason IS NULL AND s.last_kind IS NULL",
+    EpisodeState.RUNNING: "e.stop_reason IS NULL AND s.last_kind IN ('model', 'tool')",
+    EpisodeState.WAITING: "e.stop_reason IS NULL AND s.last_kind = 'approval'",
+}
+
+
+@dataclass(frozen=True)
+class EpisodeFilter:
+    """Which episodes to list; empty fields do not restrict."""
+
+    states: Sequence[EpisodeState] = ()
+    labels: dict[str, str] | None = None
+    before_id: str = ""
+
+
+class EpisodeStore:
+    """Inserts, finds and lists episodes."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def insert(self, new: NewEpisode) -> StoredEpisode:
+        """Stores an episode, or returns the one of the same id and spec.
+
+        Raises EpisodeConflict and GroupConflict.
+        """
+        try:
+            async with self._engine.connect() as connection:
+                await connection.execute(INSERT, _insert_values(new))
+        except IntegrityError as error:
+            place = new.membership
+            raise GroupConflict(place.group_id, place.sample_index) from error
+        try:
+            stored = await self.get(new.tenant, new.episode_id)
+        except EpisodeNotFound as error:
+            # Another tenant has the id; saying more would reveal its episodes.
+            raise EpisodeConflict(new.episode_id) from error
+        if stored.new.spec != new.spec:
+            raise EpisodeConflict(new.episode_id)
+        return stored
+
+    async def get(self, tenant: str, episode_id: str) -> StoredEpisode:
+        """The tenant's episode. Raises EpisodeNotFound."""
+        statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid) AND e.tenant = :tenant")
+        async with self._engine.connect() as connection:
+            row = (
+                await connection.execute(statement, {"id": episode_id, "tenant": tenant})
+            ).one_or_none()
+        if row is None:
+            raise EpisodeNotFound(episode_id)
+        return episode_of(row)
+
+    async def load(self, episode_id: str) -> StoredEpisode:
+        """An episode of any tenant, for the worker that runs it. Raises EpisodeNotFound."""
+        statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid)")
+        async with self._engine.connect() as connection:
+            row = (await connection.execute(statement, {"id": episode_id})).one_or_none()
+        if row is None:
+            raise EpisodeNotFound(episode_id)
+        return episode_of(row)
+
+    async def find(self, tenant: str, keep: EpisodeFilter, limit: int) -> list[StoredEpisode]:
+        """The tenant's episodes, newest first."""
+        values = {
+            "tenant": tenant,
+            "limit": limit,
+            "before": keep.before_id or None,
+            "labels": json.dumps(keep.labels or {}),
+        }
+        async with self._engine.connect() as connection:
+            rows = (await connection.execute(_list_statement(keep.states), values)).all()
+        return [episode_of(row) for row in rows]
+
+    async def unstarted(self, older_than_s: float, limit: int) -> list[StoredEpisode]:
+        """Episodes that were accepted but whose workflow may never have been started."""
+        statement = text(
+            f"{PROGRESS} WHERE e.stop_reason IS NULL AND s.last_kind IS NULL"
+            " AND e.create_time < now() - make_interval(secs => :age)"
+            " ORDER BY e.create_time LIMIT :limit"
+        )
+        async with self._engine.connect() as connection:
+            rows = await connection.execute(statement, {"age": older_than_s, "limit": limit})
+            return [episode_of(row) for row in rows]
+
+
+def _insert_values(new: NewEpisode) -> dict[str, object]:
+    place = new.membership
+    return {
+        "id": new.episode_id,
+        "tenant": new.tenant,
+        "subject": new.subject,
+        "spec": new.spec,
+        "toolset": new.toolset,
+        "toolset_digest": hashlib.sha256(new.toolset).digest(),
+        "policy_name": new.policy_name,
+        "policy_version": new.policy_version,
+        "labels": json.dumps(new.labels),
+        "group_id": place.group_id,
+        "group_size": place.size,
+        "sample_index": place.sample_index,
+        "task_id": place.task_id,
+        "turn_limit": new.turn_limit,
+        "time_limit_s": new.time_limit_s,
+    }
+
+
+def _list_statement(states: Sequence[EpisodeState]) -> TextClause:
+    wanted = " OR ".join(STATE_FILTERS[state] for state in states) or "true"
+    return text(
+        f"{PROGRESS} WHERE e.tenant = :tenant AND ({wanted})"
+        " AND e.labels @> CAST(:labels AS jsonb)"
+        " AND (CAST(:before AS uuid) IS NULL OR e.id < CAST(:before AS uuid))"
+        " ORDER BY e.id DESC LIMIT :limit"
+    )

@@ -1,0 +1,47 @@
+"""Leadership by a PostgreSQL advisory lock: held as long as its connection lives."""
+
+import asyncio
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+TRY_LOCK = text("SELECT pg_try_advisory_lock(:key)")
+ALIVE = text("SELECT 1")
+
+
+class Leadership:
+    """One holder per key among all processes that share the database."""
+
+    def __init__(self, engine: AsyncEngine, key: int) -> None:
+        self._engine = engine
+        self._key = key
+        self._connection: AsyncConnection | None = None
+        self._asking = asyncio.Lock()
+
+    async def held(self) -> bool:
+        """Whether this process leads now, taking the lead when it is free."""
+        async with self._asking:
+            if self._connection is None:
+                return await self._take()
+            try:
+                await self._connection.execute(ALIVE)
+            except (DBAPIError, OSError):
+                await self.give_up()
+                return False
+            return True
+
+    async def give_up(self) -> None:
+        """Lets another process lead."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.invalidate()
+            await connection.close()
+
+    async def _take(self) -> bool:
+        connection = await self._engine.connect()
+        if (await connection.execute(TRY_LOCK, {"key": self._key})).scalar_one():
+            self._connection = connection
+            return True
+        await connection.close()
+        return False

@@ -1,0 +1,254 @@
+"""Ending an episode, and the records it then owes to the stream, in one transaction."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from episodes.models import Ending, Membership, OutboxRecord, Progress
+
+FINISH = text(
+    """
+    UPDATE episodes SET stop_reason = :stop_reason, answer = :answer, failure = :failure,
+        turn_count = :turn_count, tool_call_count = :tool_call_count, cost = :cost,
+        currency = :currency, unpriced_call_count = :unpriced, usage = :usage,
+        end_time = clock_timestamp()
+    WHERE id = CAST(:id AS uuid) AND stop_reason IS NULL
+    """
+)
+OWE = text(
+    """
+    WITH segment AS (
+        INSERT INTO segments (digest, body) VALUES (:digest, :body) ON CONFLICT DO NOTHING
+    )
+    INSERT INTO outbox (record_id, kind, tenant, group_id, episode_id, digest, headers)
+    VALUES (:record_id, :kind, :tenant, :group_id, CAST(:episode_id AS uuid), :digest,
+            CAST(:headers AS jsonb))
+    ON CONFLICT (record_id) DO NOTHING
+    """
+)
+LOCK_GROUP = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant || '/' || :group_id, 0))")
+MEMBERS = text(
+    """
+    SELECT e.id, o.digest FROM outbox o JOIN episodes e ON e.id = o.episode_id
+    WHERE o.tenant = :tenant AND o.group_id = :group_id AND o.kind = 'trajectory'
+    ORDER BY e.sample_index
+    """
+)
+OWED = text(
+    """
+    SELECT o.id, o.record_id, o.kind, o.tenant, o.group_id, o.headers, g.body
+    FROM outbox o JOIN segments g USING (digest)
+    WHERE o.publish_time IS NULL AND o.dead_letter_reason IS NULL
+    ORDER BY o.id LIMIT :limit
+    """
+)
+PUBLISHED = text(
+    """
+    UPDATE outbox SET publish_time = clock_timestamp(), partition_number = new.partition_number,
+        record_offset = new.record_offset
+    FROM unnest(
+        CAST(:ids AS bigint[]), CAST(:partitions AS integer[]), CAST(:offsets AS bigint[])
+    ) AS new (id, partition_number, record_offset)
+    WHERE outbox.id = new.id
+    """
+)
+DEAD = text("UPDATE outbox SET dead_letter_reason = :reason WHERE id = :id")
+UNCONFIRMED = text(
+    """
+    SELECT id, record_id, encode(digest, 'hex') AS digest, partition_number, record_offset
+    FROM outbox WHERE publish_time IS NOT NULL AND confirm_time IS NULL ORDER BY id LIMIT :limit
+    """
+)
+CONFIRM = text(
+    "UPDATE outbox SET confirm_time = clock_timestamp() WHERE id = ANY(CAST(:ids AS bigint[]))"
+)
+HIGH_WATER = text(
+    "SELECT partition_number, max(record_offset) AS record_offset FROM outbox"
+    " WHERE publish_time > now() - make_interval(secs => :window_s) GROUP BY partition_number"
+)
+DOUBT = text(
+    "UPDATE outbox SET confirm_time = NULL"
+    " WHERE publish_time > now() - make_interval(secs => :window_s)"
+)
+OWE_AGAIN = text(
+    "UPDATE outbox SET publish_time = NULL, confirm_time = NULL, partition_number = NULL,"
+    " record_offset = NULL"
+    " WHERE id = ANY(CAST(:ids AS bigint[]))"
+)
+TRAJECTORY = text(
+    """
+    SELECT g.body FROM outbox o JOIN segments g USING (digest)
+    WHERE o.episode_id = CAST(:id AS uuid) AND o.tenant = :tenant AND o.kind = 'trajectory'
+    """
+)
+
+
+@dataclass(frozen=True)
+class OwedRecord:
+    """A record that is not on the stream yet."""
+
+    row_id: int
+    record: OutboxRecord
+
+
+@dataclass(frozen=True)
+class PublishedRecord:
+    """A record the broker once acknowledged."""
+
+    row_id: int
+    record_id: str
+    digest: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class GroupMember:
+    """A finished member of a group and the digest of its record."""
+
+    episode_id: str
+    digest: str
+
+
+class OutboxStore:
+    """Finishes episodes and keeps account of what the stream is owed."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        # Finishing spans several statements; the shared engine commits one by one.
+        self._engine = engine.execution_options(isolation_level="READ COMMITTED")
+
+    async def finish(
+        self,
+        episode_id: str,
+        place: Membership,
+        ending: Ending,
+        progress: Progress,
+        records: Sequence[OutboxRecord],
+    ) -> list[GroupMember]:
+        """Ends an episode and owes its records; repeating it changes nothing.
+
+        Returns the finished members of a group of several, in sample order.
+        """
+        async with self._engine.begin() as connection:
+            await connection.execute(FINISH, _finish_values(episode_id, ending, progress))
+            if place.size > 1:
+                # Two last members at once must not both miss the other.
+                await connection.execute(LOCK_GROUP, _group_values(records[0]))
+            for record in records:
+                await _owe(connection, record, episode_id)
+            if place.size == 1:
+                return []
+            rows = (await connection.execute(MEMBERS, _group_values(records[0]))).all()
+        return [GroupMember(str(row.id), row.digest.hex()) for row in rows]
+
+    async def owe(self, record: OutboxRecord) -> None:
+        """Owes a record that no single episode made. Repeating it changes nothing."""
+        async with self._engine.begin() as connection:
+            await _owe(connection, record, None)
+
+    async def owed(self, limit: int) -> list[OwedRecord]:
+        """The oldest records that are not on the stream."""
+        async with self._engine.connect() as connection:
+            rows = (await connection.execute(OWED, {"limit": limit})).all()
+        return [
+            OwedRecord(
+                row.id,
+                OutboxRecord(
+                    row.record_id, row.kind, row.tenant, row.group_id, row.body, dict(row.headers)
+                ),
+            )
+            for row in rows
+        ]
+
+    async def mark_published(self, placed: Sequence[tuple[int, int, int]]) -> None:
+        """Notes row id, partition and offset of acknowledged records."""
+        values = {
+            "ids": [row_id for row_id, _, _ in placed],
+            "partitions": [partition for _, partition, _ in placed],
+            "offsets": [offset for _, _, offset in placed],
+        }
+        async with self._engine.begin() as connection:
+            await connection.execute(PUBLISHED, values)
+
+    async def mark_dead(self, row_id: int, reason: str) -> None:
+        """Keeps a record aside that may not go on the stream."""
+        async with self._engine.begin() as connection:
+            await connection.execute(DEAD, {"id": row_id, "reason": reason})
+
+    async def unconfirmed(self, limit: int) -> list[PublishedRecord]:
+        """Acknowledged records that nobody has read back yet, oldest first."""
+        async with self._engine.connect() as connection:
+            rows = (await connection.execute(UNCONFIRMED, {"limit": limit})).all()
+        return [
+            PublishedRecord(
+                row.id, row.record_id, row.digest, row.partition_number, row.record_offset
+            )
+            for row in rows
+        ]
+
+    async def confirm(self, row_ids: Sequence[int]) -> None:
+        """Notes that records were read back from the topic."""
+        async with self._engine.begin() as connection:
+            await connection.execute(CONFIRM, {"ids": list(row_ids)})
+
+    async def high_water(self, window_s: float) -> dict[int, int]:
+        """Largest acknowledged offset per partition within the window."""
+        async with self._engine.connect() as connection:
+            rows = await connection.execute(HIGH_WATER, {"window_s": window_s})
+            return {row.partition_number: row.record_offset for row in rows}
+
+    async def doubt(self, window_s: float) -> None:
+        """Takes back every confirmation within the window: the topic has lost its end."""
+        async with self._engine.begin() as connection:
+            await connection.execute(DOUBT, {"window_s": window_s})
+
+    async def owe_again(self, row_ids: Sequence[int]) -> None:
+        """Owes records again that the broker acknowledged and lost."""
+        async with self._engine.begin() as connection:
+            await connection.execute(OWE_AGAIN, {"ids": list(row_ids)})
+
+    async def trajectory(self, tenant: str, episode_id: str) -> bytes | None:
+        """The serialized TrajectoryRecord of an ended episode."""
+        async with self._engine.connect() as connection:
+            row = (
+                await connection.execute(TRAJECTORY, {"id": episode_id, "tenant": tenant})
+            ).one_or_none()
+        return row.body if row else None
+
+
+async def _owe(connection: AsyncConnection, record: OutboxRecord, episode_id: str | None) -> None:
+    values = {
+        "record_id": record.record_id,
+        "kind": record.kind,
+        "tenant": record.tenant,
+        "group_id": record.group_id,
+        "episode_id": episode_id,
+        "digest": hashlib.sha256(record.body).digest(),
+        "body": record.body,
+        "headers": json.dumps(record.headers),
+    }
+    await connection.execute(OWE, values)
+
+
+def _group_values(record: OutboxRecord) -> dict[str, object]:
+    return {"tenant": record.tenant, "group_id": record.group_id}
+
+
+def _finish_values(episode_id: str, ending: Ending, progress: Progress) -> dict[str, object]:
+    cost = progress.cost
+    return {
+        "id": episode_id,
+        "stop_reason": ending.stop_reason.value,
+        "answer": ending.answer,
+        "failure": ending.failure,
+        "turn_count": progress.turn_count,
+        "tool_call_count": progress.tool_call_count,
+        "cost": cost and cost.amount,
+        "currency": cost and cost.currency_code,
+        "unpriced": progress.unpriced_call_count,
+        "usage": progress.usage,
+    }

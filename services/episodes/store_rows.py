@@ -1,0 +1,86 @@
+"""Database rows as domain values."""
+
+from decimal import Decimal
+from typing import Any
+
+from episodes.keys import StepKind
+from episodes.models import (
+    Ending,
+    EpisodeState,
+    Membership,
+    NewEpisode,
+    Progress,
+    Step,
+    StopReason,
+    StoredEpisode,
+)
+from money import Money
+
+
+def money_of(amount: Decimal | None, currency: str | None) -> Money | None:
+    """The amount, or None when it is unknown."""
+    return None if amount is None or currency is None else Money(amount, currency)
+
+
+def step_of(row: Any) -> Step:
+    """A step with its body."""
+    return Step(
+        episode_id=str(row.episode_id),
+        sequence=row.sequence,
+        turn=row.turn,
+        kind=StepKind(row.kind),
+        call_index=row.call_index,
+        body=row.body,
+        settled=row.settled,
+        cost=money_of(row.cost, row.currency),
+        create_time=row.create_time,
+    )
+
+
+def episode_of(row: Any) -> StoredEpisode:
+    """An episode with what it has done so far."""
+    return StoredEpisode(
+        new=_new_episode_of(row),
+        create_time=row.create_time,
+        state=_state_of(row),
+        progress=Progress(
+            turn_count=row.turn_count,
+            tool_call_count=row.tool_call_count,
+            cost=money_of(row.cost, row.currency),
+            unpriced_call_count=row.unpriced_call_count,
+            usage=row.usage,
+        ),
+        toolset_digest=row.toolset_digest,
+        ending=_ending_of(row),
+        end_time=row.end_time,
+    )
+
+
+def _new_episode_of(row: Any) -> NewEpisode:
+    return NewEpisode(
+        episode_id=str(row.id),
+        tenant=row.tenant,
+        subject=row.subject,
+        spec=row.spec,
+        toolset=row.toolset,
+        policy_name=row.policy_name,
+        policy_version=row.policy_version,
+        membership=Membership(row.group_id, row.group_size, row.sample_index, row.task_id),
+        labels=dict(row.labels),
+        turn_limit=row.turn_limit,
+        time_limit_s=row.time_limit_s,
+    )
+
+
+def _state_of(row: Any) -> EpisodeState:
+    if row.stop_reason is not None:
+        return EpisodeState.FINISHED
+    if row.last_kind is None:
+        return EpisodeState.PENDING
+    return EpisodeState.WAITING if row.last_kind == StepKind.APPROVAL else EpisodeState.RUNNING
+
+
+def _ending_of(row: Any) -> Ending | None:
+    if row.stop_reason is None:
+        return None
+    return Ending(StopReason(row.stop_reason), row.answer, row.failure)

@@ -1,0 +1,1 @@
+"""The trajectory stream: records, relay and reconciler."""

@@ -1,0 +1,80 @@
+"""Compares the topic with the outbox and owes again what the broker lost.
+
+Acknowledged is not stored: a broker that restarts empty, or that lost records it
+had acknowledged, is found out by reading the topic back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from episodes.store_locks import Leadership
+from episodes.store_outbox import OutboxStore, PublishedRecord
+from episodes.stream.topic_kafka import TopicReader
+
+log = logging.getLogger(__name__)
+
+BATCH = 5_000
+# How far back an empty topic is filled again; the topic's retention is longer.
+WINDOW_S = 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a reconciliation found among the records it checked."""
+
+    present: int
+    lost: int
+
+
+class Reconciler:
+    """Reads back every acknowledged record once, and all of them when the topic shrank."""
+
+    def __init__(
+        self, outbox: OutboxStore, leadership: Leadership, topic: TopicReader, interval_s: float
+    ) -> None:
+        self._outbox = outbox
+        self._leadership = leadership
+        self._topic = topic
+        self._interval_s = interval_s
+
+    async def run(self) -> None:
+        """Reconciles again and again until cancelled."""
+        while True:
+            await asyncio.sleep(self._interval_s)
+            try:
+                if await self._leadership.held():
+                    await self.reconcile()
+            except Exception as error:  # noqa: BLE001  the loop outlives broker and database
+                log.warning("reconciliation failed, will retry: %s", type(error).__name__)
+
+    async def reconcile(self) -> Findings:
+        """Checks one batch; what is not on the topic as it was sent is owed again."""
+        ends = await asyncio.to_thread(self._topic.end_offsets)
+        await self._doubt_if_shrunk(ends)
+        records = await self._outbox.unconfirmed(BATCH)
+        if not records:
+            return Findings(0, 0)
+        found = await asyncio.to_thread(self._topic.digests, _first_offsets(records), ends)
+        present = [entry for entry in records if found.get(entry.record_id) == entry.digest]
+        lost = [entry for entry in records if found.get(entry.record_id) != entry.digest]
+        await self._outbox.confirm([entry.row_id for entry in present])
+        if lost:
+            log.warning("the topic lost %d records; they are owed again", len(lost))
+            await self._outbox.owe_again([entry.row_id for entry in lost])
+        return Findings(len(present), len(lost))
+
+    async def _doubt_if_shrunk(self, ends: dict[int, int]) -> None:
+        high_water = await self._outbox.high_water(WINDOW_S)
+        if any(offset >= ends.get(partition, 0) for partition, offset in high_water.items()):
+            log.warning("the topic ends before records it acknowledged; checking all of them")
+            await self._outbox.doubt(WINDOW_S)
+
+
+def _first_offsets(records: Sequence[PublishedRecord]) -> dict[int, int]:
+    """Where to start reading each partition."""
+    first: dict[int, int] = {}
+    for entry in records:
+        first[entry.partition] = min(first.get(entry.partition, entry.offset), entry.offset)
+    return first

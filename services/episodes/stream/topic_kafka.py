@@ -1,0 +1,79 @@
+"""Reads the trajectory topic back, partition by partition, outside any consumer group."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import NewTopic
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+POLL_TIMEOUT_MS = 2_000
+FETCH_BYTES_MAX = 4 * 1024 * 1024
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Creates the topic unless it exists. On a cluster its operator already has."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        admin.create_topics([NewTopic(topic, partitions, 1)])
+    except TopicAlreadyExistsError:
+        pass
+    finally:
+        admin.close()
+
+
+class TopicReader:
+    """What lies on the topic now."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+
+    def end_offsets(self) -> dict[int, int]:
+        """The next offset of each partition; empty when there is no topic."""
+        with self._consumer() as consumer:
+            ends = consumer.end_offsets(self._partitions(consumer))
+            return {partition.partition: offset for partition, offset in ends.items()}
+
+    def digests(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> dict[str, str]:
+        """Record id to digest of the records from `starts` up to `ends`."""
+        with self._consumer() as consumer:
+            found: dict[str, str] = {}
+            for number, start in starts.items():
+                if start < ends.get(number, 0):
+                    partition = TopicPartition(self._topic, number)
+                    found.update(_read(consumer, partition, start, ends[number]))
+            return found
+
+    def _partitions(self, consumer: KafkaConsumer) -> list[TopicPartition]:
+        numbers = consumer.partitions_for_topic(self._topic) or set()
+        return [TopicPartition(self._topic, number) for number in sorted(numbers)]
+
+    @contextmanager
+    def _consumer(self) -> Iterator[KafkaConsumer]:
+        consumer = KafkaConsumer(
+            bootstrap_servers=self._bootstrap,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=FETCH_BYTES_MAX,
+        )
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+
+def _read(
+    consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int
+) -> dict[str, str]:
+    consumer.assign([partition])
+    consumer.seek(partition, start)
+    found: dict[str, str] = {}
+    while consumer.position(partition) < end:
+        batches = consumer.poll(timeout_ms=POLL_TIMEOUT_MS)
+        if not batches:
+            raise KafkaError("the topic ends before its own end offset")
+        for record in batches[partition]:
+            headers = {name: value.decode() for name, value in record.headers}
+            found[headers.get("record-id", "")] = headers.get("digest", "")
+    return found

@@ -1,0 +1,127 @@
+"""Builds the trajectory of an ended episode from its step log."""
+
+from datetime import UTC, datetime
+
+from episodes.activities.decide import tool_definition
+from episodes.keys import StepKind
+from episodes.models import Ending, Progress, Step
+from episodes.running_episode import RunningEpisode
+from episodes.step_log import StepLog
+from episodes.stop_reasons import STOP_REASON_TO_WIRE
+from metering import Usage
+from money import Money
+from podium.common.v1 import money_pb2
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from wire import (
+    duration_to_proto,
+    money_to_proto,
+    quantities_to_proto,
+    timestamp_to_proto,
+    usage_from_proto,
+)
+
+
+def build_trajectory(
+    episode: RunningEpisode, log: StepLog, ending: Ending, progress: Progress
+) -> trajectory_pb2.Trajectory:
+    """Everything the episode saw and did. Every step must be settled."""
+    new, place = episode.stored.new, episode.stored.new.membership
+    now = datetime.now(UTC)
+    latency = duration_to_proto((now - episode.stored.create_time).total_seconds())
+    names = [tool.name for tool in episode.toolset.tools]
+    cost = _wire_cost(progress.cost)
+    return trajectory_pb2.Trajectory(
+        episode_id=episode.id,
+        group_id=place.group_id,
+        group_size=place.size,
+        sample_index=place.sample_index,
+        task_id=place.task_id,
+        tenant=new.tenant,
+        policy_name=new.policy_name,
+        policy_version=new.policy_version,
+        preferences=episode.toolset.preferences,
+        toolset_digest=episode.toolset.digest,
+        tool_names=names,
+        task=episode.spec.task,
+        prompt_mode=episode.spec.prompt_mode,
+        turns=_turns(log),
+        stop_reason=STOP_REASON_TO_WIRE[ending.stop_reason],
+        answer=ending.answer,
+        features=trajectory_pb2.RewardFeatures(
+            tool_call_counts=_call_counts(log, names), cost=cost, latency=latency
+        ),
+        cost=cost,
+        unpriced_call_count=progress.unpriced_call_count,
+        latency=latency,
+        start_time=timestamp_to_proto(episode.stored.create_time),
+        end_time=timestamp_to_proto(now),
+        training_consent=episode.toolset.training_consent,
+        labels=new.labels,
+        history=episode.spec.history,
+        tools=[tool_definition(tool) for tool in episode.toolset.tools],
+        instruction=episode.toolset.instruction,
+    )
+
+
+def summarize(log: StepLog) -> Progress:
+    """Sums over the steps of an episode, all of them settled."""
+    billable = [step for step in log.steps if step.kind is not StepKind.APPROVAL]
+    usage = Usage.total([used for step in billable if (used := _usage(log, step)) is not None])
+    sums = episode_pb2.Episode(usage=quantities_to_proto(usage))
+    return Progress(
+        turn_count=max((step.turn for step in log.steps), default=0),
+        tool_call_count=sum(step.kind is StepKind.TOOL for step in billable),
+        cost=total_cost([step.cost for step in billable]),
+        unpriced_call_count=sum(step.cost is None for step in billable),
+        usage=sums.SerializeToString(),
+    )
+
+
+def total_cost(costs: list[Money | None]) -> Money | None:
+    """Sum of the known costs; None when nothing was ever priced."""
+    known = [cost for cost in costs if cost is not None]
+    # Calls that were never made cost a zero that takes the currency of the others.
+    priced = [cost for cost in known if cost.amount] or known
+    return sum(priced[1:], start=priced[0]) if priced else None
+
+
+def _turns(log: StepLog) -> list[trajectory_pb2.Turn]:
+    costs = {(step.turn, step.kind, step.call_index): step.cost for step in log.steps}
+    turns = []
+    for number, stored_call in sorted(log.model_calls.items()):
+        call = trajectory_pb2.ModelCall()
+        call.CopyFrom(stored_call)
+        _set_cost(call.cost, costs[number, StepKind.MODEL, 0])
+        turn = trajectory_pb2.Turn(number=number, model_call=call)
+        for index, invocation in sorted(log.tool_calls.get(number, {}).items()):
+            entry = turn.tool_invocations.add()
+            entry.CopyFrom(invocation)
+            _set_cost(entry.cost, costs[number, StepKind.TOOL, index])
+        turns.append(turn)
+    return turns
+
+
+def _set_cost(field: money_pb2.Money, cost: Money | None) -> None:
+    if cost is not None:
+        field.CopyFrom(money_to_proto(cost))
+
+
+def _wire_cost(cost: Money | None) -> money_pb2.Money | None:
+    return None if cost is None else money_to_proto(cost)
+
+
+def _call_counts(log: StepLog, names: list[str]) -> list[int]:
+    """m_tool of the paper: calls per tool, zeros included, the last turn included."""
+    called = [
+        call.observation.call.tool_name
+        for turn in log.tool_calls.values()
+        for call in turn.values()
+    ]
+    return [called.count(name) for name in names]
+
+
+def _usage(log: StepLog, step: Step) -> Usage | None:
+    if step.kind is StepKind.MODEL:
+        return usage_from_proto(log.model_calls[step.turn].response.usage)
+    invocation = log.tool_calls[step.turn][step.call_index]
+    return usage_from_proto(invocation.usage) if invocation.HasField("usage") else None

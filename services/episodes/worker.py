@@ -1,0 +1,148 @@
+"""Wiring of the episode worker: workflows, activities, relay, reconciler."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import timedelta
+
+import uvloop
+from sqlalchemy.ext.asyncio import AsyncEngine
+from temporalio.client import Client
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+import telemetry
+from episodes.activities.decide import Decider
+from episodes.activities.finish import FinishActivity
+from episodes.activities.invoke import Invoker
+from episodes.activities.turn import TurnActivity
+from episodes.charges import Charges
+from episodes.clients import Adapters, Ledger, Orchestrator
+from episodes.config import TASK_QUEUE, WorkerConfig
+from episodes.model_catalogue import ModelCatalogue
+from episodes.running_episode import RunningEpisodes
+from episodes.settlements import Settlements
+from episodes.starter_sweep import StarterSweep
+from episodes.step_log import StepLogs
+from episodes.store_engine import open_engine
+from episodes.store_episodes import EpisodeStore
+from episodes.store_locks import Leadership
+from episodes.store_outbox import OutboxStore
+from episodes.store_steps import StepStore
+from episodes.stream.producer_kafka import Producer
+from episodes.stream.reconciler import Reconciler
+from episodes.stream.relay import Relay
+from episodes.stream.topic_kafka import TopicReader
+from episodes.temporal import connect_temporal
+from episodes.workflow_starter import WorkflowStarter
+from episodes.workflows.episode import EpisodeWorkflow
+from rpckit.channel import open_channel
+from rpckit.settings import load_settings
+
+# Any constants will do, as long as the holders of one key do the same work.
+RELAY_LOCK, SWEEP_LOCK = 5_150_001, 5_150_002
+# More workflow tasks at once than this trip the two-second deadlock detector when a
+# restarted worker replays everything at the same time.
+WORKFLOW_TASKS_MAX = 8
+# How long the server waits for a dead worker's cache before it asks another.
+STICKY_TIMEOUT = timedelta(seconds=1)
+# How soon a cancel reaches a running activity.
+HEARTBEAT_THROTTLE = timedelta(seconds=1)
+CACHED_WORKFLOWS = 2000
+
+
+async def work(config: WorkerConfig) -> None:
+    """Works until SIGTERM."""
+    stop_telemetry = telemetry.configure("episodes-worker", config.telemetry)
+    stopped = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stopped.set)
+    engine = open_engine(config.database_url, pool_size=24)
+    try:
+        temporal = await connect_temporal(config.temporal_target, config.temporal_namespace)
+        async with _running(config, engine, temporal):
+            await stopped.wait()
+    finally:
+        await engine.dispose()
+        stop_telemetry()
+
+
+@asynccontextmanager
+async def _running(
+    config: WorkerConfig, engine: AsyncEngine, temporal: Client
+) -> AsyncIterator[None]:
+    settlements = Settlements(StepStore(engine))
+    producer = Producer(config.kafka_bootstrap)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(producer.close)
+        for loop in _loops(config, engine, temporal, producer):
+            await stack.enter_async_context(_background(loop))
+        await stack.enter_async_context(_background(settlements.run()))
+        await stack.enter_async_context(_worker(config, engine, temporal, settlements))
+        yield
+
+
+def _worker(
+    config: WorkerConfig, engine: AsyncEngine, temporal: Client, settlements: Settlements
+) -> Worker:
+    signer = config.signing_key.signer()
+    orchestrator = Orchestrator(open_channel(config.orchestrator_target, signer, tls=config.tls))
+    adapters = Adapters(open_channel(config.tool_adapters_target, signer, tls=config.tls))
+    ledger = Ledger(open_channel(config.cost_ledger_target, signer, tls=config.tls))
+    episodes = RunningEpisodes(EpisodeStore(engine))
+    logs = StepLogs(StepStore(engine), settlements)
+    charges = Charges(ledger, logs)
+    models = ModelCatalogue(orchestrator)
+    decider = Decider(orchestrator, models, charges, logs, config.prompt_tokens_max)
+    turn = TurnActivity(episodes, logs, decider, Invoker(adapters, charges, logs))
+    finish = FinishActivity(episodes, logs, charges, adapters, OutboxStore(engine), settlements)
+    return Worker(
+        temporal,
+        task_queue=TASK_QUEUE,
+        workflows=[EpisodeWorkflow],
+        activities=[turn.take_turn, finish.finish_episode],
+        # The workflow imports no I/O; replay tests run under both runners.
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        max_cached_workflows=CACHED_WORKFLOWS,
+        max_concurrent_workflow_tasks=WORKFLOW_TASKS_MAX,
+        max_concurrent_activities=config.max_concurrent_turns,
+        sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
+        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        graceful_shutdown_timeout=timedelta(seconds=config.graceful_shutdown_s),
+    )
+
+
+def _loops(
+    config: WorkerConfig, engine: AsyncEngine, temporal: Client, producer: Producer
+) -> list[Coroutine[None, None, None]]:
+    outbox = OutboxStore(engine)
+    leadership = Leadership(engine, RELAY_LOCK)
+    topic = TopicReader(config.kafka_bootstrap, config.trajectory_topic)
+    relay = Relay(outbox, producer, leadership, config.trajectory_topic)
+    reconciler = Reconciler(outbox, leadership, topic, config.reconcile_interval_s)
+    sweep = StarterSweep(
+        EpisodeStore(engine), WorkflowStarter(temporal), Leadership(engine, SWEEP_LOCK)
+    )
+    return [relay.run(), reconciler.run(), sweep.run()]
+
+
+@asynccontextmanager
+async def _background(loop: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(loop)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def main() -> None:
+    """`python -m episodes.worker`."""
+    config = load_settings(WorkerConfig)
+    uvloop.run(work(config))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""The workflow of one episode: turns until an answer, a limit, a deadline or a cancel.
+
+One activity takes one whole turn. Inside it every model call and tool call is a
+durable step of its own, so a repeated attempt reads back what is done instead of
+doing it again, and history holds six small events for each turn.
+"""
+
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+from episodes.workflows.payloads import (
+    Approval,
+    EpisodeInput,
+    EpisodeResult,
+    FinishInput,
+    TurnInput,
+    TurnResult,
+)
+
+TAKE_TURN = "take_turn"
+FINISH_EPISODE = "finish_episode"
+
+# Long enough to outlast a restarted control plane, short enough that a lost
+# worker is noticed soon; repeating a turn is free, so a false alarm costs little.
+HEARTBEAT_TIMEOUT = timedelta(seconds=4)
+TURN_RETRY = RetryPolicy(
+    initial_interval=timedelta(milliseconds=200),
+    backoff_coefficient=1.5,
+    maximum_interval=timedelta(seconds=3),
+    maximum_attempts=50,
+)
+FINISH_RETRY = RetryPolicy(
+    initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)
+)
+FINISH_TIMEOUT = timedelta(seconds=60)
+
+
+@workflow.defn(name="Episode")
+class EpisodeWorkflow:
+    """State is small: decisions that wait and decisions that were taken."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, list[int]] = {}
+        self._decided: dict[int, dict[str, bool]] = {}
+
+    @workflow.run
+    async def run(self, episode: EpisodeInput) -> EpisodeResult:
+        ending = await self._until_end(episode)
+        await self._finish(FinishInput(episode.episode_id, ending.stop, ending.message))
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return EpisodeResult(ending.stop)
+
+    @workflow.update
+    async def decide(self, approval: Approval) -> None:
+        """Takes a person's decision on a waiting call."""
+        self._waiting[approval.turn].remove(approval.call_index)
+        self._decided[approval.turn][str(approval.call_index)] = approval.approved
+
+    @decide.validator
+    def _refuse_unknown_call(self, approval: Approval) -> None:
+        if approval.call_index not in self._waiting.get(approval.turn, []):
+            raise ApplicationError("no such call waits for approval", type="NothingToApprove")
+
+    async def _until_end(self, episode: EpisodeInput) -> TurnResult:
+        """Races the turns against the episode's one timer and its cancellation."""
+        turns = asyncio.create_task(self._take_turns(episode))
+        timer = asyncio.create_task(asyncio.sleep(episode.time_limit_s))
+        try:
+            await workflow.wait([turns, timer], return_when=asyncio.FIRST_COMPLETED)
+            if turns.done():
+                return turns.result()
+            ending = TurnResult(stop="deadline", message="the episode's time limit has passed")
+        except asyncio.CancelledError:
+            ending = TurnResult(stop="cancelled")
+        except ActivityError as error:
+            return TurnResult(stop="failed", message=_cause(error))
+        finally:
+            timer.cancel()
+        turns.cancel()
+        with suppress(asyncio.CancelledError, ActivityError):
+            await turns
+        return ending
+
+    async def _finish(self, finish: FinishInput) -> None:
+        """Settles and publishes, whatever happens: a late cancel must not leave it half done."""
+        finishing = asyncio.create_task(
+            workflow.execute_activity(
+                FINISH_EPISODE,
+                finish,
+                start_to_close_timeout=FINISH_TIMEOUT,
+                retry_policy=FINISH_RETRY,
+            )
+        )
+        while not finishing.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.shield(finishing)
+
+    async def _take_turns(self, episode: EpisodeInput) -> TurnResult:
+        for turn in range(1, episode.turn_limit + 1):
+            result = await self._take_turn(episode, turn)
+            if result.stop:
+                return result
+        return TurnResult(stop="turn_limit")
+
+    async def _take_turn(self, episode: EpisodeInput, turn: int) -> TurnResult:
+        last = turn == episode.turn_limit
+        result = await self._run_turn(episode, TurnInput(episode.episode_id, turn, last))
+        if not result.pending:
+            return result
+        approvals = await self._decisions(episode, turn, result.pending)
+        return await self._run_turn(episode, TurnInput(episode.episode_id, turn, last, approvals))
+
+    async def _run_turn(self, episode: EpisodeInput, turn: TurnInput) -> TurnResult:
+        result: TurnResult = await workflow.execute_activity(
+            TAKE_TURN,
+            turn,
+            result_type=TurnResult,
+            start_to_close_timeout=timedelta(seconds=episode.time_limit_s),
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=TURN_RETRY,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        )
+        return result
+
+    async def _decisions(
+        self, episode: EpisodeInput, turn: int, pending: list[int]
+    ) -> dict[str, bool]:
+        """Waits for a person; a call nobody decides in time is denied."""
+        self._waiting[turn] = list(pending)
+        self._decided[turn] = {str(index): False for index in pending}
+        with suppress(asyncio.TimeoutError):
+            await workflow.wait_condition(
+                lambda: not self._waiting[turn],
+                timeout=timedelta(seconds=episode.approval_timeout_s),
+            )
+        self._waiting[turn] = []
+        return self._decided[turn]
+
+
+def _cause(error: ActivityError) -> str:
+    if is_cancelled_exception(error):
+        return "the turn was cancelled by the worker"
+    return str(error.cause or error)

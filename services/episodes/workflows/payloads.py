@@ -1,0 +1,67 @@
+"""What passes between the workflow and its activities: ids and small facts.
+
+Never a transcript: history would grow with the square of the turns. Text stays
+in the step log and is found again by episode id and turn.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class EpisodeInput:
+    """Starts an episode's workflow."""
+
+    episode_id: str
+    turn_limit: int
+    time_limit_s: float
+    approval_timeout_s: float = 3600.0
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """How an episode ended."""
+
+    stop_reason: str
+
+
+@dataclass(frozen=True)
+class TurnInput:
+    """Asks for one turn. `approvals` decides calls by index; others are not decided yet."""
+
+    episode_id: str
+    turn: int
+    last: bool = False
+    approvals: dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TurnResult:
+    """What a turn came to.
+
+    `stop` is empty while the episode goes on, otherwise a StopReason. `pending`
+    holds the indexes of calls that wait for approval.
+    """
+
+    stop: str = ""
+    message: str = ""
+    pending: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class FinishInput:
+    """Asks to settle, end and publish an episode."""
+
+    episode_id: str
+    stop_reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Approval:
+    """A person's decision on one waiting call."""
+
+    turn: int
+    call_index: int
+    approved: bool
+    actor: str
+    reason: str = ""
