@@ -1,0 +1,1 @@
+"""OrchestratorService: builds prompts, asks a model engine and parses actions."""

@@ -1,0 +1,74 @@
+"""How much of the past fits into a prompt.
+
+The paper's cascade: attempts get a budget, code and attempts together another, and
+documents what is left of the whole. Over-long text keeps its end, where the newest
+results and the conclusions are.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import BaseModel, Field
+
+from orchestrator_inference.errors import ContextTooLong
+
+# The service has no tokenizer: UTF-8 bytes per token are about 4 for English, 3 for
+# code and for Chinese. Three errs on the safe side; an engine that still refuses
+# gets a shortened prompt once.
+BYTES_PER_TOKEN = 3
+PROMPT_TOKENS_MIN = 64
+
+
+class SectionBudgets(BaseModel, frozen=True):
+    """Tokens per section, as the paper has them; scaled down together for a smaller context."""
+
+    prompt_tokens_max: int = Field(27_000, gt=0)
+    code_and_attempts_tokens_max: int = Field(12_000, gt=0)
+    attempts_tokens_max: int = Field(8_000, gt=0)
+    document_tokens_max: int = Field(1_000, gt=0)
+    tool_description_chars_max: int = Field(400, gt=0)
+
+
+@dataclass(frozen=True)
+class Room:
+    """Tokens a prompt may have, and the share of its budgets that leaves."""
+
+    prompt_tokens: int
+    budgets: SectionBudgets
+
+    def scaled(self, tokens: int) -> int:
+        """A budget in proportion to this room."""
+        share = min(1.0, self.prompt_tokens / self.budgets.prompt_tokens_max)
+        return max(1, int(tokens * share))
+
+    def shrunk(self) -> "Room":
+        """Half of it, for an engine that counted more tokens than estimated."""
+        return Room(self.prompt_tokens // 2, self.budgets)
+
+
+def room_for(context_tokens: int, max_tokens: int, budgets: SectionBudgets) -> Room:
+    """Room a context leaves beside the completion; an unknown context (0) leaves all.
+
+    Raises ContextTooLong when the completion alone fills the context.
+    """
+    if not context_tokens:
+        return Room(budgets.prompt_tokens_max, budgets)
+    left = context_tokens - max_tokens
+    if left < PROMPT_TOKENS_MIN:
+        raise ContextTooLong(
+            f"max_tokens {max_tokens} leaves {left} of {context_tokens} tokens; ask for fewer"
+        )
+    return Room(min(left, budgets.prompt_tokens_max), budgets)
+
+
+def estimated_tokens(text: str) -> int:
+    """About how many tokens a text has, rather too many than too few."""
+    return -(-len(text.encode()) // BYTES_PER_TOKEN)
+
+
+def keep_end(text: str, tokens_max: int) -> str:
+    """The last tokens of a text; nothing when there is no room."""
+    encoded = text.encode()
+    size = max(0, tokens_max) * BYTES_PER_TOKEN
+    if len(encoded) <= size:
+        return text
+    return encoded[len(encoded) - size :].decode(errors="ignore")

@@ -1,0 +1,42 @@
+"""Settings of the service, read once from the environment."""
+
+from pydantic import Field, HttpUrl, SecretStr
+from pydantic_settings import SettingsConfigDict
+
+from orchestrator_inference.budgets import SectionBudgets
+from orchestrator_inference.service import StringBounds
+from rpckit.settings import ServerSettings
+
+
+class Settings(ServerSettings):
+    """orchestrator-inference: prompts, model calls and actions."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="ORCHESTRATOR_INFERENCE_", env_nested_delimiter="__", frozen=True
+    )
+
+    engine_base_url: HttpUrl = Field(
+        description="OpenAI-compatible base URL, for example http://vllm:8000/v1"
+    )
+    engine_api_key: SecretStr | None = Field(None, description="bearer key of the engine, if any")
+    engine_timeout_s: float = Field(300.0, gt=0, description="longest completion, in seconds")
+    default_model: str = Field("", description="model when none is named; empty takes the first")
+    model_aliases: dict[str, str] = Field(
+        default_factory=dict, description="JSON object of alias to model name"
+    )
+    model_sku: str = Field("", description="price-book SKU of the default model and its adapters")
+    max_in_flight: int = Field(256, gt=0, description="model calls at once; more wait in order")
+    parallel_calls_max: int = Field(
+        1, ge=1, le=16, description="independent tool calls a model may ask for in one action"
+    )
+    string_bounds: StringBounds = Field(
+        StringBounds.ALWAYS,
+        description="always: strings fit max_tokens, but hold no newline or double quote under "
+        "xgrammar; after_cut: only once a reply was cut, for capable models",
+    )
+    engine_any_whitespace: bool = Field(
+        False, description="whether the engine's grammar allows white space between JSON tokens"
+    )
+    prompt: SectionBudgets = Field(
+        default_factory=SectionBudgets, description="token budgets of the prompt's sections"
+    )

@@ -1,0 +1,165 @@
+"""podium.orchestrator.v1 messages <-> models."""
+
+import math
+
+from orchestrator_inference.errors import InvalidSampling
+from orchestrator_inference.models import (
+    DEFAULT_MAX_TOKENS,
+    Action,
+    Decision,
+    EngineModel,
+    Message,
+    Observation,
+    PastTurn,
+    PromptMode,
+    ResultSection,
+    Sampling,
+    Situation,
+    ToolCall,
+    ToolDefinition,
+)
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from rpckit.errors import InvalidArgument
+from wire import duration_to_proto, failure_from_proto, failure_to_proto, usage_to_proto
+
+SECTIONS = {
+    pb.RESULT_SECTION_UNSPECIFIED: ResultSection.ATTEMPT,
+    pb.RESULT_SECTION_DOCUMENT: ResultSection.DOCUMENT,
+    pb.RESULT_SECTION_CODE: ResultSection.CODE,
+    pb.RESULT_SECTION_ATTEMPT: ResultSection.ATTEMPT,
+}
+MODES = {
+    pb.PROMPT_MODE_UNSPECIFIED: PromptMode.STATELESS,
+    pb.PROMPT_MODE_STATELESS: PromptMode.STATELESS,
+    pb.PROMPT_MODE_CHAT: PromptMode.CHAT,
+}
+ROLES = ("system", "user", "assistant")
+
+
+def situation_from_proto(request: pb.NextActionRequest) -> Situation:
+    """The situation. Raises InvalidArgument naming the field."""
+    if not request.key:
+        raise InvalidArgument("key is unset; give <episode id>/<turn>/model/0")
+    return Situation(
+        key=request.key,
+        task=request.task,
+        model=request.model,
+        prompt_mode=MODES.get(request.prompt_mode, PromptMode.STATELESS),
+        instruction=request.instruction,
+        tools=tuple(_tool_from_proto(tool) for tool in request.tools),
+        turns=tuple(_turn_from_proto(turn) for turn in request.turns),
+        history=tuple(_message_from_proto(message) for message in request.history),
+        sampling=_sampling_from_proto(request.sampling),
+        must_answer=request.must_answer,
+    )
+
+
+def _tool_from_proto(tool: pb.ToolDefinition) -> ToolDefinition:
+    if not tool.name:
+        raise InvalidArgument("tools.name is unset")
+    section = SECTIONS.get(tool.section, ResultSection.ATTEMPT)
+    return ToolDefinition(tool.name, tool.description, tool.parameters_json_schema, section)
+
+
+def _message_from_proto(message: pb.ConversationMessage) -> Message:
+    if message.role not in ROLES:
+        raise InvalidArgument(f"history.role is {message.role!r}; give one of {', '.join(ROLES)}")
+    return Message(message.role, message.content)
+
+
+def _turn_from_proto(turn: pb.PastTurn) -> PastTurn:
+    observations = tuple(
+        Observation(
+            _call_from_proto(entry.call),
+            entry.content,
+            failure_from_proto(entry.failure) if entry.HasField("failure") else None,
+        )
+        for entry in turn.observations
+    )
+    return PastTurn(turn.completion_text, _action_from_proto(turn.action), observations)
+
+
+def _action_from_proto(action: pb.Action) -> Action:
+    decision = action.WhichOneof("decision")
+    return Action(
+        thought=action.thought,
+        calls=tuple(_call_from_proto(call) for call in action.tool_calls.calls),
+        final_answer=action.final_answer if decision == "final_answer" else None,
+        malformed=failure_from_proto(action.malformed) if decision == "malformed" else None,
+    )
+
+
+def _call_from_proto(call: pb.ToolCall) -> ToolCall:
+    return ToolCall(call.index, call.tool_name, call.arguments_json, call.model_call_id)
+
+
+def _sampling_from_proto(sampling: pb.Sampling) -> Sampling:
+    top_p = sampling.top_p if sampling.HasField("top_p") else 1.0
+    if not (math.isfinite(sampling.temperature) and sampling.temperature >= 0):
+        raise InvalidSampling(f"sampling.temperature is {sampling.temperature}; give 0 or more")
+    if not 0 < top_p <= 1:
+        raise InvalidSampling(f"sampling.top_p is {top_p}; give more than 0 and at most 1")
+    if sampling.max_tokens < 0:
+        raise InvalidSampling(f"sampling.max_tokens is {sampling.max_tokens}; give 1 or more")
+    seed = sampling.seed if sampling.HasField("seed") else None
+    max_tokens = sampling.max_tokens or DEFAULT_MAX_TOKENS
+    return Sampling(sampling.temperature, top_p, seed, max_tokens)
+
+
+def decision_to_proto(decision: Decision) -> pb.NextActionResponse:
+    """The response, sampling with its defaults filled in."""
+    completion, constraint = decision.completion, decision.constraint
+    return pb.NextActionResponse(
+        action=_action_to_proto(decision.action),
+        completion_text=completion.text,
+        prompt_token_ids=completion.prompt_token_ids,
+        completion_token_ids=completion.token_ids,
+        completion_logprobs=completion.logprobs,
+        finish_reason=completion.finish_reason,
+        usage=usage_to_proto(completion.usage),
+        model_version=completion.model_version,
+        constraint_digest=constraint.digest if constraint else "",
+        constraint_json_schema=constraint.schema_json if constraint else "",
+        sku=decision.sku,
+        latency=duration_to_proto(completion.latency_s),
+        sampling=_sampling_to_proto(decision.sampling),
+        engine=completion.engine,
+        prompt_digest=decision.prompt_digest,
+    )
+
+
+def _action_to_proto(action: Action) -> pb.Action:
+    if action.malformed is not None:
+        return pb.Action(thought=action.thought, malformed=failure_to_proto(action.malformed))
+    if action.final_answer is not None:
+        return pb.Action(thought=action.thought, final_answer=action.final_answer)
+    calls = [
+        pb.ToolCall(
+            index=call.index,
+            tool_name=call.tool_name,
+            arguments_json=call.arguments_json,
+            model_call_id=call.model_call_id,
+        )
+        for call in action.calls
+    ]
+    return pb.Action(thought=action.thought, tool_calls=pb.ToolCalls(calls=calls))
+
+
+def _sampling_to_proto(sampling: Sampling) -> pb.Sampling:
+    return pb.Sampling(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        seed=sampling.seed,
+        max_tokens=sampling.max_tokens,
+    )
+
+
+def model_to_proto(model: EngineModel, sku: str) -> pb.Model:
+    """The message. A model's version is its name: adapters are published under fresh names."""
+    return pb.Model(
+        name=model.name,
+        version=model.name,
+        sku=sku,
+        is_default=model.is_default,
+        context_tokens=model.context_tokens,
+    )

@@ -1,0 +1,121 @@
+"""What can go wrong between a request and an action."""
+
+from rpckit.errors import (
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    Unavailable,
+)
+
+
+class EmptyTask(InvalidArgument):
+    """There is nothing to do."""
+
+    def __init__(self) -> None:
+        super().__init__("task is empty; say what is to be done")
+
+
+class InvalidSampling(InvalidArgument):
+    """A sampling parameter is outside its range."""
+
+
+class InvalidToolSchema(InvalidArgument):
+    """A tool's parameters are not a JSON Schema with an object root."""
+
+    def __init__(self, tool_name: str, why: str) -> None:
+        super().__init__(f"parameters of tool {tool_name}: {why}", tool_name=tool_name)
+
+
+class DuplicateTool(InvalidArgument):
+    """Two tools of one request have the same name."""
+
+    def __init__(self, tool_name: str) -> None:
+        super().__init__(f"tool {tool_name} is listed twice; names must be unique in a request")
+
+
+class ModelNotFound(NotFound):
+    """The engine serves no such model."""
+
+    def __init__(self, model: str, served: list[str]) -> None:
+        names = ", ".join(served) or "no model"
+        super().__init__(f"no orchestrator model {model!r}; the engine serves {names}", model=model)
+
+
+class EngineUnreachable(Unavailable):
+    """Nothing answers at the engine's address, or it hung up."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"the model engine at {host} does not answer; start it, "
+            "or correct ORCHESTRATOR_INFERENCE_ENGINE_BASE_URL",
+            host=host,
+        )
+
+
+class EngineTimedOut(DeadlineExceeded):
+    """The engine took longer than the request timeout, in seconds."""
+
+    def __init__(self, host: str, timeout_s: float) -> None:
+        super().__init__(
+            f"the model engine at {host} gave no completion within {timeout_s:g} s", host=host
+        )
+
+
+class EngineRateLimited(ResourceExhausted):
+    """The engine asks to slow down (HTTP 429)."""
+
+    def __init__(self, host: str, retry_after_s: float | None) -> None:
+        super().__init__(
+            f"the model engine at {host} limits our rate; retry later",
+            host=host,
+            retry_after_s=retry_after_s,
+        )
+
+
+class EngineUnwell(Unavailable):
+    """The engine answered with a fault of its own (HTTP 5xx)."""
+
+    def __init__(self, host: str, status: int, retry_after_s: float | None) -> None:
+        super().__init__(
+            f"the model engine at {host} answered HTTP {status}; retry later",
+            host=host,
+            retry_after_s=retry_after_s,
+        )
+
+
+class EngineRefused(FailedPrecondition):
+    """The engine refused the request (HTTP 4xx); the message is the engine's own."""
+
+    def __init__(self, host: str, status: int, why: str) -> None:
+        super().__init__(f"the model engine at {host} refused (HTTP {status}): {why}", host=host)
+
+
+class EngineCredentialsRefused(FailedPrecondition):
+    """The engine refused our key. Its own message is left out: it may quote the key."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"the model engine at {host} refused our credentials; "
+            "set ORCHESTRATOR_INFERENCE_ENGINE_API_KEY",
+            host=host,
+        )
+
+
+class EngineProtocolError(FailedPrecondition):
+    """The answer is not what the OpenAI API promises."""
+
+    def __init__(self, host: str, why: str) -> None:
+        super().__init__(
+            f"the engine at {host} does not speak the OpenAI API: {why}; "
+            "correct ORCHESTRATOR_INFERENCE_ENGINE_BASE_URL",
+            host=host,
+        )
+
+
+class ContextTooLong(FailedPrecondition):
+    """The prompt does not fit the model's context, not even shortened."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the prompt does not fit the model's context: {why}")

@@ -1,0 +1,175 @@
+"""What a turn is made of: the tools, what happened so far, and the action decided next."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from failures import ToolFailure
+from metering import Usage
+
+DEFAULT_MAX_TOKENS = 512
+# How the model is told that its tokens ran out; later turns recognise it by these words.
+CUT_REPLY = "the reply was cut at the token limit before it was complete; be brief"
+
+
+class PromptMode(StrEnum):
+    """How earlier turns are shown to the model."""
+
+    STATELESS = "stateless"
+    CHAT = "chat"
+
+
+class ResultSection(StrEnum):
+    """Where the stateless layout shows a tool's results."""
+
+    DOCUMENT = "document"
+    CODE = "code"
+    ATTEMPT = "attempt"
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    """A tool as the model sees it; parameters are JSON Schema 2020-12 with an object root."""
+
+    name: str
+    description: str
+    parameters_json_schema: str
+    section: ResultSection = ResultSection.ATTEMPT
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call the model asks for. Arguments are a JSON object."""
+
+    index: int
+    tool_name: str
+    arguments_json: str
+    model_call_id: str = ""
+
+
+@dataclass(frozen=True)
+class Action:
+    """What the model decided: exactly one of calls, final answer and malformed."""
+
+    thought: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    final_answer: str | None = None
+    malformed: ToolFailure | None = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a call of an earlier turn gave: content, or the failure."""
+
+    call: ToolCall
+    content: str = ""
+    failure: ToolFailure | None = None
+
+
+@dataclass(frozen=True)
+class PastTurn:
+    """One earlier turn."""
+
+    completion_text: str
+    action: Action
+    observations: tuple[Observation, ...] = ()
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether the completion ran out of tokens before it was an action."""
+        return self.action.malformed is not None and CUT_REPLY in self.action.malformed.message
+
+
+@dataclass(frozen=True)
+class Message:
+    """A chat message; the role is "system", "user" or "assistant"."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample, with defaults filled in."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int | None = None
+    max_tokens: int = DEFAULT_MAX_TOKENS
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Everything the next action is decided from."""
+
+    key: str
+    task: str
+    model: str = ""
+    prompt_mode: PromptMode = PromptMode.STATELESS
+    instruction: str = ""
+    tools: tuple[ToolDefinition, ...] = ()
+    turns: tuple[PastTurn, ...] = ()
+    history: tuple[Message, ...] = ()
+    sampling: Sampling = field(default_factory=Sampling)
+    must_answer: bool = False
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """The grammar a completion is held to: a JSON Schema, as text, and its SHA-256 (hex)."""
+
+    schema: Mapping[str, Any]
+    schema_json: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class NativeCall:
+    """A call an engine parsed itself and returned as an OpenAI `tool_calls` entry."""
+
+    call_id: str
+    name: str
+    arguments_json: str
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One answer of an engine. Ids and log-probabilities are as sampled, or empty."""
+
+    text: str
+    finish_reason: str
+    usage: Usage
+    model_version: str
+    engine: str
+    latency_s: float
+    prompt_token_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    native_calls: tuple[NativeCall, ...] = ()
+    constrained: bool = False
+
+
+@dataclass(frozen=True)
+class EngineModel:
+    """A model an engine serves. Context in tokens, 0 when the engine does not say."""
+
+    name: str
+    context_tokens: int = 0
+    engine: str = ""
+    is_vllm: bool = False
+    prompt_digest: str = ""
+    is_default: bool = False
+    adapts_default: bool = False
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The next action and everything training needs to know about it."""
+
+    action: Action
+    completion: Completion
+    sampling: Sampling
+    constraint: Constraint | None
+    sku: str
+    prompt_digest: str

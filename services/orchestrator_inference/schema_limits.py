@@ -1,0 +1,50 @@
+"""How long the parts of an action may get, so that max_tokens can hold it.
+
+Bounding has a price: xgrammar up to 0.2.8 lets a string with a length bound hold
+no escape, so no newline and no double quote
+(https://github.com/mlc-ai/xgrammar/issues/800). Hence the levels: a code argument
+needs newlines, and a capable model needs no bounds at all.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+ITEMS_MAX = 16
+
+
+class Bounds(IntEnum):
+    """Which strings and numbers of an action are bounded; a level includes those below."""
+
+    THOUGHT = 0
+    PROSE = 1
+    CODE = 2
+
+
+@dataclass(frozen=True)
+class SchemaLimits:
+    """Characters per string; None leaves strings and numbers unbounded."""
+
+    string_chars_max: int | None = None
+
+
+@dataclass(frozen=True)
+class ActionLimits:
+    """Characters of an action's parts, from the tokens a completion may have."""
+
+    max_tokens: int
+    bounds: Bounds
+
+    @property
+    def thought_chars(self) -> int:
+        """About an eighth of the completion at four characters a token."""
+        return max(1, self.max_tokens // 2)
+
+    @property
+    def answer_chars(self) -> int | None:
+        """About half of the completion, because rare text has two characters a token."""
+        return max(1, self.max_tokens * 2) if self.bounds >= Bounds.PROSE else None
+
+    def arguments(self, *, is_code: bool) -> SchemaLimits:
+        """Limits of a tool's arguments: shorter than an answer, as there may be several."""
+        bounded = self.bounds >= (Bounds.CODE if is_code else Bounds.PROSE)
+        return SchemaLimits(max(1, self.max_tokens) if bounded else None)

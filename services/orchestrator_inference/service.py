@@ -1,0 +1,126 @@
+"""Situation -> Decision: build the prompt, ask the engine, parse the action."""
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+
+from orchestrator_inference.action_parser import parse_action
+from orchestrator_inference.action_schema import ActionOptions
+from orchestrator_inference.budgets import Room, SectionBudgets, room_for
+from orchestrator_inference.engine import Engine, ModelCall
+from orchestrator_inference.errors import ContextTooLong, EmptyTask
+from orchestrator_inference.models import (
+    Completion,
+    Constraint,
+    Decision,
+    EngineModel,
+    PromptMode,
+    Situation,
+)
+from orchestrator_inference.prompt_chat import build_chat
+from orchestrator_inference.prompt_stateless import build_stateless
+from orchestrator_inference.schema_limits import Bounds
+from orchestrator_inference.toolset import Toolset, Toolsets
+
+BUILDERS = {PromptMode.STATELESS: build_stateless, PromptMode.CHAT: build_chat}
+
+
+class StringBounds(StrEnum):
+    """When the strings of an action are bounded."""
+
+    ALWAYS = "always"
+    AFTER_CUT = "after_cut"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the operator decides about prompts and actions."""
+
+    budgets: SectionBudgets
+    parallel_calls_max: int = 1
+    string_bounds: StringBounds = StringBounds.ALWAYS
+    any_whitespace: bool = False
+    model_sku: str = ""
+
+
+class Orchestrator:
+    """Decides actions, with at most `max_in_flight` model calls at once."""
+
+    def __init__(self, engine: Engine, policy: Policy, max_in_flight: int) -> None:
+        self._engine = engine
+        self._policy = policy
+        self._toolsets = Toolsets(policy.budgets.tool_description_chars_max)
+        # First come, first served, and never idle while somebody waits.
+        self._slots = asyncio.Semaphore(max_in_flight)
+
+    async def next_action(self, situation: Situation) -> Decision:
+        """The next action. Raises the errors of `errors`."""
+        if not situation.task.strip():
+            raise EmptyTask
+        model = await self._engine.model(situation.model)
+        toolset = self._toolsets.of(situation.tools)
+        constraint = toolset.constraint(self._options(situation))
+        completion = await self._complete(situation, model, toolset, constraint)
+        return Decision(
+            action=parse_action(
+                completion,
+                toolset.sections,
+                self._policy.parallel_calls_max,
+                must_answer=situation.must_answer,
+            ),
+            completion=completion,
+            sampling=situation.sampling,
+            constraint=constraint if completion.constrained else None,
+            sku=self.sku(model),
+            prompt_digest=model.prompt_digest,
+        )
+
+    async def models(self) -> tuple[EngineModel, ...]:
+        """Every model the engine serves, by name."""
+        return await self._engine.models()
+
+    def sku(self, model: EngineModel) -> str:
+        """Price-book SKU of the default model and its adapters; "" (unknown) for others."""
+        return self._policy.model_sku if model.is_default or model.adapts_default else ""
+
+    def _options(self, situation: Situation) -> ActionOptions:
+        return ActionOptions(
+            max_tokens=situation.sampling.max_tokens,
+            must_answer=situation.must_answer,
+            parallel_calls_max=self._policy.parallel_calls_max,
+            bounds=self._bounds(situation),
+            any_whitespace=self._policy.any_whitespace,
+        )
+
+    def _bounds(self, situation: Situation) -> Bounds:
+        """A model that ran out of tokens before gets a grammar its tokens can hold."""
+        if any(turn.was_cut for turn in situation.turns):
+            return Bounds.CODE
+        always = self._policy.string_bounds is StringBounds.ALWAYS
+        return Bounds.PROSE if always or situation.must_answer else Bounds.THOUGHT
+
+    async def _complete(
+        self, situation: Situation, model: EngineModel, toolset: Toolset, constraint: Constraint
+    ) -> Completion:
+        room = room_for(model.context_tokens, situation.sampling.max_tokens, self._policy.budgets)
+        call = self._call(situation, model, toolset, constraint, room)
+        async with self._slots:
+            try:
+                return await self._engine.complete(call)
+            except ContextTooLong:
+                shorter = self._call(situation, model, toolset, constraint, room.shrunk())
+                if shorter.messages == call.messages:
+                    raise
+                return await self._engine.complete(shorter)
+
+    def _call(
+        self,
+        situation: Situation,
+        model: EngineModel,
+        toolset: Toolset,
+        constraint: Constraint,
+        room: Room,
+    ) -> ModelCall:
+        build = BUILDERS[situation.prompt_mode]
+        messages = build(situation, toolset, room, self._policy.parallel_calls_max)
+        return ModelCall(situation.key, model, tuple(messages), situation.sampling, constraint)

@@ -1,0 +1,38 @@
+"""OrchestratorService over gRPC: convert, call, convert."""
+
+from typing import Any
+
+import grpc
+
+from orchestrator_inference.convert import decision_to_proto, model_to_proto, situation_from_proto
+from orchestrator_inference.pages import page_of
+from orchestrator_inference.service import Orchestrator
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as rpc
+from rpckit.identity import Scope, require_scope
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class OrchestratorServicer(rpc.OrchestratorServiceServicer):
+    """The RPCs of podium.orchestrator.v1."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._orchestrator = orchestrator
+
+    async def NextAction(
+        self, request: pb.NextActionRequest, context: Context
+    ) -> pb.NextActionResponse:
+        require_scope(Scope.EPISODES_RUN)
+        decision = await self._orchestrator.next_action(situation_from_proto(request))
+        return decision_to_proto(decision)
+
+    async def ListModels(
+        self, request: pb.ListModelsRequest, context: Context
+    ) -> pb.ListModelsResponse:
+        models = await self._orchestrator.models()
+        page, next_token = page_of(models, request.page_size, request.page_token)
+        return pb.ListModelsResponse(
+            models=[model_to_proto(model, self._orchestrator.sku(model)) for model in page],
+            next_page_token=next_token,
+        )
