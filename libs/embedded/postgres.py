@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import os
 import re
+import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator
@@ -67,6 +68,11 @@ class EmbeddedPostgres(EmbeddedServer):
         self._cluster.create()
         self._cluster.clear_leftovers()
         self._cluster.own(self._socket_dir)
+
+    async def stop(self) -> None:
+        await super().stop()
+        if self._socket_dir != self._cluster.data_dir:
+            shutil.rmtree(self._socket_dir, ignore_errors=True)
 
     async def answers(self) -> bool:
         """Whether the server accepts connections now."""

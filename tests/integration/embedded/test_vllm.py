@@ -13,7 +13,12 @@ import pytest_asyncio
 
 from embedded import EmbeddedVllm, SmolLM2, free_port
 
-pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.asyncio(loop_scope="module"),
+    # One server is enough: keep these tests in one worker.
+    pytest.mark.xdist_group("vllm"),
+]
 
 MODEL = "smollm2-135m-instruct"
 TOOL_CALL = {
