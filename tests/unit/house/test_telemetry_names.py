@@ -1,6 +1,7 @@
 """docs/telemetry.yaml names exactly what the code emits."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +42,12 @@ def emitted_attributes() -> set[str]:
         for key in node.keys
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     }
-    dotted = {key for key in keys if key.startswith(tuple(prefixes))}
+    dotted = {
+        key
+        for key in keys
+        # Contracts have dotted names too, and end in their version.
+        if key.startswith(tuple(prefixes)) and not re.search(r"\.v\d+(\.|$)", key)
+    }
     return dotted | {name for name, _ in first_literals(LABEL_CALLS)}
 
 
