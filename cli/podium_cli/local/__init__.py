@@ -1,0 +1,1 @@
+"""The whole platform on one machine: real servers, real services, one state folder."""

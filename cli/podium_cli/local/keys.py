@@ -1,0 +1,59 @@
+"""Ed25519 keys of the internal tokens: made once, kept in the state folder."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from podium_cli.local.state import StateFolder, write_private
+
+# Who signs tokens: the gateway for its callers, the others for work they do by themselves.
+SIGNERS = ("gateway", "episode-worker", "tool-adapters")
+
+
+@dataclass(frozen=True)
+class SigningKeys:
+    """Where the keys lie."""
+
+    folder: Path
+
+    @property
+    def verify_keys_file(self) -> Path:
+        """Public keys of all signers."""
+        return self.folder / "verify-keys.json"
+
+    def private_key_file(self, signer: str) -> Path:
+        """Private key of one signer."""
+        return self.folder / f"{signer}.pem"
+
+
+def ensure_keys(state: StateFolder) -> SigningKeys:
+    """The keys, made when they are missing."""
+    keys = SigningKeys(state.keys)
+    public = {name: _public_pem(_private_key(keys.private_key_file(name))) for name in SIGNERS}
+    write_private(keys.verify_keys_file, json.dumps(public))
+    return keys
+
+
+def _private_key(path: Path) -> Ed25519PrivateKey:
+    if not path.exists():
+        pem = Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        write_private(path, pem.decode())
+    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise TypeError(f"{path} holds no Ed25519 key")
+    return key
+
+
+def _public_pem(key: Ed25519PrivateKey) -> str:
+    return (
+        key.public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        .decode()
+    )

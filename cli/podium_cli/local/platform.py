@@ -1,0 +1,208 @@
+"""Starts the platform in order, keeps it running, stops it in the opposite order."""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import grpc
+import httpx
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, ManagedProcess
+from embedded.server import EmbeddedServer
+from podium_cli.local.engines import EngineChoice, LocalEngine, make_engine
+from podium_cli.local.keys import ensure_keys
+from podium_cli.local.ports import assign_ports
+from podium_cli.local.services import LOOPBACK, ServiceProcess, Surroundings, service_processes
+from podium_cli.local.state import StateFolder
+
+log = logging.getLogger(__name__)
+
+DATABASES = ("cost_ledger", "tool_registry", "tool_adapters", "episodes", "gateway")
+TOPIC = "trajectories.v1"
+TOPIC_PARTITIONS = 3
+SERVICE_START_TIMEOUT_S = 60.0
+SUPERVISE_INTERVAL_S = 0.2
+
+# Told the name of a step when it starts, and again with True when it is done.
+Report = Callable[[str, bool], None]
+
+
+@dataclass(frozen=True)
+class PlatformOptions:
+    """What the person at the terminal chose."""
+
+    state_dir: Path
+    engine: EngineChoice = field(default_factory=EngineChoice)
+    gateway_port: int | None = None
+    telemetry: bool = True
+    settings: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+class LocalPlatform:
+    """Every server and service of the platform as child processes."""
+
+    def __init__(self, options: PlatformOptions, report: Report) -> None:
+        self.options = options
+        self.state = StateFolder(options.state_dir)
+        self.ports: dict[str, int] = {}
+        self.processes: dict[str, ManagedProcess] = {}
+        self.postgres: EmbeddedPostgres | None = None
+        self.servers: dict[str, EmbeddedServer] = {}
+        self._report = report
+        self._stack = AsyncExitStack()
+        self._services: dict[str, ServiceProcess] = {}
+        self._supervised: set[str] = set()
+
+    @property
+    def gateway_url(self) -> str:
+        """The one URL that faces outward."""
+        return f"http://{LOOPBACK}:{self.ports['gateway']}"
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        """Where consumers of trajectories connect."""
+        return f"{LOOPBACK}:{self.ports['kafka']}"
+
+    async def start(self) -> None:
+        """Starts everything, or stops what it started and raises what went wrong."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stops everything that runs, services first."""
+        self._supervised.clear()
+        await self._stack.aclose()
+
+    async def supervise(self) -> None:
+        """Starts processes again that died, until cancelled."""
+        while True:
+            await asyncio.sleep(SUPERVISE_INTERVAL_S)
+            for name in [name for name in self._supervised if not self.processes[name].running]:
+                log.warning("%s died and is started again", name)
+                await self.revive(name)
+
+    async def revive(self, name: str) -> None:
+        """Starts one dead process again."""
+        if name in self.servers:
+            await self.servers[name].start()
+        else:
+            self.processes[name].start()
+
+    async def _start(self) -> None:
+        self._stack.callback(self.state.release)
+        self.state.acquire()
+        self.ports = assign_ports(self.state, self.options.gateway_port)
+        keys = ensure_keys(self.state)
+        engine = make_engine(self.options.engine, self.ports["vllm"], self.state.logs)
+        # The model takes longest by far, so it loads while everything else starts.
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._start_engine(engine))
+            dsn = await self._start_servers()
+            around = Surroundings(
+                self.ports,
+                dsn,
+                keys,
+                engine.address,
+                self.state.telemetry if self.options.telemetry else None,
+                self.options.settings,
+            )
+            for service in service_processes(around):
+                if service.name != "orchestrator_inference":
+                    await self._spawn(service)
+                else:
+                    self._services[service.name] = service
+            await self._wait_for_services()
+        await self._spawn(self._services["orchestrator_inference"])
+        await self._wait_for_services()
+
+    async def _start_engine(self, engine: LocalEngine) -> None:
+        if engine.server is not None:
+            await self._run_server("vllm", f"model {engine.address.model}", engine.server)
+
+    async def _start_servers(self) -> dict[str, str]:
+        path, logs = self.state.path, self.state.logs
+        self.postgres = EmbeddedPostgres(path / "postgres", log_path=logs / "postgres.log")
+        kafka = EmbeddedKafka(self.ports["kafka"], log_path=logs / "kafka.log")
+        temporal = EmbeddedTemporal(
+            path / "temporal",
+            self.ports["temporal"],
+            log_path=logs / "temporal.log",
+        )
+        await self._run_server("postgres", "PostgreSQL", self.postgres)
+        await self._run_server("kafka", "Kafka broker", kafka)
+        await kafka.create_topics({TOPIC: TOPIC_PARTITIONS})
+        await self._run_server("temporal", "Temporal", temporal)
+        return {name: await self.postgres.create_database(name) for name in DATABASES}
+
+    async def _run_server(self, name: str, title: str, server: EmbeddedServer) -> None:
+        self._report(title, False)
+        self._stack.push_async_callback(server.stop)
+        await server.start()
+        self.servers[name] = server
+        self.processes[name] = server.process
+        self._supervised.add(name)
+        self._report(title, True)
+
+    async def _spawn(self, service: ServiceProcess) -> None:
+        self._report(service.name, False)
+        process = ManagedProcess(
+            service.name,
+            [sys.executable, "-m", service.module],
+            log_path=self.state.logs / f"{service.name}.log",
+            env={**_inherited_environment(), **service.environment},
+        )
+        self._services[service.name] = service
+        self.processes[service.name] = process
+        self._stack.push_async_callback(process.terminate)
+        process.start()
+
+    async def _wait_for_services(self) -> None:
+        for name in list(self.processes):
+            if name in self._services and name not in self._supervised:
+                await self.processes[name].wait_ready(
+                    partial(self._answers, name), SERVICE_START_TIMEOUT_S
+                )
+                self._supervised.add(name)
+                self._report(name, True)
+
+    async def _answers(self, name: str) -> bool:
+        port = self._services[name].port
+        if port is None:
+            return True  # the worker listens nowhere; it waits for its servers by itself
+        if name == "gateway":
+            return await _http_ready(port)
+        return await _grpc_serving(port)
+
+
+def _inherited_environment() -> dict[str, str]:
+    """What a service needs of ours; never a credential that happens to be set."""
+    names = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "PODIUM_CACHE_DIR", "PYTHONPATH")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+async def _http_ready(port: int) -> bool:
+    try:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return (await client.get(f"http://{LOOPBACK}:{port}/healthz")).is_success
+    except httpx.TransportError:
+        return False
+
+
+async def _grpc_serving(port: int) -> bool:
+    async with grpc.aio.insecure_channel(f"{LOOPBACK}:{port}") as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        try:
+            reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=1.0)
+        except grpc.aio.AioRpcError:
+            return False
+        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)

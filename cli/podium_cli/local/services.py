@@ -1,0 +1,154 @@
+"""The services as processes: their modules and the environment each one reads."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from podium_cli.local.keys import SigningKeys
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The model server the orchestrator speaks to."""
+
+    base_url: str
+    model: str
+    sku: str
+    api_key: str = ""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the services find around them."""
+
+    ports: dict[str, int]
+    dsn: dict[str, str]
+    keys: SigningKeys
+    engine: Engine
+    telemetry_folder: Path | None
+    extra: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def target(self, service: str) -> str:
+        """gRPC target of a service."""
+        return f"{LOOPBACK}:{self.ports[service]}"
+
+
+@dataclass(frozen=True)
+class ServiceProcess:
+    """One process of the platform."""
+
+    name: str
+    module: str
+    environment: dict[str, str]
+    port: int | None
+
+
+def service_processes(around: Surroundings) -> list[ServiceProcess]:
+    """Every service, dependencies first."""
+    return [
+        _grpc_service(around, "cost_ledger", _database(around, "cost_ledger")),
+        _grpc_service(around, "tool_registry", _registry(around)),
+        _grpc_service(around, "tool_adapters", _adapters(around)),
+        _grpc_service(around, "orchestrator_inference", _orchestrator(around)),
+        _grpc_service(around, "episodes", _episodes(around)),
+        _worker(around),
+        _gateway(around),
+    ]
+
+
+def _grpc_service(around: Surroundings, name: str, settings: dict[str, str]) -> ServiceProcess:
+    port = around.ports[name]
+    common = {
+        "port": str(port),
+        "host": LOOPBACK,
+        "verify_keys_file": str(around.keys.verify_keys_file),
+    }
+    return _process(around, (name, name), common | settings, port)
+
+
+def _worker(around: Surroundings) -> ServiceProcess:
+    settings = _database(around, "episodes") | {
+        "temporal_target": around.target("temporal"),
+        "orchestrator_target": around.target("orchestrator_inference"),
+        "tool_adapters_target": around.target("tool_adapters"),
+        "cost_ledger_target": around.target("cost_ledger"),
+        "kafka_bootstrap": around.target("kafka"),
+        **_signing(around, "episode-worker"),
+    }
+    return _process(around, ("episodes_worker", "episodes.worker"), settings, None)
+
+
+def _gateway(around: Surroundings) -> ServiceProcess:
+    services = (
+        "episodes",
+        "tool_registry",
+        "cost_ledger",
+        "tool_adapters",
+        "orchestrator_inference",
+    )
+    settings = _database(around, "gateway") | {
+        "host": LOOPBACK,
+        "port": str(around.ports["gateway"]),
+        **{f"{name}_target": around.target(name) for name in services},
+        **_signing(around, "gateway"),
+    }
+    return _process(around, ("gateway", "gateway"), settings, around.ports["gateway"])
+
+
+def _registry(around: Surroundings) -> dict[str, str]:
+    return _database(around, "tool_registry") | {"cost_ledger_target": around.target("cost_ledger")}
+
+
+def _adapters(around: Surroundings) -> dict[str, str]:
+    return _database(around, "tool_adapters") | {
+        "tool_registry_target": around.target("tool_registry"),
+        **_signing(around, "tool-adapters"),
+    }
+
+
+def _orchestrator(around: Surroundings) -> dict[str, str]:
+    engine = around.engine
+    settings = {
+        "engine_base_url": engine.base_url,
+        "default_model": engine.model,
+        "model_sku": engine.sku,
+    }
+    return settings | ({"engine_api_key": engine.api_key} if engine.api_key else {})
+
+
+def _episodes(around: Surroundings) -> dict[str, str]:
+    return _database(around, "episodes") | {
+        "temporal_target": around.target("temporal"),
+        "tool_registry_target": around.target("tool_registry"),
+        "orchestrator_target": around.target("orchestrator_inference"),
+        "cost_ledger_target": around.target("cost_ledger"),
+    }
+
+
+def _database(around: Surroundings, name: str) -> dict[str, str]:
+    return {"database_url": around.dsn[name]}
+
+
+def _signing(around: Surroundings, signer: str) -> dict[str, str]:
+    return {
+        "signing_key__key_id": signer,
+        "signing_key__private_key_file": str(around.keys.private_key_file(signer)),
+    }
+
+
+def _process(
+    around: Surroundings,
+    name_and_module: tuple[str, str],
+    settings: dict[str, str],
+    port: int | None,
+) -> ServiceProcess:
+    name, module = name_and_module
+    if around.telemetry_folder is not None:
+        settings |= {
+            "telemetry__mode": "file",
+            "telemetry__folder": str(around.telemetry_folder),
+        }
+    settings |= around.extra.get(name, {})
+    environment = {f"{name}_{key}".upper(): value for key, value in settings.items()}
+    return ServiceProcess(name, module, environment, port)

@@ -1,0 +1,140 @@
+"""The state folder: everything the platform keeps on this machine, in one place."""
+
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from podium_cli.errors import CliError
+
+STATE_VARIABLE = "PODIUM_STATE_DIR"
+
+
+class StateFolderUnusable(CliError):
+    """The folder cannot be written."""
+
+    def __init__(self, folder: Path, cause: OSError) -> None:
+        super().__init__(
+            f"cannot write the state folder {folder}: {cause.strerror}",
+            f"choose another with --state-dir or {STATE_VARIABLE}, or make it writable",
+        )
+
+
+class AlreadyUp(CliError):
+    """Another `podium up` holds the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"podium is already up in {folder}",
+            "use it, stop it with `podium down`, or give another --state-dir",
+        )
+
+
+class NotUp(CliError):
+    """Nothing runs in the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"podium is not up in {folder}",
+            "start it with `podium up`, or set PODIUM_URL and PODIUM_API_KEY of another platform",
+        )
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How to reach the running platform. Holds a secret: its file is private."""
+
+    gateway_url: str
+    api_key: str
+    admin_key: str
+    kafka_bootstrap: str
+    pid: int
+
+
+def default_state_dir() -> Path:
+    """$PODIUM_STATE_DIR, or podium's folder under the XDG state folder."""
+    if configured := os.environ.get(STATE_VARIABLE):
+        return Path(configured)
+    home = Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local" / "state"))
+    return home / "podium"
+
+
+class StateFolder:
+    """Paths inside the folder, and the lock of who runs in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().resolve()
+        self._lock: int | None = None
+
+    @property
+    def logs(self) -> Path:
+        """One log file per process."""
+        return self.path / "logs"
+
+    @property
+    def keys(self) -> Path:
+        """Private keys of the internal tokens."""
+        return self.path / "keys"
+
+    @property
+    def telemetry(self) -> Path:
+        """One file of spans per service."""
+        return self.path / "telemetry"
+
+    @property
+    def ports_file(self) -> Path:
+        """Ports of the last run, taken again so that URLs survive a restart."""
+        return self.path / "ports.json"
+
+    @property
+    def connection_file(self) -> Path:
+        """How to reach the running platform."""
+        return self.path / "connection.json"
+
+    def acquire(self) -> Self:
+        """Creates the folder and takes it for this process.
+
+        Raises StateFolderUnusable, AlreadyUp.
+        """
+        try:
+            for folder in (self.path, self.logs, self.telemetry):
+                folder.mkdir(parents=True, exist_ok=True)
+            self.keys.mkdir(mode=0o700, exist_ok=True)
+            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StateFolderUnusable(self.path, error) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise AlreadyUp(self.path) from error
+        return self
+
+    def release(self) -> None:
+        """Lets another process have the folder."""
+        self.connection_file.unlink(missing_ok=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def write_connection(self, connection: Connection) -> None:
+        """Publishes how to reach the platform, to this user only."""
+        write_private(self.connection_file, json.dumps(asdict(connection)))
+
+    def read_connection(self) -> Connection:
+        """How to reach the platform. Raises NotUp."""
+        try:
+            connection = Connection(**json.loads(self.connection_file.read_text()))
+            os.kill(connection.pid, 0)
+        except (OSError, ValueError, TypeError) as error:
+            raise NotUp(self.path) from error
+        return connection
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes a file only its owner can read, whole or not at all."""
+    unfinished = path.with_name(path.name + ".new")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(text)
+    unfinished.rename(path)
