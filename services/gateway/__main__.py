@@ -1,0 +1,57 @@
+"""`python -m gateway` serves; `python -m gateway keys create` makes a key, for example
+the first one, which needs no key to be made."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+import uvloop
+
+from gateway.config import DatabaseSettings, Settings
+from gateway.server import api_keys, serve
+from rpckit.errors import DomainError
+from rpckit.settings import describe_settings, load_settings
+
+app = typer.Typer(add_completion=False)
+keys = typer.Typer(help="API keys.", no_args_is_help=True)
+app.add_typer(keys, name="keys")
+
+
+@app.callback(invoke_without_command=True, epilog=describe_settings(Settings))
+def main(context: typer.Context) -> None:
+    """Serve the public HTTP API; without a command, until SIGTERM."""
+    if context.invoked_subcommand is None:
+        uvloop.run(serve(load_settings(Settings)))
+
+
+@keys.command()
+def create(
+    tenant: Annotated[str, typer.Option(help="tenant the key belongs to")],
+    subject: Annotated[str, typer.Option(help="person or application that uses it")],
+    scopes: Annotated[str, typer.Option(help="comma-separated")] = "tenant:admin",
+    expires: Annotated[datetime | None, typer.Option(help="UTC; never when left out")] = None,
+) -> None:
+    """Create a key and print it; it is stored as a hash and cannot be shown again."""
+    settings = load_settings(DatabaseSettings)
+    try:
+        typer.echo(uvloop.run(_create(settings, tenant, subject, scopes.split(","), expires)))
+    except DomainError as error:
+        typer.echo(error.message, err=True)
+        raise typer.Exit(1) from error
+
+
+async def _create(
+    settings: DatabaseSettings,
+    tenant: str,
+    subject: str,
+    scopes: list[str],
+    expires: datetime | None,
+) -> str:
+    async with api_keys(settings) as issued:
+        expire_time = expires and expires.replace(tzinfo=UTC)
+        _, text = await issued.issue(tenant, subject, scopes, expire_time)
+        return text
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m gateway")

@@ -1,0 +1,98 @@
+"""The HTTP application: middleware, routes and error handlers, put together."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from gateway.access import AccessMiddleware
+from gateway.api_key_routes import api_key_router
+from gateway.api_keys import ApiKeys
+from gateway.chat_routes import ChatApi, chat_router
+from gateway.config import Settings
+from gateway.console_routes import console_router
+from gateway.error_responses import error_response, on_domain_error, plain_error_response
+from gateway.errors import MalformedRequest, UnknownRoute
+from gateway.health_routes import Check, health_router
+from gateway.openapi import document
+from gateway.request_body import RequestBodyMiddleware
+from gateway.request_log import RequestLogMiddleware
+from gateway.routes import ROUTES
+from gateway.transcoding import Transcoder
+from rpckit.errors import DomainError
+
+DESCRIPTION = """Runs tasks as episodes of an orchestrator and its tools.
+Every request carries `Authorization: Bearer pod_...`."""
+
+
+def build_app(
+    settings: Settings,
+    keys: ApiKeys,
+    chat: ChatApi,
+    transcoder: Transcoder,
+    checks: dict[str, Check],
+) -> FastAPI:
+    """The application; what it needs is given."""
+    # FastAPI's own documentation pages load their scripts from foreign hosts.
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, description=DESCRIPTION)
+    for router in (
+        chat_router(chat),
+        api_key_router(keys),
+        health_router(checks, transcoder.draining),
+        console_router(),
+    ):
+        app.include_router(router)
+    app.router.routes.extend(transcoder.http_route(route) for route in ROUTES)
+    _serve_openapi(app)
+    _handle_errors(app)
+    _add_middleware(app, settings, keys)
+    return app
+
+
+def _serve_openapi(app: FastAPI) -> None:
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> dict[str, Any]:
+        app.openapi_schema = app.openapi_schema or document(app)
+        return app.openapi_schema
+
+
+def _handle_errors(app: FastAPI) -> None:
+    app.add_exception_handler(DomainError, on_domain_error)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        param = ".".join(str(part) for part in first["loc"][1:]) or None
+        where = f"{param}: " if param else ""
+        return error_response(MalformedRequest(f"{where}{first['msg']}", param=param))
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 404:
+            return error_response(UnknownRoute(request.method, request.url.path))
+        reason = f"HTTP_{error.status_code}"
+        return plain_error_response(error.status_code, error.detail, reason)
+
+
+def _add_middleware(app: FastAPI, settings: Settings, keys: ApiKeys) -> None:
+    """The last one added is the outermost."""
+    app.add_middleware(
+        RequestBodyMiddleware,
+        bytes_max=settings.body_bytes_max,
+        timeout_s=settings.body_timeout_s,
+    )
+    app.add_middleware(
+        AccessMiddleware, keys=keys, concurrency_per_key=settings.concurrency_per_key
+    )
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["x-podium-episode", "x-request-id", "retry-after"],
+        )
+    app.add_middleware(RequestLogMiddleware)

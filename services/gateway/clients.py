@@ -1,0 +1,203 @@
+"""The services behind the gateway: channels, calls, and an episode watch that survives breaks."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from gateway.config import Settings
+from gateway.convert import happening_from_proto, model_from_proto, order_to_proto
+from gateway.errors import UpstreamFault
+from gateway.models import EpisodeOrder, OrchestratorModel, Outcome, Progress
+from podium.episodes.v1 import episode_pb2, episode_service_pb2, episode_service_pb2_grpc
+from podium.orchestrator.v1 import orchestrator_service_pb2, orchestrator_service_pb2_grpc
+from podium.registry.v1 import policy_service_pb2, policy_service_pb2_grpc
+from rpckit.channel import open_channel
+from rpckit.errors import DomainError, Unauthenticated
+from rpckit.identity import TokenSigner
+from rpckit.status import ERROR_OF, domain_error_from
+
+# Shorter than the servers' own limit for calls, so that a watch is renewed and not cut.
+WATCH_RENEW_S = 300.0
+# How long a watch may find nobody: longer than a restart of the service.
+WATCH_PATIENCE_S = 60.0
+WATCH_PAUSE_S = 0.2
+PAGE_SIZE = 500
+BROKEN = {
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.UNKNOWN,
+}
+UnaryCall = Callable[[Any], Awaitable[Message]]
+
+
+def upstream_error(error: grpc.aio.AioRpcError) -> DomainError:
+    """The error to show the caller. A service's fault, or its distrust of our own
+    token, is not the caller's mistake."""
+    if ERROR_OF.get(error.code(), Unauthenticated) is Unauthenticated:
+        return UpstreamFault()
+    return domain_error_from(error)
+
+
+class Upstreams:
+    """One channel per service, found by the package of its contract."""
+
+    def __init__(self, channels: Mapping[str, grpc.aio.Channel]) -> None:
+        self._channels = channels
+
+    @classmethod
+    def open(cls, settings: Settings, signer: TokenSigner) -> "Upstreams":
+        """Channels that call as whoever the current request comes from."""
+        targets = {
+            "podium.episodes.v1": settings.episodes_target,
+            "podium.registry.v1": settings.tool_registry_target,
+            "podium.ledger.v1": settings.cost_ledger_target,
+            "podium.adapters.v1": settings.tool_adapters_target,
+            "podium.orchestrator.v1": settings.orchestrator_inference_target,
+        }
+        return cls(
+            {
+                package: open_channel(target, signer, tls=settings.tls)
+                for package, target in targets.items()
+            }
+        )
+
+    def __getitem__(self, package: str) -> grpc.aio.Channel:
+        return self._channels[package]
+
+    def unary(self, method: MethodDescriptor) -> UnaryCall:
+        """The method as a function that raises domain errors."""
+        service = method.containing_service
+        call = self._channels[service.file.package].unary_unary(
+            f"/{service.full_name}/{method.name}",
+            request_serializer=GetMessageClass(method.input_type).SerializeToString,
+            response_deserializer=GetMessageClass(method.output_type).FromString,
+        )
+
+        async def invoke(request: Any) -> Message:
+            try:
+                reply: Message = await call(request)
+            except grpc.aio.AioRpcError as error:
+                raise upstream_error(error) from error
+            return reply
+
+        return invoke
+
+    async def check(self) -> None:
+        """Raises when episodes, without which nothing works, cannot be reached."""
+        await self._channels["podium.episodes.v1"].channel_ready()
+
+    async def close(self) -> None:
+        """Closes every channel."""
+        for channel in self._channels.values():
+            await channel.close(None)
+
+
+class EpisodesClient:
+    """Starts, watches and cancels episodes."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = episode_service_pb2_grpc.EpisodeServiceStub(channel)
+
+    async def start(self, episode_id: str, order: EpisodeOrder) -> None:
+        """Starts it, or finds it started: the id makes a retry safe."""
+        request = episode_service_pb2.StartEpisodeRequest(
+            episode_id=episode_id, spec=order_to_proto(order)
+        )
+        try:
+            await self._stub.StartEpisode(request)
+        except grpc.aio.AioRpcError as error:
+            raise upstream_error(error) from error
+
+    async def check_exists(self, episode_id: str) -> None:
+        """Raises NotFound when the tenant has no such episode."""
+        request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
+        try:
+            await self._stub.GetEpisode(request)
+        except grpc.aio.AioRpcError as error:
+            raise upstream_error(error) from error
+
+    async def watch(
+        self, episode_id: str, after_sequence: int = 0
+    ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
+        """Every event after the sequence until the episode ends, each once, over any
+        number of broken or renewed calls. Raises when nobody answers for a minute."""
+        seen_at = time.monotonic()
+        while True:
+            try:
+                async for event in self._watch_once(episode_id, after_sequence):
+                    after_sequence, seen_at = event.sequence, time.monotonic()
+                    yield event
+                    if event.HasField("finished"):
+                        return
+            except grpc.aio.AioRpcError as error:
+                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                    seen_at = time.monotonic()
+                patient = time.monotonic() - seen_at < WATCH_PATIENCE_S
+                if error.code() not in BROKEN or not patient:
+                    raise upstream_error(error) from error
+            await asyncio.sleep(WATCH_PAUSE_S)
+
+    async def happenings(self, episode_id: str) -> AsyncIterator[Progress | Outcome]:
+        """The watch in the gateway's own values; the outcome comes last."""
+        async for event in self.watch(episode_id):
+            yield happening_from_proto(event)
+
+    async def _watch_once(
+        self, episode_id: str, after_sequence: int
+    ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
+        request = episode_service_pb2.WatchEpisodeRequest(
+            episode_id=episode_id, after_sequence=after_sequence
+        )
+        async for response in self._stub.WatchEpisode(request, timeout=WATCH_RENEW_S):
+            yield response.event
+
+    async def cancel(self, episode_id: str, reason: str) -> None:
+        """Cancels it; one that has ended stays as it is."""
+        request = episode_service_pb2.CancelEpisodeRequest(episode_id=episode_id, reason=reason)
+        try:
+            await self._stub.CancelEpisode(request)
+        except grpc.aio.AioRpcError as error:
+            raise upstream_error(error) from error
+
+
+class CatalogueClient:
+    """Names of models and policies the caller's tenant can choose from."""
+
+    def __init__(self, models: grpc.aio.Channel, policies: grpc.aio.Channel) -> None:
+        self._models = orchestrator_service_pb2_grpc.OrchestratorServiceStub(models)
+        self._policies = policy_service_pb2_grpc.PolicyServiceStub(policies)
+
+    async def models(self) -> list[OrchestratorModel]:
+        """Every orchestrator model."""
+        found: list[OrchestratorModel] = []
+        request = orchestrator_service_pb2.ListModelsRequest(page_size=PAGE_SIZE)
+        while True:
+            try:
+                page = await self._models.ListModels(request)
+            except grpc.aio.AioRpcError as error:
+                raise upstream_error(error) from error
+            found += [model_from_proto(model) for model in page.models]
+            if not page.next_page_token:
+                return found
+            request.page_token = page.next_page_token
+
+    async def policy_names(self) -> list[str]:
+        """Every policy the tenant can name, presets first."""
+        names: list[str] = []
+        request = policy_service_pb2.ListPoliciesRequest(page_size=PAGE_SIZE)
+        while True:
+            try:
+                page = await self._policies.ListPolicies(request)
+            except grpc.aio.AioRpcError as error:
+                raise upstream_error(error) from error
+            names += [policy.spec.name for policy in page.policies]
+            if not page.next_page_token:
+                return names
+            request.page_token = page.next_page_token

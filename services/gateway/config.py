@@ -1,0 +1,53 @@
+"""Settings of the gateway, read once from the environment."""
+
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from rpckit.settings import SigningKey, TlsFiles
+from telemetry import TelemetrySettings
+
+MIB = 1024 * 1024
+
+
+class DatabaseSettings(BaseSettings):
+    """What the key commands need: where the gateway keeps its API keys."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="GATEWAY_", env_nested_delimiter="__", frozen=True, extra="ignore"
+    )
+
+    database_url: str = Field(description="postgresql+asyncpg://user@host/database")
+
+
+class Settings(DatabaseSettings):
+    """The public HTTP API of Podium."""
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(description="HTTP port")
+    signing_key_file: Path = Field(description="PEM private key of internal tokens (Ed25519)")
+    signing_key_id: str = Field("gateway", description="id the services know that key by")
+    episodes_target: str = Field(description="host:port of episodes")
+    tool_registry_target: str = Field(description="host:port of tool-registry")
+    cost_ledger_target: str = Field(description="host:port of cost-ledger")
+    tool_adapters_target: str = Field(description="host:port of tool-adapters")
+    orchestrator_inference_target: str = Field(description="host:port of orchestrator-inference")
+    tls: TlsFiles | None = Field(None, description="mutual TLS to the services; plaintext if unset")
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
+
+    body_bytes_max: int = Field(16 * MIB, gt=0, description="a larger request body is refused")
+    body_timeout_s: float = Field(30.0, gt=0, description="a slower request body is refused")
+    concurrency_per_key: int = Field(512, gt=0, description="requests one API key may have open")
+    chat_wait_s: float = Field(3_600.0, gt=0, description="longest wait for a chat answer")
+    cancel_on_disconnect: bool = Field(True, description="cancel a chat whose client went away")
+    keepalive_s: float = Field(15.0, gt=0, description="silence after which a stream gets a ping")
+    key_cache_s: float = Field(5.0, ge=0, description="how long a revoked key may still work")
+    catalogue_cache_s: float = Field(5.0, ge=0, description="how long model names are remembered")
+    cors_origins: tuple[str, ...] = Field((), description="JSON list of origins; empty: no CORS")
+    drain_wait_s: float = Field(0.0, ge=0, description="seconds between not ready and the drain")
+    drain_grace_s: float = Field(30.0, ge=0, description="seconds open requests get to finish")
+
+    def signing_key(self) -> SigningKey:
+        """The key internal tokens are signed with."""
+        return SigningKey(key_id=self.signing_key_id, private_key_file=self.signing_key_file)

@@ -1,0 +1,130 @@
+"""Between the contract's messages and the gateway's own values."""
+
+from google.protobuf import json_format
+
+from gateway.models import (
+    EpisodeOrder,
+    Message,
+    OrchestratorModel,
+    Outcome,
+    Progress,
+    PromptMode,
+    StopReason,
+)
+from podium.episodes.v1 import episode_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
+from wire import (
+    duration_to_proto,
+    failure_from_proto,
+    money_to_proto,
+    optional_money_from_proto,
+    quantities_from_proto,
+)
+
+PREVIEW_CHARACTERS = 400
+_PROMPT_MODES = {
+    None: orchestrator_pb2.PROMPT_MODE_UNSPECIFIED,
+    PromptMode.STATELESS: orchestrator_pb2.PROMPT_MODE_STATELESS,
+    PromptMode.CHAT: orchestrator_pb2.PROMPT_MODE_CHAT,
+}
+_STOP_REASONS = {
+    episode_pb2.StopReason.Value(f"STOP_REASON_{reason.name}"): reason for reason in StopReason
+}
+
+
+def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
+    """What the episode service is asked for; unset stays unset."""
+    spec = episode_pb2.EpisodeSpec(
+        task=order.task,
+        model=order.model,
+        policy=order.policy,
+        tool_names=order.tool_names,
+        turn_limit=order.turn_limit,
+        prompt_mode=_PROMPT_MODES[order.prompt_mode],
+        sampling=orchestrator_pb2.Sampling(
+            temperature=order.temperature,
+            top_p=order.top_p,
+            seed=order.seed,
+            max_tokens=order.max_tokens,
+        ),
+        history=[_message_to_proto(message) for message in order.history],
+        labels=order.labels,
+    )
+    if order.time_limit_s is not None:
+        spec.time_limit.CopyFrom(duration_to_proto(order.time_limit_s))
+    if order.budget is not None:
+        spec.budget.CopyFrom(money_to_proto(order.budget))
+    return spec
+
+
+def _message_to_proto(message: Message) -> orchestrator_pb2.ConversationMessage:
+    return orchestrator_pb2.ConversationMessage(role=message.role, content=message.content)
+
+
+def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:
+    """How an ended episode ended."""
+    return Outcome(
+        episode_id=episode.id,
+        stop_reason=_STOP_REASONS[episode.stop_reason],
+        answer=episode.answer,
+        failure=failure_from_proto(episode.failure) if episode.HasField("failure") else None,
+        turn_count=episode.turn_count,
+        tool_call_count=episode.tool_call_count,
+        cost=optional_money_from_proto(episode.cost),
+        unpriced_call_count=episode.unpriced_call_count,
+        quantities=quantities_from_proto(episode.usage),
+        policy_name=episode.policy_name,
+        policy_version=episode.policy_version,
+    )
+
+
+def happening_from_proto(event: episode_pb2.EpisodeEvent) -> Progress | Outcome:
+    """The outcome when the event is the last one, otherwise a line about it."""
+    match event.WhichOneof("event"):
+        case "finished":
+            return outcome_from_proto(event.finished.episode)
+        case "action_decided":
+            return Progress(_decision_line(event.turn, event.action_decided.action))
+        case "tool_returned":
+            return Progress(_observation_line(event.tool_returned.observation))
+        case "approval_requested":
+            name = event.approval_requested.call.tool_name
+            return Progress(f"{name} waits for a person's approval\n")
+        case _:
+            return Progress(f"{len(event.started.tool_names)} tools are allowed\n")
+
+
+def _decision_line(turn: int, action: orchestrator_pb2.Action) -> str:
+    thought = f"{action.thought.strip()} " if action.thought else ""
+    match action.WhichOneof("decision"):
+        case "tool_calls":
+            calls = (f"{call.tool_name}({call.arguments_json})" for call in action.tool_calls.calls)
+            return f"Turn {turn}: {thought}{', '.join(calls)}\n"
+        case "malformed":
+            return f"Turn {turn}: {thought}not a well-formed action: {action.malformed.message}\n"
+        case _:
+            return f"Turn {turn}: {thought}final answer\n"
+
+
+def _observation_line(observation: orchestrator_pb2.Observation) -> str:
+    name = observation.call.tool_name
+    if observation.HasField("failure"):
+        return f"{name} failed: {observation.failure.message}\n"
+    content = observation.content
+    more = "..." if len(content) > PREVIEW_CHARACTERS else ""
+    return f"{name} returned {content[:PREVIEW_CHARACTERS]}{more}\n"
+
+
+def model_from_proto(model: orchestrator_pb2.Model) -> OrchestratorModel:
+    """A model that can run episodes."""
+    return OrchestratorModel(model.name, model.version, model.is_default, model.context_tokens)
+
+
+def event_json(event: episode_pb2.EpisodeEvent) -> str:
+    """The event as one line of JSON, in the contract's own field names."""
+    return json_format.MessageToJson(event, preserving_proto_field_name=True, indent=None)
+
+
+def event_kind(event: episode_pb2.EpisodeEvent) -> str:
+    """Its name in the contract, for example "tool_returned"."""
+    return event.WhichOneof("event") or "unknown"

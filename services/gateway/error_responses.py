@@ -1,0 +1,86 @@
+"""The one table from domain errors to HTTP, in the shape OpenAI's clients understand."""
+
+from math import ceil
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from rpckit import errors
+
+# HTTP status and OpenAI's error type, by the error's base class.
+HTTP_OF: dict[type[errors.DomainError], tuple[int, str]] = {
+    errors.InvalidArgument: (400, "invalid_request_error"),
+    errors.FailedPrecondition: (400, "invalid_request_error"),
+    errors.Unauthenticated: (401, "authentication_error"),
+    errors.PermissionDenied: (403, "permission_error"),
+    errors.NotFound: (404, "invalid_request_error"),
+    errors.AlreadyExists: (409, "invalid_request_error"),
+    errors.Aborted: (409, "server_error"),
+    errors.ResourceExhausted: (429, "rate_limit_error"),
+    errors.Unavailable: (503, "server_error"),
+    errors.DeadlineExceeded: (504, "server_error"),
+}
+FAULT = (500, "server_error")
+# The field of the request that errors raised by the services are about.
+PARAM_OF_REASON = {
+    "MODEL_NOT_FOUND": "model",
+    "POLICY_NOT_FOUND": "policy",
+    "TOOL_NOT_FOUND": "tools",
+    "TOOL_NOT_ALLOWED": "tools",
+}
+ErrorBody = dict[str, dict[str, object]]
+
+
+def http_status(error: errors.DomainError) -> tuple[int, str]:
+    """HTTP status and OpenAI error type of the nearest base class in the table."""
+    for base in type(error).__mro__:
+        if base in HTTP_OF:
+            return HTTP_OF[base]
+    return FAULT
+
+
+def error_body(error: errors.DomainError) -> ErrorBody:
+    """`reason` is stable and for machines; `code` is the same as OpenAI spells it."""
+    return {
+        "error": {
+            "message": error.message,
+            "type": http_status(error)[1],
+            "param": error.metadata.get("param") or PARAM_OF_REASON.get(error.reason),
+            "code": error.reason.lower(),
+            "reason": error.reason,
+            "metadata": error.metadata,
+        }
+    }
+
+
+def error_response(error: errors.DomainError) -> JSONResponse:
+    """The error as a response, with Retry-After and OpenAI's retry hint where known."""
+    headers = {}
+    if retry_after_s := error.metadata.get("retry_after_s"):
+        headers["retry-after"] = str(ceil(float(retry_after_s)))
+    if retryable := error.metadata.get("retryable"):
+        headers["x-should-retry"] = retryable
+    return JSONResponse(error_body(error), http_status(error)[0], headers)
+
+
+def plain_error_response(status: int, message: str, reason: str) -> JSONResponse:
+    """An HTTP error no domain error stands for, for example 405 or 413."""
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    body: ErrorBody = {
+        "error": {
+            "message": message,
+            "type": kind,
+            "param": None,
+            "code": reason.lower(),
+            "reason": reason,
+            "metadata": {},
+        }
+    }
+    return JSONResponse(body, status)
+
+
+async def on_domain_error(_: Request, error: Exception) -> JSONResponse:
+    """FastAPI's handler of DomainError."""
+    if not isinstance(error, errors.DomainError):
+        raise error
+    return error_response(error)

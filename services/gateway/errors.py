@@ -1,0 +1,162 @@
+"""What can be wrong with a request before, or after, the services see it."""
+
+from collections.abc import Iterable
+
+from rpckit.errors import (
+    DeadlineExceeded,
+    DomainError,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    Unauthenticated,
+)
+
+
+class MissingApiKey(Unauthenticated):
+    """The request carries no API key."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no API key; send the header 'Authorization: Bearer pod_...' "
+            "(a tenant's admin creates keys with POST /v1/api-keys)"
+        )
+
+
+class InvalidApiKey(Unauthenticated):
+    """The key was never issued, or its secret is wrong."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the API key is not valid; check that it was copied whole (pod_<id>_<secret>), "
+            "or ask your tenant's admin for a new one"
+        )
+
+
+class ExpiredApiKey(Unauthenticated):
+    """The key's time is over."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"API key {key_id} has expired; create a new one", key_id=key_id)
+
+
+class RevokedApiKey(Unauthenticated):
+    """Someone revoked the key."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"API key {key_id} was revoked; create a new one", key_id=key_id)
+
+
+class ApiKeyNotFound(NotFound):
+    """No such key, for this tenant."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"there is no API key {key_id}", key_id=key_id)
+
+
+class ScopeNotGrantable(PermissionDenied):
+    """Nobody hands out more than they have."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"you cannot grant the scope {scope}", scope=scope, param="scopes")
+
+
+class UnknownScope(InvalidArgument):
+    """No such scope."""
+
+    def __init__(self, scope: str, known: Iterable[str]) -> None:
+        super().__init__(f"unknown scope {scope!r}; known are {', '.join(known)}", param="scopes")
+
+
+class InvalidApiKeyRequest(InvalidArgument):
+    """The key that is asked for could never be used."""
+
+
+class TooManyRequests(ResourceExhausted):
+    """The key has too many requests open."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"this API key already has {limit} requests open; wait for one to finish",
+            retry_after_s=1,
+        )
+
+
+class UnsupportedParameter(InvalidArgument):
+    """An OpenAI parameter the orchestrator cannot honour."""
+
+    def __init__(self, name: str, mend: str = "leave it out") -> None:
+        super().__init__(f"the parameter {name} is not supported here; {mend}", param=name)
+
+
+class InvalidChat(InvalidArgument):
+    """The messages cannot become a task."""
+
+
+class ModelNotFound(NotFound):
+    """No orchestrator model of that name."""
+
+    def __init__(self, model: str, known: Iterable[str], policies: Iterable[str]) -> None:
+        super().__init__(
+            f"there is no model {model!r}; models are {', '.join(known)}, each also with a policy "
+            f"as <model>:<policy>; policies are {', '.join(policies)}",
+            param="model",
+        )
+
+
+class InvalidEpisodeId(InvalidArgument):
+    """Episodes are ordered by their ids, so these carry their time."""
+
+    def __init__(self, given: str) -> None:
+        super().__init__(
+            f"episode id {given!r} is not a UUIDv7; send one, leave it out, "
+            "or send any text as the header Idempotency-Key instead",
+            param="episode_id",
+        )
+
+
+class InvalidIdempotencyKey(InvalidArgument):
+    """The key is empty or too long."""
+
+    def __init__(self, characters_max: int) -> None:
+        super().__init__(
+            f"Idempotency-Key must have 1 to {characters_max} characters", param="Idempotency-Key"
+        )
+
+
+class MalformedRequest(InvalidArgument):
+    """The body or the query does not fit the API."""
+
+
+class UnknownRoute(NotFound):
+    """Nothing lives at this path."""
+
+    def __init__(self, method: str, path: str) -> None:
+        super().__init__(f"there is no {method} {path}; see /openapi.json")
+
+
+class AnswerTooLate(DeadlineExceeded):
+    """The episode outlived the wait for its answer."""
+
+    def __init__(self, episode_id: str, wait_s: float) -> None:
+        super().__init__(
+            f"no answer within {wait_s:g} s; episode {episode_id} goes on, "
+            f"follow it at /v1/episodes/{episode_id}/events",
+            episode_id=episode_id,
+            retryable="false",
+        )
+
+
+class EpisodeCancelled(FailedPrecondition):
+    """Someone cancelled the episode, so there is no answer."""
+
+    def __init__(self, episode_id: str) -> None:
+        super().__init__(f"episode {episode_id} was cancelled", episode_id=episode_id)
+
+
+class UpstreamFault(DomainError):
+    """A service behind the gateway failed in a way the caller cannot mend."""
+
+    def __init__(self) -> None:
+        super().__init__("a service failed; quote the request id to the operator of this platform")

@@ -1,0 +1,105 @@
+"""What the gateway knows of an episode, apart from how it travels."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from failures import ToolFailure
+from metering import Dimension, Quantity
+from money import Money
+
+PROMPT = frozenset(
+    {
+        Dimension.INPUT_FRESH,
+        Dimension.CACHE_READ,
+        Dimension.CACHE_WRITE_5M,
+        Dimension.CACHE_WRITE_1H,
+        Dimension.AUDIO_INPUT,
+    }
+)
+COMPLETION = frozenset({Dimension.OUTPUT_TEXT, Dimension.REASONING, Dimension.AUDIO_OUTPUT})
+
+
+class StopReason(StrEnum):
+    """Why an episode ended; see podium.episodes.v1.StopReason."""
+
+    ANSWERED = "answered"
+    TURN_LIMIT = "turn_limit"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    DEADLINE = "deadline"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class PromptMode(StrEnum):
+    """How earlier turns are shown to the model."""
+
+    STATELESS = "stateless"
+    CHAT = "chat"
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message of the conversation before the task."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class EpisodeOrder:
+    """What a chat request asks an episode to do."""
+
+    task: str
+    history: tuple[Message, ...]
+    model: str
+    policy: str
+    tool_names: tuple[str, ...]
+    turn_limit: int
+    time_limit_s: float | None
+    budget: Money | None
+    prompt_mode: PromptMode | None
+    labels: dict[str, str]
+    max_tokens: int
+    temperature: float | None
+    top_p: float | None
+    seed: int | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an episode ended."""
+
+    episode_id: str
+    stop_reason: StopReason
+    answer: str
+    failure: ToolFailure | None
+    turn_count: int
+    tool_call_count: int
+    cost: Money | None
+    unpriced_call_count: int
+    quantities: tuple[Quantity, ...]
+    policy_name: str
+    policy_version: int
+
+    def tokens(self, dimensions: frozenset[Dimension]) -> int:
+        """Tokens used in these dimensions, of the orchestrator and of llm tools."""
+        counted = (entry.amount for entry in self.quantities if entry.dimension in dimensions)
+        return int(sum(counted, Decimal(0)))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A line about something that happened, for a person who waits."""
+
+    line: str
+
+
+@dataclass(frozen=True)
+class OrchestratorModel:
+    """A model that can run episodes."""
+
+    name: str
+    version: str
+    is_default: bool
+    context_tokens: int

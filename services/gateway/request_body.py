@@ -1,0 +1,54 @@
+"""Bodies have a largest size and a longest time to arrive."""
+
+import asyncio
+import time
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.error_responses import plain_error_response
+
+
+class RequestBodyMiddleware:
+    """Refuses a body by its announced size at once, by its real size as it arrives."""
+
+    def __init__(self, app: ASGIApp, bytes_max: int, timeout_s: float) -> None:
+        self._app = app
+        self._bytes_max = bytes_max
+        self._timeout_s = timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on with a guarded body."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        announced = Headers(scope=scope).get("content-length", "0")
+        if announced.isdecimal() and int(announced) > self._bytes_max:
+            refusal = plain_error_response(413, self._too_large(), "BODY_TOO_LARGE")
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, self._guarded(receive), send)
+
+    def _guarded(self, receive: Receive) -> Receive:
+        deadline = time.monotonic() + self._timeout_s
+        received_bytes, complete = 0, False
+
+        async def guarded() -> Message:
+            nonlocal received_bytes, complete
+            if complete:  # what follows is the disconnect, for which one may wait for hours
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), deadline - time.monotonic())
+            except TimeoutError:
+                raise HTTPException(408, f"no body within {self._timeout_s:g} s") from None
+            received_bytes += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
+            if received_bytes > self._bytes_max:
+                raise HTTPException(413, self._too_large())
+            return message
+
+        return guarded
+
+    def _too_large(self) -> str:
+        return f"the body is larger than {self._bytes_max} bytes; send less at once"

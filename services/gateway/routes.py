@@ -1,0 +1,64 @@
+"""The REST API as one table: a line per route, transcoded to the RPC it names.
+
+Path parameters are fields of the request message. The rest of the message comes from
+the JSON body for POST and PUT, from the query for GET and DELETE.
+"""
+
+from dataclasses import dataclass
+
+EPISODES = "podium.episodes.v1.EpisodeService"
+TOOLS = "podium.registry.v1.ToolRegistryService"
+POLICIES = "podium.registry.v1.PolicyService"
+LEDGER = "podium.ledger.v1.CostLedgerService"
+PRICES = "podium.ledger.v1.PriceBookService"
+BUDGETS = "podium.ledger.v1.BudgetService"
+ADAPTERS = "podium.adapters.v1.ToolAdapterService"
+CORPORA = "podium.adapters.v1.CorpusService"
+
+
+@dataclass(frozen=True)
+class Route:
+    """One HTTP method and path, and the RPC behind it."""
+
+    method: str
+    path: str
+    service: str
+    rpc: str
+    # Request field filled with a new episode's id when the caller leaves it out.
+    new_episode_id: str = ""
+
+
+ROUTES = (
+    Route("POST", "/v1/episodes", EPISODES, "StartEpisode", new_episode_id="episode_id"),
+    Route("GET", "/v1/episodes", EPISODES, "ListEpisodes"),
+    Route("GET", "/v1/episodes/{episode_id}", EPISODES, "GetEpisode"),
+    Route("GET", "/v1/episodes/{episode_id}/events", EPISODES, "WatchEpisode"),
+    Route("POST", "/v1/episodes/{episode_id}/cancel", EPISODES, "CancelEpisode"),
+    Route("POST", "/v1/episodes/{episode_id}/approve", EPISODES, "ApproveToolCall"),
+    Route("GET", "/v1/episodes/{episode_id}/trajectory", EPISODES, "GetTrajectory"),
+    Route("POST", "/v1/tools", TOOLS, "RegisterTool"),
+    Route("GET", "/v1/tools", TOOLS, "ListTools"),
+    Route("POST", "/v1/tools/discover-mcp", ADAPTERS, "DiscoverMcpTools"),
+    Route("GET", "/v1/tools/{name}", TOOLS, "GetTool"),
+    Route("GET", "/v1/tools/{name}/versions", TOOLS, "ListToolVersions"),
+    Route("POST", "/v1/tools/{name}/deprecate", TOOLS, "DeprecateTool"),
+    Route("GET", "/v1/tool-facts", TOOLS, "ListToolFacts"),
+    Route("POST", "/v1/policies", POLICIES, "CreatePolicy"),
+    Route("GET", "/v1/policies", POLICIES, "ListPolicies"),
+    Route("POST", "/v1/policies/explain", POLICIES, "ExplainToolset"),
+    Route("GET", "/v1/policies/{name}", POLICIES, "GetPolicy"),
+    Route("POST", "/v1/policies/{name}/activate", POLICIES, "ActivatePolicy"),
+    Route("GET", "/v1/spend", LEDGER, "ReportSpend"),
+    Route("GET", "/v1/entries", LEDGER, "ListEntries"),
+    Route("POST", "/v1/budgets", BUDGETS, "CreateBudget"),
+    Route("GET", "/v1/budgets", BUDGETS, "ListBudgets"),
+    Route("GET", "/v1/budgets/{id}", BUDGETS, "GetBudget"),
+    Route("POST", "/v1/budgets/{id}/close", BUDGETS, "CloseBudget"),
+    Route("POST", "/v1/prices", PRICES, "CreatePrices"),
+    Route("GET", "/v1/prices", PRICES, "ListPrices"),
+    Route("GET", "/v1/prices/effective", PRICES, "GetEffectivePrices"),
+    Route("GET", "/v1/corpora", CORPORA, "ListCorpora"),
+    Route("PUT", "/v1/corpora/{corpus}/documents", CORPORA, "PutDocuments"),
+    Route("DELETE", "/v1/corpora/{corpus}/documents", CORPORA, "DeleteDocuments"),
+    Route("GET", "/v1/corpora/{corpus}/search", CORPORA, "Search"),
+)

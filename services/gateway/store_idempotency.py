@@ -1,0 +1,39 @@
+"""Which episode a caller's Idempotency-Key stands for, in PostgreSQL."""
+
+from datetime import timedelta
+
+from sqlalchemy import Column, DateTime, MetaData, Table, Text, func
+from sqlalchemy.dialects.postgresql import UUID, insert
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+IDEMPOTENCY_KEYS = Table(
+    "idempotency_keys",
+    MetaData(),
+    Column("tenant", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("episode_id", UUID(as_uuid=False), nullable=False),
+    Column("create_time", DateTime(timezone=True), nullable=False, server_default=func.now()),
+)
+
+
+class PostgresIdempotencyStore:
+    """The first request with a key names the episode; later ones get the same name."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def episode_for(self, tenant: str, key: str, proposed_id: str) -> str:
+        """The proposed id, or the one an earlier request proposed."""
+        row = insert(IDEMPOTENCY_KEYS).values(tenant=tenant, key=key, episode_id=proposed_id)
+        # An update that changes nothing: DO NOTHING would not return the row that is there.
+        statement = row.on_conflict_do_update(
+            index_elements=["tenant", "key"], set_={"key": row.excluded.key}
+        ).returning(IDEMPOTENCY_KEYS.c.episode_id)
+        async with self._engine.connect() as connection:
+            return str((await connection.execute(statement)).scalar_one())
+
+    async def forget(self, age: timedelta) -> None:
+        """Deletes keys older than that."""
+        old = IDEMPOTENCY_KEYS.c.create_time < func.now() - age
+        async with self._engine.connect() as connection:
+            await connection.execute(IDEMPOTENCY_KEYS.delete().where(old))
