@@ -29,7 +29,7 @@ SQL = re.compile(
     r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b", re.DOTALL
 )
 # Turns what nobody foresaw into "internal error".
-INTERCEPTORS = {"libs/rpckit/interceptors.py"}
+INTERCEPTORS = {"libs/rpckit/interceptors.py", "services/gateway/request_log.py"}
 BROAD_EXCEPT_WITH_REASON = re.compile(r"except .*#.*BLE001(, \w+)*\W+\w+ \w+")
 MACHINE_PATHS = re.compile(r"(?<![\w.}\-])/(?:root|home/\w+|Users/\w+|work)/\w")
 REGISTRY_HOSTS = re.compile(
