@@ -68,8 +68,9 @@ class _Normaliser:
         return self._typed(node, seen)
 
     def _any_of(self, variants: Iterable[Any], shared: Schema, seen: tuple[str, ...]) -> Schema:
-        merged = [{**shared, **variant} for variant in variants if isinstance(variant, Mapping)]
-        return {"anyOf": [self._node(variant, (*seen, "")) for variant in merged]}
+        merged = [{**shared, **_keywords(variant)} for variant in variants if variant is not False]
+        parts = [self._node(variant, (*seen, "")) for variant in merged or [{}]]
+        return {"anyOf": parts} if len(parts) > 1 else parts[0]
 
     def _typed(self, node: Schema, seen: tuple[str, ...]) -> Schema:
         kinds = _kinds(node)
@@ -149,6 +150,11 @@ def _kinds(node: Schema) -> list[str]:
     kinds = [declared] if isinstance(declared, str) else list(declared)
     # OpenAPI 3.0 writes a type that may be null this way.
     return [*kinds, "null"] if node.get("nullable") is True and "null" not in kinds else kinds
+
+
+def _keywords(schema: Any) -> Schema:
+    """The schema `true` is the one without keywords."""
+    return schema if isinstance(schema, Mapping) else {}
 
 
 def _undeclared(required: list[str], node: Schema) -> dict[str, Any]:

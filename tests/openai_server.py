@@ -1,0 +1,278 @@
+"""A real HTTP server that speaks the OpenAI API and answers what a test scripts.
+
+    with OpenAiServer(replies=["hello", Reply(status=429, headers={"retry-after": "2"})]) as server:
+        ...  # server.base_url, server.requests, server.disconnects
+
+A reply is text, a JSON object, a `Reply`, or a function of the request's body. Replies
+are used in order. Without one left the server answers by itself: given a `response_format`
+of type json_schema, with the smallest value of that schema, else with "ok".
+
+`script` answers per episode instead: by the number of requests whose X-Request-Id starts
+with the same episode id, so that concurrent episodes each get the whole script.
+
+As a process of its own: `python tests/openai_server.py --port 8001 --delay-s 0.5`.
+"""
+
+import argparse
+import asyncio
+import json
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from smallest_instance import smallest_instance
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer. A status other than 200 answers with an OpenAI error of that message."""
+
+    content: str = "ok"
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+    finish_reason: str = "stop"
+    usage: Mapping[str, Any] | None = None
+    message: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, Any] = field(default_factory=dict)
+    raw_body: bytes | None = None
+
+
+Scripted = str | Mapping[str, Any] | Reply | Callable[[Body], "str | Mapping[str, Any] | Reply"]
+
+
+class OpenAiServer:
+    """The server in a thread of this process; usable as a context manager.
+
+    `vllm_version` makes it answer as vLLM does: /version, token ids, log-probabilities.
+    """
+
+    def __init__(
+        self,
+        replies: Sequence[Scripted] = (),
+        *,
+        script: Sequence[Scripted] = (),
+        models: Sequence[str] = ("scripted-model",),
+        delay_s: float = 0.0,
+        api_key: str | None = None,
+        vllm_version: str | None = None,
+        json_schema: bool = True,
+        context_tokens: int | None = None,
+        port: int = 0,
+    ) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.disconnects = 0
+        self.in_flight = 0
+        self.in_flight_max = 0
+        self.models = list(models)
+        self._replies = deque(replies)
+        self._script = list(script)
+        self._episode_requests: Counter[str] = Counter()
+        self._delay_s = delay_s
+        self._api_key = api_key
+        self._vllm_version = vllm_version
+        self._json_schema = json_schema
+        self._context_tokens = context_tokens
+        config = uvicorn.Config(self._app(), port=port, log_level="error", access_log=False)
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        """What a client takes as base URL."""
+        port = self._server.servers[0].sockets[0].getsockname()[1]
+        return f"http://127.0.0.1:{port}/v1"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        while not self._server.started:
+            if not self._thread.is_alive():
+                raise OSError("the scripted OpenAI server did not start; is its port taken?")
+            time.sleep(0.005)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True
+        self._thread.join()
+
+    def push(self, *replies: Scripted) -> None:
+        """Adds replies while the server runs."""
+        self._replies.extend(replies)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits for something to have happened to this server; the test's timeout ends it."""
+        while not condition():  # noqa: ASYNC110  it happens in the server's thread
+            await asyncio.sleep(0.005)
+
+    def serve_forever(self) -> None:
+        """Serves in this thread until a signal."""
+        self._server.run()
+
+    def _app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route("/v1/models", self._models),
+                Route("/v1/chat/completions", self._chat, methods=["POST"]),
+                Route("/version", self._version),
+            ]
+        )
+
+    async def _models(self, request: Request) -> Response:
+        if refusal := self._unauthorized(request):
+            return refusal
+        owner = "vllm" if self._vllm_version else "scripted"
+        length = {"max_model_len": self._context_tokens} if self._context_tokens else {}
+        cards = [
+            {"id": name, "object": "model", "owned_by": owner, **length} for name in self.models
+        ]
+        return JSONResponse({"object": "list", "data": cards})
+
+    async def _version(self, request: Request) -> Response:
+        if self._vllm_version is None:
+            return error_response(404, {"message": "Not Found"})
+        return JSONResponse({"version": self._vllm_version})
+
+    async def _chat(self, request: Request) -> Response:
+        if refusal := self._unauthorized(request):
+            return refusal
+        body = await request.json()
+        self.requests.append(body)
+        self.headers.append(dict(request.headers))
+        self.in_flight += 1
+        self.in_flight_max = max(self.in_flight_max, self.in_flight)
+        try:
+            return await self._answer(request, body)
+        finally:
+            self.in_flight -= 1
+
+    async def _answer(self, request: Request, body: Body) -> Response:
+        reply = self._reply(body, request.headers.get("x-request-id", ""))
+        if await self._left_during(request, self._delay_s + reply.delay_s):
+            self.disconnects += 1
+            return Response(status_code=499)
+        if reply.raw_body is not None:
+            return Response(reply.raw_body, reply.status, dict(reply.headers))
+        if reply.status != 200:
+            fault = {"message": reply.content, **reply.error}
+            return error_response(reply.status, fault, reply.headers)
+        return JSONResponse(self._completion(body, reply), headers=dict(reply.headers))
+
+    def _reply(self, body: Body, request_id: str) -> Reply:
+        if body["model"] not in self.models:
+            fault = {"code": "model_not_found"}
+            return Reply(f"The model `{body['model']}` does not exist.", status=404, error=fault)
+        if not self._json_schema and "response_format" in body:
+            fault = {"param": "response_format"}
+            return Reply("response_format json_schema is not supported", 400, error=fault)
+        if self._context_tokens and prompt_tokens(body) > self._context_tokens:
+            fault = {"code": "context_length_exceeded"}
+            words = f"This model's maximum context length is {self._context_tokens} tokens."
+            return Reply(words, 400, error=fault)
+        scripted = self._scripted(request_id)
+        if scripted is None:
+            return default_reply(body)
+        return as_reply(scripted(body) if callable(scripted) else scripted)
+
+    def _scripted(self, request_id: str) -> Scripted | None:
+        if self._script:
+            episode = request_id.split("/", maxsplit=1)[0]
+            step = self._episode_requests[episode]
+            self._episode_requests[episode] += 1
+            return self._script[step] if step < len(self._script) else None
+        return self._replies.popleft() if self._replies else None
+
+    async def _left_during(self, request: Request, seconds: float) -> bool:
+        """Whether the client hung up within that time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while (await request.receive())["type"] != "http.disconnect":
+                    pass
+        except TimeoutError:
+            return False
+        return True
+
+    def _unauthorized(self, request: Request) -> Response | None:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if self._api_key is None or given == self._api_key:
+            return None
+        # The real service quotes the key, too.
+        return error_response(401, {"message": f"Incorrect API key provided: {given}"})
+
+    def _completion(self, body: Body, reply: Reply) -> dict[str, Any]:
+        token_ids = list(reply.content.encode())
+        choice: dict[str, Any] = {
+            "index": 0,
+            "message": {"role": "assistant", "content": reply.content, **reply.message},
+            "finish_reason": reply.finish_reason,
+        }
+        prompt: dict[str, Any] = {}
+        if self._vllm_version and body.get("return_token_ids"):
+            choice["token_ids"] = token_ids
+            prompt["prompt_token_ids"] = list(range(prompt_tokens(body)))
+        if self._vllm_version and body.get("logprobs"):
+            content = [{"token": chr(one), "logprob": -one / 256} for one in token_ids]
+            choice["logprobs"] = {"content": content}
+        usage = {"prompt_tokens": prompt_tokens(body), "completion_tokens": len(token_ids)}
+        return {
+            "id": f"chatcmpl-{len(self.requests)}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": body["model"],
+            "choices": [choice],
+            "usage": usage if reply.usage is None else dict(reply.usage),
+            **prompt,
+        }
+
+
+def as_reply(scripted: "str | Mapping[str, Any] | Reply") -> Reply:
+    """Text and JSON objects are answers with defaults."""
+    if isinstance(scripted, Reply):
+        return scripted
+    return Reply(scripted if isinstance(scripted, str) else json.dumps(scripted))
+
+
+def default_reply(body: Body) -> Reply:
+    """The smallest value of the schema asked for, or "ok"."""
+    schema = body.get("response_format", {}).get("json_schema", {}).get("schema")
+    return as_reply("ok" if schema is None else smallest_instance(schema))
+
+
+def prompt_tokens(body: Body) -> int:
+    """A token for every four characters of the messages."""
+    return sum(len(str(message.get("content") or "")) for message in body["messages"]) // 4 + 1
+
+
+def error_response(
+    status: int, fault: Mapping[str, Any], headers: Mapping[str, str] | None = None
+) -> Response:
+    """An error in OpenAI's shape."""
+    return JSONResponse({"error": dict(fault)}, status, dict(headers or {}))
+
+
+def main() -> None:
+    """Serves the default replies until a signal."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--delay-s", type=float, default=0.0)
+    parser.add_argument("--vllm-version")
+    options = parser.parse_args()
+    OpenAiServer(
+        port=options.port, delay_s=options.delay_s, vllm_version=options.vllm_version
+    ).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Tools, turns and completions as the service sees them."""
+
+import json
+from typing import Any
+
+from metering import Usage, UsageSource
+from orchestrator_inference.models import (
+    Action,
+    Completion,
+    NativeCall,
+    Observation,
+    PastTurn,
+    ResultSection,
+    ToolCall,
+    ToolDefinition,
+)
+
+
+def make_tool(
+    name: str = "calculator",
+    properties: dict[str, Any] | None = None,
+    *,
+    description: str = "Evaluates arithmetic.",
+    section: ResultSection = ResultSection.ATTEMPT,
+    **schema: Any,
+) -> ToolDefinition:
+    properties = {"expression": {"type": "string"}} if properties is None else properties
+    parameters = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        **schema,
+    }
+    return ToolDefinition(name, description, json.dumps(parameters), section)
+
+
+def make_completion(
+    text: str,
+    *,
+    constrained: bool = True,
+    finish_reason: str = "stop",
+    native_calls: tuple[NativeCall, ...] = (),
+) -> Completion:
+    return Completion(
+        text=text,
+        finish_reason=finish_reason,
+        usage=Usage((), UsageSource.PROVIDER),
+        model_version="m",
+        engine="vllm/0.32.0",
+        latency_s=0.1,
+        native_calls=native_calls,
+        constrained=constrained,
+    )
+
+
+def make_turn(
+    tool: str = "calculator", content: str = "42", completion_text: str = "{}", **changes: Any
+) -> PastTurn:
+    call = ToolCall(0, tool, '{"expression":"6*7"}')
+    observation = Observation(call, content, changes.get("failure"))
+    return PastTurn(completion_text, Action(calls=(call,)), (observation,))

@@ -1,0 +1,115 @@
+"""Every wrong reply is a malformed action that says what was wrong."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from failures import FailureKind
+from orchestrator_builders import make_completion
+from orchestrator_inference.action_parser import parse_action
+from orchestrator_inference.models import Action, NativeCall, PastTurn
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+
+TOOLS = {"calculator"}
+
+
+def parse(text: str, *, must_answer: bool = False, calls_max: int = 2, **kind: object) -> Action:
+    completion = make_completion(text, **kind)  # type: ignore[arg-type]
+    return parse_action(completion, TOOLS, calls_max, must_answer=must_answer)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "holds no JSON object"),
+        ("I would calculate.", "holds no JSON object"),
+        ('{"tool": "calculator", "arguments": {', "not valid JSON"),
+        ('{"tool": "telescope", "arguments": {}}', "no tool 'telescope'"),
+        ('{"tool": "calculator", "arguments": "1+1"}', '"arguments" of calculator'),
+        ('{"tool": 3}', 'neither "tool" nor "answer"'),
+        ('{"answer": ["a"]}', '"answer" is not a string'),
+        ('{"answer": "a", "tool": "calculator"}', "both calls a tool and answers"),
+        ('{"calls": []}', "at least one call"),
+        ('{"calls": [1]}', "a call is not a JSON object"),
+        ('{"calls": [{"tool":"calculator"},{"tool":"calculator"},{"tool":"calculator"}]}', "3 c"),
+        ('{"tool": "calculator", "arguments": {"n": 1e999}}', "out of range"),
+        ('{"tool": "calculator", "arguments": {"n": NaN}}', "NaN is no JSON"),
+        ('{"a": ' + "[" * 100_000, "not valid JSON"),
+        ('{"tool": "calculator", "arguments": {"n": ' + "9" * 5000 + "}}", "not valid JSON"),
+    ],
+)
+@pytest.mark.parametrize("constrained", [True, False])
+def test_a_wrong_reply_says_what_was_wrong(text: str, why: str, constrained: bool) -> None:
+    failure = parse(text, constrained=constrained).malformed
+    assert failure is not None
+    assert failure.kind is FailureKind.MALFORMED_ACTION
+    assert why in failure.message
+
+
+def test_a_reply_cut_by_the_token_limit_says_so_and_is_recognised_later() -> None:
+    action = parse('{"tool": "calculator", "argum', finish_reason="length")
+    assert action.malformed is not None
+    assert "cut at the token limit" in action.malformed.message
+    assert PastTurn("", action).was_cut
+
+
+def test_a_complete_action_stands_even_when_the_engine_stopped_at_the_limit() -> None:
+    assert parse('{"answer":"42"}', finish_reason="length").final_answer == "42"
+
+
+def test_a_call_on_the_last_turn_is_malformed() -> None:
+    failure = parse('{"tool": "calculator", "arguments": {}}', must_answer=True).malformed
+    assert failure is not None
+    assert failure.message.endswith('Reply with {"answer": text}.')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json\n{"tool": "calculator", "arguments": {"expression": "1+1"}}\n```',
+        '<think>{maybe}</think> {"tool": "calculator", "arguments": {"expression": "1+1"}}',
+        '<tool_call>{"name": "calculator", "arguments": {"expression": "1+1"}}</tool_call>',
+        'Sure! {"tool": "calculator", "arguments": {"expression": "1+1"}} Done.',
+    ],
+)
+def test_an_engine_without_a_grammar_may_wrap_its_action(text: str) -> None:
+    action = parse(text, constrained=False)
+    assert [call.arguments_json for call in action.calls] == ['{"expression":"1+1"}']
+
+
+def test_calls_an_engine_parsed_itself_are_taken_with_their_ids() -> None:
+    native = (NativeCall("call_7", "calculator", '{"expression": "1+1"}'),)
+    action = parse("thinking", native_calls=native)
+    assert [(call.model_call_id, call.arguments_json) for call in action.calls] == [
+        ("call_7", '{"expression":"1+1"}')
+    ]
+    assert action.thought == "thinking"
+
+
+def test_broken_arguments_of_a_native_call_are_malformed() -> None:
+    action = parse("", native_calls=(NativeCall("call_7", "calculator", '{"expression"'),))
+    assert action.malformed is not None
+
+
+def test_raw_control_characters_inside_strings_are_read() -> None:
+    assert parse('{"answer":"a\tb\x01"}').final_answer == "a\tb\x01"
+
+
+def test_lone_surrogates_do_not_break_the_wire() -> None:
+    action = parse('{"thought":"\\udfff","answer":"a\\ud800b\\ud83d\\ude00"}')
+    assert action.final_answer == "a\ufffdb😀"
+    pb.Action(thought=action.thought, final_answer=action.final_answer)
+
+
+@given(st.text())
+def test_no_text_at_all_raises(text: str) -> None:
+    parse(text, constrained=False)
+    parse(text, constrained=True)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))
+def test_no_json_at_all_raises(value: object) -> None:
+    parse(json.dumps({"tool": "calculator", "arguments": value, "answer": value}))
+    parse(json.dumps({"calls": value}))

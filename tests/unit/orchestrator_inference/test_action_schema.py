@@ -1,0 +1,181 @@
+"""Whatever a toolset's grammar can produce is an action."""
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from grammar_values import grammar_values
+from orchestrator_builders import make_completion, make_tool
+from orchestrator_inference.action_parser import parse_action, sendable
+from orchestrator_inference.action_schema import ActionOptions, action_schema, build_constraint
+from orchestrator_inference.errors import InvalidToolSchema
+from orchestrator_inference.models import ResultSection, ToolDefinition
+from orchestrator_inference.schema_limits import Bounds
+from smallest_instance import smallest_instance
+
+NAMES = st.sampled_from(["a", "unit", "type", "format", "größe", 'q"uote', "$ref", "x y"])
+LEAVES = st.one_of(
+    st.just({}),
+    st.just(True),
+    st.sampled_from(["string", "number", "integer", "boolean", "null"]).map(
+        lambda kind: {"type": kind}
+    ),
+    st.just({"type": ["string", "null"], "minLength": 2, "pattern": "^x"}),
+    st.just({"type": "string", "format": "date"}),
+    st.just({"type": "integer", "minimum": 0.5, "exclusiveMaximum": 10, "multipleOf": 2}),
+    st.just({"type": "number", "minimum": -1e300, "maximum": 2}),
+    st.just({"$ref": "#/$defs/point"}),
+    st.just({"$ref": "#/$defs/tree"}),
+    st.just({"allOf": [{"$ref": "#/$defs/point"}, {"required": ["z"]}]}),
+    st.lists(st.one_of(st.text(), st.integers(), st.none()), min_size=1, max_size=4).map(
+        lambda values: {"enum": values}
+    ),
+    st.text(max_size=5).map(lambda value: {"const": value}),
+)
+
+
+def _composed(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    members = st.dictionaries(NAMES, inner, max_size=3)
+    return st.one_of(
+        st.builds(lambda part: {"type": "array", "items": part, "minItems": 1}, inner),
+        st.builds(lambda part: {"type": "array", "uniqueItems": True, "maxItems": 2}, inner),
+        st.builds(lambda parts: {"prefixItems": parts}, st.lists(inner, min_size=1, max_size=2)),
+        st.builds(lambda parts: {"anyOf": parts}, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(lambda parts: {"oneOf": parts}, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(lambda parts: {"type": "object", "properties": parts}, members),
+        st.builds(lambda part: {"type": "object", "additionalProperties": part}, inner),
+    )
+
+
+DEFS = {
+    "point": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]},
+    "tree": {
+        "type": "object",
+        "properties": {"child": {"$ref": "#/$defs/tree"}, "n": {"type": "integer"}},
+    },
+}
+SCHEMAS = st.recursive(LEAVES, _composed, max_leaves=6)
+TOOLS = st.dictionaries(
+    st.sampled_from(["calculator", "search", "größe", "a-b.c"]),
+    st.dictionaries(NAMES, SCHEMAS, max_size=3),
+    min_size=1,
+    max_size=3,
+).map(lambda tools: [make_tool(name, parts, **{"$defs": DEFS}) for name, parts in tools.items()])
+OPTIONS = st.builds(
+    ActionOptions,
+    max_tokens=st.integers(16, 4096),
+    must_answer=st.booleans(),
+    parallel_calls_max=st.integers(1, 3),
+    bounds=st.sampled_from(Bounds),
+)
+KEYWORDS = {
+    *("type", "properties", "required", "additionalProperties", "enum", "const", "items"),
+    *("minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum", "anyOf"),
+    *("format", "maxProperties"),
+}
+
+
+def keywords(schema: Any) -> set[str]:
+    """Every keyword used; names of properties and values of enums are none."""
+    if not isinstance(schema, dict):
+        return set()
+    found = set(schema)
+    parts = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    parts += [schema.get("items"), schema.get("additionalProperties")]
+    return found.union(*(keywords(part) for part in parts))
+
+
+@given(TOOLS, OPTIONS, st.data())
+@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=60)
+def test_every_text_the_grammar_allows_is_an_action(
+    tools: list[ToolDefinition], options: ActionOptions, data: st.DataObject
+) -> None:
+    schema = action_schema(tools, options)
+    value = data.draw(grammar_values(schema))
+    text = json.dumps(value, ensure_ascii=data.draw(st.booleans()))
+    action = parse_action(
+        make_completion(text),
+        {tool.name for tool in tools},
+        options.parallel_calls_max,
+        must_answer=options.must_answer,
+    )
+    assert action.malformed is None
+    if "answer" in value:
+        assert action.final_answer is not None
+    else:
+        calls = value.get("calls", [value])
+        assert [call.arguments_json for call in action.calls] == [
+            sendable(json.dumps(call["arguments"], ensure_ascii=False, separators=(",", ":")))
+            for call in calls
+        ]
+
+
+@given(TOOLS, OPTIONS)
+@settings(deadline=None, max_examples=60)
+def test_the_grammar_uses_only_keywords_its_compiler_knows(
+    tools: list[ToolDefinition], options: ActionOptions
+) -> None:
+    schema = action_schema(tools, options)
+    assert keywords(schema) <= KEYWORDS
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(smallest_instance(schema), schema)
+
+
+@given(TOOLS, OPTIONS)
+@settings(deadline=None, max_examples=20)
+def test_same_tools_and_options_give_the_same_bytes(
+    tools: list[ToolDefinition], options: ActionOptions
+) -> None:
+    assert build_constraint(tools, options) == build_constraint(tools, options)
+
+
+def test_the_digest_tells_grammars_apart_that_differ_only_in_white_space() -> None:
+    compact = build_constraint([make_tool()], ActionOptions(512))
+    spaced = build_constraint([make_tool()], ActionOptions(512, any_whitespace=True))
+    assert compact.schema_json == spaced.schema_json
+    assert compact.digest != spaced.digest
+
+
+def test_must_answer_leaves_only_the_answer() -> None:
+    schema = action_schema([make_tool()], ActionOptions(512, must_answer=True))
+    assert list(schema["properties"]) == ["thought", "answer"]
+
+
+def test_an_argument_fits_the_tools_own_schema() -> None:
+    own = {"unit": {"enum": ["km", "mi"]}, "n": {"type": "integer", "exclusiveMinimum": 3}}
+    schema = action_schema([make_tool("convert", own)], ActionOptions(512))
+    value = smallest_instance(schema)
+    assert value == {"tool": "convert", "arguments": {"unit": "km", "n": 4}}
+
+
+def test_code_keeps_its_newlines_until_a_reply_was_cut() -> None:
+    tool = make_tool("python", {"code": {"type": "string"}}, section=ResultSection.CODE)
+
+    def code(bounds: Bounds) -> dict[str, Any]:
+        schema = action_schema([tool], ActionOptions(512, bounds=bounds))
+        code: dict[str, Any] = schema["anyOf"][0]["properties"]["arguments"]["properties"]["code"]
+        return code
+
+    assert code(Bounds.PROSE) == {"type": "string"}
+    assert code(Bounds.CODE) == {"type": "string", "maxLength": 512}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "why"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a JSON Schema"),
+        ('{"type": "array"}', "the root must be of type object"),
+        ('{"properties": {"a": {"type": "text"}}}', "not a JSON Schema"),
+        ('{"properties": {"a": {"$ref": "other.json"}}}', "is not local"),
+        ('{"properties": {"a": {"$ref": "#/$defs/b"}}}', "points to nothing"),
+    ],
+)
+def test_a_schema_that_is_none_is_refused_with_the_tools_name(parameters: str, why: str) -> None:
+    tool = ToolDefinition("broken", "", parameters)
+    with pytest.raises(InvalidToolSchema, match=f"parameters of tool broken: .*{why}"):
+        build_constraint([tool], ActionOptions(512))
