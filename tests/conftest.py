@@ -1,23 +1,24 @@
 """Fixtures every test may use: a real PostgreSQL server and fresh databases in it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
-import pytest
 import pytest_asyncio
 
 from embedded import EmbeddedPostgres
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def postgres_server(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[EmbeddedPostgres]:
+async def postgres_server() -> AsyncIterator[EmbeddedPostgres]:
     """One server per pytest process (per xdist worker), gone with the session."""
-    server = EmbeddedPostgres(tmp_path_factory.mktemp("postgres") / "data")
-    await server.start()
-    yield server
-    await server.stop()
+    # Not pytest's own folder: another pytest closes that to the account PostgreSQL runs as.
+    with TemporaryDirectory(prefix="podium-postgres-") as folder:
+        server = EmbeddedPostgres(Path(folder) / "data")
+        await server.start()
+        yield server
+        await server.stop()
 
 
 @pytest_asyncio.fixture

@@ -6,7 +6,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from rpckit.settings import ServerSettings, SigningKey, TlsFiles
 from telemetry import TelemetrySettings
 
-TASK_QUEUE = "episodes"
+DEFAULT_TASK_QUEUE = "episodes"
 
 
 class ServerConfig(ServerSettings):
@@ -19,6 +19,7 @@ class ServerConfig(ServerSettings):
     database_url: str = Field(description="SQLAlchemy URL of its own database")
     temporal_target: str = Field(description="Temporal frontend, host:port")
     temporal_namespace: str = Field("default", description="Temporal namespace")
+    task_queue: str = Field(DEFAULT_TASK_QUEUE, description="Temporal task queue of the worker")
     tool_registry_target: str = Field(description="gRPC target of tool-registry")
     orchestrator_target: str = Field(description="gRPC target of orchestrator-inference")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
@@ -34,6 +35,7 @@ class WorkerConfig(BaseSettings):
     database_url: str = Field(description="SQLAlchemy URL of the episodes database")
     temporal_target: str = Field(description="Temporal frontend, host:port")
     temporal_namespace: str = Field("default", description="Temporal namespace")
+    task_queue: str = Field(DEFAULT_TASK_QUEUE, description="Temporal task queue of the worker")
     orchestrator_target: str = Field(description="gRPC target of orchestrator-inference")
     tool_adapters_target: str = Field(description="gRPC target of tool-adapters")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")

@@ -37,7 +37,7 @@ async def serve(config: ServerConfig) -> None:
     episodes = Episodes(
         store=store,
         outbox=OutboxStore(engine),
-        starter=WorkflowStarter(temporal),
+        starter=WorkflowStarter(temporal, config.task_queue),
         watcher=watcher,
         registry=Registry(open_channel(config.tool_registry_target, tls=config.tls)),
         ledger=Ledger(open_channel(config.cost_ledger_target, tls=config.tls)),

@@ -57,6 +57,7 @@ class StepStore:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        self._transactions = engine.execution_options(isolation_level="READ COMMITTED")
 
     async def read(self, episode_id: str, after: int = 0) -> list[Step]:
         """The steps after a sequence, in order."""
@@ -85,7 +86,7 @@ class StepStore:
             "costs": [cost and cost.amount for _, cost in costs],
             "currencies": [cost and cost.currency_code for _, cost in costs],
         }
-        async with self._engine.begin() as connection:
+        async with self._transactions.begin() as connection:
             # Lost costs are asked from the ledger again, so this needs no disk flush.
             await connection.execute(text("SET LOCAL synchronous_commit = off"))
             await connection.execute(SETTLE, values)

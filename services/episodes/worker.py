@@ -18,7 +18,7 @@ from episodes.activities.invoke import Invoker
 from episodes.activities.turn import TurnActivity
 from episodes.charges import Charges
 from episodes.clients import Adapters, Ledger, Orchestrator
-from episodes.config import TASK_QUEUE, WorkerConfig
+from episodes.config import WorkerConfig
 from episodes.model_catalogue import ModelCatalogue
 from episodes.running_episode import RunningEpisodes
 from episodes.settlements import Settlements
@@ -98,7 +98,7 @@ def _worker(
     finish = FinishActivity(episodes, logs, charges, adapters, OutboxStore(engine), settlements)
     return Worker(
         temporal,
-        task_queue=TASK_QUEUE,
+        task_queue=config.task_queue,
         workflows=[EpisodeWorkflow],
         activities=[turn.take_turn, finish.finish_episode],
         # The workflow imports no I/O; replay tests run under both runners.
@@ -122,7 +122,9 @@ def _loops(
     relay = Relay(outbox, producer, leadership, config.trajectory_topic)
     reconciler = Reconciler(outbox, leadership, topic, config.reconcile_interval_s)
     sweep = StarterSweep(
-        EpisodeStore(engine), WorkflowStarter(temporal), Leadership(engine, SWEEP_LOCK)
+        EpisodeStore(engine),
+        WorkflowStarter(temporal, config.task_queue),
+        Leadership(engine, SWEEP_LOCK),
     )
     return [relay.run(), reconciler.run(), sweep.run()]
 

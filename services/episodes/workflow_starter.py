@@ -7,7 +7,6 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from episodes.config import TASK_QUEUE
 from episodes.keys import workflow_id
 from episodes.models import NewEpisode
 from episodes.workflows.episode import EpisodeWorkflow
@@ -29,8 +28,9 @@ class TemporalUnavailable(Unavailable):
 class WorkflowStarter:
     """One workflow per episode, found by the episode's id."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, task_queue: str) -> None:
         self._client = client
+        self._task_queue = task_queue
 
     async def start(self, new: NewEpisode) -> None:
         """Starts the workflow unless it runs or has run. Raises TemporalUnavailable."""
@@ -39,7 +39,7 @@ class WorkflowStarter:
                 EpisodeWorkflow.run,
                 EpisodeInput(new.episode_id, new.turn_limit, new.time_limit_s),
                 id=workflow_id(new.episode_id),
-                task_queue=TASK_QUEUE,
+                task_queue=self._task_queue,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 task_timeout=TASK_TIMEOUT,

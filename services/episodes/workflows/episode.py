@@ -37,6 +37,7 @@ TURN_RETRY = RetryPolicy(
 FINISH_RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)
 )
+TURN_MARGIN = timedelta(seconds=60)
 FINISH_TIMEOUT = timedelta(seconds=60)
 
 
@@ -120,7 +121,8 @@ class EpisodeWorkflow:
             TAKE_TURN,
             turn,
             result_type=TurnResult,
-            start_to_close_timeout=timedelta(seconds=episode.time_limit_s),
+            # The episode's own timer ends a turn in order; this only bounds a lost one.
+            start_to_close_timeout=timedelta(seconds=episode.time_limit_s) + TURN_MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=TURN_RETRY,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,

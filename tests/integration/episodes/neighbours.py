@@ -1,0 +1,246 @@
+"""Neighbours of the episodes service that do what a test says, over real gRPC.
+
+They count what they are asked, so a test can say how often an effect happened.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+
+import grpc
+
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.adapters.v1 import tool_adapter_service_pb2_grpc as adapters_rpc
+from podium.common.v1 import money_pb2, usage_pb2
+from podium.ledger.v1 import budget_service_pb2 as budget_pb
+from podium.ledger.v1 import budget_service_pb2_grpc as budget_rpc
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
+from podium.ledger.v1 import hold_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
+from podium.registry.v1 import policy_pb2, tool_pb2, toolset_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
+from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
+
+Decide = Callable[[orchestrator_pb.NextActionRequest], orchestrator_pb.Action]
+UNIT_PRICE = Decimal("0.000000000123")
+
+
+def call(tool: str, arguments: str = "{}", index: int = 0) -> orchestrator_pb.ToolCall:
+    """A call a model could ask for."""
+    return orchestrator_pb.ToolCall(index=index, tool_name=tool, arguments_json=arguments)
+
+
+def calls(*requested: orchestrator_pb.ToolCall) -> orchestrator_pb.Action:
+    """An action that makes calls."""
+    return orchestrator_pb.Action(tool_calls=orchestrator_pb.ToolCalls(calls=requested))
+
+
+def answer(text: str) -> orchestrator_pb.Action:
+    """An action that ends the episode."""
+    return orchestrator_pb.Action(thought="I know this", final_answer=text)
+
+
+def in_turns(*actions: orchestrator_pb.Action) -> Decide:
+    """One action per turn; the last is repeated."""
+    return lambda request: actions[min(len(request.turns), len(actions) - 1)]
+
+
+class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
+    """Decides as the script says, after a delay."""
+
+    def __init__(self) -> None:
+        self.decide: Decide = in_turns(answer("42"))
+        self.delay_s = 0.0
+        self.error: tuple[grpc.StatusCode, str] | None = None
+        self.asked: Counter[str] = Counter()
+        self.was_asked = asyncio.Event()
+        self.cancelled: list[str] = []
+        self.requests: list[orchestrator_pb.NextActionRequest] = []
+
+    async def NextAction(
+        self, request: orchestrator_pb.NextActionRequest, context: grpc.aio.ServicerContext
+    ) -> orchestrator_pb.NextActionResponse:
+        self.asked[request.key] += 1
+        self.was_asked.set()
+        self.requests.append(request)
+        try:
+            await asyncio.sleep(self.delay_s)
+        except asyncio.CancelledError:
+            self.cancelled.append(request.key)
+            raise
+        if self.error:
+            await context.abort(*self.error)
+        return orchestrator_pb.NextActionResponse(
+            action=self.decide(request),
+            completion_text="...",
+            prompt_token_ids=[1, 2, 3],
+            completion_token_ids=[4, 5],
+            completion_logprobs=[-0.1, -0.2],
+            finish_reason="stop",
+            usage=tokens(len(request.task) + 7 * len(request.turns), 11),
+            model_version="scripted-1",
+            sku="orchestrator/scripted",
+        )
+
+    async def ListModels(
+        self, request: orchestrator_pb.ListModelsRequest, context: grpc.aio.ServicerContext
+    ) -> orchestrator_pb.ListModelsResponse:
+        model = orchestrator_pb.Model(
+            name="scripted", version="1", sku="orchestrator/scripted", is_default=True
+        )
+        return orchestrator_pb.ListModelsResponse(models=[model])
+
+
+class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
+    """Every tool answers its own name, after a delay."""
+
+    def __init__(self) -> None:
+        self.delay_s = 0.0
+        self.content: Callable[[adapters_pb.InvokeRequest], str] = lambda request: (
+            f"{request.tool_name} says {request.arguments_json}"
+        )
+        self.invoked: Counter[str] = Counter()
+        self.in_flight = 0
+        self.in_flight_max = 0
+
+    async def Invoke(
+        self, request: adapters_pb.InvokeRequest, context: grpc.aio.ServicerContext
+    ) -> adapters_pb.InvokeResponse:
+        self.invoked[request.key] += 1
+        self.in_flight += 1
+        self.in_flight_max = max(self.in_flight_max, self.in_flight)
+        try:
+            await asyncio.sleep(self.delay_s)
+        finally:
+            self.in_flight -= 1
+        return adapters_pb.InvokeResponse(
+            output=adapters_pb.ToolOutput(content=self.content(request)),
+            usage=one_call(),
+            sku=f"tool/{request.tool_name}",
+            attempts=1,
+        )
+
+    async def CloseEpisode(
+        self, request: adapters_pb.CloseEpisodeRequest, context: grpc.aio.ServicerContext
+    ) -> adapters_pb.CloseEpisodeResponse:
+        return adapters_pb.CloseEpisodeResponse()
+
+
+class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServiceServicer):
+    """Holds and captures by key, each unit at one price; one budget per episode."""
+
+    def __init__(self) -> None:
+        self.holds: dict[str, ledger_pb.ReserveRequest] = {}
+        self.captured: dict[str, Decimal] = {}
+        self.released: set[str] = set()
+        self.refuse_after: int | None = None
+        self.budgets: list[budget_pb.Budget] = []
+
+    def total(self, episode_id: str) -> Decimal:
+        """What was captured for an episode."""
+        keys = [key for key in self.captured if key.startswith(episode_id)]
+        return sum((self.captured[key] for key in keys), Decimal(0))
+
+    async def Apply(
+        self, request: ledger_pb.ApplyRequest, context: grpc.aio.ServicerContext
+    ) -> ledger_pb.ApplyResponse:
+        results = [self._apply(operation) for operation in request.operations]
+        return ledger_pb.ApplyResponse(results=results)
+
+    async def ReleaseEpisode(
+        self, request: ledger_pb.ReleaseEpisodeRequest, context: grpc.aio.ServicerContext
+    ) -> ledger_pb.ReleaseEpisodeResponse:
+        keys = {key for key in self.holds if key.startswith(request.episode_id)}
+        self.released |= keys - set(self.captured)
+        return ledger_pb.ReleaseEpisodeResponse()
+
+    async def CreateBudget(
+        self, request: budget_pb.CreateBudgetRequest, context: grpc.aio.ServicerContext
+    ) -> budget_pb.CreateBudgetResponse:
+        self.budgets.append(request.budget)
+        return budget_pb.CreateBudgetResponse(budget=request.budget)
+
+    def _apply(self, operation: ledger_pb.Operation) -> ledger_pb.OperationResult:
+        if operation.HasField("reserve"):
+            return ledger_pb.OperationResult(reserve=self._reserve(operation.reserve))
+        return ledger_pb.OperationResult(capture=self._capture(operation.capture))
+
+    def _reserve(self, request: ledger_pb.ReserveRequest) -> ledger_pb.ReserveResponse:
+        known = self.holds.get(request.key)
+        assert known is None or known == request, "a key was reused with other content"
+        if self.refuse_after is not None and len(self.holds) >= self.refuse_after and not known:
+            refusal = hold_pb2.Refusal(
+                reason=hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED, message="budget b is used up"
+            )
+            return ledger_pb.ReserveResponse(refusal=refusal)
+        self.holds[request.key] = request
+        return ledger_pb.ReserveResponse(hold=hold_pb2.Hold(key=request.key))
+
+    def _capture(self, request: ledger_pb.CaptureRequest) -> ledger_pb.CaptureResponse:
+        assert request.key in self.holds, "a capture without a hold"
+        units = sum(Decimal(quantity.amount) for quantity in request.usage.quantities)
+        amount = units * UNIT_PRICE
+        assert self.captured.setdefault(request.key, amount) == amount, "two truths for a key"
+        money = money_pb2.Money(currency_code="USD", amount=f"{amount:f}")
+        return ledger_pb.CaptureResponse(entry=hold_pb2.Entry(key=request.key, amount=money))
+
+
+class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
+    """The same toolset for everyone."""
+
+    def __init__(self) -> None:
+        self.toolset = make_toolset("calculator", "search")
+
+    async def ResolveToolset(
+        self, request: registry_pb.ResolveToolsetRequest, context: grpc.aio.ServicerContext
+    ) -> registry_pb.ResolveToolsetResponse:
+        return registry_pb.ResolveToolsetResponse(toolset=self.toolset)
+
+
+def make_toolset(*names: str, needs_approval: bool = False) -> toolset_pb2.Toolset:
+    """A frozen toolset of function tools."""
+    return toolset_pb2.Toolset(
+        digest="d1",
+        tools=[
+            toolset_pb2.ResolvedTool(
+                name=name,
+                version=1,
+                kind=tool_pb2.TOOL_KIND_FUNCTION,
+                description=f"does {name}",
+                parameters_json_schema='{"type": "object"}',
+                sku=f"tool/{name}",
+                needs_approval=needs_approval,
+            )
+            for name in names
+        ],
+        policy_name="balanced",
+        policy_version=3,
+        preferences=policy_pb2.PreferenceVector(outcome=1, compute=0.5, latency=0.25),
+        training_consent=True,
+    )
+
+
+def tokens(input_tokens: int, output_tokens: int) -> usage_pb2.Usage:
+    """Usage of a model call."""
+    return usage_pb2.Usage(
+        source=usage_pb2.USAGE_SOURCE_PROVIDER,
+        quantities=[
+            usage_pb2.Quantity(
+                dimension=usage_pb2.USAGE_DIMENSION_INPUT_FRESH, amount=str(input_tokens)
+            ),
+            usage_pb2.Quantity(
+                dimension=usage_pb2.USAGE_DIMENSION_OUTPUT_TEXT, amount=str(output_tokens)
+            ),
+        ],
+    )
+
+
+def one_call() -> usage_pb2.Usage:
+    """Usage of a tool call."""
+    return usage_pb2.Usage(
+        source=usage_pb2.USAGE_SOURCE_MEASURED,
+        quantities=[usage_pb2.Quantity(dimension=usage_pb2.USAGE_DIMENSION_CALL, amount="1")],
+    )

@@ -1,0 +1,178 @@
+"""The episodes server and worker as processes, their servers embedded."""
+
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import uuid_utils
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from integration.episodes.neighbours import FixedRegistry, ScriptedAdapters, ScriptedOrchestrator, SimpleLedger
+
+from embedded import EmbeddedKafka, EmbeddedTemporal, ManagedProcess, free_port
+from podium.adapters.v1 import tool_adapter_service_pb2_grpc as adapters_rpc
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
+from podium.ledger.v1 import budget_service_pb2_grpc as budget_rpc
+from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
+from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
+from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
+from rpckit.identity import Identity
+from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+
+UPSTREAM_TARGETS = (
+    "orchestrator_target",
+    "tool_adapters_target",
+    "cost_ledger_target",
+    "tool_registry_target",
+)
+
+
+@dataclass
+class Neighbours:
+    """The scripted services, all on one port."""
+
+    orchestrator: ScriptedOrchestrator = field(default_factory=ScriptedOrchestrator)
+    adapters: ScriptedAdapters = field(default_factory=ScriptedAdapters)
+    ledger: SimpleLedger = field(default_factory=SimpleLedger)
+    registry: FixedRegistry = field(default_factory=FixedRegistry)
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[int]:
+        """Serves all of them; yields the port."""
+        server = grpc.aio.server()
+        orchestrator_rpc.add_OrchestratorServiceServicer_to_server(self.orchestrator, server)
+        adapters_rpc.add_ToolAdapterServiceServicer_to_server(self.adapters, server)
+        ledger_rpc.add_CostLedgerServiceServicer_to_server(self.ledger, server)
+        budget_rpc.add_BudgetServiceServicer_to_server(self.ledger, server)
+        registry_rpc.add_ToolRegistryServiceServicer_to_server(self.registry, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        yield port
+        await server.stop(0)
+
+
+@dataclass
+class EpisodesPlatform:
+    """A running episodes server and worker, and how to call them."""
+
+    neighbours: Neighbours
+    server: ManagedProcess
+    worker: ManagedProcess
+    port: int
+    keys: KeyPair
+    kafka: EmbeddedKafka
+    topic: str
+    database_url: str
+
+    @asynccontextmanager
+    async def client(self, identity: Identity | None = None) -> AsyncIterator[EpisodeServiceStub]:
+        """A client of the server."""
+        async with client_channel(self.port, identity or make_identity(), self.keys) as channel:
+            yield EpisodeServiceStub(channel)
+
+    async def ready(self) -> None:
+        """Waits until the server serves."""
+        await self.server.wait_ready(lambda: _serving(self.port), 30)
+
+
+def new_id() -> str:
+    """A fresh episode id."""
+    return str(uuid.UUID(int=uuid_utils.uuid7().int))
+
+
+async def start(
+    client: EpisodeServiceStub, task: str = "what is 6 x 7?", **spec: object
+) -> episode_pb2.Episode:
+    """Starts an episode."""
+    request = pb.StartEpisodeRequest(
+        episode_id=new_id(), spec=episode_pb2.EpisodeSpec(task=task, **spec)
+    )
+    return (await client.StartEpisode(request)).episode
+
+
+async def finished(client: EpisodeServiceStub, episode_id: str) -> episode_pb2.Episode:
+    """The episode once it has ended."""
+    async for response in client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id)):
+        if response.event.HasField("finished"):
+            return response.event.finished.episode
+    raise AssertionError("the watch ended before the episode")
+
+
+async def events(client: EpisodeServiceStub, episode_id: str) -> list[episode_pb2.EpisodeEvent]:
+    """Everything a watch says, to its end."""
+    watch = client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id))
+    return [response.event async for response in watch]
+
+
+@asynccontextmanager
+async def run_platform(
+    database_url: str, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, folder: Path
+) -> AsyncIterator[EpisodesPlatform]:
+    """Server and worker on a fresh database, namespace-wide queue and topic of their own."""
+    keys, neighbours, port = make_key_pair(), Neighbours(), free_port()
+    verify = write_verify_keys(folder / "verify.json", [keys])
+    (folder / "worker.pem").write_text(keys.private_pem)
+    topic = f"trajectories-{uuid.uuid4().hex[:8]}"
+    await kafka.create_topics({topic: 3})
+    async with neighbours.serve() as upstream:
+        shared = {
+            "database_url": database_url,
+            "temporal_target": temporal.target,
+            "task_queue": f"episodes-{topic}",
+            **dict.fromkeys(UPSTREAM_TARGETS, f"127.0.0.1:{upstream}"),
+        }
+        server = _process(
+            "episodes",
+            folder,
+            {**shared, "port": str(port), "verify_keys_file": str(verify)},
+        )
+        worker = _process(
+            "episodes.worker",
+            folder,
+            {
+                **shared,
+                "kafka_bootstrap": kafka.bootstrap_servers,
+                "trajectory_topic": topic,
+                "reconcile_interval_s": "1",
+                "signing_key__key_id": keys.key_id,
+                "signing_key__private_key_file": str(folder / "worker.pem"),
+            },
+        )
+        platform = EpisodesPlatform(
+            neighbours, server, worker, port, keys, kafka, topic, database_url
+        )
+        server.start()
+        await platform.ready()
+        worker.start()
+        try:
+            yield platform
+        finally:
+            await worker.terminate()
+            await server.terminate()
+
+
+def _process(module: str, folder: Path, settings: dict[str, str]) -> ManagedProcess:
+    prefix = module.replace(".", "_")
+    environment = {f"{prefix}_{name}".upper(): value for name, value in settings.items()}
+    return ManagedProcess(
+        module,
+        [sys.executable, "-m", module],
+        log_path=folder / f"{module}.log",
+        env=environment,
+    )
+
+
+async def _serving(port: int) -> bool:
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        try:
+            reply = await health_pb2_grpc.HealthStub(channel).Check(
+                health_pb2.HealthCheckRequest(), timeout=1
+            )
+        except grpc.aio.AioRpcError:
+            return False
+        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)

@@ -1,0 +1,223 @@
+"""What an episode does, seen through its RPCs."""
+
+import asyncio
+from decimal import Decimal
+
+import grpc
+import pytest
+from integration.episodes.neighbours import answer, call, calls, in_turns
+from integration.episodes.platform_under_test import EpisodesPlatform, events, finished, new_id, start
+
+from podium.common.v1 import money_pb2
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from rpckit.testing import make_identity
+
+
+async def test_episode_calls_its_tool_and_answers(platform: EpisodesPlatform) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(
+        calls(call("calculator", '{"expression": "6*7"}')), answer("42")
+    )
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+    assert episode.stop_reason == episode_pb2.STOP_REASON_ANSWERED
+    assert (episode.answer, episode.turn_count, episode.tool_call_count) == ("42", 2, 1)
+    second = platform.neighbours.orchestrator.requests[1]
+    assert 'calculator says {"expression": "6*7"}' in second.turns[0].observations[0].content
+
+
+async def test_cost_of_the_trajectory_is_the_ledgers_to_the_last_digit(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(
+        calls(call("calculator"), call("search", index=1)), calls(call("search")), answer("done")
+    )
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    charged = platform.neighbours.ledger.total(episode.id)
+    assert Decimal(reply.trajectory.cost.amount) == charged > 0
+    assert Decimal(episode.cost.amount) == charged
+    assert list(reply.trajectory.features.tool_call_counts) == [1, 2]
+
+
+async def test_events_are_gapless_and_tell_what_happened(platform: EpisodesPlatform) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
+    async with platform.client() as client:
+        seen = await events(client, (await start(client)).id)
+    assert [event.sequence for event in seen] == [1, 2, 3, 4, 5]
+    assert [event.WhichOneof("event") for event in seen] == [
+        "started",
+        "action_decided",
+        "tool_returned",
+        "action_decided",
+        "finished",
+    ]
+    assert Decimal(seen[1].action_decided.cost.amount) > 0
+
+
+async def test_watch_resumes_after_any_event(platform: EpisodesPlatform) -> None:
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+        for after in range(4):
+            watch = client.WatchEpisode(
+                pb.WatchEpisodeRequest(episode_id=episode.id, after_sequence=after)
+            )
+            assert [r.event.sequence async for r in watch] == list(range(after + 1, 4))
+
+
+async def test_independent_calls_run_in_parallel(platform: EpisodesPlatform) -> None:
+    platform.neighbours.adapters.delay_s = 0.3
+    platform.neighbours.orchestrator.decide = in_turns(
+        calls(*(call("search", index=index) for index in range(4))), answer("done")
+    )
+    async with platform.client() as client:
+        await finished(client, (await start(client)).id)
+    assert platform.neighbours.adapters.in_flight_max == 4
+
+
+async def test_unknown_tool_is_a_failure_the_model_sees(platform: EpisodesPlatform) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("teleport")), answer("no"))
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+    assert episode.answer == "no"
+    observation = platform.neighbours.orchestrator.requests[1].turns[0].observations[0]
+    assert "no tool teleport" in observation.failure.message
+
+
+async def test_turn_limit_ends_the_episode_and_the_last_turn_must_answer(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")))
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client, turn_limit=3)).id)
+    assert episode.stop_reason == episode_pb2.STOP_REASON_TURN_LIMIT
+    asked = platform.neighbours.orchestrator.requests
+    assert [request.must_answer for request in asked] == [False, False, True]
+
+
+async def test_exhausted_budget_ends_the_episode_with_the_reason(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.ledger.refuse_after = 2
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")))
+    budget = money_pb2.Money(currency_code="USD", amount="0.01")
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client, budget=budget)).id)
+    assert episode.stop_reason == episode_pb2.STOP_REASON_BUDGET_EXHAUSTED
+    assert episode.failure.message == "budget b is used up"
+    assert platform.neighbours.ledger.budgets[0].scope_id == episode.id
+
+
+async def test_deadline_ends_a_running_model_call_and_releases_its_hold(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.orchestrator.delay_s = 60
+    async with platform.client() as client:
+        started = await start(client, time_limit={"seconds": 1})
+        episode = await finished(client, started.id)
+    assert episode.stop_reason == episode_pb2.STOP_REASON_DEADLINE
+    assert platform.neighbours.orchestrator.cancelled == [f"{episode.id}/1/model/0"]
+    assert platform.neighbours.ledger.released == {f"{episode.id}/1/model/0"}
+
+
+async def test_cancel_stops_the_running_model_call_and_releases_its_hold(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.orchestrator.delay_s = 60
+    async with platform.client() as client:
+        started = await start(client)
+        await _until_asked(platform)
+        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=started.id))
+        episode = await finished(client, started.id)
+    assert episode.stop_reason == episode_pb2.STOP_REASON_CANCELLED
+    assert platform.neighbours.orchestrator.cancelled == [f"{episode.id}/1/model/0"]
+    assert platform.neighbours.ledger.released == {f"{episode.id}/1/model/0"}
+
+
+async def test_same_request_again_returns_the_same_episode(platform: EpisodesPlatform) -> None:
+    request = pb.StartEpisodeRequest(
+        episode_id=new_id(), spec=episode_pb2.EpisodeSpec(task="what is 6 x 7?")
+    )
+    async with platform.client() as client:
+        first = (await client.StartEpisode(request)).episode
+        await finished(client, first.id)
+        again = (await client.StartEpisode(request)).episode
+    assert again.id == first.id
+    assert again.state == episode_pb2.EPISODE_STATE_FINISHED
+    assert platform.neighbours.orchestrator.asked == {f"{first.id}/1/model/0": 1}
+
+
+async def test_same_id_with_another_task_is_refused(platform: EpisodesPlatform) -> None:
+    episode_id = new_id()
+    spec = episode_pb2.EpisodeSpec(task="one")
+    async with platform.client() as client:
+        await client.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
+        spec.task = "another"
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await client.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
+    assert refused.value.code() == grpc.StatusCode.ALREADY_EXISTS
+
+
+async def test_episode_of_another_tenant_does_not_exist(platform: EpisodesPlatform) -> None:
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+    async with platform.client(make_identity(tenant="rival")) as rival:
+        for request in (
+            rival.GetEpisode(pb.GetEpisodeRequest(episode_id=episode.id)),
+            rival.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id)),
+            rival.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id)),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await request
+            assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+        listed = await rival.ListEpisodes(pb.ListEpisodesRequest())
+    assert not listed.episodes
+
+
+async def test_list_pages_from_newest_to_oldest(platform: EpisodesPlatform) -> None:
+    async with platform.client() as client:
+        ids = [(await start(client, labels={"batch": "one"})).id for _ in range(3)]
+        request = pb.ListEpisodesRequest(page_size=2, labels={"batch": "one"})
+        first = await client.ListEpisodes(request)
+        request.page_token = first.next_page_token
+        second = await client.ListEpisodes(request)
+    assert [episode.id for episode in [*first.episodes, *second.episodes]] == ids[::-1]
+    assert not second.next_page_token
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({"task": "  "}, "the task is empty"),
+        ({"task": "x", "turn_limit": -1}, "turn_limit is -1"),
+        ({"task": "x", "model": "gpt-9"}, "no orchestrator model gpt-9"),
+        ({"task": "x", "budget": {"currency_code": "USD", "amount": "-1"}}, "above zero"),
+        ({"task": "x", "budget": {"currency_code": "USD", "amount": "1e3"}}, "not a decimal"),
+        ({"task": "x", "group": {"size": 2}}, "needs group.id"),
+    ],
+)
+async def test_wrong_input_names_the_cause(
+    platform: EpisodesPlatform, spec: dict[str, object], complaint: str
+) -> None:
+    async with platform.client() as client:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await start(client, **spec)
+    assert complaint in (refused.value.details() or "")
+
+
+async def test_model_that_fails_for_good_fails_the_episode_with_the_reason(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.orchestrator.error = (
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "the prompt does not fit the model",
+    )
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+    assert episode.stop_reason == episode_pb2.STOP_REASON_FAILED
+    assert "does not fit" in episode.failure.message
+
+
+async def _until_asked(platform: EpisodesPlatform) -> None:
+    await asyncio.wait_for(platform.neighbours.orchestrator.was_asked.wait(), 30)
