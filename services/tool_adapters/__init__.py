@@ -1,0 +1,1 @@
+"""Calls tools: one adapter per kind; limits, isolation, breakers and usage are shared."""

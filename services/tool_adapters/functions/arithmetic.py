@@ -1,0 +1,139 @@
+"""Arithmetic on expressions, walked as a syntax tree and never evaluated as Python."""
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import Field
+from simpleeval import InvalidExpression, SimpleEval  # type: ignore[import-untyped]
+
+from tool_adapters.functions.errors import invalid, limit_exceeded, tool_error
+
+# Below Python's limit of 4300 digits for turning an integer into text.
+RESULT_BITS_MAX = 14_000
+FACTORIAL_MAX = 1_500
+SIGNIFICANT_DIGITS = 15
+WRITTEN_SIGNS = (("^", "**"), ("\u00d7", "*"), ("\u00f7", "/"), ("\u2212", "-"))
+
+
+def calculator(
+    expression: Annotated[
+        str,
+        Field(
+            description="Arithmetic expression, for example (3 + 4) * 2 ** 10 or sqrt(2) / 3.",
+            min_length=1,
+            max_length=1000,
+        ),
+    ],
+) -> int | float:
+    """Value of an arithmetic expression: exact for integers, 15 significant digits otherwise."""
+    evaluator = SimpleEval(operators=OPERATORS, functions=FUNCTIONS, names=CONSTANTS)
+    try:
+        return _presentable(evaluator.eval(_python_notation(expression)))
+    except (InvalidExpression, SyntaxError, TypeError, RecursionError, KeyError) as error:
+        raise invalid(
+            f"cannot evaluate {expression!r} ({error}); use numbers, + - * / // % **, "
+            "parentheses and functions such as sqrt, log10, factorial, comb"
+        ) from error
+    except ZeroDivisionError as error:
+        raise tool_error(f"{expression!r} divides by zero") from error
+    except ValueError as error:
+        raise tool_error(f"{expression!r} has no real value: {error}") from error
+    except OverflowError as error:
+        raise limit_exceeded(f"the value of {expression!r} is too large: {error}") from error
+
+
+def _python_notation(expression: str) -> str:
+    """People and models write signs Python does not know."""
+    for written, python in WRITTEN_SIGNS:
+        expression = expression.replace(written, python)
+    return expression.strip().rstrip("=")
+
+
+def _presentable(value: object) -> int | float:
+    if isinstance(value, int):
+        return _bounded(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    if isinstance(value, float):
+        raise OverflowError("no finite number")
+    raise TypeError("the expression gives no real number")
+
+
+def _bounded(value: int) -> int:
+    if value.bit_length() > RESULT_BITS_MAX:
+        raise OverflowError("more than 4200 digits")
+    return value
+
+
+def _power(base: float, exponent: float) -> float:
+    if isinstance(base, int) and isinstance(exponent, int) and exponent >= 0:
+        if base.bit_length() * exponent > RESULT_BITS_MAX and abs(base) > 1:
+            raise OverflowError("more than 4200 digits")
+        return int(base**exponent)
+    result: Any = base**exponent
+    if isinstance(result, complex):
+        raise ValueError("the root of a negative number")
+    return float(result)
+
+
+def _on_numbers(operation: Callable[..., float]) -> Callable[..., float]:
+    """Python's operators also repeat and format texts, which can fill the memory."""
+
+    def bounded(*operands: object) -> float:
+        if not all(isinstance(operand, int | float) for operand in operands):
+            raise TypeError("only numbers can be calculated with")
+        value = operation(*operands)
+        return _bounded(value) if isinstance(value, int) else value
+
+    return bounded
+
+
+def _factorial(number: int) -> int:
+    if number > FACTORIAL_MAX:
+        raise OverflowError(f"factorial takes at most {FACTORIAL_MAX}")
+    return math.factorial(number)
+
+
+def _choose(ways: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def bounded(items: int, chosen: int) -> int:
+        if items > FACTORIAL_MAX:
+            raise OverflowError(f"at most {FACTORIAL_MAX} items")
+        return ways(items, chosen)
+
+    return bounded
+
+
+OPERATORS = {
+    kind: _on_numbers(operation)
+    for kind, operation in (
+        (ast.Add, operator.add),
+        (ast.Sub, operator.sub),
+        (ast.Mult, operator.mul),
+        (ast.Div, operator.truediv),
+        (ast.FloorDiv, operator.floordiv),
+        (ast.Mod, operator.mod),
+        (ast.Pow, _power),
+        (ast.USub, operator.neg),
+        (ast.UAdd, operator.pos),
+    )
+}
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(math, name)
+    for name in (
+        *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan"),
+        *("floor", "ceil", "gcd", "lcm", "degrees", "radians", "hypot"),
+    )
+} | {
+    "abs": abs,
+    "round": round,
+    "min": min,
+    "max": max,
+    "factorial": _factorial,
+    "comb": _choose(math.comb),
+    "perm": _choose(math.perm),
+}
+CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}

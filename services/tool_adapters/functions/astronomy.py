@@ -1,0 +1,49 @@
+"""Phases of the moon and starts of the seasons, by ephem."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import ephem
+from pydantic import Field
+
+from tool_adapters.functions.dates import Day
+from tool_adapters.functions.public_holidays import Year
+
+
+class MoonPhase(StrEnum):
+    """The four principal phases."""
+
+    NEW = "new"
+    FIRST_QUARTER = "first_quarter"
+    FULL = "full"
+    LAST_QUARTER = "last_quarter"
+
+
+NEXT_PHASE = {
+    MoonPhase.NEW: ephem.next_new_moon,
+    MoonPhase.FIRST_QUARTER: ephem.next_first_quarter_moon,
+    MoonPhase.FULL: ephem.next_full_moon,
+    MoonPhase.LAST_QUARTER: ephem.next_last_quarter_moon,
+}
+
+
+def next_moon_phase(
+    day: Day, phase: Annotated[MoonPhase, Field(description="Which phase to look for.")]
+) -> dict[str, Any]:
+    """When the moon next reaches a phase on or after a date, in UTC."""
+    return {"phase": phase.value, "utc": _minute(NEXT_PHASE[phase](ephem.Date(day.isoformat())))}
+
+
+def season_starts(year: Year) -> dict[str, Any]:
+    """Equinoxes and solstices of a year, in UTC."""
+    start = ephem.Date(str(year))
+    return {
+        "march_equinox": _minute(ephem.next_vernal_equinox(start)),
+        "june_solstice": _minute(ephem.next_summer_solstice(start)),
+        "september_equinox": _minute(ephem.next_autumnal_equinox(start)),
+        "december_solstice": _minute(ephem.next_winter_solstice(start)),
+    }
+
+
+def _minute(moment: ephem.Date) -> str:
+    return f"{moment.datetime():%Y-%m-%d %H:%M}"

@@ -1,0 +1,43 @@
+"""Calendar arithmetic on the proleptic Gregorian calendar."""
+
+from datetime import date
+from typing import Annotated, Any
+
+from dateutil.relativedelta import relativedelta
+from pydantic import Field
+
+from tool_adapters.functions.errors import invalid
+
+Day = Annotated[date, Field(description="A date as YYYY-MM-DD.")]
+Amount = Annotated[int, Field(description="How many; negative goes back.", ge=-400_000, le=400_000)]
+
+
+def days_between(start: Day, end: Day) -> dict[str, Any]:
+    """Days from start to end, and the same in whole years, months and days."""
+    difference = relativedelta(end, start)
+    return {
+        "days": (end - start).days,
+        "years": difference.years,
+        "months": difference.months,
+        "remaining_days": difference.days,
+    }
+
+
+def add_to_date(
+    start: Day, years: Amount = 0, months: Amount = 0, weeks: Amount = 0, days: Amount = 0
+) -> dict[str, Any]:
+    """A date so much later; the 31st becomes the last day of a shorter month."""
+    try:
+        result = start + relativedelta(years=years, months=months, weeks=weeks, days=days)
+    except (ValueError, OverflowError) as error:
+        raise invalid("the result is outside of the years 1 to 9999; add less") from error
+    return {"date": result.isoformat(), "weekday": f"{result:%A}"}
+
+
+def day_of_week(day: Day) -> dict[str, Any]:
+    """Weekday, ISO week and day of the year of a date."""
+    return {
+        "weekday": f"{day:%A}",
+        "iso_week": day.isocalendar().week,
+        "day_of_year": day.timetuple().tm_yday,
+    }

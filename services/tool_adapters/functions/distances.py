@@ -1,0 +1,25 @@
+"""Distances on the WGS84 ellipsoid, by geographiclib."""
+
+from typing import Any
+
+from geographiclib.geodesic import Geodesic  # type: ignore[import-untyped]
+
+from tool_adapters.functions.countries import CityName, find_city
+
+
+def distance_km(from_place: dict[str, Any], to_place: dict[str, Any], lat: str, lon: str) -> float:
+    """Shortest distance in kilometres between two records with the given coordinate keys."""
+    inverse = Geodesic.WGS84.Inverse(
+        from_place[lat], from_place[lon], to_place[lat], to_place[lon], Geodesic.DISTANCE
+    )
+    return round(float(inverse["s12"]) / 1000, 1)
+
+
+def city_distance(from_city: CityName, to_city: CityName) -> dict[str, Any]:
+    """Shortest distance between two cities in kilometres."""
+    start, end = find_city(from_city), find_city(to_city)
+    return {
+        "from": f"{start['name']}, {start['countrycode']}",
+        "to": f"{end['name']}, {end['countrycode']}",
+        "distance_km": distance_km(start, end, "latitude", "longitude"),
+    }

