@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.episodes.platform_under_test import EpisodesPlatform, run_platform
 
 from embedded import EmbeddedKafka, EmbeddedTemporal, free_port
+from integration.episodes.platform_under_test import EpisodesPlatform, run_platform
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

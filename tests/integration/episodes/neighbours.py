@@ -54,6 +54,7 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
     def __init__(self) -> None:
         self.decide: Decide = in_turns(answer("42"))
         self.delay_s = 0.0
+        self.logprobs = [-0.1, -0.2]
         self.error: tuple[grpc.StatusCode, str] | None = None
         self.asked: Counter[str] = Counter()
         self.was_asked = asyncio.Event()
@@ -78,7 +79,7 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
             completion_text="...",
             prompt_token_ids=[1, 2, 3],
             completion_token_ids=[4, 5],
-            completion_logprobs=[-0.1, -0.2],
+            completion_logprobs=self.logprobs,
             finish_reason="stop",
             usage=tokens(len(request.task) + 7 * len(request.turns), 11),
             model_version="scripted-1",

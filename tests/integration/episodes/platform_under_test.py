@@ -10,9 +10,14 @@ from pathlib import Path
 import grpc
 import uuid_utils
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from integration.episodes.neighbours import FixedRegistry, ScriptedAdapters, ScriptedOrchestrator, SimpleLedger
 
 from embedded import EmbeddedKafka, EmbeddedTemporal, ManagedProcess, free_port
+from integration.episodes.neighbours import (
+    FixedRegistry,
+    ScriptedAdapters,
+    ScriptedOrchestrator,
+    SimpleLedger,
+)
 from podium.adapters.v1 import tool_adapter_service_pb2_grpc as adapters_rpc
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb

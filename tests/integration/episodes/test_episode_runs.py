@@ -5,9 +5,15 @@ from decimal import Decimal
 
 import grpc
 import pytest
-from integration.episodes.neighbours import answer, call, calls, in_turns
-from integration.episodes.platform_under_test import EpisodesPlatform, events, finished, new_id, start
 
+from integration.episodes.neighbours import answer, call, calls, in_turns
+from integration.episodes.platform_under_test import (
+    EpisodesPlatform,
+    events,
+    finished,
+    new_id,
+    start,
+)
 from podium.common.v1 import money_pb2
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb

@@ -1,0 +1,94 @@
+"""The trajectory stream: every ended episode once, groups closed, losses mended."""
+
+import asyncio
+from collections import Counter
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from integration.episodes.neighbours import answer, call, calls, in_turns
+from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
+from integration.episodes.topic import read_topic
+from podium.episodes.v1 import episode_pb2
+
+
+async def test_finished_episode_is_one_trajectory_and_one_closed_group(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+    records = await read_topic(platform.kafka.bootstrap_servers, platform.topic, 2)
+    assert [record.WhichOneof("record") for record in records] == ["trajectory", "group_closed"]
+    trajectory, closed = records[0].trajectory, records[1].group_closed
+    assert trajectory.episode_id == trajectory.group_id == closed.group_id == episode.id
+    assert [len(turn.tool_invocations) for turn in trajectory.turns] == [1, 0]
+    assert list(trajectory.turns[0].model_call.response.completion_token_ids) == [4, 5]
+    assert (trajectory.tenant, trajectory.training_consent) == ("acme", True)
+
+
+async def test_group_is_closed_once_after_its_last_member_whatever_its_end(
+    platform: EpisodesPlatform,
+) -> None:
+    async with platform.client() as client:
+        members = [
+            await start(client, group={"id": "g1", "size": 3, "sample_index": index})
+            for index in range(3)
+        ]
+        await asyncio.gather(*(finished(client, member.id) for member in members))
+    records = await read_topic(platform.kafka.bootstrap_servers, platform.topic, 4)
+    kinds = Counter(record.WhichOneof("record") for record in records)
+    assert kinds == {"trajectory": 3, "group_closed": 1}
+    assert records[-1].WhichOneof("record") == "group_closed"
+    assert list(records[-1].group_closed.episode_ids) == [member.id for member in members]
+
+
+async def test_large_trajectory_travels_by_reference(platform: EpisodesPlatform) -> None:
+    platform.neighbours.adapters.content = lambda request: "x" * 60_000
+    many = calls(*(call("search", index=index) for index in range(20)))
+    platform.neighbours.orchestrator.decide = in_turns(many, answer("done"))
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+    records = await read_topic(platform.kafka.bootstrap_servers, platform.topic, 2)
+    assert records[0].reference.episode_id == episode.id
+    assert records[0].reference.size_bytes > 1_000_000
+
+
+async def test_trajectory_a_trainer_could_not_use_is_kept_aside(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.orchestrator.logprobs = [float("nan"), -0.2]
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+    records = await read_topic(platform.kafka.bootstrap_servers, platform.topic, 1)
+    assert [record.WhichOneof("record") for record in records] == ["group_closed"]
+    assert "logprob" in await _dead_letter_reason(platform, episode.id)
+
+
+async def test_records_the_broker_lost_are_published_again(platform: EpisodesPlatform) -> None:
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+        await read_topic(platform.kafka.bootstrap_servers, platform.topic, 2)
+        # The embedded broker keeps its log in memory, so a restart loses what it acknowledged.
+        await platform.kafka.kill()
+        await platform.kafka.start()
+        await platform.kafka.create_topics({platform.topic: 3})
+    records = await read_topic(platform.kafka.bootstrap_servers, platform.topic, 2)
+    assert records[0].trajectory.episode_id == episode.id
+    assert episode.stop_reason == episode_pb2.STOP_REASON_ANSWERED
+
+
+async def _dead_letter_reason(platform: EpisodesPlatform, episode_id: str) -> str:
+    engine = create_async_engine(platform.database_url)
+    try:
+        async with engine.connect() as connection:
+            reason = await connection.execute(
+                text(
+                    "SELECT dead_letter_reason FROM outbox"
+                    " WHERE episode_id = CAST(:id AS uuid) AND kind = 'trajectory'"
+                ),
+                {"id": episode_id},
+            )
+            return str(reason.scalar_one())
+    finally:
+        await engine.dispose()
