@@ -1,0 +1,39 @@
+"""podium.adapters.v1 messages about corpora, and back."""
+
+from podium.adapters.v1 import corpus_service_pb2 as pb
+from tool_adapters.corpus.errors import InvalidDocument
+from tool_adapters.corpus.models import CorpusSummary, Document, Hit, MediaType
+
+
+def document_from_proto(message: pb.Document) -> Document:
+    """The document. Raises InvalidDocument."""
+    try:
+        media_type = MediaType(message.media_type or MediaType.PLAIN)
+    except ValueError as error:
+        known = ", ".join(MediaType)
+        raise InvalidDocument(
+            message.id, f"has media type {message.media_type!r}; use {known}"
+        ) from error
+    title = message.title or message.id
+    return Document(message.id, title, message.content, media_type, message.uri)
+
+
+def corpus_to_proto(summary: CorpusSummary) -> pb.Corpus:
+    """The message."""
+    return pb.Corpus(
+        name=summary.key.name,
+        document_count=summary.document_count,
+        passage_count=summary.passage_count,
+        shared=summary.key.shared,
+    )
+
+
+def hit_to_proto(hit: Hit) -> pb.Hit:
+    """The message."""
+    return pb.Hit(
+        document_id=hit.passage.document_id,
+        title=hit.passage.title,
+        uri=hit.passage.uri,
+        passage=hit.passage.content,
+        score=hit.score,
+    )

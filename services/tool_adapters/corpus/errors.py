@@ -1,0 +1,30 @@
+"""What can be wrong with a request about corpora."""
+
+from rpckit.errors import InvalidArgument, NotFound
+
+
+class CorpusNotFound(NotFound):
+    """No corpus of that name for this caller."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no corpus {name!r}; put documents into it first", corpus=name)
+
+
+class InvalidCorpusName(InvalidArgument):
+    """The name cannot be one."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name!r} is no corpus name; use lower-case letters, digits, '_' and '-', at most 64"
+        )
+
+
+class InvalidDocument(InvalidArgument):
+    """A document cannot be stored as it is."""
+
+    def __init__(self, document_id: str, reason: str) -> None:
+        super().__init__(f"document {document_id!r} {reason}", document=document_id)
+
+
+class InvalidSearch(InvalidArgument):
+    """A search that can find nothing."""

@@ -1,0 +1,60 @@
+"""A served CorpusService on a fresh database."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import grpc
+import pytest
+import pytest_asyncio
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+import tool_adapters
+from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
+from rpckit.identity import Identity
+from rpckit.migrations import upgrade
+from rpckit.server import Service, running_server
+from rpckit.settings import ServerSettings
+from rpckit.testing import client_channel, make_key_pair, write_verify_keys
+from tool_adapters.corpus.service import Corpora
+from tool_adapters.corpus.servicer import CorpusServicer
+from tool_adapters.corpus.store_postgres import PostgresCorpusStore
+
+MIGRATIONS = Path(str(tool_adapters.__file__)).parent / "migrations"
+Client = Callable[[Identity], "rpc.CorpusServiceAsyncStub"]
+
+
+@pytest_asyncio.fixture
+async def engine(database: Callable[[], Awaitable[str]]) -> AsyncIterator[AsyncEngine]:
+    url = await database()
+    await upgrade(url, MIGRATIONS)
+    engine = create_async_engine(url)
+    yield engine
+    await engine.dispose()
+
+
+@pytest.fixture
+def corpora(engine: AsyncEngine) -> Corpora:
+    return Corpora(PostgresCorpusStore(engine))
+
+
+@pytest_asyncio.fixture
+async def client(corpora: Corpora, tmp_path: Path) -> AsyncIterator[Client]:
+    """A stub that calls the served corpora as the given identity."""
+    pair = make_key_pair()
+    settings = ServerSettings(port=0, verify_keys_file=write_verify_keys(tmp_path / "keys", [pair]))
+    service = Service(
+        rpc.add_CorpusServiceServicer_to_server,
+        CorpusServicer(corpora),
+        "podium.adapters.v1.CorpusService",
+    )
+    channels: list[grpc.aio.Channel] = []
+
+    async with running_server(settings, [service], {}) as port:
+
+        def stub(identity: Identity) -> "rpc.CorpusServiceAsyncStub":
+            channels.append(client_channel(port, identity, pair))
+            return rpc.CorpusServiceStub(channels[-1])
+
+        yield stub
+        for channel in channels:
+            await channel.close(None)
