@@ -22,6 +22,7 @@ def make_tool(
     *,
     description: str = "Evaluates arithmetic.",
     section: ResultSection = ResultSection.ATTEMPT,
+    defs: dict[str, Any] | None = None,
     **schema: Any,
 ) -> ToolDefinition:
     properties = {"expression": {"type": "string"}} if properties is None else properties
@@ -29,6 +30,7 @@ def make_tool(
         "type": "object",
         "properties": properties,
         "required": list(properties),
+        "$defs": defs or {},
         **schema,
     }
     return ToolDefinition(name, description, json.dumps(parameters), section)

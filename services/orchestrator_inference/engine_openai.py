@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
 import httpx
+from httpx_aiohttp import AiohttpTransport
 
 import telemetry
 from metering import Dimension
@@ -33,13 +34,16 @@ async def engine_client(
     """A pool of HTTP/1.1 connections: closing one is how a completion is aborted."""
     limits = httpx.Limits(
         max_connections=connections + LISTING_CONNECTIONS,
-        max_keepalive_connections=connections + LISTING_CONNECTIONS,
         keepalive_expiry=KEEPALIVE_S,
     )
     headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
     timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
     async with httpx.AsyncClient(
-        base_url=base_url.rstrip("/") + "/", headers=headers, limits=limits, timeout=timeout
+        base_url=base_url.rstrip("/") + "/",
+        headers=headers,
+        timeout=timeout,
+        # httpx's own pool looks at every connection for every request.
+        transport=AiohttpTransport(limits=limits),
     ) as client:
         yield client
 

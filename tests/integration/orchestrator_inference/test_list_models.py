@@ -5,7 +5,7 @@ from typing import Any
 from openai_server import OpenAiServer
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 
-TOOLLESS = {"key": "episode/1/model/0", "task": "Say hello."}
+TOOLLESS: dict[str, Any] = {"key": "episode/1/model/0", "task": "Say hello."}
 
 
 async def test_models_come_from_the_engine_in_pages(start_service: Any) -> None:

@@ -64,7 +64,7 @@ def make_request(seed: int, **changes: Any) -> pb.NextActionRequest:
         for name, properties in TOOLS.items()
     ]
     sampling = pb.Sampling(temperature=1.0, seed=seed, max_tokens=192)
-    fields = {"key": f"e/{seed}/model/0", "task": "How far is 26.2 miles in km?"}
+    fields: dict[str, Any] = {"key": f"e/{seed}/model/0", "task": "How far is 26.2 miles in km?"}
     return pb.NextActionRequest(**(fields | {"tools": tools, "sampling": sampling} | changes))
 
 

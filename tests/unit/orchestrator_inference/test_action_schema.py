@@ -51,7 +51,7 @@ def _composed(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )
 
 
-DEFS = {
+DEFS: dict[str, Any] = {
     "point": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]},
     "tree": {
         "type": "object",
@@ -64,7 +64,7 @@ TOOLS = st.dictionaries(
     st.dictionaries(NAMES, SCHEMAS, max_size=3),
     min_size=1,
     max_size=3,
-).map(lambda tools: [make_tool(name, parts, **{"$defs": DEFS}) for name, parts in tools.items()])
+).map(lambda tools: [make_tool(name, parts, defs=DEFS) for name, parts in tools.items()])
 OPTIONS = st.builds(
     ActionOptions,
     max_tokens=st.integers(16, 4096),
