@@ -12,7 +12,7 @@ _TO_WIRE = {
     dimension: usage_pb2.UsageDimension.Value(_DIMENSION_PREFIX + dimension.name)
     for dimension in Dimension
 }
-_FROM_WIRE = {number: dimension for dimension, number in _TO_WIRE.items()}
+_FROM_WIRE: dict[int, Dimension] = {number: dimension for dimension, number in _TO_WIRE.items()}
 _SOURCE_TO_WIRE = {
     source: usage_pb2.UsageSource.Value(_SOURCE_PREFIX + source.name) for source in UsageSource
 }
@@ -32,15 +32,26 @@ def quantities_from_proto(messages: Iterable[usage_pb2.Quantity]) -> tuple[Quant
     return tuple(_quantity_from_proto(message) for message in messages)
 
 
-def _quantity_from_proto(message: usage_pb2.Quantity) -> Quantity:
+def dimension_from_proto(number: int) -> Dimension:
+    """The dimension. Raises InvalidUsage when it is unset."""
     # Unset is refused: priced as some default dimension it would be a wrong bill.
-    if message.dimension not in _FROM_WIRE:
-        raise InvalidUsage("quantity.dimension is unset; name what was counted")
+    if number not in _FROM_WIRE:
+        raise InvalidUsage("dimension is unset; name what is counted")
+    return _FROM_WIRE[number]
+
+
+def dimension_to_proto(dimension: Dimension) -> usage_pb2.UsageDimension.ValueType:
+    """The wire's number of a dimension."""
+    return _TO_WIRE[dimension]
+
+
+def _quantity_from_proto(message: usage_pb2.Quantity) -> Quantity:
+    dimension = dimension_from_proto(message.dimension)
     try:
         amount = Decimal(message.amount)
     except InvalidOperation as error:
         raise InvalidUsage(f"quantity.amount {message.amount!r} is not a decimal") from error
-    return Quantity(_FROM_WIRE[message.dimension], amount)
+    return Quantity(dimension, amount)
 
 
 def usage_to_proto(usage: Usage) -> usage_pb2.Usage:

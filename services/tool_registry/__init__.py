@@ -1,0 +1,1 @@
+"""Tools and their immutable versions, preference policies, and what an episode may use."""

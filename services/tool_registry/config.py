@@ -1,0 +1,17 @@
+"""Settings of the tool registry."""
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from rpckit.settings import ServerSettings
+
+
+class Settings(ServerSettings):
+    """The tool registry: tools, policies and toolsets."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="TOOL_REGISTRY_", env_nested_delimiter="__", frozen=True
+    )
+
+    database_url: str = Field(description="SQLAlchemy URL of its own database")
+    cost_ledger_target: str = Field(description="gRPC target of cost-ledger, for prices")

@@ -1,0 +1,143 @@
+"""Policies on the wire, and back."""
+
+import re
+
+from podium.registry.v1 import policy_pb2, tool_pb2
+from tool_registry.errors import InvalidPolicy
+from tool_registry.models import (
+    PolicySpec,
+    PolicyVersion,
+    Preferences,
+    Selector,
+    ToolKind,
+    UnknownPriceRule,
+)
+from tool_registry.presets import INSTRUCTIONS, PRESETS, unknown_price_rule
+from wire import duration_from_proto, optional_money_from_proto, timestamp_to_proto
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+INSTRUCTION_CHARACTERS_MAX = 2000
+RULE_TO_WIRE = {
+    rule: policy_pb2.UnknownPriceRule.Value(f"UNKNOWN_PRICE_RULE_{rule.name}")
+    for rule in UnknownPriceRule
+}
+RULE_FROM_WIRE = {number: rule for rule, number in RULE_TO_WIRE.items()}
+PRESET_NAMES = {
+    policy_pb2.POLICY_PRESET_ACCURACY_FIRST: "accuracy-first",
+    policy_pb2.POLICY_PRESET_COST_FIRST: "cost-first",
+    policy_pb2.POLICY_PRESET_SPEED_FIRST: "speed-first",
+    policy_pb2.POLICY_PRESET_BALANCED: "balanced",
+}
+
+
+def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
+    """The policy, preset weights filled in. Raises InvalidPolicy."""
+    _check(spec)
+    preset = PRESET_NAMES.get(spec.preset, "")
+    return PolicySpec(
+        name=spec.name,
+        preferences=_preferences(spec, preset),
+        allow=_selector(spec.allow),
+        deny=_selector(spec.deny),
+        required_tags=frozenset(spec.required_tags),
+        price_ceiling=optional_money_from_proto(spec.price_ceiling),
+        latency_ceiling_s=duration_from_proto(spec.latency_ceiling)
+        if spec.HasField("latency_ceiling")
+        else None,
+        unknown_price=RULE_FROM_WIRE.get(spec.unknown_price, unknown_price_rule(preset)),
+        approval=_selector(spec.approval),
+        instruction=spec.instruction or INSTRUCTIONS.get(preset, ""),
+        training_consent=spec.training_consent,
+        wire=spec.SerializeToString(deterministic=True),
+    )
+
+
+def stored_policy(wire: bytes) -> PolicySpec:
+    """A policy as it was stored."""
+    return policy_from_proto(policy_pb2.PolicySpec.FromString(wire))
+
+
+def preset_policies() -> list[PolicySpec]:
+    """The policies every tenant has."""
+    return [
+        policy_from_proto(policy_pb2.PolicySpec(name=name, preset=number))
+        for number, name in PRESET_NAMES.items()
+    ]
+
+
+def policy_to_proto(policy: PolicyVersion) -> policy_pb2.Policy:
+    """One version of a policy, with the weights that apply."""
+    spec = policy_pb2.PolicySpec.FromString(policy.spec.wire)
+    spec.preferences.CopyFrom(preferences_to_proto(policy.spec.preferences))
+    spec.unknown_price = unknown_price_to_proto(policy.spec.unknown_price)
+    spec.instruction = policy.spec.instruction
+    return policy_pb2.Policy(
+        spec=spec,
+        version=policy.version,
+        create_time=timestamp_to_proto(policy.create_time),
+        created_by=policy.created_by,
+        active=policy.active,
+        content_digest=policy.digest,
+    )
+
+
+def preferences_to_proto(preferences: Preferences) -> policy_pb2.PreferenceVector:
+    """The preference vector P."""
+    return policy_pb2.PreferenceVector(
+        outcome=preferences.outcome,
+        compute=preferences.compute,
+        latency=preferences.latency,
+        tools=preferences.tools,
+    )
+
+
+def unknown_price_to_proto(rule: UnknownPriceRule) -> policy_pb2.UnknownPriceRule.ValueType:
+    """The rule."""
+    return RULE_TO_WIRE[rule]
+
+
+def _check(spec: policy_pb2.PolicySpec) -> None:
+    if not NAME.fullmatch(spec.name):
+        raise InvalidPolicy(
+            f"name {spec.name!r} must start with a letter and hold at most 64 of a-z 0-9 _ -"
+        )
+    if len(spec.instruction) > INSTRUCTION_CHARACTERS_MAX:
+        raise InvalidPolicy(f"the instruction is over {INSTRUCTION_CHARACTERS_MAX} characters")
+    rule = policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING
+    if spec.unknown_price == rule and not spec.HasField("price_ceiling"):
+        raise InvalidPolicy("unknown prices are admitted at the ceiling, but there is no ceiling")
+
+
+def _preferences(spec: policy_pb2.PolicySpec, preset: str) -> Preferences:
+    given = spec.preferences
+    base = PRESETS.get(preset, Preferences(outcome=0.0))
+    # A weight of zero is the wire's default, so it cannot override a preset's.
+    preferences = Preferences(
+        outcome=given.outcome or base.outcome,
+        compute=given.compute or base.compute,
+        latency=given.latency or base.latency,
+        tools=dict(given.tools),
+    )
+    weights = {"outcome": preferences.outcome, "compute": preferences.compute}
+    weights |= {"latency": preferences.latency, **preferences.tools}
+    for name, weight in weights.items():
+        if not 0 <= weight <= 1:
+            raise InvalidPolicy(f"the weight of {name} is {weight:g}; weights are in [0, 1]")
+    return preferences
+
+
+def _selector(selector: policy_pb2.ToolSelector) -> Selector:
+    return Selector(
+        names=frozenset(selector.names),
+        kinds=frozenset(_kind(number) for number in selector.kinds),
+        tags=frozenset(selector.tags),
+        providers=frozenset(selector.providers),
+        models=frozenset(selector.models),
+    )
+
+
+def _kind(number: tool_pb2.ToolKind.ValueType) -> ToolKind:
+    try:
+        return ToolKind[tool_pb2.ToolKind.Name(number).removeprefix("TOOL_KIND_")]
+    except (KeyError, ValueError) as error:
+        raise InvalidPolicy(f"a selector names the kind {number}, which is none") from error

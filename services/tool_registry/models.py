@@ -1,0 +1,199 @@
+"""Tools, policies and prices as the registry reasons about them.
+
+Connections stay serialized: only the adapters open them.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from metering import Dimension
+from money import Money
+
+
+class ToolKind(StrEnum):
+    """Which adapter speaks to a tool; see podium.registry.v1.ToolKind."""
+
+    FUNCTION = "function"
+    HTTP = "http"
+    MCP = "mcp"
+    CODE = "code"
+    RETRIEVAL = "retrieval"
+    LLM = "llm"
+    GRPC = "grpc"
+    PODIUM = "podium"
+
+
+class UnknownPriceRule(StrEnum):
+    """What happens to a call whose price is unknown."""
+
+    REFUSE = "refuse"
+    ADMIT_AT_CEILING = "admit_at_ceiling"
+    ADMIT = "admit"
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """One model an llm tool can call."""
+
+    alias: str
+    model: str
+    sku: str
+    description: str
+    provider: str
+    tags: frozenset[str]
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """What the owner of a tool wrote. `wire` is the whole of it, connection included."""
+
+    name: str
+    kind: ToolKind
+    connection_kind: str
+    description: str
+    parameters_schema: str
+    result_schema: str
+    models: tuple[ModelChoice, ...]
+    max_output_tokens: int
+    sku: str
+    timeout_s: float
+    tags: frozenset[str]
+    provider: str
+    wire: bytes
+
+    @property
+    def skus(self) -> tuple[str, ...]:
+        """Every SKU a call may be priced by; unknown ones left out."""
+        return tuple(sku for sku in (self.sku, *(m.sku for m in self.models)) if sku)
+
+
+@dataclass(frozen=True)
+class ToolVersion:
+    """One immutable version. The owner is a tenant, or empty for the platform."""
+
+    owner: str
+    version: int
+    spec: ToolSpec
+    digest: str
+    create_time: datetime
+    created_by: str
+    deprecate_time: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Matches a tool when any of its lists names it."""
+
+    names: frozenset[str] = frozenset()
+    kinds: frozenset[ToolKind] = frozenset()
+    tags: frozenset[str] = frozenset()
+    providers: frozenset[str] = frozenset()
+    models: frozenset[str] = frozenset()
+
+    @property
+    def empty(self) -> bool:
+        """Whether it matches nothing."""
+        return not (self.names or self.kinds or self.tags or self.providers or self.models)
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """The preference vector P of the paper (section 3.2); every weight in [0, 1]."""
+
+    outcome: float = 1.0
+    compute: float = 0.0
+    latency: float = 0.0
+    tools: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """What the author of a policy wrote, preset weights filled in."""
+
+    name: str
+    preferences: Preferences
+    allow: Selector
+    deny: Selector
+    required_tags: frozenset[str]
+    price_ceiling: Money | None
+    latency_ceiling_s: float | None
+    unknown_price: UnknownPriceRule
+    approval: Selector
+    instruction: str
+    training_consent: bool
+    wire: bytes
+
+
+@dataclass(frozen=True)
+class PolicyVersion:
+    """One immutable version of a policy."""
+
+    version: int
+    spec: PolicySpec
+    digest: str
+    create_time: datetime
+    created_by: str
+    active: bool = False
+
+
+@dataclass(frozen=True)
+class PriceComponent:
+    """The price of `per` units of one dimension."""
+
+    dimension: Dimension
+    unit_price: Decimal
+    per: Decimal
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a SKU costs a tenant now."""
+
+    currency_code: str
+    components: tuple[PriceComponent, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Measured behaviour of a tool, or of one model of it."""
+
+    tool_name: str
+    model_alias: str
+    sample_count: int
+    latency_p50_s: float
+    latency_p95_s: float
+    success_rate: float
+    mean_cost: Money | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether an episode may use a tool, and the rule that decided."""
+
+    name: str
+    allowed: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class ResolvedTool:
+    """One tool as an episode may use it."""
+
+    version: ToolVersion
+    description: str
+    parameters_schema: str
+    models: tuple[ModelChoice, ...]
+    weight: float
+    needs_approval: bool
+    price_per_call: Money | None
+
+
+@dataclass(frozen=True)
+class Toolset:
+    """What an episode may use, frozen."""
+
+    tools: tuple[ResolvedTool, ...]
+    policy: PolicyVersion
+    decisions: tuple[Decision, ...]

@@ -1,0 +1,56 @@
+"""podium.registry.v1.PolicyService."""
+
+from typing import Any
+
+import grpc
+
+from podium.registry.v1 import policy_service_pb2 as pb
+from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceServicer
+from tool_registry.convert import decisions_to_proto
+from tool_registry.convert_policies import policy_from_proto, policy_to_proto
+from tool_registry.listing import take_page
+from tool_registry.service import Registry
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class PolicyServicer(PolicyServiceServicer):
+    """Converts, calls, converts."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def CreatePolicy(
+        self, request: pb.CreatePolicyRequest, context: Context
+    ) -> pb.CreatePolicyResponse:
+        spec = policy_from_proto(request.spec)
+        policy, created = await self._registry.create_policy(spec, request.validate_only)
+        return pb.CreatePolicyResponse(policy=policy_to_proto(policy), created=created)
+
+    async def GetPolicy(
+        self, request: pb.GetPolicyRequest, context: Context
+    ) -> pb.GetPolicyResponse:
+        policy = (await self._registry.catalogue()).policy(request.name, request.version)
+        return pb.GetPolicyResponse(policy=policy_to_proto(policy))
+
+    async def ListPolicies(
+        self, request: pb.ListPoliciesRequest, context: Context
+    ) -> pb.ListPoliciesResponse:
+        policies = (await self._registry.catalogue()).newest_policies()
+        page, token = take_page(policies, request.page_size, request.page_token)
+        return pb.ListPoliciesResponse(
+            policies=[policy_to_proto(policy) for policy in page], next_page_token=token
+        )
+
+    async def ActivatePolicy(
+        self, request: pb.ActivatePolicyRequest, context: Context
+    ) -> pb.ActivatePolicyResponse:
+        policy = await self._registry.activate(request.name, request.version)
+        return pb.ActivatePolicyResponse(policy=policy_to_proto(policy))
+
+    async def ExplainToolset(
+        self, request: pb.ExplainToolsetRequest, context: Context
+    ) -> pb.ExplainToolsetResponse:
+        spec = policy_from_proto(request.spec) if request.HasField("spec") else None
+        decisions = await self._registry.explain(request.policy, spec)
+        return pb.ExplainToolsetResponse(decisions=decisions_to_proto(decisions))

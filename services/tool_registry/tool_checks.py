@@ -1,0 +1,42 @@
+"""Whether a spec can become a tool."""
+
+import re
+
+from tool_registry.errors import InvalidTool
+from tool_registry.models import ToolKind, ToolSpec
+from tool_registry.schemas import check_parameters_schema, check_schema
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+DESCRIPTION_CHARACTERS_MAX = 4000
+TIMEOUT_MAX_S = 3600.0
+
+
+def check_tool(spec: ToolSpec) -> None:
+    """Raises InvalidTool or InvalidSchema, naming what to change."""
+    if not NAME.fullmatch(spec.name):
+        raise InvalidTool(
+            f"name {spec.name!r} must start with a letter and hold at most 64 of a-z 0-9 _ -"
+        )
+    if not spec.description.strip():
+        raise InvalidTool(f"{spec.name} has no description; the orchestrator chooses by it")
+    if len(spec.description) > DESCRIPTION_CHARACTERS_MAX:
+        raise InvalidTool(f"the description is over {DESCRIPTION_CHARACTERS_MAX} characters")
+    if not 0 <= spec.timeout_s <= TIMEOUT_MAX_S:
+        raise InvalidTool(f"limits.timeout is {spec.timeout_s:g} s; give 0 to {TIMEOUT_MAX_S:g}")
+    if spec.connection_kind != spec.kind:
+        raise InvalidTool(
+            f"kind is {spec.kind.value} but the connection is {spec.connection_kind or 'unset'}"
+        )
+    check_parameters_schema(spec.parameters_schema)
+    if spec.result_schema:
+        check_schema(spec.result_schema)
+    if spec.kind is ToolKind.LLM:
+        _check_models(spec)
+
+
+def _check_models(spec: ToolSpec) -> None:
+    if not spec.models:
+        raise InvalidTool(f"{spec.name} is of kind llm and names no model")
+    aliases = [choice.alias for choice in spec.models]
+    if not all(aliases) or len(set(aliases)) != len(aliases):
+        raise InvalidTool(f"the models of {spec.name} need different, non-empty aliases")
