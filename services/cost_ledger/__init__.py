@@ -1,0 +1,1 @@
+"""Money before, during and after every billable call: prices, holds, entries, budgets."""

@@ -1,0 +1,38 @@
+"""Creates, shows and ends budgets; the journal enforces them."""
+
+from dataclasses import replace
+
+from cost_ledger.budgets import Budget, BudgetStatus
+from cost_ledger.errors import BudgetConflict, BudgetNotFound
+from cost_ledger.store_budgets import BudgetStore
+
+
+class BudgetBook:
+    """A tenant's budgets."""
+
+    def __init__(self, store: BudgetStore) -> None:
+        self._store = store
+
+    async def create(self, budget: Budget) -> Budget:
+        """The stored budget. Raises BudgetConflict when the id has other content."""
+        await self._store.add(budget)
+        stored = (await self.status(budget.tenant, budget.id)).budget
+        if replace(stored, create_time=None, close_time=None) != budget:
+            raise BudgetConflict(budget.id)
+        return stored
+
+    async def status(self, tenant: str, budget_id: str) -> BudgetStatus:
+        """The budget and where its window stands. Raises BudgetNotFound."""
+        status = await self._store.status(tenant, budget_id)
+        if status is None:
+            raise BudgetNotFound(budget_id)
+        return status
+
+    async def page(self, tenant: str, after: str, limit: int) -> list[BudgetStatus]:
+        """Budgets in id order."""
+        return await self._store.page(tenant, after, limit)
+
+    async def close(self, tenant: str, budget_id: str) -> Budget:
+        """The ended budget. Raises BudgetNotFound."""
+        await self._store.close(tenant, budget_id)
+        return (await self.status(tenant, budget_id)).budget

@@ -1,0 +1,128 @@
+"""Budgets: whose spending is limited, in which window, to how much."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from zoneinfo import available_timezones
+
+from cost_ledger.errors import InvalidBudget
+from money import Money
+
+ID_CHARACTERS_MAX = 128
+ROLLING_MIN_S = 60.0
+ROLLING_MAX_S = 31 * 86_400.0
+TIME_ZONES = frozenset(available_timezones())
+
+
+class BudgetScope(StrEnum):
+    """Whose calls a budget covers."""
+
+    TENANT = "tenant"
+    TEAM = "team"
+    USER = "user"
+    AGENT = "agent"
+    EPISODE = "episode"
+    NAMED = "named"
+
+
+class BudgetWindow(StrEnum):
+    """When a budget starts anew. A new window is a new row, never a reset."""
+
+    TOTAL = "total"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    ROLLING = "rolling"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit on spending. `create_time` and `close_time` are None until the store fills them."""
+
+    tenant: str
+    id: str
+    scope: BudgetScope
+    scope_id: str
+    window: BudgetWindow
+    rolling_length_s: float
+    time_zone: str
+    hard_limit: Money
+    soft_limits: tuple[Money, ...] = ()
+    create_time: datetime | None = None
+    close_time: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id or len(self.id) > ID_CHARACTERS_MAX or "\0" in self.id:
+            raise InvalidBudget(f"id must have 1 to {ID_CHARACTERS_MAX} characters")
+        if self.time_zone not in TIME_ZONES:
+            raise InvalidBudget(f"time_zone {self.time_zone!r} is no IANA zone like Europe/Berlin")
+        self._check_scope()
+        self._check_window()
+        self._check_limits()
+
+    def _check_scope(self) -> None:
+        needs_id = self.scope not in (BudgetScope.TENANT, BudgetScope.NAMED)
+        if needs_id and (not self.scope_id or "\0" in self.scope_id):
+            raise InvalidBudget(f"scope_id is unset; name the {self.scope.value} it covers")
+        if not needs_id and self.scope_id:
+            raise InvalidBudget(f"scope_id must be unset for the scope {self.scope.value}")
+
+    def _check_window(self) -> None:
+        rolling = self.window is BudgetWindow.ROLLING
+        if rolling and not ROLLING_MIN_S <= self.rolling_length_s <= ROLLING_MAX_S:
+            raise InvalidBudget("rolling_length must be between one minute and 31 days")
+        if not rolling and self.rolling_length_s:
+            raise InvalidBudget("rolling_length must be unset unless the window is ROLLING")
+        # Alerts are kept once per window row; a rolling window has no row of its own.
+        if rolling and self.soft_limits:
+            raise InvalidBudget("a rolling budget cannot have soft limits; use a calendar window")
+
+    def _check_limits(self) -> None:
+        for limit in (self.hard_limit, *self.soft_limits):
+            if limit.amount < 0:
+                raise InvalidBudget(f"limit {limit} is negative")
+            if limit.currency_code != self.hard_limit.currency_code:
+                raise InvalidBudget("soft limits must be in the currency of the hard limit")
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetStatus:
+    """Where one window of a budget stands."""
+
+    budget: Budget
+    window_start: datetime
+    posted: Decimal
+    held: Decimal
+
+    @property
+    def remaining(self) -> Decimal:
+        """What is left of the hard limit, never below zero."""
+        return max(Decimal(0), self.budget.hard_limit.amount - self.posted - self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeAsk:
+    """Asks for the budgets of one scope as they stand at one time."""
+
+    tenant: str
+    scope: BudgetScope
+    scope_id: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A budget's window as read under the lock, which new holds are decided against.
+
+    A rolling window is counted from `first` to `start` in buckets of a minute; of a
+    calendar window both are the same. `row_exists` says whether `start` has a row.
+    """
+
+    tenant: str
+    budget_id: str
+    limit: Money
+    first: datetime
+    start: datetime
+    used: Decimal
+    row_exists: bool

@@ -1,0 +1,70 @@
+"""podium.ledger.v1 budgets as domain values, and back."""
+
+from cost_ledger.budgets import Budget, BudgetScope, BudgetStatus, BudgetWindow
+from cost_ledger.errors import InvalidBudget
+from money import Money
+from podium.ledger.v1 import budget_service_pb2 as pb
+from wire import (
+    duration_from_proto,
+    duration_to_proto,
+    money_from_proto,
+    money_to_proto,
+    timestamp_to_proto,
+)
+
+_SCOPE_TO_WIRE = {
+    scope: pb.BudgetScope.Value(f"BUDGET_SCOPE_{scope.name}") for scope in BudgetScope
+}
+_SCOPE_FROM_WIRE = {number: scope for scope, number in _SCOPE_TO_WIRE.items()}
+_WINDOW_TO_WIRE = {
+    window: pb.BudgetWindow.Value(f"BUDGET_WINDOW_{window.name}") for window in BudgetWindow
+}
+_WINDOW_FROM_WIRE = {number: window for window, number in _WINDOW_TO_WIRE.items()}
+
+
+def budget_from_proto(message: pb.Budget, tenant: str) -> Budget:
+    """The budget. Raises InvalidBudget or InvalidMoney."""
+    if message.scope not in _SCOPE_FROM_WIRE:
+        raise InvalidBudget("scope is unset; say whose calls the budget covers")
+    if message.window not in _WINDOW_FROM_WIRE:
+        raise InvalidBudget("window is unset; say when the budget starts anew")
+    return Budget(
+        tenant=tenant,
+        id=message.id,
+        scope=_SCOPE_FROM_WIRE[message.scope],
+        scope_id=message.scope_id,
+        window=_WINDOW_FROM_WIRE[message.window],
+        rolling_length_s=duration_from_proto(message.rolling_length),
+        time_zone=message.time_zone or "UTC",
+        hard_limit=money_from_proto(message.hard_limit),
+        soft_limits=tuple(money_from_proto(limit) for limit in message.soft_limits),
+    )
+
+
+def budget_to_proto(budget: Budget) -> pb.Budget:
+    """The message."""
+    rolling = budget.window is BudgetWindow.ROLLING
+    return pb.Budget(
+        id=budget.id,
+        scope=_SCOPE_TO_WIRE[budget.scope],
+        scope_id=budget.scope_id,
+        window=_WINDOW_TO_WIRE[budget.window],
+        rolling_length=duration_to_proto(budget.rolling_length_s) if rolling else None,
+        time_zone=budget.time_zone,
+        hard_limit=money_to_proto(budget.hard_limit),
+        soft_limits=[money_to_proto(limit) for limit in budget.soft_limits],
+        create_time=timestamp_to_proto(budget.create_time) if budget.create_time else None,
+        close_time=timestamp_to_proto(budget.close_time) if budget.close_time else None,
+    )
+
+
+def status_to_proto(status: BudgetStatus) -> pb.BudgetStatus:
+    """The message of a budget and its window."""
+    code = status.budget.hard_limit.currency_code
+    return pb.BudgetStatus(
+        budget=budget_to_proto(status.budget),
+        window_start=timestamp_to_proto(status.window_start),
+        posted=money_to_proto(Money(status.posted, code)),
+        held=money_to_proto(Money(status.held, code)),
+        remaining=money_to_proto(Money(status.remaining, code)),
+    )

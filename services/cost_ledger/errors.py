@@ -1,0 +1,122 @@
+"""What can be wrong with money."""
+
+from rpckit.errors import (
+    AlreadyExists,
+    DomainError,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    Unavailable,
+)
+
+
+class InvalidOperation(InvalidArgument):
+    """The operation cannot be understood or priced exactly."""
+
+
+class InvalidPrice(InvalidArgument):
+    """The price cannot be understood exactly."""
+
+
+class InvalidBudget(InvalidArgument):
+    """The budget cannot be enforced."""
+
+
+class InvalidReport(InvalidArgument):
+    """The report asks for something that cannot be summed."""
+
+
+class KeyReused(AlreadyExists):
+    """The key is taken by an operation with other content; nothing was changed."""
+
+    def __init__(self, operation: str, key: str) -> None:
+        super().__init__(
+            f"{operation} {key} was already answered with other content; use a new key", key=key
+        )
+
+
+class HoldNotFound(NotFound):
+    """No hold was reserved under the key."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"no money is held under the key {key}; reserve it first", key=key)
+
+
+class HoldClosed(FailedPrecondition):
+    """The hold has already ended another way."""
+
+    def __init__(self, key: str, state: str, wanted: str) -> None:
+        super().__init__(f"the hold {key} is {state}; it cannot be {wanted}", key=key)
+
+
+class EntryNotFound(NotFound):
+    """The tenant's journal has no such entry."""
+
+    def __init__(self, sequence: int) -> None:
+        super().__init__(f"the journal has no entry {sequence}", sequence=sequence)
+
+
+class NotReversible(FailedPrecondition):
+    """Only a final cost that nothing corrected yet can be reversed."""
+
+    def __init__(self, sequence: int, cause: str) -> None:
+        super().__init__(f"entry {sequence} cannot be reversed: {cause}", sequence=sequence)
+
+
+class CurrencyMismatch(FailedPrecondition):
+    """A budget limits another currency, and there is no exchange rate."""
+
+    def __init__(self, budget_id: str, limited: str, priced: str) -> None:
+        super().__init__(
+            f"budget {budget_id} limits {limited} but the call costs {priced}; "
+            f"limit it in {priced} or price the SKU in {limited}",
+            budget_id=budget_id,
+        )
+
+
+class PriceOverlap(FailedPrecondition):
+    """Two versions of one price would hold at the same time."""
+
+    def __init__(self, sku: str) -> None:
+        super().__init__(
+            f"another price of {sku} already holds in that time; start the new one where it ends",
+            sku=sku,
+        )
+
+
+class BudgetNotFound(NotFound):
+    """No such budget, for this tenant."""
+
+    def __init__(self, budget_id: str) -> None:
+        super().__init__(f"there is no open budget {budget_id}", budget_id=budget_id)
+
+
+class BudgetConflict(AlreadyExists):
+    """The id is taken by a budget with other content."""
+
+    def __init__(self, budget_id: str) -> None:
+        super().__init__(
+            f"budget {budget_id} exists with other content; use a new id", budget_id=budget_id
+        )
+
+
+class ScopeMissing(PermissionDenied):
+    """None of the scopes that allow this."""
+
+    def __init__(self, subject: str, scopes: list[str]) -> None:
+        super().__init__(f"{subject} lacks one of the scopes {', '.join(scopes)}")
+
+
+class LedgerUnavailable(Unavailable):
+    """The database does not answer. Whether a write was kept shows when it is retried."""
+
+    def __init__(self) -> None:
+        super().__init__("the ledger's database does not answer; retry with the same key")
+
+
+class JournalRejected(DomainError):
+    """The database refused the rows of a group: a fault of the ledger, nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("the ledger could not store this; nothing was written")

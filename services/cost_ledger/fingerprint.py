@@ -1,0 +1,47 @@
+"""A permanent hash of what was asked, to tell a retry from another request.
+
+Unset fields are left out, so that a field added later does not change the
+hashes stored before it existed.
+"""
+
+import hashlib
+import json
+from dataclasses import fields
+from decimal import Decimal
+
+from cost_ledger.models import Subject
+from metering import Quantity, Usage
+
+
+def fingerprint(**content: object) -> str:
+    """SHA-256 as hex over the canonical JSON of the set fields."""
+    kept = {name: value for name, value in content.items() if value not in (None, "", [], {})}
+    text = json.dumps(kept, sort_keys=True, separators=(",", ":"), default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def quantities_text(quantities: tuple[Quantity, ...]) -> dict[str, str]:
+    """Amounts by dimension; 1 and 1.0 are the same amount."""
+    return {quantity.dimension.value: decimal_text(quantity.amount) for quantity in quantities}
+
+
+def usage_text(usage: Usage) -> dict[str, object]:
+    """A usage as canonical JSON values."""
+    return {
+        "quantities": quantities_text(usage.quantities),
+        "source": usage.source.value,
+        "provider_request_id": usage.provider_request_id,
+    }
+
+
+def decimal_text(amount: Decimal) -> str:
+    """The shortest plain notation of a decimal."""
+    text = f"{amount:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _plain(value: object) -> dict[str, object]:
+    if isinstance(value, Subject):
+        pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
+        return {name: text for name, text in pairs if text}
+    raise TypeError(f"{type(value).__name__} has no canonical JSON")

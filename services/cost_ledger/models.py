@@ -1,0 +1,121 @@
+"""The ledger's nouns: subjects, holds, refusals and journal entries."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from metering import Quantity, Usage
+from money import Money
+
+
+class HoldState(StrEnum):
+    """Where a hold stands; every hold leaves OPEN exactly once."""
+
+    OPEN = "open"
+    CAPTURED = "captured"
+    RELEASED = "released"
+    PROVISIONAL = "provisional"
+
+
+class RefusalReason(StrEnum):
+    """Why money was not held."""
+
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    UNKNOWN_PRICE = "unknown_price"
+
+
+class UnknownPricePolicy(StrEnum):
+    """What happens to a call whose price is unknown. It never costs 0."""
+
+    REFUSE = "refuse"
+    ADMIT_AT_CEILING = "admit_at_ceiling"
+    ADMIT = "admit"
+
+
+class EntryKind(StrEnum):
+    """What a journal entry records."""
+
+    RESERVE = "reserve"
+    CAPTURE = "capture"
+    RELEASE = "release"
+    EXTEND = "extend"
+    RECORD = "record"
+    REVERSE = "reverse"
+    ADJUST = "adjust"
+    SETTLE = "settle"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a call is charged to and reported by, within a tenant."""
+
+    episode_id: str = ""
+    turn: int = 0
+    tool: str = ""
+    model: str = ""
+    team: str = ""
+    user: str = ""
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetWindowKey:
+    """One window of one budget; what it counts is in `currency_code`."""
+
+    tenant: str
+    budget_id: str
+    start: datetime
+    currency_code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A billable call: what it is charged to and which budget windows count it."""
+
+    tenant: str
+    key: str
+    subject: Subject
+    sku: str
+    windows: tuple[BudgetWindowKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Money held before a billable call. `amount` is None when the price is unknown."""
+
+    call: Call
+    worst_case: tuple[Quantity, ...]
+    amount: Money | None
+    state: HoldState
+    price_version_id: str
+    create_time: datetime
+    expire_time: datetime
+    # The capture that stands for the call: the provisional one until the true one replaces it.
+    posted_sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why nothing is held, and what would fit."""
+
+    reason: RefusalReason
+    message: str
+    budget_id: str = ""
+    remaining: Money | None = None
+    fitting_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One immutable line of a tenant's journal. `amount` is None when the price is unknown."""
+
+    sequence: int
+    kind: EntryKind
+    call: Call
+    usage: Usage | None
+    amount: Money | None
+    price_version_id: str
+    occur_time: datetime
+    create_time: datetime
+    corrects_sequence: int = 0
+    reason: str = ""

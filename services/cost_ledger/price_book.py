@@ -1,0 +1,95 @@
+"""The price book: versioned prices, and what a SKU costs a tenant at a time."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Protocol
+
+from cost_ledger.errors import InvalidPrice
+from cost_ledger.price_specs import PriceSpec
+from cost_ledger.pricing import PriceHistory, PriceVersion
+
+# How late a price published through another replica may take effect here.
+CACHE_LIFETIME_S = 2.0
+CACHE_SIZE_MAX = 20_000
+BATCH_MAX = 1000
+PriceKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedPrices:
+    """One version per spec, and how many did not exist before."""
+
+    versions: tuple[PriceVersion, ...]
+    created_count: int
+
+
+class PriceStore(Protocol):
+    """What the price book keeps its versions in."""
+
+    async def create(self, specs: list[PriceSpec], validate_only: bool) -> CreatedPrices:
+        """Adds all specs or none."""
+
+    async def page(
+        self, tenant: str, sku_prefix: str, after: tuple[str, str], limit: int
+    ) -> list[PriceVersion]:
+        """Versions the tenant can see, by SKU and id."""
+
+    async def histories(self, keys: Iterable[PriceKey]) -> dict[PriceKey, PriceHistory]:
+        """Every version of every (tenant, SKU)."""
+
+
+class PriceBook:
+    """Prices with a cache short enough that nobody waits for a new price."""
+
+    def __init__(self, store: PriceStore) -> None:
+        self._store = store
+        self._cache: dict[PriceKey, tuple[float, PriceHistory]] = {}
+
+    async def create(self, specs: list[PriceSpec], validate_only: bool) -> CreatedPrices:
+        """Adds price versions, all or none. Raises PriceOverlap."""
+        _check_count(len(specs), "prices")
+        created = await self._store.create(specs, validate_only)
+        self._cache.clear()
+        return created
+
+    async def page(
+        self, tenant: str, sku_prefix: str, after: tuple[str, str], limit: int
+    ) -> list[PriceVersion]:
+        """A page of what the tenant can see: list prices and its own."""
+        return await self._store.page(tenant, sku_prefix, after, limit)
+
+    async def effective(
+        self, tenant: str, skus: list[str], at: datetime | None
+    ) -> dict[str, PriceVersion]:
+        """What SKUs cost at a time (None: now); a SKU without a known price is left out."""
+        _check_count(len(skus), "SKUs")
+        histories = await self.histories({(tenant, sku) for sku in skus})
+        moment = at or datetime.now(UTC)
+        found = {sku: histories[tenant, sku].effective(moment) for sku in skus}
+        return {sku: version for sku, version in found.items() if version}
+
+    async def histories(self, keys: set[PriceKey]) -> dict[PriceKey, PriceHistory]:
+        """Every version of every (tenant, SKU), from the cache where it is fresh."""
+        now = monotonic()
+        fresh = {
+            key: self._cache[key][1]
+            for key in keys
+            if key in self._cache and self._cache[key][0] > now
+        }
+        missing = keys - fresh.keys()
+        return fresh | (await self._fetch(missing, now) if missing else {})
+
+    async def _fetch(self, keys: set[PriceKey], now: float) -> dict[PriceKey, PriceHistory]:
+        found = await self._store.histories(keys)
+        if len(self._cache) > CACHE_SIZE_MAX:
+            self._cache.clear()
+        for key, history in found.items():
+            self._cache[key] = (now + CACHE_LIFETIME_S, history)
+        return found
+
+
+def _check_count(count: int, what: str) -> None:
+    if count > BATCH_MAX:
+        raise InvalidPrice(f"{count} {what}; send at most {BATCH_MAX} at once")

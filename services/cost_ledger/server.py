@@ -1,0 +1,81 @@
+"""Builds the cost ledger and serves it; the only place where things are constructed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+import telemetry
+from cost_ledger.budget_book import BudgetBook
+from cost_ledger.config import Settings
+from cost_ledger.price_book import PriceBook
+from cost_ledger.service import CostLedger
+from cost_ledger.servicer import CostLedgerServicer
+from cost_ledger.servicer_budgets import BudgetServicer
+from cost_ledger.servicer_prices import PriceBookServicer
+from cost_ledger.store_budgets import BudgetStore
+from cost_ledger.store_engine import check, open_engine, open_journal_engine
+from cost_ledger.store_journal import JournalStore
+from cost_ledger.store_prices import PostgresPriceStore
+from cost_ledger.store_reports import ReportStore
+from cost_ledger.sweep import sweep_forever
+from podium.ledger.v1 import (
+    budget_service_pb2_grpc,
+    cost_ledger_service_pb2_grpc,
+    price_book_service_pb2_grpc,
+)
+from rpckit.migrations import upgrade
+from rpckit.server import Service, run_server
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+async def serve(settings: Settings) -> None:
+    """Migrates the database and serves until SIGTERM."""
+    shutdown = telemetry.configure("cost-ledger", settings.telemetry)
+    await upgrade(settings.database_url, MIGRATIONS)
+    async with open_services(settings) as (services, engine):
+        await run_server(settings, services, {"postgres": partial(check, engine)})
+    shutdown()
+
+
+@asynccontextmanager
+async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service], AsyncEngine]]:
+    """The three services over one database, and the sweep beside them."""
+    engine = open_engine(settings.database_url)
+    journal_engine = open_journal_engine(settings.database_url)
+    prices = PriceBook(PostgresPriceStore(engine))
+    ledger = CostLedger(JournalStore(journal_engine), ReportStore(engine), prices)
+    sweep = asyncio.create_task(sweep_forever(ledger, settings.sweep_interval_s))
+    try:
+        yield _services(ledger, prices, BudgetBook(BudgetStore(engine))), engine
+    finally:
+        sweep.cancel()
+        with suppress(asyncio.CancelledError):
+            await sweep
+        await ledger.close()
+        await journal_engine.dispose()
+        await engine.dispose()
+
+
+def _services(ledger: CostLedger, prices: PriceBook, budgets: BudgetBook) -> list[Service]:
+    return [
+        Service(
+            cost_ledger_service_pb2_grpc.add_CostLedgerServiceServicer_to_server,
+            CostLedgerServicer(ledger),
+            "podium.ledger.v1.CostLedgerService",
+        ),
+        Service(
+            price_book_service_pb2_grpc.add_PriceBookServiceServicer_to_server,
+            PriceBookServicer(prices),
+            "podium.ledger.v1.PriceBookService",
+        ),
+        Service(
+            budget_service_pb2_grpc.add_BudgetServiceServicer_to_server,
+            BudgetServicer(budgets),
+            "podium.ledger.v1.BudgetService",
+        ),
+    ]

@@ -1,0 +1,93 @@
+"""The ledger: batches of operations in, outcomes out, many batches to one commit."""
+
+from collections.abc import Iterable
+
+from cost_ledger.books import Books
+from cost_ledger.decisions import Outcome, decide
+from cost_ledger.errors import InvalidOperation
+from cost_ledger.grouping import GroupCommit
+from cost_ledger.models import Entry, Hold
+from cost_ledger.operations import Batch, Expire, Operation, Record, Release, Reserve
+from cost_ledger.price_book import PriceBook
+from cost_ledger.reports import EntryFilter, Report, SpendRow
+from cost_ledger.store_journal import JournalStore
+from cost_ledger.store_reports import ReportStore
+from rpckit.errors import DomainError
+
+OPERATIONS_PER_BATCH_MAX = 1000
+OPERATIONS_PER_GROUP = 500
+Outcomes = tuple[Outcome, ...]
+
+
+class CostLedger:
+    """Applies operations and answers questions about them."""
+
+    def __init__(self, journal: JournalStore, reports: ReportStore, prices: PriceBook) -> None:
+        self._journal = journal
+        self._reports = reports
+        self._prices = prices
+        self._group: GroupCommit[Batch, Outcomes] = GroupCommit(
+            self._commit, weight_of=len, weight_max=OPERATIONS_PER_GROUP
+        )
+
+    async def apply(self, batch: Iterable[Operation]) -> Outcomes:
+        """Applies operations in order, all or none; a refused reserve is no failure."""
+        operations = tuple(batch)
+        if len(operations) > OPERATIONS_PER_BATCH_MAX:
+            raise InvalidOperation(
+                f"{len(operations)} operations; apply at most {OPERATIONS_PER_BATCH_MAX} at once"
+            )
+        return await self._group.submit(operations) if operations else ()
+
+    async def release_episode(self, tenant: str, episode_id: str) -> list[Hold]:
+        """Gives back every open hold of an episode; the released ones."""
+        if not episode_id:
+            raise InvalidOperation("episode_id is unset")
+        keys = await self._reports.open_hold_keys(tenant, episode_id)
+        releases = (Release(tenant, key, only_if_open=True) for key in keys)
+        return [hold for batch in _batches(releases) for hold in await self._released(batch)]
+
+    async def expire_overdue(self, limit: int) -> int:
+        """Turns overdue holds into provisional costs; how many there were."""
+        overdue = await self._reports.overdue_holds(limit)
+        for batch in _batches(Expire(tenant, key) for tenant, key in overdue):
+            await self.apply(batch)
+        return len(overdue)
+
+    async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
+        """A page of the tenant's journal, oldest first."""
+        return await self._reports.entries(tenant, wanted)
+
+    async def spend(self, tenant: str, report: Report) -> list[SpendRow]:
+        """A page of a report, dearest first."""
+        return await self._reports.spend(tenant, report)
+
+    async def close(self) -> None:
+        """Waits for the commits in flight."""
+        await self._group.close()
+
+    async def _released(self, batch: Batch) -> list[Hold]:
+        return [hold for hold in await self.apply(batch) if isinstance(hold, Hold)]
+
+    async def _commit(self, batches: list[Batch]) -> list[Outcomes | DomainError]:
+        async with self._journal.books(batches) as books:
+            books.prices = await self._prices.histories(_price_keys(batches, books))
+            return [decide(batch, books) for batch in batches]
+
+
+def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:
+    """The prices that new operations and the loaded holds need."""
+    asked = {
+        (operation.tenant, operation.sku)
+        for batch in batches
+        for operation in batch
+        if isinstance(operation, Reserve | Record)
+    }
+    held = {(hold.call.tenant, hold.call.sku) for hold in books.loaded.holds.values()}
+    return {key for key in asked | held if key[1]}
+
+
+def _batches(operations: Iterable[Operation]) -> list[Batch]:
+    every = tuple(operations)
+    size = OPERATIONS_PER_BATCH_MAX
+    return [every[start : start + size] for start in range(0, len(every), size)]

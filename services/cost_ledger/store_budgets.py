@@ -1,0 +1,107 @@
+"""Budgets in PostgreSQL, and where their current windows stand."""
+
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from cost_ledger.budgets import Budget, BudgetScope, BudgetStatus, BudgetWindow
+from cost_ledger.store_engine import database_errors
+from money import Money
+
+ADD = text("""
+    INSERT INTO budget (tenant, id, scope, scope_id, budget_window, rolling_length_s, time_zone,
+                        currency, hard_limit, soft_limits)
+    VALUES (:tenant, :id, :scope, :scope_id, :window, :rolling_length_s, :time_zone,
+            :currency, :hard_limit, CAST(:soft_limits AS numeric[]))
+    ON CONFLICT DO NOTHING
+""")
+
+STATUS = """
+    SELECT b.*, span.start, used.posted, used.held
+    FROM budget b
+    CROSS JOIN LATERAL (
+        SELECT window_first(b, clock_timestamp()) AS first,
+               window_start(b, clock_timestamp()) AS start
+    ) span
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(w.posted), 0) AS posted, coalesce(sum(w.held), 0) AS held
+        FROM budget_window w
+        WHERE w.tenant = b.tenant AND w.budget_id = b.id
+          AND w.start BETWEEN span.first AND span.start
+    ) used
+    WHERE b.tenant = :tenant
+"""
+ONE = text(STATUS + "AND b.id = :id")
+PAGE = text(STATUS + "AND b.id > :after ORDER BY b.id LIMIT :limit")
+
+CLOSE = text("""
+    UPDATE budget SET close_time = clock_timestamp()
+    WHERE tenant = :tenant AND id = :id AND close_time IS NULL
+""")
+
+
+class BudgetStore:
+    """Budgets are few and change rarely; the journal reads them in its own statements."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def add(self, budget: Budget) -> None:
+        """Adds the budget unless its id is taken."""
+        await self._execute(
+            ADD,
+            tenant=budget.tenant,
+            id=budget.id,
+            scope=budget.scope,
+            # One index finds every covering budget, so a named one is found by its own id.
+            scope_id=budget.id if budget.scope is BudgetScope.NAMED else budget.scope_id,
+            window=budget.window,
+            rolling_length_s=budget.rolling_length_s,
+            time_zone=budget.time_zone,
+            currency=budget.hard_limit.currency_code,
+            hard_limit=budget.hard_limit.amount,
+            soft_limits=[limit.amount for limit in budget.soft_limits],
+        )
+
+    async def close(self, tenant: str, budget_id: str) -> None:
+        """Ends the budget; once closed it stays closed at its first time."""
+        await self._execute(CLOSE, tenant=tenant, id=budget_id)
+
+    async def status(self, tenant: str, budget_id: str) -> BudgetStatus | None:
+        """The budget and its current window."""
+        with database_errors():
+            async with self._engine.connect() as connection:
+                values = {"tenant": tenant, "id": budget_id}
+                row = (await connection.execute(ONE, values)).one_or_none()
+        return _status(row) if row else None
+
+    async def page(self, tenant: str, after: str, limit: int) -> list[BudgetStatus]:
+        """The tenant's budgets in id order."""
+        with database_errors():
+            async with self._engine.connect() as connection:
+                values = {"tenant": tenant, "after": after, "limit": limit}
+                return [_status(row) for row in await connection.execute(PAGE, values)]
+
+    async def _execute(self, statement: Any, **values: object) -> None:
+        with database_errors():
+            async with self._engine.begin() as connection:
+                await connection.execute(statement, values)
+
+
+def _status(row: Any) -> BudgetStatus:
+    scope = BudgetScope(row.scope)
+    budget = Budget(
+        tenant=row.tenant,
+        id=row.id,
+        scope=scope,
+        scope_id="" if scope is BudgetScope.NAMED else row.scope_id,
+        window=BudgetWindow(row.budget_window),
+        rolling_length_s=row.rolling_length_s,
+        time_zone=row.time_zone,
+        hard_limit=Money(row.hard_limit, row.currency),
+        soft_limits=tuple(Money(amount, row.currency) for amount in row.soft_limits),
+        create_time=row.create_time,
+        close_time=row.close_time,
+    )
+    return BudgetStatus(budget, row.start, row.posted, row.held)

@@ -1,0 +1,34 @@
+"""A running ledger with the paper's price of GPT-5 in its book."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest_asyncio
+
+from integration.cost_ledger.builders import make_price
+from integration.cost_ledger.running_ledger import Client, RunningLedger, running_ledger
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from rpckit.identity import Scope
+
+
+@pytest_asyncio.fixture
+async def ledger(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> AsyncIterator[RunningLedger]:
+    async with running_ledger(await database(), tmp_path) as running:
+        await running.admin().prices.CreatePrices(
+            prices_pb.CreatePricesRequest(specs=[make_price()])
+        )
+        yield running
+
+
+@pytest_asyncio.fixture
+async def worker(ledger: RunningLedger) -> Client:
+    """The episode worker of tenant acme."""
+    return ledger.as_("acme")
+
+
+@pytest_asyncio.fixture
+async def admin(ledger: RunningLedger) -> Client:
+    """The admin of tenant acme."""
+    return ledger.as_("acme", Scope.TENANT_ADMIN)

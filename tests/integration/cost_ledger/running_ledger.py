@@ -1,0 +1,84 @@
+"""The real cost ledger on a real database, and clients of any caller for it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+
+from cost_ledger.config import Settings
+from cost_ledger.server import MIGRATIONS, open_services
+from cost_ledger.store_engine import check
+from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
+from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
+from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
+from rpckit.identity import Scope
+from rpckit.migrations import upgrade
+from rpckit.server import running_server
+from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+
+if TYPE_CHECKING:  # the stub generator's async types exist for type checkers alone
+    from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceAsyncStub
+    from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceAsyncStub
+    from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceAsyncStub
+
+WORKER_SCOPES = (Scope.LEDGER_WRITE, Scope.SPEND_READ)
+
+
+@dataclass(frozen=True)
+class Client:
+    """Stubs of the three services for one caller."""
+
+    ledger: "CostLedgerServiceAsyncStub"
+    prices: "PriceBookServiceAsyncStub"
+    budgets: "BudgetServiceAsyncStub"
+
+
+@dataclass
+class RunningLedger:
+    """A served ledger; `as_(tenant, scopes)` is a client of it."""
+
+    port: int
+    database_url: str
+    keys: KeyPair
+    channels: list[grpc.aio.Channel] = field(default_factory=list)
+
+    def as_(self, tenant: str = "acme", *scopes: Scope, subject: str = "ada") -> Client:
+        """A client; by default the episode worker, who may also read."""
+        identity = make_identity(tenant, subject, scopes or WORKER_SCOPES)
+        channel = client_channel(self.port, identity, self.keys)
+        self.channels.append(channel)
+        return Client(
+            CostLedgerServiceStub(channel),
+            PriceBookServiceStub(channel),
+            BudgetServiceStub(channel),
+        )
+
+    def admin(self) -> Client:
+        """The platform's admin."""
+        return self.as_("acme", Scope.PLATFORM_ADMIN)
+
+
+@asynccontextmanager
+async def running_ledger(
+    database_url: str, tmp_path: Path, sweep_interval_s: float = 600.0
+) -> AsyncIterator[RunningLedger]:
+    """A ledger on a database, served on a free port."""
+    keys = make_key_pair()
+    settings = Settings(
+        port=0,
+        verify_keys_file=write_verify_keys(tmp_path / "keys.json", [keys]),
+        database_url=database_url,
+        sweep_interval_s=sweep_interval_s,
+    )
+    await upgrade(database_url, MIGRATIONS)
+    async with open_services(settings) as (services, engine):
+        checks = {"postgres": partial(check, engine)}
+        async with running_server(settings, services, checks) as port:
+            ledger = RunningLedger(port, database_url, keys)
+            yield ledger
+            for channel in ledger.channels:
+                await channel.close()

@@ -1,0 +1,216 @@
+"""Money is held before a call and the truth is posted after it, once per key."""
+
+import grpc
+import pytest
+
+from integration.cost_ledger.builders import (
+    make_budget,
+    make_capture,
+    make_key,
+    make_record,
+    make_reserve,
+    make_usage,
+    quantities,
+    usd,
+)
+from integration.cost_ledger.running_ledger import Client
+from podium.ledger.v1 import budget_service_pb2 as budgets_pb
+from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+from podium.ledger.v1 import hold_pb2
+
+
+async def status_of(client: Client, budget_id: str = "cap") -> budgets_pb.BudgetStatus:
+    request = budgets_pb.GetBudgetRequest(id=budget_id)
+    return (await client.budgets.GetBudget(request)).status
+
+
+async def add_budget(client: Client, **fields: object) -> None:
+    await client.budgets.CreateBudget(
+        budgets_pb.CreateBudgetRequest(budget=make_budget(**fields))  # type: ignore[arg-type]
+    )
+
+
+async def entries_of(client: Client) -> list[hold_pb2.Entry]:
+    return list((await client.ledger.ListEntries(pb.ListEntriesRequest())).entries)
+
+
+async def test_a_hold_is_the_worst_case_at_the_effective_price(worker: Client) -> None:
+    hold = (await worker.ledger.Reserve(make_reserve("k"))).hold
+    assert (hold.key, hold.state) == ("k", hold_pb2.HOLD_STATE_OPEN)
+    assert hold.amount == usd("0.01125")
+    assert hold.subject.user == "ada"
+
+
+async def test_a_capture_posts_the_truth_and_gives_the_rest_back(
+    worker: Client, admin: Client
+) -> None:
+    await add_budget(admin)
+    await worker.ledger.Reserve(make_reserve("k"))
+    assert (await status_of(worker)).held == usd("0.01125")
+    entry = (await worker.ledger.Capture(make_capture("k"))).entry
+    assert entry.amount == usd("0.00225")
+    status = await status_of(worker)
+    assert (status.held, status.posted) == (usd("0"), usd("0.00225"))
+    assert status.remaining == usd("0.99775")
+
+
+async def test_a_capture_above_the_hold_posts_all_of_it(worker: Client, admin: Client) -> None:
+    await add_budget(admin, limit="0.02")
+    await worker.ledger.Reserve(make_reserve("k"))
+    usage = make_usage(input_fresh=1000, output_text=5000)
+    entry = (await worker.ledger.Capture(make_capture("k", usage))).entry
+    assert entry.amount == usd("0.05125")
+    status = await status_of(worker)
+    assert (status.posted, status.remaining) == (usd("0.05125"), usd("0"))
+
+
+async def test_sequences_count_from_one_without_gaps(worker: Client) -> None:
+    for key in ("a", "b"):
+        await worker.ledger.Reserve(make_reserve(key))
+        await worker.ledger.Capture(make_capture(key))
+    await worker.ledger.Record(make_record("c"))
+    kinds = [(entry.sequence, entry.kind) for entry in await entries_of(worker)]
+    assert kinds == [
+        (1, hold_pb2.ENTRY_KIND_RESERVE),
+        (2, hold_pb2.ENTRY_KIND_CAPTURE),
+        (3, hold_pb2.ENTRY_KIND_RESERVE),
+        (4, hold_pb2.ENTRY_KIND_CAPTURE),
+        (5, hold_pb2.ENTRY_KIND_RECORD),
+    ]
+
+
+async def test_a_retry_gets_the_first_answer(worker: Client) -> None:
+    held = await worker.ledger.Reserve(make_reserve("k"))
+    captured = await worker.ledger.Capture(make_capture("k"))
+    assert await worker.ledger.Reserve(make_reserve("k")) == held
+    assert await worker.ledger.Capture(make_capture("k")) == captured
+    assert len(await entries_of(worker)) == 2
+
+
+async def test_a_refusal_is_replayed_as_a_refusal(worker: Client, admin: Client) -> None:
+    await add_budget(admin, limit="0.001")
+    first = await worker.ledger.Reserve(make_reserve("k"))
+    assert first.HasField("refusal")
+    await admin.budgets.CloseBudget(budgets_pb.CloseBudgetRequest(id="cap"))
+    assert await worker.ledger.Reserve(make_reserve("k")) == first
+    assert (await worker.ledger.Reserve(make_reserve("other"))).HasField("hold")
+
+
+async def test_a_key_reused_with_other_content_changes_nothing(worker: Client) -> None:
+    await worker.ledger.Reserve(make_reserve("k"))
+    await worker.ledger.Capture(make_capture("k"))
+    before = await entries_of(worker)
+    other = quantities(input_fresh=1)
+    for call in (
+        worker.ledger.Reserve(make_reserve("k", worst_case=other)),
+        worker.ledger.Capture(make_capture("k", make_usage(input_fresh=1))),
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call
+        assert refused.value.code() is grpc.StatusCode.ALREADY_EXISTS
+    assert await entries_of(worker) == before
+
+
+async def test_a_capture_without_a_hold_names_the_key(worker: Client) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await worker.ledger.Capture(make_capture("never-held"))
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+    assert "never-held" in str(refused.value.details())
+
+
+async def test_a_released_hold_gives_the_money_back_once(worker: Client, admin: Client) -> None:
+    await add_budget(admin)
+    await worker.ledger.Reserve(make_reserve("k"))
+    first = await worker.ledger.Release(pb.ReleaseRequest(key="k"))
+    assert first.hold.state == hold_pb2.HOLD_STATE_RELEASED
+    assert await worker.ledger.Release(pb.ReleaseRequest(key="k")) == first
+    assert (await status_of(worker)).held == usd("0")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await worker.ledger.Capture(make_capture("k"))
+    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+
+
+async def test_a_captured_hold_cannot_be_released(worker: Client) -> None:
+    await worker.ledger.Reserve(make_reserve("k"))
+    await worker.ledger.Capture(make_capture("k"))
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await worker.ledger.Release(pb.ReleaseRequest(key="k"))
+    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+
+
+async def test_releasing_an_episode_leaves_other_episodes_and_captured_calls(
+    worker: Client,
+) -> None:
+    for key, episode in (("a", "one"), ("b", "one"), ("c", "two"), ("d", "one")):
+        await worker.ledger.Reserve(make_reserve(key, subject={"episode_id": episode}))
+    await worker.ledger.Capture(make_capture("b"))
+    released = await worker.ledger.ReleaseEpisode(pb.ReleaseEpisodeRequest(episode_id="one"))
+    assert [hold.key for hold in released.holds] == ["a", "d"]
+    again = await worker.ledger.ReleaseEpisode(pb.ReleaseEpisodeRequest(episode_id="one"))
+    assert not again.holds
+    assert (await worker.ledger.Capture(make_capture("c"))).entry.amount == usd("0.00225")
+
+
+async def test_one_batch_captures_the_last_call_and_reserves_the_next(worker: Client) -> None:
+    await worker.ledger.Reserve(make_reserve("k1"))
+    operations = [
+        pb.Operation(capture=make_capture("k1")),
+        pb.Operation(reserve=make_reserve("k2")),
+        pb.Operation(capture=make_capture("k2")),
+        pb.Operation(record=make_record("k3")),
+        pb.Operation(reserve=make_reserve("k4")),
+        pb.Operation(release=pb.ReleaseRequest(key="k4")),
+    ]
+    answer = await worker.ledger.Apply(pb.ApplyRequest(operations=operations))
+    kinds = [result.WhichOneof("result") for result in answer.results]
+    assert kinds == ["capture", "reserve", "capture", "record", "reserve", "release"]
+    assert await worker.ledger.Apply(pb.ApplyRequest(operations=operations)) == answer
+
+
+async def test_a_batch_with_a_bad_operation_writes_none_of_it(worker: Client) -> None:
+    operations = [
+        pb.Operation(reserve=make_reserve("k1")),
+        pb.Operation(capture=make_capture("never-held")),
+    ]
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await worker.ledger.Apply(pb.ApplyRequest(operations=operations))
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+    assert await entries_of(worker) == []
+
+
+async def test_a_refused_reserve_does_not_stop_its_batch(worker: Client, admin: Client) -> None:
+    await add_budget(admin, limit="0.012")
+    operations = [pb.Operation(reserve=make_reserve(key)) for key in ("a", "b")]
+    operations.append(pb.Operation(capture=make_capture("a")))
+    results = (await worker.ledger.Apply(pb.ApplyRequest(operations=operations))).results
+    assert results[0].reserve.HasField("hold")
+    assert results[1].reserve.HasField("refusal")
+    assert results[2].capture.entry.amount == usd("0.00225")
+
+
+async def test_a_reversal_posts_the_opposite_once(worker: Client, admin: Client) -> None:
+    await add_budget(admin)
+    entry = (await worker.ledger.Record(make_record("k"))).entry
+    request = pb.ReverseRequest(key="undo", sequence=entry.sequence, reason="billed twice")
+    reversal = (await worker.ledger.Reverse(request)).entry
+    assert reversal.amount == usd("-0.00225")
+    assert reversal.corrects_sequence == entry.sequence
+    assert (await worker.ledger.Reverse(request)).entry == reversal
+    assert (await status_of(worker)).posted == usd("0")
+    again = pb.ReverseRequest(key="undo-2", sequence=entry.sequence, reason="again")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await worker.ledger.Reverse(again)
+    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+
+
+async def test_only_costs_can_be_reversed(worker: Client) -> None:
+    await worker.ledger.Reserve(make_reserve(make_key()))
+    for sequence, code in (
+        (1, grpc.StatusCode.FAILED_PRECONDITION),
+        (7, grpc.StatusCode.NOT_FOUND),
+        (0, grpc.StatusCode.INVALID_ARGUMENT),
+    ):
+        request = pb.ReverseRequest(key=f"undo-{sequence}", sequence=sequence, reason="why not")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await worker.ledger.Reverse(request)
+        assert refused.value.code() is code
