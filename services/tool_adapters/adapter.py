@@ -1,0 +1,78 @@
+"""What the service asks of an adapter, the code that speaks to one kind of tool."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from failures import ToolFailure
+from metering import Usage, UsageSource
+from tool_adapters.models import JsonObject, ToolDefinition
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One call of a tool; the arguments fit the tool's schema already.
+
+    `task` and `context` are for tools of kind llm; `max_output_tokens` 0 means the tool's.
+    """
+
+    key: str
+    episode_id: str
+    tool_name: str
+    tool_version: int
+    arguments: JsonObject
+    task: str
+    context: str
+    max_output_tokens: int
+    tenant: str
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A file a tool made; the name has no path."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a tool gave: text, the same as JSON ("" when it is none), and files."""
+
+    content: str
+    content_json: str = ""
+    files: tuple[OutputFile, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of everything in it; the JSON form repeats the text and is not counted."""
+        return len(self.content.encode()) + sum(len(file.data) for file in self.files)
+
+
+ONE_CALL = Usage.of(UsageSource.MEASURED, call=1)
+
+
+@dataclass(frozen=True)
+class AdapterResult:
+    """How one attempt ended. `sku` "" leaves the tool's own; llm tools name their model's."""
+
+    outcome: Output | ToolFailure
+    usage: Usage = ONE_CALL
+    sku: str = ""
+
+
+class Adapter(Protocol):
+    """Speaks to one kind of tool.
+
+    The service has checked the arguments and limits time, concurrency and size around
+    it. A tool that fails is a ToolFailure in the result; an exception is a fault of
+    ours. A cancelled `invoke` must leave nothing running.
+    """
+
+    async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult: ...
+
+    async def close_episode(self, tenant: str, episode_id: str) -> None:
+        """Frees what a tenant's episode holds; an unknown episode is fine."""
+
+    async def close(self) -> None:
+        """Frees everything; no call follows."""

@@ -1,0 +1,176 @@
+"""A tool as the adapters see it: one immutable version, and how to reach it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+
+class ToolKind(StrEnum):
+    """Which adapter speaks to the tool; see podium.registry.v1.ToolKind."""
+
+    FUNCTION = "function"
+    HTTP = "http"
+    MCP = "mcp"
+    CODE = "code"
+    RETRIEVAL = "retrieval"
+    LLM = "llm"
+    GRPC = "grpc"
+    PODIUM = "podium"
+
+
+class SideEffect(StrEnum):
+    """What calling the tool twice does; see podium.registry.v1.SideEffect."""
+
+    PURE = "pure"
+    IDEMPOTENT = "idempotent"
+    EFFECTFUL = "effectful"
+
+
+@dataclass(frozen=True)
+class FunctionConnection:
+    """A function shipped with the adapters."""
+
+    function: str
+
+
+class Place(StrEnum):
+    """Where an argument of an HTTP operation goes."""
+
+    PATH = "path"
+    QUERY = "query"
+    HEADER = "header"
+    BODY = "body"
+
+
+@dataclass(frozen=True)
+class HttpConnection:
+    """One operation of an HTTP API; `secret` names a secret, "" means none."""
+
+    method: str
+    url_template: str
+    places: Mapping[str, Place] = field(default_factory=dict)
+    secret_header: str = ""
+    secret_prefix: str = ""
+    secret: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class McpStdio:
+    """A server started as a process; `secret_env` holds names of secrets."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    secret_env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class McpHttp:
+    """A server reached by streamable HTTP; `secret` names a bearer token."""
+
+    url: str
+    secret: str = ""
+
+
+@dataclass(frozen=True)
+class McpConnection:
+    """One tool of an MCP server."""
+
+    tool_name: str
+    transport: McpStdio | McpHttp
+
+
+@dataclass(frozen=True)
+class CodeConnection:
+    """Python in a sandbox; `memory_bytes` 0 means the adapters' default."""
+
+    stateful: bool = False
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class RetrievalConnection:
+    """Search over a corpus; `default_top_k` is used when the call does not say."""
+
+    corpus: str
+    default_top_k: int = 5
+
+
+class LlmApi(StrEnum):
+    """The API a language model speaks."""
+
+    OPENAI_CHAT = "openai_chat"
+    ANTHROPIC_MESSAGES = "anthropic_messages"
+
+
+@dataclass(frozen=True)
+class LlmModel:
+    """One model of a tool of kind llm; the orchestrator chooses it by its alias."""
+
+    alias: str
+    model: str
+    base_url: str
+    api: LlmApi
+    secret: str = ""
+    sku: str = ""
+
+
+@dataclass(frozen=True)
+class LlmConnection:
+    """A language model, or a choice of several, as a tool."""
+
+    models: tuple[LlmModel, ...]
+    system_prompt: str = ""
+    max_output_tokens: int = 1024
+    temperature: float | None = None
+
+
+@dataclass(frozen=True)
+class GrpcConnection:
+    """A unary gRPC method; without a descriptor set the server is asked by reflection."""
+
+    target: str
+    method: str
+    descriptor_set: bytes = b""
+    secret: str = ""
+    plaintext: bool = False
+
+
+Connection = (
+    FunctionConnection
+    | HttpConnection
+    | McpConnection
+    | CodeConnection
+    | RetrievalConnection
+    | LlmConnection
+    | GrpcConnection
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a call may take; the defaults are the contract's."""
+
+    timeout_s: float = 30.0
+    max_concurrency: int = 16
+    max_output_bytes: int = 65536
+    max_attempts: int = 2
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    """One immutable version of a tool. `sku` "" means its price is unknown."""
+
+    name: str
+    version: int
+    kind: ToolKind
+    parameters_schema: JsonObject
+    result_schema: JsonObject | None
+    connection: Connection
+    side_effect: SideEffect
+    limits: Limits = Limits()
+    sku: str = ""
