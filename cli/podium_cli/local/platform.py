@@ -1,6 +1,7 @@
 """Starts the platform in order, keeps it running, stops it in the opposite order."""
 
 import asyncio
+import json
 import logging
 import os
 import sys
@@ -10,16 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import grpc
-import httpx
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, ManagedProcess
 from embedded.server import EmbeddedServer
 from podium_cli.local.engines import EngineChoice, LocalEngine, make_engine
+from podium_cli.local.health import answers
 from podium_cli.local.keys import ensure_keys
 from podium_cli.local.ports import assign_ports
-from podium_cli.local.services import LOOPBACK, ServiceProcess, Surroundings, service_processes
+from podium_cli.local.services import LOOPBACK, Engine, ServiceProcess, Surroundings, service_processes
 from podium_cli.local.state import StateFolder
 
 log = logging.getLogger(__name__)
@@ -55,6 +53,8 @@ class LocalPlatform:
         self.processes: dict[str, ManagedProcess] = {}
         self.postgres: EmbeddedPostgres | None = None
         self.servers: dict[str, EmbeddedServer] = {}
+        self.engine: Engine | None = None
+        self.dsn: dict[str, str] = {}
         self._report = report
         self._stack = AsyncExitStack()
         self._services: dict[str, ServiceProcess] = {}
@@ -74,9 +74,10 @@ class LocalPlatform:
         """Starts everything, or stops what it started and raises what went wrong."""
         try:
             await self._start()
-        except BaseException:
+        except BaseException as error:
             await self.stop()
-            raise
+            # The first thing that went wrong is the cause; the rest was cancelled for it.
+            raise _first_cause(error) from error
 
     async def stop(self) -> None:
         """Stops everything that runs, services first."""
@@ -97,6 +98,20 @@ class LocalPlatform:
             await self.servers[name].start()
         else:
             self.processes[name].start()
+        self._publish_processes()
+
+    def _publish_processes(self) -> None:
+        """For `podium status`, which asks the system about each of them."""
+        ports = {name: service.port for name, service in self._services.items()}
+        known = {
+            name: {
+                "pid": process.pid,
+                "port": ports.get(name, self.ports.get(name)),
+                "log": str(process.log_path),
+            }
+            for name, process in self.processes.items()
+        }
+        self.state.processes_file.write_text(json.dumps(known))
 
     async def _start(self) -> None:
         self._stack.callback(self.state.release)
@@ -104,13 +119,14 @@ class LocalPlatform:
         self.ports = assign_ports(self.state, self.options.gateway_port)
         keys = ensure_keys(self.state)
         engine = make_engine(self.options.engine, self.ports["vllm"], self.state.logs)
+        self.engine = engine.address
         # The model takes longest by far, so it loads while everything else starts.
         async with asyncio.TaskGroup() as group:
             group.create_task(self._start_engine(engine))
-            dsn = await self._start_servers()
+            self.dsn = await self._start_servers()
             around = Surroundings(
                 self.ports,
-                dsn,
+                self.dsn,
                 keys,
                 engine.address,
                 self.state.telemetry if self.options.telemetry else None,
@@ -124,6 +140,7 @@ class LocalPlatform:
             await self._wait_for_services()
         await self._spawn(self._services["orchestrator_inference"])
         await self._wait_for_services()
+        self._publish_processes()
 
     async def _start_engine(self, engine: LocalEngine) -> None:
         if engine.server is not None:
@@ -170,39 +187,21 @@ class LocalPlatform:
         for name in list(self.processes):
             if name in self._services and name not in self._supervised:
                 await self.processes[name].wait_ready(
-                    partial(self._answers, name), SERVICE_START_TIMEOUT_S
+                    partial(answers, name, self._services[name].port), SERVICE_START_TIMEOUT_S
                 )
                 self._supervised.add(name)
                 self._report(name, True)
 
-    async def _answers(self, name: str) -> bool:
-        port = self._services[name].port
-        if port is None:
-            return True  # the worker listens nowhere; it waits for its servers by itself
-        if name == "gateway":
-            return await _http_ready(port)
-        return await _grpc_serving(port)
+
+def _first_cause(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _inherited_environment() -> dict[str, str]:
     """What a service needs of ours; never a credential that happens to be set."""
-    names = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "PODIUM_CACHE_DIR", "PYTHONPATH")
-    return {name: os.environ[name] for name in names if name in os.environ}
-
-
-async def _http_ready(port: int) -> bool:
-    try:
-        async with httpx.AsyncClient(trust_env=False) as client:
-            return (await client.get(f"http://{LOOPBACK}:{port}/healthz")).is_success
-    except httpx.TransportError:
-        return False
-
-
-async def _grpc_serving(port: int) -> bool:
-    async with grpc.aio.insecure_channel(f"{LOOPBACK}:{port}") as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
-        try:
-            reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=1.0)
-        except grpc.aio.AioRpcError:
-            return False
-        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+    names = ("HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "PODIUM_CACHE_DIR", "PYTHONPATH")
+    # Tools may be programs that were installed beside us.
+    path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+    return {"PATH": path} | {name: os.environ[name] for name in names if name in os.environ}

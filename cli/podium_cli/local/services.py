@@ -91,7 +91,7 @@ def _gateway(around: Surroundings) -> ServiceProcess:
         "host": LOOPBACK,
         "port": str(around.ports["gateway"]),
         **{f"{name}_target": around.target(name) for name in services},
-        **_signing(around, "gateway"),
+        "signing_key_file": str(around.keys.private_key_file("gateway")),
     }
     return _process(around, ("gateway", "gateway"), settings, around.ports["gateway"])
 

@@ -89,6 +89,21 @@ class StateFolder:
         return self.path / "ports.json"
 
     @property
+    def lock_file(self) -> Path:
+        """Locked while the platform runs; holds its process id."""
+        return self.path / "lock"
+
+    @property
+    def processes_file(self) -> Path:
+        """Process id, port and log of every process of the running platform."""
+        return self.path / "processes.json"
+
+    @property
+    def api_keys_file(self) -> Path:
+        """API keys made at the first start, to be used again."""
+        return self.keys / "api-keys.json"
+
+    @property
     def connection_file(self) -> Path:
         """How to reach the running platform."""
         return self.path / "connection.json"
@@ -102,21 +117,38 @@ class StateFolder:
             for folder in (self.path, self.logs, self.telemetry):
                 folder.mkdir(parents=True, exist_ok=True)
             self.keys.mkdir(mode=0o700, exist_ok=True)
-            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            lock = os.open(self.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StateFolderUnusable(self.path, error) from error
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            os.close(lock)
             raise AlreadyUp(self.path) from error
+        os.truncate(lock, 0)
+        os.write(lock, str(os.getpid()).encode())
+        self._lock = lock
         return self
 
+    def holder(self) -> int | None:
+        """Process id of the `podium up` that holds the folder, also while it starts."""
+        try:
+            with self.lock_file.open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return None
+        except BlockingIOError:
+            return int(self.lock_file.read_text())
+        except OSError:
+            return None
+
     def release(self) -> None:
-        """Lets another process have the folder."""
-        self.connection_file.unlink(missing_ok=True)
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        """Lets another process have the folder; does nothing when this one has it not."""
+        if self._lock is None:
+            return
+        for file in (self.connection_file, self.processes_file):
+            file.unlink(missing_ok=True)
+        os.close(self._lock)
+        self._lock = None
 
     def write_connection(self, connection: Connection) -> None:
         """Publishes how to reach the platform, to this user only."""

@@ -1,0 +1,54 @@
+"""The platform from first process to "ready", as `podium up` and the demo share it."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from rich.console import Console
+
+from podium_cli.gateway import Gateway
+from podium_cli.local.api_keys import ensure_api_keys
+from podium_cli.local.bootstrap import Bootstrap
+from podium_cli.local.checklist import Checklist
+from podium_cli.local.platform import LocalPlatform, PlatformOptions
+from podium_cli.local.state import Connection
+
+
+@asynccontextmanager
+async def running_platform(
+    options: PlatformOptions, console: Console
+) -> AsyncIterator[tuple[Connection, asyncio.Task[None]]]:
+    """Starts and fills the platform, and stops it at the end.
+
+    Between, the task keeps it running; it ends with an error when that is impossible.
+
+    Raises AlreadyUp, StateFolderUnusable, EmbeddedError; nothing is left running then.
+    """
+    with Checklist(console) as checklist:
+        platform = LocalPlatform(options, checklist.report)
+        await platform.start()
+        try:
+            connection = await _fill(platform, checklist)
+        except BaseException:
+            await platform.stop()
+            raise
+    supervision = asyncio.create_task(platform.supervise())
+    try:
+        yield connection, supervision
+    finally:
+        supervision.cancel()
+        # Its own error is for whoever awaits the task.
+        await asyncio.wait({supervision})
+        await platform.stop()
+
+
+async def _fill(platform: LocalPlatform, checklist: Checklist) -> Connection:
+    assert platform.engine is not None
+    url = platform.gateway_url
+    keys = await ensure_api_keys(platform.state, url, platform.dsn["gateway"])
+    async with Gateway(url, keys.platform) as gateway:
+        await Bootstrap(gateway, platform.engine, checklist.report).run()
+    connection = Connection(url, keys.tenant, keys.platform, platform.kafka_bootstrap, os.getpid())
+    platform.state.write_connection(connection)
+    return connection

@@ -1,0 +1,111 @@
+"""`make bench-episodes`: overhead, throughput, history and inference, each against its floor."""
+
+import argparse
+import asyncio
+import statistics
+
+from tests.bench.episodes.figures import Figures, say
+from tests.bench.episodes.floor import TemporalFloor, running_floor
+from tests.bench.episodes.floor_worker import FloorInput
+from tests.bench.episodes.inference import measure_inference
+from tests.bench.episodes.product import Product, running_product
+
+OVERHEAD_TURNS = 20
+OVERHEAD_RUNS = 7
+# Four model calls, a tool call in between each two: seven durable steps.
+MODEL_CALLS = 4
+MODEL_DELAY_S = 0.5
+CONCURRENCIES = {1: 4, 40: 120, 50: 150, 256: 768}
+HISTORY_TURNS = 100
+HISTORY_TURN_BYTES = 20_000
+# Runs per second of the closest peer: non-durable, flat from 40 clients up on two cores.
+PEER_RUNS_PER_S = 18.5
+
+
+async def measure_overhead(figures: Figures) -> None:
+    """Per-turn time beyond model and tool, one episode at a time, against no-op activities."""
+    say("overhead per turn")
+    async with running_floor() as floor:
+        one = await _floor_ms_per_turn(floor, steps_per_turn=1)
+        two = await _floor_ms_per_turn(floor, steps_per_turn=2)
+    async with running_product(delay_s=0.0, turns=OVERHEAD_TURNS) as product:
+        ours = await _product_ms_per_turn(product)
+    figures.note("overhead.floor_ms_per_turn_1_activity", round(one, 2))
+    figures.note("overhead.floor_ms_per_turn_2_activities", round(two, 2))
+    figures.note("overhead.product_ms_per_turn", round(ours, 2))
+    # A turn makes two steps durable: the model call and the tool call.
+    figures.ratio("episode.overhead_per_turn", ours / two, "<=", 1.5)
+    figures.ratio("episode.overhead_per_turn_one_activity", ours / one, "<=", 1.5)
+
+
+async def measure_throughput(figures: Figures, concurrencies: dict[int, int]) -> None:
+    """Episodes of four model calls of half a second, at several concurrencies."""
+    say("throughput")
+    plan = FloorInput(MODEL_CALLS, 2, MODEL_DELAY_S)
+    async with running_floor() as floor:
+        await floor.run(plan)
+        floors = {c: await floor.load(plan, c, n) for c, n in concurrencies.items()}
+    async with running_product(MODEL_DELAY_S, MODEL_CALLS) as product:
+        await product.run()
+        ours = {c: await product.load(c, n) for c, n in concurrencies.items()}
+    for concurrent in concurrencies:
+        figures.note(f"throughput.floor_at_{concurrent}", str(floors[concurrent]))
+        figures.note(f"throughput.product_at_{concurrent}", str(ours[concurrent]))
+        ratio = ours[concurrent].per_second / floors[concurrent].per_second
+        figures.ratio(f"episode.throughput_at_{concurrent}", ratio, ">=", 0.7)
+    busiest = ours[max(concurrencies)]
+    against_peer = busiest.per_second / PEER_RUNS_PER_S
+    figures.ratio("episode.throughput_against_peer_at_256", against_peer, ">", 1)
+    failed = sum(load.failed for load in ours.values())
+    figures.ratio("episode.failed", failed, "<=", 0)
+
+
+async def measure_history(figures: Figures) -> None:
+    """Bytes of history and of storage for a hundred turns of twenty kilobytes."""
+    say("history")
+    async with running_product(0.0, HISTORY_TURNS, HISTORY_TURN_BYTES) as product:
+        seconds, episode = await product.run()
+        size = await product.size(episode.id)
+    figures.note("history.turns", episode.turn_count)
+    figures.note("history.seconds", round(seconds, 2))
+    figures.note("history.stored_bytes", size.stored)
+    figures.note("history.history_bytes", size.history)
+    figures.ratio("episode.history_mb_at_100_turns", size.history / 1e6, "<=", 0.105)
+
+
+async def _floor_ms_per_turn(floor: TemporalFloor, steps_per_turn: int) -> float:
+    plan = FloorInput(OVERHEAD_TURNS, steps_per_turn, 0.0)
+    await floor.run(plan)
+    runs = [await floor.run(plan) for _ in range(OVERHEAD_RUNS)]
+    return 1000 * statistics.median(runs) / OVERHEAD_TURNS
+
+
+async def _product_ms_per_turn(product: Product) -> float:
+    await product.run()
+    runs = []
+    for _ in range(OVERHEAD_RUNS):
+        seconds, episode = await product.run()
+        runs.append(seconds - await product.tool_seconds(episode.id))
+    return 1000 * statistics.median(runs) / OVERHEAD_TURNS
+
+
+async def main() -> None:
+    """Runs the parts asked for, all by default."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parts = ["overhead", "throughput", "history", "inference"]
+    parser.add_argument("parts", nargs="*", default=parts, help=f"any of {', '.join(parts)}")
+    chosen = parser.parse_args().parts
+    figures = Figures()
+    if "overhead" in chosen:
+        await measure_overhead(figures)
+    if "throughput" in chosen:
+        await measure_throughput(figures, CONCURRENCIES)
+    if "history" in chosen:
+        await measure_history(figures)
+    if "inference" in chosen:
+        await measure_inference(figures)
+    figures.write()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,79 @@
+"""What a benchmark prints and keeps: one line per figure, and a JSON file."""
+
+import json
+import statistics
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+OUTPUT = Path("build/bench/episodes.json")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Ours over the floor's or the peer's, and what we aim at."""
+
+    name: str
+    value: float
+    operator: str
+    target: float
+
+    def line(self) -> str:
+        """The line a reader or a script looks for."""
+        return f"ratio {self.name} {self.value:.4g} target {self.operator} {self.target:g}"
+
+
+@dataclass
+class Figures:
+    """Everything measured in one run."""
+
+    ratios: list[Ratio] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def note(self, name: str, value: Any) -> None:
+        """Keeps and shows a figure as soon as it is known."""
+        self.details[name] = value
+        say(f"  {name}: {value}")
+
+    def ratio(self, name: str, value: float, operator: str, target: float) -> None:
+        """Adds a ratio to the closing lines."""
+        self.ratios.append(Ratio(name, value, operator, target))
+
+    def write(self) -> None:
+        """Writes the JSON file and prints the closing lines, nothing after them."""
+        OUTPUT.parent.mkdir(parents=True, exist_ok=True)
+        ratios = [asdict(ratio) for ratio in self.ratios]
+        OUTPUT.write_text(json.dumps({"ratios": ratios, "details": self.details}, indent=2))
+        sys.stdout.write("".join(f"{ratio.line()}\n" for ratio in self.ratios))
+
+
+@dataclass(frozen=True)
+class Load:
+    """Throughput and latency of episodes at one concurrency."""
+
+    concurrent: int
+    per_second: float
+    p50_s: float
+    p99_s: float
+    failed: int
+
+    @classmethod
+    def of(cls, concurrent: int, seconds: list[float], wall_s: float, failed: int) -> "Load":
+        """From the duration of every episode and of the whole run."""
+        ordered = sorted(seconds)
+        p99 = ordered[min(len(ordered) - 1, round(0.99 * len(ordered)))]
+        rate = len(ordered) / wall_s
+        return cls(concurrent, rate, statistics.median(ordered), p99, failed)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.per_second:.2f} episodes/s, p50 {self.p50_s:.2f} s, p99 {self.p99_s:.2f} s,"
+            f" {self.failed} failed"
+        )
+
+
+def say(text: str) -> None:
+    """Progress, kept apart from the figures on standard output."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

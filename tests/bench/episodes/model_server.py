@@ -1,0 +1,70 @@
+"""An OpenAI-compatible server that answers after a set time, as a process of its own.
+
+It calls the calculator in every turn but the last, which it reads from the
+request's id (`<episode id>/<turn>/model/0`), so it keeps no state.
+"""
+
+import argparse
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+MODEL = "bench"
+CALL = {"tool": "calculator", "arguments": {"expression": "6*7"}}
+
+
+@dataclass(frozen=True)
+class Script:
+    """When it answers, how many turns an episode takes, how much text a turn carries."""
+
+    delay_s: float
+    turns: int
+    thought_bytes: int
+
+    async def chat(self, request: web.Request) -> web.Response:
+        """POST /v1/chat/completions"""
+        body = await request.json()
+        await asyncio.sleep(self.delay_s)
+        turn = int(request.headers["X-Request-Id"].split("/")[1])
+        return web.json_response(self._completion(body, turn))
+
+    async def models(self, _request: web.Request) -> web.Response:
+        """GET /v1/models"""
+        return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+
+    def _completion(self, body: dict[str, Any], turn: int) -> dict[str, Any]:
+        action: dict[str, Any] = {"answer": "42"} if turn >= self.turns else dict(CALL)
+        if self.thought_bytes:
+            action = {"thought": f"{turn} ".ljust(self.thought_bytes, "x"), **action}
+        text = json.dumps(action)
+        message = {"role": "assistant", "content": text}
+        return {
+            "id": f"chatcmpl-{turn}",
+            "object": "chat.completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 500, "completion_tokens": 20, "total_tokens": 520},
+        }
+
+
+def main() -> None:
+    """Serves until a signal."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--delay-s", type=float, required=True)
+    parser.add_argument("--turns", type=int, required=True)
+    parser.add_argument("--thought-bytes", type=int, default=0)
+    options = parser.parse_args()
+    script = Script(options.delay_s, options.turns, options.thought_bytes)
+    app = web.Application(client_max_size=64 * 1024 * 1024)
+    app.router.add_post("/v1/chat/completions", script.chat)
+    app.router.add_get("/v1/models", script.models)
+    web.run_app(app, host="127.0.0.1", port=options.port, print=None, access_log=None)
+
+
+if __name__ == "__main__":
+    main()

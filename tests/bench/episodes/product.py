@@ -1,0 +1,159 @@
+"""The product: the whole platform with a model server that answers after a set time."""
+
+import asyncio
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import uuid_utils
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+from temporalio.client import Client
+from tests.bench.episodes.figures import Load, say
+from tests.bench.episodes.model_server import MODEL
+
+from embedded import ManagedProcess, free_port
+from embedded.ports import accepts_connections
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
+from podium_cli.local.bootstrap import bootstrap
+from podium_cli.local.engines import EngineChoice
+from podium_cli.local.platform import LocalPlatform, PlatformOptions
+from rpckit.channel import open_channel
+from rpckit.identity import Identity, Scope, TokenSigner
+
+ANSWERED = episode_pb2.STOP_REASON_ANSWERED
+
+
+@dataclass(frozen=True)
+class Size:
+    """What an episode left behind, in bytes."""
+
+    history: int
+    stored: int
+
+
+class Product:
+    """Runs episodes through EpisodeService, as any application would."""
+
+    def __init__(self, platform: LocalPlatform, client: EpisodeServiceStub) -> None:
+        self._platform = platform
+        self._client = client
+
+    async def run(self) -> tuple[float, episode_pb2.Episode]:
+        """Seconds one episode takes, from the start call to the end event."""
+        episode_id = str(uuid.UUID(int=uuid_utils.uuid7().int))
+        spec = episode_pb2.EpisodeSpec(
+            task="what is 6 x 7?", tool_names=["calculator"], turn_limit=200
+        )
+        started = time.perf_counter()
+        await self._client.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
+        watch = self._client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id))
+        async for response in watch:
+            if response.event.HasField("finished"):
+                return time.perf_counter() - started, response.event.finished.episode
+        raise RuntimeError(f"the watch of {episode_id} ended before the episode")
+
+    async def tool_seconds(self, episode_id: str) -> float:
+        """What the tools of an episode took, as the adapters measured it."""
+        reply = await self._client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode_id))
+        calls = [call for turn in reply.trajectory.turns for call in turn.tool_invocations]
+        return sum(call.latency.ToNanoseconds() for call in calls) / 1e9
+
+    async def load(self, concurrent: int, total: int) -> Load:
+        """Many episodes, so many at a time."""
+        seconds: list[float] = []
+        failed = 0
+        gate = asyncio.Semaphore(concurrent)
+
+        async def one() -> None:
+            nonlocal failed
+            async with gate:
+                took, episode = await self.run()
+            seconds.append(took)
+            failed += episode.stop_reason != ANSWERED
+
+        started = time.perf_counter()
+        await asyncio.gather(*(one() for _ in range(total)))
+        return Load.of(concurrent, seconds, time.perf_counter() - started, failed)
+
+    async def size(self, episode_id: str) -> Size:
+        """Bytes in the workflow's history and in the step log."""
+        target = f"127.0.0.1:{self._platform.ports['temporal']}"
+        temporal = await Client.connect(target)
+        handle = temporal.get_workflow_handle(f"episode/{episode_id}")
+        description = await handle.describe()
+        history = description.raw_description.workflow_execution_info.history_size_bytes
+        return Size(history, await self._stored_bytes(episode_id))
+
+    async def _stored_bytes(self, episode_id: str) -> int:
+        if self._platform.postgres is None:
+            raise RuntimeError("the platform is not up")
+        engine = create_async_engine(self._platform.postgres.dsn("episodes"))
+        query = text(
+            "SELECT sum(length(body)) FROM segments WHERE digest IN"
+            " (SELECT digest FROM steps WHERE episode_id = CAST(:id AS uuid))"
+        )
+        try:
+            async with engine.connect() as connection:
+                return int((await connection.execute(query, {"id": episode_id})).scalar_one())
+        finally:
+            await engine.dispose()
+
+
+@asynccontextmanager
+async def running_product(
+    delay_s: float, turns: int, thought_bytes: int = 0
+) -> AsyncIterator[Product]:
+    """The platform up on a fresh state folder, telemetry off, as the floor has none."""
+    with TemporaryDirectory(prefix="podium-bench-") as folder:
+        async with _model_server(Path(folder), delay_s, turns, thought_bytes) as base_url:
+            engine = EngineChoice(openai_base_url=base_url, model=MODEL)
+            options = PlatformOptions(Path(folder) / "state", engine, telemetry=False)
+            platform = LocalPlatform(options, lambda _name, _done: None)
+            say("  starting the platform")
+            await platform.start()
+            try:
+                await bootstrap(platform)
+                async with open_channel(*_episodes(platform)) as channel:
+                    yield Product(platform, EpisodeServiceStub(channel))
+            finally:
+                await platform.stop()
+
+
+def _episodes(platform: LocalPlatform) -> tuple[str, TokenSigner, Identity]:
+    key = (platform.state.keys / "gateway.pem").read_text()
+    identity = Identity("default", "bench", frozenset({Scope.TENANT_ADMIN}))
+    return f"127.0.0.1:{platform.ports['episodes']}", TokenSigner(key, "gateway"), identity
+
+
+@asynccontextmanager
+async def _model_server(
+    folder: Path, delay_s: float, turns: int, thought_bytes: int
+) -> AsyncIterator[str]:
+    port = free_port()
+    process = ManagedProcess(
+        "model server",
+        [
+            *(sys.executable, "-m", "tests.bench.episodes.model_server", "--port", str(port)),
+            *("--delay-s", str(delay_s), "--turns", str(turns)),
+            *("--thought-bytes", str(thought_bytes)),
+        ],
+        log_path=folder / "model-server.log",
+    )
+    process.start()
+
+    async def answers() -> bool:
+        return accepts_connections(port)
+
+    await process.wait_ready(answers, 30)
+    try:
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        await process.terminate()

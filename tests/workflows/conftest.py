@@ -1,0 +1,19 @@
+"""A Temporal server that can skip time, for the tests of workflows."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest_asyncio
+
+from embedded import EmbeddedTemporal, free_port
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def temporal() -> AsyncIterator[EmbeddedTemporal]:
+    with TemporaryDirectory(prefix="podium-temporal-") as folder:
+        skipping = {"frontend.WorkflowTimeSkippingEnabled": True}
+        server = EmbeddedTemporal(Path(folder), free_port(), dynamic_config=skipping)
+        await server.start()
+        yield server
+        await server.stop()

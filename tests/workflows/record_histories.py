@@ -1,0 +1,61 @@
+"""Records a history for every way an episode ends: `python -m workflows.record_histories`.
+
+Run it when the workflow gains a way to end. Histories that ran are never changed.
+"""
+
+import asyncio
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from embedded import EmbeddedTemporal, free_port
+from episodes.temporal import connect_temporal
+from episodes.workflows.episode import EpisodeWorkflow
+from episodes.workflows.payloads import Approval, TurnInput, TurnResult
+from workflows.running_workflows import running_workflows
+from workflows.scripted_activities import ScriptedActivities, answers_in, waits_for_approval
+
+FOLDER = Path(__file__).parent / "histories"
+
+
+async def record(client: Client, name: str, activities: ScriptedActivities) -> None:
+    """Runs one episode and keeps its history."""
+    async with running_workflows(client, activities) as workflows:
+        handle = await workflows.start(turn_limit=3, time_limit_s=1 if name == "deadline" else 60)
+        await asyncio.sleep(0.5)
+        if name == "cancelled":
+            await handle.cancel()
+        if name == "approved":
+            for index in (0, 1):
+                await handle.execute_update(EpisodeWorkflow.decide, Approval(1, index, True, "ada"))
+        await handle.result()
+        history = (await handle.fetch_history()).to_json()
+    # The machine's name is nobody's business.
+    (FOLDER / f"{name}.json").write_text(re.sub(r'"identity": "[^"]*"', '"identity": "w"', history))
+
+
+def fails(turn: TurnInput) -> TurnResult:
+    """Fails for good."""
+    raise ApplicationError("no model answers", non_retryable=True)
+
+
+async def main() -> None:
+    """Records all of them."""
+    with TemporaryDirectory(prefix="podium-temporal-") as folder:
+        temporal = EmbeddedTemporal(Path(folder), free_port())
+        await temporal.start()
+        client = await connect_temporal(temporal.target, "default")
+        await record(client, "answered", ScriptedActivities(answers_in(2)))
+        await record(client, "turn_limit", ScriptedActivities(answers_in(99)))
+        await record(client, "cancelled", ScriptedActivities(answers_in(99), delay_s=30))
+        await record(client, "deadline", ScriptedActivities(answers_in(99), delay_s=30))
+        await record(client, "approved", ScriptedActivities(waits_for_approval))
+        await record(client, "failed", ScriptedActivities(fails))
+        await temporal.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,52 @@
+"""Runs the episode workflow on a real Temporal server with scripted activities."""
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from episodes.workflows.episode import EpisodeWorkflow
+from episodes.workflows.payloads import EpisodeInput, EpisodeResult
+from workflows.scripted_activities import ScriptedActivities
+
+
+@dataclass
+class WorkflowsUnderTest:
+    """A client and the queue its worker listens on."""
+
+    client: Client
+    task_queue: str
+
+    async def start(
+        self, turn_limit: int = 5, time_limit_s: float = 60.0
+    ) -> WorkflowHandle[EpisodeWorkflow, EpisodeResult]:
+        """Starts an episode's workflow."""
+        return await self.client.start_workflow(
+            EpisodeWorkflow.run,
+            EpisodeInput(str(uuid.uuid4()), turn_limit, time_limit_s),
+            id=f"episode/{uuid.uuid4()}",
+            task_queue=self.task_queue,
+        )
+
+
+@asynccontextmanager
+async def running_workflows(
+    client: Client, activities: ScriptedActivities
+) -> AsyncIterator[WorkflowsUnderTest]:
+    """A worker with the real workflow and the scripted activities."""
+    queue = f"test-{uuid.uuid4()}"
+    worker = Worker(
+        client,
+        task_queue=queue,
+        workflows=[EpisodeWorkflow],
+        activities=[activities.take_turn, activities.finish_episode],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        max_heartbeat_throttle_interval=timedelta(seconds=0.2),
+        default_heartbeat_throttle_interval=timedelta(seconds=0.2),
+    )
+    async with worker:
+        yield WorkflowsUnderTest(client, queue)

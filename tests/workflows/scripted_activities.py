@@ -1,0 +1,48 @@
+"""Activities of the episode workflow that do what a test says."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from temporalio import activity
+
+from episodes.workflows.episode import FINISH_EPISODE, TAKE_TURN
+from episodes.workflows.payloads import FinishInput, TurnInput, TurnResult
+
+Script = Callable[[TurnInput], TurnResult]
+
+
+def answers_in(turns: int) -> Script:
+    """Goes on until a turn, then answers."""
+    return lambda turn: TurnResult(stop="answered" if turn.turn >= turns else "")
+
+
+def waits_for_approval(turn: TurnInput) -> TurnResult:
+    """Asks for approval of two calls, then answers."""
+    return TurnResult(stop="answered") if turn.approvals else TurnResult(pending=[0, 1])
+
+
+@dataclass
+class ScriptedActivities:
+    """Takes turns by a script and notes what it was asked."""
+
+    script: Script
+    delay_s: float = 0.0
+    turns: list[TurnInput] = field(default_factory=list)
+    finished: list[FinishInput] = field(default_factory=list)
+
+    @activity.defn(name=TAKE_TURN)
+    async def take_turn(self, turn: TurnInput) -> TurnResult:
+        """One turn."""
+        self.turns.append(turn)
+        remaining_s = self.delay_s
+        while remaining_s > 0:
+            await asyncio.sleep(0.1)
+            remaining_s -= 0.1
+            activity.heartbeat()
+        return self.script(turn)
+
+    @activity.defn(name=FINISH_EPISODE)
+    async def finish_episode(self, finish: FinishInput) -> None:
+        """The end."""
+        self.finished.append(finish)

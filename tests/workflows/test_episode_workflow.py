@@ -1,0 +1,122 @@
+"""What the workflow decides: when an episode goes on and how it ends."""
+
+import pytest
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import TimeSkipper
+
+from embedded import EmbeddedTemporal
+from episodes.temporal import connect_temporal
+from episodes.workflows.converter import PAYLOAD_BYTES_MAX
+from episodes.workflows.episode import EpisodeWorkflow
+from episodes.workflows.payloads import Approval, TurnInput, TurnResult
+from workflows.running_workflows import running_workflows
+from workflows.scripted_activities import ScriptedActivities, answers_in, waits_for_approval
+
+
+async def connect(temporal: EmbeddedTemporal) -> Client:
+    return await connect_temporal(temporal.target, "default")
+
+
+async def test_turns_go_on_until_one_answers(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(answers_in(3))
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        result = await (await workflows.start()).result()
+    assert result.stop_reason == "answered"
+    assert [turn.turn for turn in activities.turns] == [1, 2, 3]
+    assert [finish.stop_reason for finish in activities.finished] == ["answered"]
+
+
+async def test_last_turn_is_announced_and_the_limit_ends_the_episode(
+    temporal: EmbeddedTemporal,
+) -> None:
+    activities = ScriptedActivities(answers_in(99))
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        result = await (await workflows.start(turn_limit=2)).result()
+    assert result.stop_reason == "turn_limit"
+    assert [turn.last for turn in activities.turns] == [False, True]
+
+
+async def test_cancel_finishes_the_episode_in_order(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(answers_in(99), delay_s=0.3)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start(turn_limit=100)
+        await handle.cancel()
+        result = await handle.result()
+    assert result.stop_reason == "cancelled"
+    assert [finish.stop_reason for finish in activities.finished] == ["cancelled"]
+
+
+async def test_deadline_ends_a_turn_that_is_too_slow(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(answers_in(1), delay_s=60)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        result = await (await workflows.start(time_limit_s=1)).result()
+    assert result.stop_reason == "deadline"
+
+
+async def test_approved_calls_are_made_and_others_denied(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(waits_for_approval)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start()
+        await _decide(handle, Approval(1, 0, True, "ada"))
+        await _decide(handle, Approval(1, 1, False, "ada"))
+        await handle.result()
+    assert activities.turns[1].approvals == {"0": True, "1": False}
+
+
+async def test_decision_on_a_call_that_does_not_wait_is_refused(
+    temporal: EmbeddedTemporal,
+) -> None:
+    activities = ScriptedActivities(answers_in(50), delay_s=0.3)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start()
+        with pytest.raises(WorkflowUpdateFailedError):
+            await handle.execute_update(EpisodeWorkflow.decide, Approval(1, 0, True, "ada"))
+        await handle.cancel()
+        await handle.result()
+
+
+async def test_approval_nobody_gives_within_the_hour_is_a_denial(
+    temporal: EmbeddedTemporal,
+) -> None:
+    activities = ScriptedActivities(waits_for_approval)
+    client = await connect(temporal)
+    skipping = TimeSkipper(client).client
+    async with running_workflows(skipping, activities) as workflows:
+        await (await workflows.start(time_limit_s=24 * 3600)).result()
+    assert activities.turns[1].approvals == {"0": False, "1": False}
+
+
+async def test_over_large_result_ends_the_episode_instead_of_hanging_it(
+    temporal: EmbeddedTemporal,
+) -> None:
+    def too_much(turn: TurnInput) -> TurnResult:
+        return TurnResult(message="x" * (PAYLOAD_BYTES_MAX + 1))
+
+    activities = ScriptedActivities(too_much)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        result = await (await workflows.start()).result()
+    assert result.stop_reason == "failed"
+    assert "pass a reference instead" in activities.finished[0].message
+
+
+async def test_over_large_argument_is_refused_at_once(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(answers_in(1))
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        with pytest.raises(ApplicationError, match="pass a reference instead"):
+            await workflows.client.start_workflow(
+                EpisodeWorkflow.run,
+                "x" * (PAYLOAD_BYTES_MAX + 1),
+                id="too-large",
+                task_queue=workflows.task_queue,
+            )
+
+
+async def _decide(handle: object, approval: Approval) -> None:
+    """Decides as soon as the call waits."""
+    while True:
+        try:
+            await handle.execute_update(EpisodeWorkflow.decide, approval)  # type: ignore[attr-defined]
+        except WorkflowUpdateFailedError:
+            continue
+        return

@@ -1,0 +1,50 @@
+"""Recorded histories replay on today's code, in the sandbox and out of it."""
+
+from pathlib import Path
+
+import pytest
+from temporalio import workflow
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+
+from episodes.workflows.converter import DATA_CONVERTER
+from episodes.workflows.episode import EpisodeWorkflow
+from episodes.workflows.payloads import EpisodeInput, EpisodeResult
+
+HISTORIES = sorted(Path(__file__).parent.glob("histories/*.json"))
+
+
+def history(path: Path) -> WorkflowHistory:
+    return WorkflowHistory.from_json(path.stem, path.read_text())
+
+
+def replayer(kind: type, runner: WorkflowRunner) -> Replayer:
+    return Replayer(workflows=[kind], workflow_runner=runner, data_converter=DATA_CONVERTER)
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("runner", [SandboxedWorkflowRunner, UnsandboxedWorkflowRunner])
+async def test_recorded_history_replays(path: Path, runner: type[WorkflowRunner]) -> None:
+    await replayer(EpisodeWorkflow, runner()).replay_workflow(history(path))
+
+
+def test_every_way_an_episode_ends_is_recorded() -> None:
+    recorded = {path.stem for path in HISTORIES}
+    assert recorded >= {"answered", "approved", "cancelled", "deadline", "failed", "turn_limit"}
+
+
+@workflow.defn(name="Episode")
+class FinishesWithoutTurns:
+    """A changed workflow that no running episode could continue on."""
+
+    @workflow.run
+    async def run(self, episode: EpisodeInput) -> EpisodeResult:
+        return EpisodeResult("answered")
+
+
+async def test_a_changed_order_of_steps_does_not_replay() -> None:
+    path = next(path for path in HISTORIES if path.stem == "answered")
+    changed = replayer(FinishesWithoutTurns, UnsandboxedWorkflowRunner())
+    with pytest.raises(workflow.NondeterminismError):
+        await changed.replay_workflow(history(path))
