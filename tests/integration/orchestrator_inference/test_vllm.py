@@ -24,7 +24,7 @@ EXTRA_ARGS = [
     *("--logprobs-mode", "processed_logprobs", "--enable-prompt-tokens-details"),
     "--enable-tokenizer-info-endpoint",
 ]
-TOOLS = {
+TOOLS: dict[str, dict[str, Any]] = {
     "calculator": {"expression": {"type": "string"}},
     "convert": {"value": {"type": "number"}, "unit": {"enum": ["km", "mi"]}},
     "days_between": {
