@@ -24,6 +24,8 @@ from tool_registry.store_policies import PolicyStore
 from tool_registry.store_tools import PLATFORM, ToolStore
 from tool_registry.tool_checks import check_tool
 
+PLATFORM_TENANT = "platform"
+
 
 @dataclass(frozen=True)
 class Registry:
@@ -99,8 +101,9 @@ class Registry:
 
     async def record_facts(self, reporter: str, facts: list[Facts]) -> None:
         """Takes what an adapters process measured."""
-        identity = require_scope(Scope.LEDGER_WRITE)
-        await self.facts.record(reporter, identity.tenant, facts)
+        tenant = require_scope(Scope.LEDGER_WRITE).tenant
+        # What the platform measures of its shared tools is for every tenant.
+        await self.facts.record(reporter, PLATFORM if tenant == PLATFORM_TENANT else tenant, facts)
 
     async def list_facts(self) -> list[Facts]:
         """Measured behaviour of the tools the caller can see."""
