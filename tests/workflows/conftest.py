@@ -12,7 +12,7 @@ from embedded import EmbeddedTemporal, free_port
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def temporal() -> AsyncIterator[EmbeddedTemporal]:
     with TemporaryDirectory(prefix="podium-temporal-") as folder:
-        skipping = {"frontend.WorkflowTimeSkippingEnabled": True}
+        skipping: dict[str, object] = {"frontend.WorkflowTimeSkippingEnabled": True}
         server = EmbeddedTemporal(Path(folder), free_port(), dynamic_config=skipping)
         await server.start()
         yield server

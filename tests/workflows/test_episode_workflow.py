@@ -105,7 +105,7 @@ async def test_over_large_argument_is_refused_at_once(temporal: EmbeddedTemporal
     async with running_workflows(await connect(temporal), activities) as workflows:
         with pytest.raises(ApplicationError, match="pass a reference instead"):
             await workflows.client.start_workflow(
-                EpisodeWorkflow.run,
+                "Episode",
                 "x" * (PAYLOAD_BYTES_MAX + 1),
                 id="too-large",
                 task_queue=workflows.task_queue,

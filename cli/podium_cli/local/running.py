@@ -11,7 +11,7 @@ from podium_cli.gateway import Gateway
 from podium_cli.local.api_keys import ensure_api_keys
 from podium_cli.local.bootstrap import Bootstrap
 from podium_cli.local.checklist import Checklist
-from podium_cli.local.platform import LocalPlatform, PlatformOptions
+from podium_cli.local.platform import LocalPlatform, PlatformOptions, Report
 from podium_cli.local.state import Connection
 
 
@@ -29,7 +29,7 @@ async def running_platform(
         platform = LocalPlatform(options, checklist.report)
         await platform.start()
         try:
-            connection = await _fill(platform, checklist)
+            connection = await fill(platform, checklist.report)
         except BaseException:
             await platform.stop()
             raise
@@ -43,12 +43,13 @@ async def running_platform(
         await platform.stop()
 
 
-async def _fill(platform: LocalPlatform, checklist: Checklist) -> Connection:
+async def fill(platform: LocalPlatform, report: Report) -> Connection:
+    """Gives a started platform its keys, prices, tools and corpora; says how to reach it."""
     assert platform.engine is not None
     url = platform.gateway_url
     keys = await ensure_api_keys(platform.state, url, platform.dsn["gateway"])
     async with Gateway(url, keys.platform) as gateway:
-        await Bootstrap(gateway, platform.engine, checklist.report).run()
+        await Bootstrap(gateway, platform.engine, report).run()
     connection = Connection(url, keys.tenant, keys.platform, platform.kafka_bootstrap, os.getpid())
     platform.state.write_connection(connection)
     return connection

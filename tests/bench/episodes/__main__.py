@@ -4,11 +4,11 @@ import argparse
 import asyncio
 import statistics
 
-from tests.bench.episodes.figures import Figures, say
-from tests.bench.episodes.floor import TemporalFloor, running_floor
-from tests.bench.episodes.floor_worker import FloorInput
-from tests.bench.episodes.inference import measure_inference
-from tests.bench.episodes.product import Product, running_product
+from bench.episodes.figures import Figures, say
+from bench.episodes.floor import TemporalFloor, running_floor
+from bench.episodes.floor_worker import FloorInput
+from bench.episodes.inference import measure_inference
+from bench.episodes.product import Product, running_product
 
 OVERHEAD_TURNS = 20
 OVERHEAD_RUNS = 7

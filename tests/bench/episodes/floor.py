@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from temporalio.client import Client
-from tests.bench.episodes.figures import Load
-from tests.bench.episodes.floor_worker import TASK_QUEUE, Floor, FloorInput
 
+from bench.episodes.figures import Load
+from bench.episodes.floor_worker import TASK_QUEUE, Floor, FloorInput
 from embedded import EmbeddedTemporal, ManagedProcess, free_port
 
 
@@ -52,7 +52,7 @@ async def running_floor() -> AsyncIterator[TemporalFloor]:
         await temporal.start()
         worker = ManagedProcess(
             "floor worker",
-            [sys.executable, "-m", "tests.bench.episodes.floor_worker", temporal.target],
+            [sys.executable, "-m", "bench.episodes.floor_worker", temporal.target],
             log_path=Path(folder) / "worker.log",
         )
         worker.start()

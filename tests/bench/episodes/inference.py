@@ -8,18 +8,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from tests.bench.episodes.figures import Figures, say
 
+from bench.episodes.figures import Figures, say
 from embedded import EmbeddedVllm, ManagedProcess, SmolLM2, free_port
 from openai_server import OpenAiServer
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
 from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+
+if TYPE_CHECKING:
+    # Only the stubs know the asynchronous face of a stub.
+    from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceAsyncStub
+
 
 MODEL = "smollm2"
 IN_FLIGHT = (1, 8, 32)
@@ -87,7 +92,7 @@ def _request(number: int) -> pb.NextActionRequest:
     )
 
 
-def _through(stub: OrchestratorServiceStub) -> Ask:
+def _through(stub: "OrchestratorServiceAsyncStub") -> Ask:
     async def ask(number: int) -> int:
         reply = await stub.NextAction(_request(number), timeout=TIMEOUT_S)
         return len(reply.completion_token_ids)
@@ -114,7 +119,9 @@ async def _bodies(folder: Path, count: int) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def _service(folder: Path, engine_base_url: str) -> AsyncIterator[OrchestratorServiceStub]:
+async def _service(
+    folder: Path, engine_base_url: str
+) -> AsyncIterator["OrchestratorServiceAsyncStub"]:
     keys, port = make_key_pair(), free_port()
     verify = write_verify_keys(folder / "verify.json", [keys])
     settings = {
@@ -140,7 +147,7 @@ async def _service(folder: Path, engine_base_url: str) -> AsyncIterator[Orchestr
 @asynccontextmanager
 async def _connected(
     process: ManagedProcess, port: int, keys: KeyPair
-) -> AsyncIterator[OrchestratorServiceStub]:
+) -> AsyncIterator["OrchestratorServiceAsyncStub"]:
     async with client_channel(port, make_identity(), keys) as channel:
         health = health_pb2_grpc.HealthStub(channel)
 

@@ -9,24 +9,30 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import uuid_utils
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from temporalio.client import Client
-from tests.bench.episodes.figures import Load, say
-from tests.bench.episodes.model_server import MODEL
 
+from bench.episodes.figures import Load, say
+from bench.episodes.model_server import MODEL
 from embedded import ManagedProcess, free_port
 from embedded.ports import accepts_connections
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
-from podium_cli.local.bootstrap import bootstrap
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
+from podium_cli.local.running import fill
 from rpckit.channel import open_channel
 from rpckit.identity import Identity, Scope, TokenSigner
+
+if TYPE_CHECKING:
+    # Only the stubs know the asynchronous face of a stub.
+    from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
+
 
 ANSWERED = episode_pb2.STOP_REASON_ANSWERED
 
@@ -42,7 +48,7 @@ class Size:
 class Product:
     """Runs episodes through EpisodeService, as any application would."""
 
-    def __init__(self, platform: LocalPlatform, client: EpisodeServiceStub) -> None:
+    def __init__(self, platform: LocalPlatform, client: "EpisodeServiceAsyncStub") -> None:
         self._platform = platform
         self._client = client
 
@@ -116,15 +122,19 @@ async def running_product(
         async with _model_server(Path(folder), delay_s, turns, thought_bytes) as base_url:
             engine = EngineChoice(openai_base_url=base_url, model=MODEL)
             options = PlatformOptions(Path(folder) / "state", engine, telemetry=False)
-            platform = LocalPlatform(options, lambda _name, _done: None)
+            platform = LocalPlatform(options, _quiet)
             say("  starting the platform")
             await platform.start()
             try:
-                await bootstrap(platform)
+                await fill(platform, _quiet)
                 async with open_channel(*_episodes(platform)) as channel:
                     yield Product(platform, EpisodeServiceStub(channel))
             finally:
                 await platform.stop()
+
+
+def _quiet(_step: str, _done: bool) -> None:
+    """Reports nothing."""
 
 
 def _episodes(platform: LocalPlatform) -> tuple[str, TokenSigner, Identity]:
@@ -141,7 +151,7 @@ async def _model_server(
     process = ManagedProcess(
         "model server",
         [
-            *(sys.executable, "-m", "tests.bench.episodes.model_server", "--port", str(port)),
+            *(sys.executable, "-m", "bench.episodes.model_server", "--port", str(port)),
             *("--delay-s", str(delay_s), "--turns", str(turns)),
             *("--thought-bytes", str(thought_bytes)),
         ],

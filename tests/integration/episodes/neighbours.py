@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import grpc
 
@@ -24,6 +25,7 @@ from podium.registry.v1 import policy_pb2, tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 
+Context = grpc.aio.ServicerContext[Any, Any]
 Decide = Callable[[orchestrator_pb.NextActionRequest], orchestrator_pb.Action]
 UNIT_PRICE = Decimal("0.000000000123")
 
@@ -62,7 +64,7 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         self.requests: list[orchestrator_pb.NextActionRequest] = []
 
     async def NextAction(
-        self, request: orchestrator_pb.NextActionRequest, context: grpc.aio.ServicerContext
+        self, request: orchestrator_pb.NextActionRequest, context: Context
     ) -> orchestrator_pb.NextActionResponse:
         self.asked[request.key] += 1
         self.was_asked.set()
@@ -87,7 +89,7 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         )
 
     async def ListModels(
-        self, request: orchestrator_pb.ListModelsRequest, context: grpc.aio.ServicerContext
+        self, request: orchestrator_pb.ListModelsRequest, context: Context
     ) -> orchestrator_pb.ListModelsResponse:
         model = orchestrator_pb.Model(
             name="scripted", version="1", sku="orchestrator/scripted", is_default=True
@@ -108,7 +110,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         self.in_flight_max = 0
 
     async def Invoke(
-        self, request: adapters_pb.InvokeRequest, context: grpc.aio.ServicerContext
+        self, request: adapters_pb.InvokeRequest, context: Context
     ) -> adapters_pb.InvokeResponse:
         self.invoked[request.key] += 1
         self.in_flight += 1
@@ -125,7 +127,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         )
 
     async def CloseEpisode(
-        self, request: adapters_pb.CloseEpisodeRequest, context: grpc.aio.ServicerContext
+        self, request: adapters_pb.CloseEpisodeRequest, context: Context
     ) -> adapters_pb.CloseEpisodeResponse:
         return adapters_pb.CloseEpisodeResponse()
 
@@ -146,20 +148,20 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         return sum((self.captured[key] for key in keys), Decimal(0))
 
     async def Apply(
-        self, request: ledger_pb.ApplyRequest, context: grpc.aio.ServicerContext
+        self, request: ledger_pb.ApplyRequest, context: Context
     ) -> ledger_pb.ApplyResponse:
         results = [self._apply(operation) for operation in request.operations]
         return ledger_pb.ApplyResponse(results=results)
 
     async def ReleaseEpisode(
-        self, request: ledger_pb.ReleaseEpisodeRequest, context: grpc.aio.ServicerContext
+        self, request: ledger_pb.ReleaseEpisodeRequest, context: Context
     ) -> ledger_pb.ReleaseEpisodeResponse:
         keys = {key for key in self.holds if key.startswith(request.episode_id)}
         self.released |= keys - set(self.captured)
         return ledger_pb.ReleaseEpisodeResponse()
 
     async def CreateBudget(
-        self, request: budget_pb.CreateBudgetRequest, context: grpc.aio.ServicerContext
+        self, request: budget_pb.CreateBudgetRequest, context: Context
     ) -> budget_pb.CreateBudgetResponse:
         self.budgets.append(request.budget)
         return budget_pb.CreateBudgetResponse(budget=request.budget)
@@ -196,7 +198,7 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
         self.toolset = make_toolset("calculator", "search")
 
     async def ResolveToolset(
-        self, request: registry_pb.ResolveToolsetRequest, context: grpc.aio.ServicerContext
+        self, request: registry_pb.ResolveToolsetRequest, context: Context
     ) -> registry_pb.ResolveToolsetResponse:
         return registry_pb.ResolveToolsetResponse(toolset=self.toolset)
 

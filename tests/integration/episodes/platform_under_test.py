@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import uuid_utils
@@ -28,6 +29,11 @@ from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from rpckit.identity import Identity
 from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+
+if TYPE_CHECKING:
+    # Only the stubs know the asynchronous face of a stub.
+    from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
+
 
 UPSTREAM_TARGETS = (
     "orchestrator_target",
@@ -75,7 +81,9 @@ class EpisodesPlatform:
     database_url: str
 
     @asynccontextmanager
-    async def client(self, identity: Identity | None = None) -> AsyncIterator[EpisodeServiceStub]:
+    async def client(
+        self, identity: Identity | None = None
+    ) -> AsyncIterator["EpisodeServiceAsyncStub"]:
         """A client of the server."""
         async with client_channel(self.port, identity or make_identity(), self.keys) as channel:
             yield EpisodeServiceStub(channel)
@@ -91,7 +99,7 @@ def new_id() -> str:
 
 
 async def start(
-    client: EpisodeServiceStub, task: str = "what is 6 x 7?", **spec: object
+    client: "EpisodeServiceAsyncStub", task: str = "what is 6 x 7?", **spec: Any
 ) -> episode_pb2.Episode:
     """Starts an episode."""
     request = pb.StartEpisodeRequest(
@@ -100,7 +108,7 @@ async def start(
     return (await client.StartEpisode(request)).episode
 
 
-async def finished(client: EpisodeServiceStub, episode_id: str) -> episode_pb2.Episode:
+async def finished(client: "EpisodeServiceAsyncStub", episode_id: str) -> episode_pb2.Episode:
     """The episode once it has ended."""
     async for response in client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id)):
         if response.event.HasField("finished"):
@@ -108,7 +116,9 @@ async def finished(client: EpisodeServiceStub, episode_id: str) -> episode_pb2.E
     raise AssertionError("the watch ended before the episode")
 
 
-async def events(client: EpisodeServiceStub, episode_id: str) -> list[episode_pb2.EpisodeEvent]:
+async def events(
+    client: "EpisodeServiceAsyncStub", episode_id: str
+) -> list[episode_pb2.EpisodeEvent]:
     """Everything a watch says, to its end."""
     watch = client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id))
     return [response.event async for response in watch]

@@ -2,6 +2,7 @@
 
 import asyncio
 from decimal import Decimal
+from typing import Any
 
 import grpc
 import pytest
@@ -204,7 +205,7 @@ async def test_list_pages_from_newest_to_oldest(platform: EpisodesPlatform) -> N
     ],
 )
 async def test_wrong_input_names_the_cause(
-    platform: EpisodesPlatform, spec: dict[str, object], complaint: str
+    platform: EpisodesPlatform, spec: dict[str, Any], complaint: str
 ) -> None:
     async with platform.client() as client:
         with pytest.raises(grpc.aio.AioRpcError) as refused:

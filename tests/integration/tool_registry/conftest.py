@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest_asyncio
@@ -22,6 +23,11 @@ from tool_registry.config import Settings
 from tool_registry.server import MIGRATIONS, services
 from tool_registry.store_engine import check, open_engine
 
+if TYPE_CHECKING:
+    # Only the stubs know the asynchronous face of a stub.
+    from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceAsyncStub
+    from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceAsyncStub
+
 
 class PriceBookOf(price_rpc.PriceBookServiceServicer):
     """A price book with the given prices."""
@@ -30,7 +36,9 @@ class PriceBookOf(price_rpc.PriceBookServiceServicer):
         self.prices: dict[str, price_pb.PriceSpec] = {}
 
     async def GetEffectivePrices(
-        self, request: price_pb.GetEffectivePricesRequest, context: grpc.aio.ServicerContext
+        self,
+        request: price_pb.GetEffectivePricesRequest,
+        context: grpc.aio.ServicerContext[Any, Any],
     ) -> price_pb.GetEffectivePricesResponse:
         known = {sku: self.prices[sku] for sku in request.skus if sku in self.prices}
         return price_pb.GetEffectivePricesResponse(
@@ -49,14 +57,14 @@ class RegistryUnderTest:
     @asynccontextmanager
     async def tools(
         self, tenant: str = "acme", scope: Scope = Scope.TENANT_ADMIN
-    ) -> AsyncIterator[ToolRegistryServiceStub]:
+    ) -> AsyncIterator["ToolRegistryServiceAsyncStub"]:
         """A client of ToolRegistryService."""
         identity = make_identity(tenant=tenant, scopes=[scope])
         async with client_channel(self.port, identity, self.keys) as channel:
             yield ToolRegistryServiceStub(channel)
 
     @asynccontextmanager
-    async def policies(self, tenant: str = "acme") -> AsyncIterator[PolicyServiceStub]:
+    async def policies(self, tenant: str = "acme") -> AsyncIterator["PolicyServiceAsyncStub"]:
         """A client of PolicyService."""
         async with client_channel(self.port, make_identity(tenant=tenant), self.keys) as channel:
             yield PolicyServiceStub(channel)
@@ -66,7 +74,7 @@ class RegistryUnderTest:
 async def registry(
     database: Callable[[], Awaitable[str]], tmp_path: Path
 ) -> AsyncIterator[RegistryUnderTest]:
-    url, keys, book = await database(), make_key_pair(), PriceBookOf()
+    url, keys, book = await database(), make_key_pair(), PriceBookOf()  # type: ignore[abstract]
     prices = grpc.aio.server()
     price_rpc.add_PriceBookServiceServicer_to_server(book, prices)
     price_port = prices.add_insecure_port("127.0.0.1:0")
