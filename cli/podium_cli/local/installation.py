@@ -11,7 +11,9 @@ from embedded.vllm_environment import Progress as Report
 from podium_cli.errors import CliError
 from podium_cli.local.engines import EngineChoice
 
-QUESTION = "vLLM and its model are not installed yet (about 3 GB on disk, minutes). Install them now?"
+QUESTION = (
+    "vLLM and its model are not installed yet (about 3 GB on disk, minutes). Install them now?"
+)
 
 
 class NotInstalled(CliError):

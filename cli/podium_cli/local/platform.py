@@ -17,7 +17,13 @@ from podium_cli.local.engines import EngineChoice, LocalEngine, make_engine
 from podium_cli.local.health import answers
 from podium_cli.local.keys import ensure_keys
 from podium_cli.local.ports import assign_ports
-from podium_cli.local.services import LOOPBACK, Engine, ServiceProcess, Surroundings, service_processes
+from podium_cli.local.services import (
+    LOOPBACK,
+    Engine,
+    ServiceProcess,
+    Surroundings,
+    service_processes,
+)
 from podium_cli.local.state import StateFolder
 
 log = logging.getLogger(__name__)
@@ -174,7 +180,8 @@ class LocalPlatform:
         self._report(service.name, False)
         process = ManagedProcess(
             service.name,
-            [sys.executable, "-m", service.module],
+            # -P: a folder of the same name where podium was called is not the service.
+            [sys.executable, "-P", "-m", service.module],
             log_path=self.state.logs / f"{service.name}.log",
             env={**_inherited_environment(), **service.environment},
         )

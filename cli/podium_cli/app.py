@@ -1,0 +1,52 @@
+"""All commands of `podium`, put together."""
+
+import typer
+
+from podium_cli.commands import (
+    budgets,
+    doctor,
+    down,
+    episodes,
+    keys,
+    models,
+    policies,
+    prices,
+    run,
+    spend,
+    status,
+    tools,
+    trajectories,
+    up,
+    watch,
+)
+
+HELP = """Runs tasks with an orchestrator and its tools: the platform on this machine,
+and the client of any other.
+
+Start with [bold]podium up[/], then [bold]podium run "What is 17 percent of 2340?"[/]
+
+Progress goes to stderr, results to stdout. Exit status: 0 well, 1 failed, 2 wrong usage,
+130 interrupted.
+"""
+
+app = typer.Typer(
+    name="podium",
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for module in (up, down, status, doctor, run, watch, spend, models):
+    module.register(app)
+for group, panel in (
+    (episodes, "Episodes"),
+    (trajectories, "Episodes"),
+    (tools, "Tools and policies"),
+    (policies, "Tools and policies"),
+    (prices, "Money"),
+    (budgets, "Money"),
+    (keys, "Access"),
+):
+    app.add_typer(group.app, rich_help_panel=panel)

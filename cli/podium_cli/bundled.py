@@ -1,0 +1,26 @@
+"""The files shipped with Podium: tools, prices, a corpus, tasks."""
+
+import sysconfig
+from pathlib import Path
+
+from podium_cli.errors import CliError
+
+# In a checkout beside cli/; in an installed distribution under share/.
+CHECKOUT = Path(__file__).parents[2] / "bundled"
+
+
+class BundledFilesMissing(CliError):
+    """The installation is not whole."""
+
+    def __init__(self, folders: list[Path]) -> None:
+        places = " or ".join(str(folder) for folder in folders)
+        super().__init__(f"the bundled files are not in {places}", "install podium-platform again")
+
+
+def bundled_folder() -> Path:
+    """The folder. Raises BundledFilesMissing."""
+    installed = Path(sysconfig.get_path("data")) / "share" / "podium" / "bundled"
+    for folder in (CHECKOUT, installed):
+        if (folder / "prices.yaml").is_file():
+            return folder
+    raise BundledFilesMissing([CHECKOUT, installed])

@@ -1,0 +1,45 @@
+"""`podium down`: stops the platform on this machine."""
+
+import asyncio
+import os
+import signal
+from typing import Annotated
+
+import psutil
+import typer
+
+from podium_cli.command import Session, command
+from podium_cli.commands.up import PANEL
+from podium_cli.errors import CliError
+from podium_cli.local.state import NotUp
+
+POLL_INTERVAL_S = 0.1
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "down", PANEL)(down)
+
+
+async def down(
+    session: Session,
+    patience: Annotated[
+        float, typer.Option("--timeout", help="Seconds to wait for the end.")
+    ] = 60.0,
+) -> None:
+    """Stop the platform; episodes go on where they were at the next `podium up`."""
+    state = session.target.state
+    pid = state.holder()
+    if pid is None:
+        raise NotUp(state.path)
+    os.kill(pid, signal.SIGTERM)
+    try:
+        async with asyncio.timeout(patience):
+            while psutil.pid_exists(pid) and state.holder() == pid:  # noqa: ASYNC110  no event
+                await asyncio.sleep(POLL_INTERVAL_S)
+    except TimeoutError as error:
+        raise CliError(
+            f"podium (process {pid}) still stops after {patience:g} s",
+            "wait, or kill that process: nothing outlives it",
+        ) from error
+    session.output.result({"stopped": pid}, "podium is down")

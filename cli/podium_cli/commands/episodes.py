@@ -1,0 +1,134 @@
+"""`podium episodes`: list, show, cancel, approve."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from podium.episodes.v1 import episode_pb2, episode_service_pb2
+from podium_cli.command import Session, command
+from podium_cli.commands.watch import Episode
+from podium_cli.episode_view import EpisodeView, duration_between, totals
+from podium_cli.errors import UsageError
+from podium_cli.formats import enum_word, format_money, format_seconds, format_time, one_line
+from podium_cli.gateway import Gateway, segment
+from podium_cli.inputs import parse_labels
+from podium_cli.listing import listing
+from wire import optional_money_from_proto
+
+TASK_CHARACTERS = 60
+
+app = typer.Typer(
+    name="episodes",
+    help="List, show, cancel, approve.",
+    no_args_is_help=True,
+)
+
+Reason = Annotated[str, typer.Option(help="Why, for the record.")]
+
+
+@command(app, "list")
+async def list_episodes(
+    session: Session,
+    state: Annotated[
+        list[str] | None, typer.Option(help="pending, running, waiting or finished; repeatable.")
+    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="name=value; repeatable.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Most episodes.")] = 20,
+) -> None:
+    """List episodes, newest first."""
+    labels = {f"labels.{name}": value for name, value in parse_labels(label or []).items()}
+    async with session.gateway() as gateway:
+        page = await gateway.get(
+            "/v1/episodes",
+            episode_service_pb2.ListEpisodesResponse,
+            page_size=limit,
+            states=[_state(word) for word in state or []],
+            **labels,
+        )
+    columns = ("episode", "started", "state", "turns#", "calls#", "cost#", "time#", "task")
+    session.output.result(page, listing(columns, [_row(each) for each in page.episodes]))
+
+
+@command(app, "show")
+async def show(session: Session, episode: Episode) -> None:
+    """Show an episode: its turns so far, answer, cost."""
+    async with session.gateway() as gateway:
+        found = await _get(gateway, episode)
+        if session.output.as_json:
+            session.output.json(found, indent=2)
+            return
+        session.output.results.print(Text(found.spec.task, style="bold"))
+        view = EpisodeView(session.output.results)
+        async for event in gateway.events(episode):
+            view.show(event)
+            # The stream of a running episode goes on; what is known so far is enough.
+            if event.turn >= found.turn_count and found.state != episode_pb2.EPISODE_STATE_FINISHED:
+                break
+    session.output.results.print(Group(totals(found), Text(found.answer)))
+
+
+@command(app, "cancel")
+async def cancel(session: Session, episode: Episode, reason: Reason = "") -> None:
+    """Cancel an episode; cancelling one that has ended changes nothing."""
+    async with session.gateway() as gateway:
+        reply = await gateway.post(
+            f"/v1/episodes/{segment(episode)}/cancel",
+            {"reason": reason},
+            episode_service_pb2.CancelEpisodeResponse,
+        )
+    session.output.result(reply, totals(reply.episode))
+
+
+@command(app, "approve")
+async def approve(
+    session: Session,
+    episode: Episode,
+    *,
+    turn: Annotated[int, typer.Option(min=1, help="Turn of the waiting call.")],
+    call: Annotated[int, typer.Option(min=0, help="Its position in the turn, from 0.")] = 0,
+    deny: Annotated[bool, typer.Option("--deny", help="Deny instead.")] = False,
+    reason: Reason = "",
+) -> None:
+    """Let a waiting tool call happen, or deny it."""
+    decision = episode_service_pb2.ApproveToolCallRequest(
+        turn=turn, call_index=call, approved=not deny, reason=reason
+    )
+    async with session.gateway() as gateway:
+        reply = await gateway.post(
+            f"/v1/episodes/{segment(episode)}/approve",
+            decision,
+            episode_service_pb2.ApproveToolCallResponse,
+        )
+    session.output.result(reply, "denied" if deny else "approved")
+
+
+async def _get(gateway: Gateway, episode: str) -> episode_pb2.Episode:
+    path = f"/v1/episodes/{segment(episode)}"
+    return (await gateway.get(path, episode_service_pb2.GetEpisodeResponse)).episode
+
+
+def _state(word: str) -> str:
+    name = f"EPISODE_STATE_{word.upper()}"
+    if word.islower() and name in dict(episode_pb2.EpisodeState.items()):
+        return name
+    raise UsageError(
+        f"there is no episode state {word!r}", "use pending, running, waiting or finished"
+    )
+
+
+def _row(episode: episode_pb2.Episode) -> tuple[str, ...]:
+    state = enum_word(episode_pb2.EpisodeState.Name(episode.state), "EPISODE_STATE_")
+    if episode.state == episode_pb2.EPISODE_STATE_FINISHED:
+        state = enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_")
+    return (
+        episode.id,
+        format_time(episode.create_time),
+        state,
+        str(episode.turn_count),
+        str(episode.tool_call_count),
+        format_money(optional_money_from_proto(episode.cost)),
+        format_seconds(duration_between(episode)),
+        one_line(episode.spec.task, TASK_CHARACTERS),
+    )

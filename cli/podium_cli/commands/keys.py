@@ -1,0 +1,76 @@
+"""`podium keys`: create, list, revoke API keys of your tenant."""
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from podium_cli.command import Session, command
+from podium_cli.gateway import segment
+from podium_cli.listing import listing
+
+PAGE_SIZE = 500
+
+app = typer.Typer(
+    name="keys",
+    help="Create, list, revoke API keys.",
+    no_args_is_help=True,
+)
+
+
+@command(app, "create")
+async def create(
+    session: Session,
+    subject: Annotated[str, typer.Argument(help="Person or application.", show_default=False)],
+    scope: Annotated[list[str] | None, typer.Option(help="What it may do; repeatable.")] = None,
+    expires: Annotated[str | None, typer.Option(help="Like 2026-01-31T00:00:00Z.")] = None,
+) -> None:
+    """Create a key and print it once; the scope is episodes:run unless given."""
+    body = {"subject": subject, "scopes": scope or ["episodes:run"], "expire_time": expires}
+    async with session.gateway() as gateway:
+        reply = await gateway.call("POST", "/v1/api-keys", body=body)
+    session.output.result(reply, Text(reply["key"]))
+    session.output.note("[dim]it is stored as a hash and cannot be shown again[/]")
+
+
+@command(app, "list")
+async def list_keys(session: Session) -> None:
+    """List the keys of your tenant, revoked ones included."""
+    keys, token = [], ""
+    async with session.gateway() as gateway:
+        while True:
+            query = {"page_size": PAGE_SIZE, "page_token": token}
+            page = await gateway.call("GET", "/v1/api-keys", query=query)
+            keys += page["api_keys"]
+            if not (token := page["next_page_token"]):
+                break
+    rows = [
+        (
+            key["id"],
+            key["subject"],
+            ", ".join(key["scopes"]),
+            key["create_time"],
+            _state(key),
+        )
+        for key in keys
+    ]
+    session.output.result(
+        {"api_keys": keys}, listing(("key", "subject", "scopes", "created", "state"), rows)
+    )
+
+
+@command(app, "revoke")
+async def revoke(
+    session: Session,
+    key_id: Annotated[str, typer.Argument(help="Id from `podium keys list`.", show_default=False)],
+) -> None:
+    """Revoke a key; it stops working within seconds."""
+    async with session.gateway() as gateway:
+        reply = await gateway.call("POST", f"/v1/api-keys/{segment(key_id)}/revoke", body={})
+    session.output.result(reply, f"key {key_id} is revoked")
+
+
+def _state(key: dict[str, str | None]) -> str:
+    if key["revoke_time"]:
+        return "revoked"
+    return f"until {key['expire_time']}" if key["expire_time"] else "valid"

@@ -1,0 +1,95 @@
+"""`podium run TASK`: one episode, turn by turn."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+import uuid_utils
+
+from podium.episodes.v1 import episode_pb2, episode_service_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
+from podium_cli.command import Session, command
+from podium_cli.errors import UsageError
+from podium_cli.following import cancel, follow, require_answer
+from podium_cli.inputs import parse_labels, parse_money, parse_seconds
+from wire import duration_to_proto, money_to_proto
+
+PROMPT_MODES = {
+    "": orchestrator_pb2.PROMPT_MODE_UNSPECIFIED,
+    "stateless": orchestrator_pb2.PROMPT_MODE_STATELESS,
+    "chat": orchestrator_pb2.PROMPT_MODE_CHAT,
+}
+
+Task = Annotated[str, typer.Argument(help="What to do, in words.", show_default=False)]
+Model = Annotated[str, typer.Option(help="Orchestrator model.")]
+Policy = Annotated[str, typer.Option(help="Policy instead of the active one.")]
+Tools = Annotated[list[str] | None, typer.Option("--tool", help="Only this tool; repeatable.")]
+TurnLimit = Annotated[int, typer.Option(min=0, help="Most turns; 0 means 50.")]
+Budget = Annotated[str, typer.Option(help="Most money, like 0.05 or '0.05 EUR'.")]
+TimeLimit = Annotated[str, typer.Option(help="Longest run, like 90s or 5m.")]
+Labels = Annotated[list[str] | None, typer.Option("--label", help="name=value; repeatable.")]
+PromptMode = Annotated[str, typer.Option(help="stateless or chat.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "run", "Episodes")(run)
+
+
+async def run(
+    session: Session,
+    task: Task,
+    *,
+    model: Model = "",
+    policy: Policy = "",
+    tool: Tools = None,
+    turn_limit: TurnLimit = 0,
+    budget: Budget = "",
+    time_limit: TimeLimit = "",
+    label: Labels = None,
+    prompt_mode: PromptMode = "",
+) -> None:
+    """Run a task and show its turns; the answer goes to stdout. Ctrl-C cancels it.
+
+    With --json every event is a line of its own; the last one carries the episode.
+    """
+    if not task.strip():
+        raise UsageError("the task is empty", 'say what to do: podium run "What is 2 + 2?"')
+    spec = episode_pb2.EpisodeSpec(
+        task=task,
+        model=model,
+        policy=policy,
+        tool_names=tool or [],
+        turn_limit=turn_limit,
+        labels=parse_labels(label or []),
+        prompt_mode=_prompt_mode(prompt_mode),
+    )
+    if budget:
+        spec.budget.CopyFrom(money_to_proto(parse_money(budget)))
+    if time_limit:
+        spec.time_limit.CopyFrom(duration_to_proto(parse_seconds(time_limit)))
+    await _run(session, spec)
+
+
+async def _run(session: Session, spec: episode_pb2.EpisodeSpec) -> None:
+    # Ours to choose, so that it can be cancelled before the platform has answered.
+    episode_id = str(uuid_utils.uuid7())
+    async with session.gateway() as gateway:
+        try:
+            await gateway.post(
+                "/v1/episodes",
+                episode_service_pb2.StartEpisodeRequest(episode_id=episode_id, spec=spec),
+                episode_service_pb2.StartEpisodeResponse,
+            )
+            session.output.note(f"[dim]episode {episode_id}[/]")
+            episode = await follow(gateway, episode_id, session.output)
+        except asyncio.CancelledError:
+            await cancel(gateway, episode_id, session.output)
+            raise
+    require_answer(episode)
+
+
+def _prompt_mode(word: str) -> orchestrator_pb2.PromptMode.ValueType:
+    if word not in PROMPT_MODES:
+        raise UsageError(f"there is no prompt mode {word!r}", "use stateless or chat")
+    return PROMPT_MODES[word]

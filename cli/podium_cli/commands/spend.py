@@ -1,0 +1,69 @@
+"""`podium spend`: what was spent, as the ledger says."""
+
+from typing import Annotated
+
+import typer
+
+from podium.common.v1 import usage_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb2
+from podium_cli.command import Session, command
+from podium_cli.errors import UsageError
+from podium_cli.formats import enum_word, format_money
+from podium_cli.listing import listing
+from wire import money_from_proto
+
+DIMENSIONS = {
+    "day": ledger_pb2.SPEND_DIMENSION_DAY,
+    "model": ledger_pb2.SPEND_DIMENSION_MODEL,
+    "tool": ledger_pb2.SPEND_DIMENSION_TOOL,
+    "episode": ledger_pb2.SPEND_DIMENSION_EPISODE,
+    "user": ledger_pb2.SPEND_DIMENSION_USER,
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "spend", "Money")(spend)
+
+
+async def spend(
+    session: Session,
+    by: Annotated[
+        str, typer.Option(help="Up to three of day, model, tool, episode, user, with commas.")
+    ] = "tool",
+    episode: Annotated[str, typer.Option(help="Only this episode.")] = "",
+    since: Annotated[str, typer.Option(help="From this time on, like 2025-01-31T00:00:00Z.")] = "",
+    until: Annotated[str, typer.Option(help="Before this time.")] = "",
+) -> None:
+    """Report spend from the ledger, dearest first."""
+    groups = [word.strip() for word in by.split(",") if word.strip()]
+    async with session.gateway() as gateway:
+        report = await gateway.all(
+            "/v1/spend",
+            ledger_pb2.ReportSpendResponse,
+            group_by=[_dimension(word) for word in groups],
+            episode_id=episode,
+            start_time=since,
+            end_time=until,
+        )
+    columns = (*groups, "cost#", "calls#", "unknown price#", "used")
+    session.output.result(report, listing(columns, [_row(row) for row in report.rows]))
+
+
+def _dimension(word: str) -> str:
+    if word not in DIMENSIONS:
+        raise UsageError(f"spend is not grouped by {word!r}", f"use {', '.join(DIMENSIONS)}")
+    return ledger_pb2.SpendDimension.Name(DIMENSIONS[word])
+
+
+def _row(row: ledger_pb2.SpendRow) -> tuple[str, ...]:
+    amounts = " + ".join(format_money(money_from_proto(each)) for each in row.amounts)
+    used = ", ".join(
+        f"{each.amount} {enum_word(usage_pb2.UsageDimension.Name(each.dimension), PREFIX)}"
+        for each in row.quantities
+    )
+    values = [value or "-" for value in row.values]
+    return (*values, amounts or "-", str(row.call_count), str(row.unpriced_call_count), used)
+
+
+PREFIX = "USAGE_DIMENSION_"

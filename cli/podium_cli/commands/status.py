@@ -1,0 +1,77 @@
+"""`podium status`: every process of the platform on this machine."""
+
+import asyncio
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psutil
+import typer
+from rich.table import Table
+
+from podium_cli.command import Session, command
+from podium_cli.commands.up import PANEL
+from podium_cli.errors import CliError
+from podium_cli.formats import format_bytes
+from podium_cli.local.health import answers
+from podium_cli.local.state import NotUp, StateFolder
+
+
+@dataclass(frozen=True)
+class ProcessStatus:
+    """One process as the system and its own port describe it."""
+
+    name: str
+    state: str
+    pid: int
+    port: int | None
+    memory_bytes: int
+    log: str
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "status", PANEL)(status)
+
+
+async def status(session: Session) -> None:
+    """Show processes, health, ports and memory; exit status 1 when something is unwell."""
+    state = session.target.state
+    connection = state.read_connection()
+    processes = await asyncio.gather(
+        *(_status(name, about) for name, about in _known(state).items())
+    )
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for header in ("process", "state", "port", "pid", "memory"):
+        table.add_column(header, justify="right" if header in ("port", "pid", "memory") else "left")
+    for each in processes:
+        colour = "green" if each.state == "ready" else "red"
+        port = str(each.port or "")
+        memory = format_bytes(each.memory_bytes)
+        table.add_row(each.name, f"[{colour}]{each.state}[/]", port, str(each.pid), memory)
+    values = {"url": connection.gateway_url, "processes": [asdict(each) for each in processes]}
+    session.output.result(values, table)
+    unwell = [each for each in processes if each.state != "ready"]
+    if unwell:
+        names = ", ".join(each.name for each in unwell)
+        raise CliError(f"not ready: {names}", f"see {unwell[0].log}")
+
+
+def _known(state: StateFolder) -> dict[str, dict[str, Any]]:
+    try:
+        known: dict[str, dict[str, Any]] = json.loads(state.processes_file.read_text())
+    except (OSError, ValueError) as error:
+        raise NotUp(state.path) from error
+    return known
+
+
+async def _status(name: str, about: dict[str, Any]) -> ProcessStatus:
+    pid, port = int(about["pid"]), about["port"]
+    try:
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
+        memory = sum(each.memory_info().rss for each in family)
+        state = "ready" if await answers(name, port) else "not answering"
+    except psutil.NoSuchProcess:
+        memory, state = 0, "dead"
+    return ProcessStatus(name.replace("_", "-"), state, pid, port, memory, about["log"])

@@ -1,0 +1,109 @@
+"""`podium up`: the whole platform on this machine, until Ctrl-C."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.panel import Panel
+
+from podium_cli.command import Session, command
+from podium_cli.errors import UsageError
+from podium_cli.local.background import start_in_background
+from podium_cli.local.engines import EngineChoice
+from podium_cli.local.installation import ensure_engine_installed
+from podium_cli.local.platform import PlatformOptions
+from podium_cli.local.running import running_platform
+from podium_cli.local.state import Connection
+from podium_cli.output import Output
+
+PANEL = "On this machine"
+
+ModelFolder = Annotated[
+    Path | None, typer.Option("--model", help="Model folder to serve instead of SmolLM2.")
+]
+BaseUrl = Annotated[
+    str, typer.Option(help="Use this OpenAI-compatible server instead of vLLM, up to /v1.")
+]
+EngineKey = Annotated[
+    str, typer.Option(envvar="OPENAI_API_KEY", help="Its API key.", show_envvar=True)
+]
+EngineModel = Annotated[str, typer.Option(help="Its model.")]
+GatewayPort = Annotated[
+    int | None, typer.Option("--port", help="Gateway port. [default: a free one, kept]")
+]
+AssumeYes = Annotated[bool, typer.Option("--yes", "-y", help="Install what is missing unasked.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "up", PANEL)(up)
+
+
+async def up(
+    session: Session,
+    *,
+    model: ModelFolder = None,
+    openai_base_url: BaseUrl = "",
+    openai_api_key: EngineKey = "",
+    openai_model: EngineModel = "",
+    port: GatewayPort = None,
+    yes: AssumeYes = False,
+    detach: Annotated[bool, typer.Option(help="Go on in the background.")] = False,
+) -> None:
+    """Start the platform: databases, workflows, stream, model, services, tools. Ctrl-C stops it."""
+    choice = engine_choice(model, openai_base_url, openai_api_key, openai_model)
+    await ensure_engine_installed(choice, yes, session.output.progress)
+    if detach:
+        connection = await start_in_background(session.target.state, sys.argv, session.output)
+        _announce(session.output, connection, "`podium down` stops it")
+        return
+    options = PlatformOptions(session.target.state.path, choice, port)
+    with stopping_on_sigterm():
+        async with running_platform(options, session.output.progress) as (connection, running):
+            _announce(session.output, connection, "Ctrl-C stops it")
+            try:
+                await running
+            except asyncio.CancelledError:
+                session.output.note("stopping ...")
+
+
+def engine_choice(
+    model: Path | None, openai_base_url: str, openai_api_key: str, openai_model: str
+) -> EngineChoice:
+    """The engine of the options. Raises UsageError."""
+    if not openai_base_url:
+        return EngineChoice(model_dir=model)
+    if model is not None:
+        raise UsageError("--model and --openai-base-url are two engines", "give one of them")
+    if not openai_model:
+        raise UsageError(f"no model named for {openai_base_url}", "give --openai-model")
+    return EngineChoice(None, openai_base_url, openai_api_key, openai_model)
+
+
+class stopping_on_sigterm:  # noqa: N801  reads as a statement
+    """Makes SIGTERM end the running task as Ctrl-C does."""
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+
+
+def _announce(output: Output, connection: Connection, stop: str) -> None:
+    url = connection.gateway_url
+    values = {"url": url, "api_key": connection.api_key, "console": f"{url}/console"}
+    lines = [
+        "[bold green]Podium is up.[/]\n",
+        '  try        podium run "How many days are between 1 March and 24 December 2025?"',
+        f"  watch      {url}/console",
+        f"  OpenAI     base URL {url}/v1",
+        f"             API key  {connection.api_key}",
+        f"\n{stop}.",
+    ]
+    output.result(values, Panel("\n".join(lines), expand=False, border_style="green"))

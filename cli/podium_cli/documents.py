@@ -1,0 +1,114 @@
+"""Tools, prices and policies as people write them: YAML in the JSON form of the contract.
+
+A file holds one document, several separated by `---`, or one with a list of them. For
+comfort an enum may lose its prefix ("function"), money may be "0.05 USD", and a JSON
+Schema may be written as YAML under `parameters` or `result`.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from google.protobuf import json_format
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from podium_cli.errors import UsageError
+
+M = TypeVar("M", bound=Message)
+SUFFIXES = (".yaml", ".yml", ".json")
+SCHEMA_FIELDS = {"parameters": "parameters_json_schema", "result": "result_json_schema"}
+
+
+class InvalidDocument(UsageError):
+    """A file cannot be read as what it should be."""
+
+    def __init__(self, path: Path, problem: str, mend: str = "") -> None:
+        super().__init__(f"{path}: {problem}", mend or "mend the file; nothing was changed")
+
+
+def read_messages(path: Path, kind: type[M], list_key: str = "specs") -> list[tuple[Path, M]]:
+    """Every document of a file, or of the files of a folder. Raises InvalidDocument."""
+    return [
+        (file, _message(file, values, kind))
+        for file in _files(path)
+        for values in _documents(file, file.read_text(), list_key)
+    ]
+
+
+def read_message(path: Path, text: str, kind: type[M]) -> M:
+    """The only document of a text; the path is for the error. Raises InvalidDocument."""
+    documents = list(_documents(path, text, "specs"))
+    if len(documents) != 1:
+        raise InvalidDocument(path, f"holds {len(documents)} documents instead of one")
+    return _message(path, documents[0], kind)
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+        if not files:
+            raise InvalidDocument(path, "the folder holds no .yaml or .json file", "check the path")
+        return files
+    if not path.is_file():
+        raise InvalidDocument(path, "there is no such file or folder", "check the path")
+    return [path]
+
+
+def _documents(path: Path, text: str, list_key: str) -> Iterator[dict[str, Any]]:
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except yaml.YAMLError as error:
+        raise InvalidDocument(path, f"is not YAML: {' '.join(str(error).split())}") from error
+    for document in documents:
+        listed = document.get(list_key, document) if isinstance(document, dict) else document
+        for values in listed if isinstance(listed, list) else [listed]:
+            if not isinstance(values, dict):
+                raise InvalidDocument(path, f"{values!r} is not a mapping of fields")
+            yield values
+
+
+def _message(path: Path, values: dict[str, Any], kind: type[M]) -> M:
+    try:
+        return json_format.ParseDict(_strict_form(values, kind.DESCRIPTOR), kind())
+    except json_format.ParseError as error:
+        # The library speaks of message types; the reader knows only the file.
+        problem = str(error).replace("(except extensions)", "")
+        raise InvalidDocument(path, problem) from error
+
+
+# The stubs know two kinds of Descriptor, hence Any.
+def _strict_form(values: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """The comforts undone; unknown fields stay for the parser to refuse."""
+    strict: dict[str, Any] = {}
+    for key, value in values.items():
+        name = SCHEMA_FIELDS.get(key, key)
+        if name != key and name in kind.fields_by_name:
+            strict[name] = json.dumps(value)
+            continue
+        field = kind.fields_by_name.get(key) or kind.fields_by_camelcase_name.get(key)
+        strict[key] = _strict_value(value, field) if field else value
+    return strict
+
+
+def _strict_value(value: Any, field: FieldDescriptor) -> Any:
+    if isinstance(value, list):
+        return [_strict_value(each, field) for each in value]
+    if field.enum_type is not None and isinstance(value, str):
+        return _enum_name(value, field.enum_type.values[0].name)
+    if field.message_type is None:
+        return value
+    if field.message_type.name == "Money" and isinstance(value, str):
+        amount, _, currency = value.partition(" ")
+        return {"amount": amount, "currency_code": currency or "USD"}
+    if isinstance(value, dict) and not field.message_type.GetOptions().map_entry:
+        return _strict_form(value, field.message_type)
+    return value
+
+
+def _enum_name(word: str, zero: str) -> str:
+    prefix = zero.removesuffix("UNSPECIFIED")
+    name = word.upper().replace("-", "_").replace(" ", "_")
+    return name if name.startswith(prefix) else prefix + name

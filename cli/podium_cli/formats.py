@@ -1,0 +1,67 @@
+"""Money, time and text as people read them."""
+
+from datetime import UTC, datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from money import Money
+from wire import timestamp_from_proto
+
+SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£"}
+
+
+def format_money(money: Money | None) -> str:
+    """ "$0.0000125" in full; an unknown cost is never shown as zero."""
+    if money is None:
+        return "unknown"
+    amount = f"{money.amount:f}"
+    if "." in amount:
+        amount = amount.rstrip("0").rstrip(".")
+    symbol = SYMBOLS.get(money.currency_code)
+    return f"{symbol}{amount}" if symbol else f"{amount} {money.currency_code}"
+
+
+def format_seconds(seconds: float) -> str:
+    """ "12 ms", "3.4 s" or "2 min 05 s"."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def format_bytes(size: float) -> str:
+    """ "812 kB", "1.2 GB"."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
+def format_time(moment: Timestamp) -> str:
+    """Local time to the second, or "" when it is unset."""
+    if not moment.seconds:
+        return ""
+    return timestamp_from_proto(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def format_age(moment: Timestamp) -> str:
+    """ "3 min 20 s ago"."""
+    elapsed = datetime.now(UTC) - timestamp_from_proto(moment)
+    return f"{format_seconds(max(elapsed.total_seconds(), 0))} ago"
+
+
+def one_line(text: str, characters_max: int) -> str:
+    """The text without line breaks, cut with an ellipsis."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= characters_max else flat[: characters_max - 1] + "…"
+
+
+def enum_word(name: str, prefix: str) -> str:
+    """ "turn limit" of ("STOP_REASON_TURN_LIMIT", "STOP_REASON_")."""
+    return name.removeprefix(prefix).lower().replace("_", " ")

@@ -1,0 +1,152 @@
+"""The public API over HTTP: messages of the contract in and out, errors as CliErrors."""
+
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Any, Self, TypeVar
+from urllib.parse import quote, urlsplit
+
+import httpx
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from podium.episodes.v1 import episode_pb2, episode_service_pb2
+from podium_cli.errors import CliError
+from podium_cli.output import message_values
+from podium_cli.refusals import Refused, near_names
+
+M = TypeVar("M", bound=Message)
+TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+# The gateway pings a silent stream every 15 s.
+STREAM_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+RESUMES_MAX = 20
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+class Unreachable(CliError):
+    """Nothing answers at the gateway's URL."""
+
+    def __init__(self, url: str, error: Exception) -> None:
+        super().__init__(
+            f"no gateway answers at {url} ({type(error).__name__})",
+            "see `podium status`, or check --url and PODIUM_URL",
+        )
+
+
+class Gateway:
+    """One connection pool with one API key; an asynchronous context manager."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        self.url = url
+        self._client = httpx.AsyncClient(
+            base_url=url,
+            headers={"authorization": f"Bearer {api_key}"},
+            timeout=TIMEOUT,
+            # A proxy for the world is none for this machine.
+            trust_env=urlsplit(url).hostname not in LOOPBACK,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
+
+    async def get(self, path: str, reply: type[M], **query: Any) -> M:
+        """Raises Refused, Unreachable."""
+        return _parsed(await self.call("GET", path, query=query), reply)
+
+    async def post(self, path: str, body: Message | Mapping[str, Any], reply: type[M]) -> M:
+        """Raises Refused, Unreachable."""
+        return _parsed(await self.call("POST", path, body=body), reply)
+
+    async def put(self, path: str, body: Message | Mapping[str, Any], reply: type[M]) -> M:
+        """Raises Refused, Unreachable."""
+        return _parsed(await self.call("PUT", path, body=body), reply)
+
+    async def all(self, path: str, reply: type[M], **query: Any) -> M:
+        """All pages as one reply. Raises Refused, Unreachable."""
+        merged, token = reply(), ""
+        while True:
+            page: Any = await self.get(path, reply, **query, page_token=token)
+            token = page.next_page_token
+            page.ClearField("next_page_token")
+            merged.MergeFrom(page)
+            if not token:
+                return merged
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: Message | Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The JSON object of the reply. Raises Refused, Unreachable."""
+        values = message_values(body) if isinstance(body, Message) else body
+        given = {key: value for key, value in (query or {}).items() if value not in (None, "", [])}
+        try:
+            reply = await self._client.request(method, path, params=given, json=values)
+        except httpx.TransportError as error:
+            raise Unreachable(self.url, error) from error
+        if not reply.is_success:
+            await self._refuse(reply)
+        result: dict[str, Any] = reply.json()
+        return result
+
+    async def events(
+        self, episode_id: str, after_sequence: int = 0
+    ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
+        """What happened and happens, until the episode ends; a broken stream is resumed.
+
+        Raises Refused, Unreachable.
+        """
+        for _ in range(RESUMES_MAX):
+            try:
+                async for event in self._stream(episode_id, after_sequence):
+                    after_sequence = event.sequence
+                    yield event
+                    if event.HasField("finished"):
+                        return
+            except httpx.TransportError as error:
+                lost = error
+            else:
+                lost = httpx.RemoteProtocolError("the stream ended early")
+        raise Unreachable(self.url, lost)
+
+    async def _stream(
+        self, episode_id: str, after_sequence: int
+    ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
+        path = f"/v1/episodes/{segment(episode_id)}/events"
+        headers = {"last-event-id": str(after_sequence)}
+        async with self._client.stream(
+            "GET", path, headers=headers, timeout=STREAM_TIMEOUT
+        ) as reply:
+            if not reply.is_success:
+                await reply.aread()
+                await self._refuse(reply)
+            async for line in reply.aiter_lines():
+                if line.startswith("data: "):
+                    yield _event(line.removeprefix("data: "))
+
+    async def _refuse(self, reply: httpx.Response) -> None:
+        refused = Refused.of(reply)
+        raise refused.with_mend(await near_names(partial(self.call, "GET"), refused)) from None
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a path."""
+    return quote(name, safe="")
+
+
+def _parsed(values: Mapping[str, Any], reply: type[M]) -> M:
+    # A newer platform may say more than this command knows.
+    return json_format.ParseDict(dict(values), reply(), ignore_unknown_fields=True)
+
+
+def _event(text: str) -> episode_pb2.EpisodeEvent:
+    # An error inside the stream has no "event" fields and raises as a broken stream would.
+    response = episode_service_pb2.WatchEpisodeResponse()
+    json_format.Parse(f'{{"event": {text}}}', response, ignore_unknown_fields=True)
+    if not response.event.sequence:
+        raise httpx.RemoteProtocolError("the gateway broke the stream off")
+    return response.event

@@ -1,0 +1,40 @@
+"""What people write in options, as values."""
+
+import re
+from collections.abc import Iterable
+
+from money import InvalidMoney, Money
+from podium_cli.errors import UsageError
+
+UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds of "90", "90s", "5m" or "1h". Raises UsageError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
+    if not match or match[2] not in UNIT_SECONDS:
+        raise UsageError(f"{text!r} is not a length of time", "write it like 90s, 5m or 1h")
+    return float(match[1]) * UNIT_SECONDS[match[2]]
+
+
+def parse_money(text: str) -> Money:
+    """Money of "0.05" (US dollars) or "0.05 EUR". Raises UsageError."""
+    amount, _, currency = text.strip().removeprefix("$").partition(" ")
+    try:
+        money = Money.parse(amount, currency.strip().upper() or "USD")
+    except InvalidMoney as error:
+        raise UsageError(error.message, "write it like 0.05 or '0.05 EUR'") from error
+    if money.amount <= 0:
+        raise UsageError(f"an amount of {amount} allows nothing", "give more than 0")
+    return money
+
+
+def parse_labels(pairs: Iterable[str]) -> dict[str, str]:
+    """Labels of "name=value" pairs. Raises UsageError."""
+    labels = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise UsageError(f"label {pair!r} has no value", "write it like team=search")
+        labels[name] = value
+    return labels

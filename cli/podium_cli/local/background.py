@@ -1,0 +1,67 @@
+"""`podium up --detach`: the same command in a session of its own, followed until it is ready."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from podium_cli.errors import CliError
+from podium_cli.local.state import Connection, NotUp, StateFolder
+from podium_cli.output import Output, escaped
+
+POLL_INTERVAL_S = 0.1
+
+
+class BackgroundStartFailed(CliError):
+    """The background process ended before the platform was ready."""
+
+    def __init__(self, log: Path, last_lines: list[str]) -> None:
+        super().__init__("\n".join(last_lines) or "the background process ended", f"see {log}")
+
+
+async def start_in_background(
+    state: StateFolder, argv: Sequence[str], output: Output
+) -> Connection:
+    """Starts the command without --detach and returns once the platform is ready.
+
+    Raises BackgroundStartFailed, StateFolderUnusable, AlreadyUp.
+    """
+    # Taken and let go: tells at once what the background would say into its log.
+    state.acquire().release()
+    log = state.logs / "up.log"
+    child = _spawn([argument for argument in argv[1:] if argument != "--detach"], log)
+    try:
+        return await _ready(child, state, log, output)
+    except asyncio.CancelledError:
+        child.terminate()
+        await asyncio.to_thread(child.wait)
+        raise
+
+
+def _spawn(arguments: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
+    with log.open("wb") as sink:
+        return subprocess.Popen(  # noqa: S603  our own command again
+            [sys.executable, "-P", "-m", "podium_cli", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+        )
+
+
+async def _ready(
+    child: "subprocess.Popen[bytes]", state: StateFolder, log: Path, output: Output
+) -> Connection:
+    shown = 0
+    while True:
+        lines = (await asyncio.to_thread(log.read_text, errors="replace")).splitlines()
+        for line in lines[shown:]:
+            output.note(escaped(line))
+        shown = len(lines)
+        if child.poll() is not None:
+            raise BackgroundStartFailed(log, lines[-2:])
+        try:
+            return state.read_connection()
+        except NotUp:
+            await asyncio.sleep(POLL_INTERVAL_S)

@@ -1,0 +1,149 @@
+"""What `podium up` needs of a machine, looked at one by one."""
+
+import importlib.metadata
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from embedded import EmbeddedError, SmolLM2, VllmEnvironment
+from embedded.ports import free_ports
+from podium_cli.bundled import bundled_folder
+from podium_cli.errors import CliError
+from podium_cli.formats import format_bytes
+from podium_cli.local.ports import SERVERS
+from tool_adapters.sandbox import IsolationUnavailable, Sandbox, Workspaces
+
+PYTHON_NEEDED = (3, 11)
+DISK_BYTES_NEEDED = 4_000_000_000
+MEMORY_BYTES_NEEDED = 4_000_000_000
+DISTRIBUTION = "podium-platform"
+INSTALL = "run `make setup` in a checkout, or install podium-platform again"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    well: bool
+    finding: str
+    mend: str = ""
+
+
+async def examine(state_dir: Path) -> list[Finding]:
+    """Every finding; never raises because something is missing."""
+    return [
+        _python(),
+        _packages(),
+        _files(),
+        _vllm(),
+        _model(),
+        await _sandbox(),
+        _state_folder(state_dir),
+        _ports(),
+        _disk(state_dir),
+        _memory(),
+    ]
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    well = sys.version_info >= PYTHON_NEEDED
+    return Finding("Python", well, version, "" if well else "use Python 3.11 or newer")
+
+
+def _packages() -> Finding:
+    try:
+        needed = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        return Finding("Python packages", False, f"{DISTRIBUTION} is not installed", INSTALL)
+    missing = [name for name in map(_name, needed) if not _is_installed(name)]
+    if missing:
+        return Finding("Python packages", False, f"missing: {', '.join(missing)}", INSTALL)
+    return Finding("Python packages", True, f"all {len(needed)} are installed")
+
+
+def _name(requirement: str) -> str:
+    for end in " [;<>=!~":
+        requirement = requirement.split(end, 1)[0]
+    return requirement
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _files() -> Finding:
+    try:
+        return Finding("bundled files", True, str(bundled_folder()))
+    except CliError as error:
+        return Finding("bundled files", False, error.cause, error.mend)
+
+
+def _vllm() -> Finding:
+    mend = "run `make setup` or `podium up --yes`; not needed with --openai-base-url"
+    return _installed("vLLM", lambda: VllmEnvironment().python.parent.parent, mend)
+
+
+def _model() -> Finding:
+    mend = "run `make setup` or `podium up --yes`; not needed with --model or --openai-base-url"
+    return _installed("model SmolLM2", lambda: SmolLM2().directory, mend)
+
+
+def _installed(what: str, locate: Callable[[], Path], mend: str) -> Finding:
+    try:
+        return Finding(what, True, str(locate()))
+    except EmbeddedError as error:
+        return Finding(what, False, str(error).partition(": ")[0], mend)
+
+
+async def _sandbox() -> Finding:
+    """Whether code can be isolated, tried as the code interpreter does it."""
+    with TemporaryDirectory(prefix="podium-doctor-") as folder:
+        try:
+            await Sandbox(Workspaces(Path(folder))).require_isolation()
+        except IsolationUnavailable as error:
+            cause, _, mend = str(error).rpartition("; ")
+            return Finding("sandbox", False, cause, mend)
+    return Finding("sandbox", True, "bubblewrap isolates code here")
+
+
+def _state_folder(state_dir: Path) -> Finding:
+    existing = next(folder for folder in (state_dir, *state_dir.parents) if folder.exists())
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        return Finding("state folder", True, str(state_dir))
+    mend = "choose another with --state-dir or PODIUM_STATE_DIR, or make it writable"
+    return Finding("state folder", False, f"{existing} is not writable", mend)
+
+
+def _ports() -> Finding:
+    try:
+        ports = free_ports(len(SERVERS))
+    except OSError as error:
+        return Finding("ports", False, str(error), "end programs that hold loopback ports")
+    return Finding("ports", True, f"{len(ports)} free ones on loopback")
+
+
+def _disk(state_dir: Path) -> Finding:
+    existing = next(folder for folder in (state_dir, *state_dir.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    well = free >= DISK_BYTES_NEEDED
+    mend = "" if well else f"free {format_bytes(DISK_BYTES_NEEDED - free)} there"
+    return Finding("disk", well, f"{format_bytes(free)} free at {existing}", mend)
+
+
+def _memory() -> Finding:
+    available = psutil.virtual_memory().available
+    well = available >= MEMORY_BYTES_NEEDED
+    mend = "" if well else "end other programs, or use --openai-base-url instead of vLLM"
+    return Finding("memory", well, f"{format_bytes(available)} available", mend)

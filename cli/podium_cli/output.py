@@ -1,0 +1,68 @@
+"""Results go to stdout, everything else to stderr, so that output can be piped."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from rich.console import Console, RenderableType
+
+from podium_cli.errors import CliError
+
+# Wide enough for tables when nobody's terminal says how wide it is.
+PIPE_WIDTH = 160
+
+
+class Output:
+    """The two streams of one command, and whether a machine reads the first."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.results = _console(stderr=False)
+        self.progress = _console(stderr=True)
+
+    def result(self, data: Message | Mapping[str, Any], view: RenderableType) -> None:
+        """Prints the view for people, or the data as JSON."""
+        if self.as_json:
+            self.json(data, indent=2)
+        else:
+            self.results.print(view)
+
+    def json(self, data: Message | Mapping[str, Any], indent: int | None = None) -> None:
+        """One JSON object on stdout; messages in the field names of the API."""
+        values = message_values(data) if isinstance(data, Message) else data
+        text = json.dumps(values, indent=indent, ensure_ascii=False, default=str)
+        # Not through rich, which would wrap and colour it.
+        self.results.file.write(text + "\n")
+        self.results.file.flush()
+
+    def note(self, text: str) -> None:
+        """A line for people about what happens."""
+        self.progress.print(text, highlight=False)
+
+    def error(self, error: CliError) -> None:
+        """Two lines: the cause, and what mends it."""
+        self.progress.print(f"[bold red]error:[/] {escaped(error.cause)}", highlight=False)
+        if error.mend:
+            self.progress.print(f" [bold]mend:[/] {escaped(error.mend)}", highlight=False)
+
+
+def message_values(message: Message) -> dict[str, Any]:
+    """The message as the gateway would write it."""
+    values: dict[str, Any] = json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return values
+
+
+def escaped(text: str) -> str:
+    """Text whose brackets rich must not read as markup."""
+    return text.replace("[", r"\[")
+
+
+def _console(stderr: bool) -> Console:
+    console = Console(stderr=stderr, soft_wrap=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    return console

@@ -1,0 +1,86 @@
+"""What the gateway refuses, as cause and mend, with the names that were probably meant."""
+
+from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
+from typing import Any, Self
+
+import httpx
+
+from podium_cli.errors import CliError
+
+Fetch = Callable[[str], Awaitable[dict[str, Any]]]
+
+MENDS = {
+    401: "check --api-key or PODIUM_API_KEY; `podium keys list` shows the keys",
+    403: "use a key with the scope it names; an admin makes one with `podium keys create`",
+    429: "wait a moment and try again",
+    503: "wait a moment and try again; `podium status` shows what is unwell",
+    504: "try again, or give it a longer time limit",
+}
+# Nothing a person can mend: where to look instead.
+FAULT_MEND = "look into the logs folder of the state folder; `podium status` shows what is unwell"
+
+
+class Refused(CliError):
+    """An error response of the gateway."""
+
+    def __init__(self, cause: str, mend: str, reason: str, metadata: dict[str, str]) -> None:
+        super().__init__(cause, mend)
+        self.reason = reason
+        self.metadata = metadata
+
+    @classmethod
+    def of(cls, reply: httpx.Response) -> Self:
+        """From the body, which may come from something that is no gateway."""
+        try:
+            error: dict[str, Any] = reply.json()["error"]
+            message = str(error["message"])
+        except (ValueError, KeyError, TypeError):
+            error, message = {}, f"{reply.url.host} answered HTTP {reply.status_code}"
+        # The services' messages name the mend after a semicolon.
+        cause, _, mend = message.partition("; ")
+        default = MENDS.get(reply.status_code, FAULT_MEND if reply.status_code >= 500 else "")
+        return cls(
+            cause, mend or default, str(error.get("reason", "")), error.get("metadata") or {}
+        )
+
+    def with_mend(self, names: list[str]) -> Self:
+        """The same, naming what was probably meant."""
+        if names:
+            self.mend = f"did you mean {' or '.join(names)}?"
+        return self
+
+
+async def near_names(fetch: Fetch, refused: Refused) -> list[str]:
+    """Existing names close to the one that was not found; empty when there are none."""
+    kind = refused.reason.removesuffix("_NOT_FOUND").lower()
+    wrong = refused.metadata.get(kind)
+    if not wrong or kind not in _LISTS:
+        return []
+    path, names_of = _LISTS[kind]
+    # The list may be refused too; then the first error is the one to tell.
+    try:
+        known = names_of(await fetch(path))
+    except CliError:
+        return []
+    return get_close_matches(wrong, known, n=3, cutoff=0.5)
+
+
+def _tool_names(values: dict[str, Any]) -> list[str]:
+    return [tool["spec"]["name"] for tool in values.get("tools", [])]
+
+
+def _policy_names(values: dict[str, Any]) -> list[str]:
+    return [policy["spec"]["name"] for policy in values.get("policies", [])]
+
+
+def _model_names(values: dict[str, Any]) -> list[str]:
+    return [model["id"] for model in values.get("data", [])]
+
+
+_Names = Callable[[dict[str, Any]], list[str]]
+_LISTS: dict[str, tuple[str, _Names]] = {
+    "tool": ("/v1/tools?page_size=500", _tool_names),
+    "policy": ("/v1/policies?page_size=500", _policy_names),
+    "model": ("/v1/models", _model_names),
+}

@@ -1,0 +1,34 @@
+"""Which gateway a command speaks to, and with which key."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from podium_cli.errors import UsageError
+from podium_cli.local.state import StateFolder, default_state_dir
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the command line and the environment say; unset parts come from the state folder."""
+
+    url: str | None
+    api_key: str | None
+    state_dir: Path | None
+
+    @property
+    def state(self) -> StateFolder:
+        """The state folder of the platform on this machine."""
+        return StateFolder(self.state_dir or default_state_dir())
+
+    def address(self, admin: bool = False) -> tuple[str, str]:
+        """URL and API key; `admin` takes the key that may change what every tenant sees.
+
+        Raises NotUp, UsageError.
+        """
+        if self.url is None:
+            connection = self.state.read_connection()
+            stored = connection.admin_key if admin else connection.api_key
+            return connection.gateway_url, self.api_key or stored
+        if self.api_key is None:
+            raise UsageError(f"no API key for {self.url}", "give --api-key or PODIUM_API_KEY")
+        return self.url.rstrip("/"), self.api_key
