@@ -1,0 +1,68 @@
+"""The whole platform as `podium up` starts it, with a scripted model server."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+import pytest_asyncio
+
+from openai_server import OpenAiServer, Reply, Scripted
+from podium_cli.local.engines import EngineChoice
+from podium_cli.local.platform import LocalPlatform, PlatformOptions
+from podium_cli.local.running import fill
+from podium_cli.local.state import Connection
+
+MODEL = "scripted-model"
+SUM = {"thought": "I will compute it.", "tool": "calculator", "arguments": {"expression": "6*7"}}
+SLOW_TASK = "take your time"
+
+
+def first_action(body: Mapping[str, Any]) -> Reply:
+    """A sum; a minute late for the slow task."""
+    slow = SLOW_TASK in json.dumps(body["messages"])
+    return Reply(json.dumps(SUM), delay_s=60.0 if slow else 0.0)
+
+
+SCRIPT: list[Scripted] = [first_action, {**SUM, "thought": "I will check it."}, {"answer": "42"}]
+
+
+@dataclass(frozen=True)
+class WholePlatform:
+    """A running platform, its model server, and how to reach it."""
+
+    platform: LocalPlatform
+    connection: Connection
+    model: OpenAiServer
+
+    def client(self, api_key: str | None = None) -> httpx.AsyncClient:
+        """A client of the gateway."""
+        key = self.connection.api_key if api_key is None else api_key
+        return httpx.AsyncClient(
+            base_url=self.connection.gateway_url,
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=120,
+            trust_env=False,
+        )
+
+
+def quiet(_step: str, _done: bool) -> None:
+    """Reports nothing."""
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def whole() -> AsyncIterator[WholePlatform]:
+    with (
+        TemporaryDirectory(prefix="podium-e2e-") as folder,
+        OpenAiServer(script=SCRIPT, models=[MODEL], delay_s=0.2) as model,
+    ):
+        engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
+        platform = LocalPlatform(PlatformOptions(Path(folder) / "state", engine), quiet)
+        await platform.start()
+        try:
+            yield WholePlatform(platform, await fill(platform, quiet), model)
+        finally:
+            await platform.stop()
