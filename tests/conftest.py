@@ -1,5 +1,6 @@
 """Fixtures every test may use: a real PostgreSQL server and fresh databases in it."""
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,6 +9,9 @@ from uuid import uuid4
 import pytest_asyncio
 
 from embedded import EmbeddedPostgres
+
+# Otherwise gRPC restarts its threads in a forked child, which dies before it can exec.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -14,30 +14,32 @@ ADD_HEADS = text("""
 """)
 
 # For each key: its answer, its hold, and the entry that the answer, the reversal or the
-# provisional hold is about. A reversal's hold is that of the entry it reverses.
+# provisional hold is about. A reversal's hold is that of the entry it reverses. Of two
+# steps, so that the entry is looked up by its whole primary key.
 READ = text("""
-    SELECT clock_timestamp() AS now, asked.tenant, asked.operation, asked.key, asked.sequence,
-           row_to_json(i)::text AS answer, row_to_json(h)::text AS hold,
-           row_to_json(e)::text AS entry,
-           asked.sequence > 0 AND EXISTS (
-               SELECT FROM entry c
-               WHERE c.tenant = asked.tenant AND c.corrects_sequence > 0
-                 AND c.corrects_sequence = asked.sequence
+    WITH found AS MATERIALIZED (
+        SELECT asked.*, row_to_json(i)::text AS answer, row_to_json(h)::text AS hold,
+               coalesce(
+                   nullif(i.sequence, 0),
+                   nullif(asked.sequence, 0),
+                   CASE h.state WHEN 'provisional' THEN h.posted_sequence END
+               ) AS entry_sequence
+        FROM json_to_recordset(CAST(:asked AS json))
+            AS asked(tenant text, operation text, key text, sequence bigint)
+        LEFT JOIN idempotency i ON (i.tenant, i.operation, i.key)
+            = (asked.tenant, asked.operation, asked.key)
+        LEFT JOIN hold h ON h.tenant = asked.tenant AND h.key = CASE WHEN asked.sequence = 0
+            THEN asked.key
+            ELSE (SELECT r.key FROM entry r
+                  WHERE (r.tenant, r.sequence) = (asked.tenant, asked.sequence)) END
+    )
+    SELECT clock_timestamp() AS now, found.*, row_to_json(e)::text AS entry,
+           found.sequence > 0 AND EXISTS (
+               SELECT FROM entry c WHERE c.corrects_sequence > 0
+                 AND (c.tenant, c.corrects_sequence) = (found.tenant, found.sequence)
            ) AS corrected
-    FROM json_to_recordset(CAST(:asked AS json))
-        AS asked(tenant text, operation text, key text, sequence bigint)
-    LEFT JOIN idempotency i ON (i.tenant, i.operation, i.key)
-        = (asked.tenant, asked.operation, asked.key)
-    LEFT JOIN hold h ON h.tenant = asked.tenant AND h.key = CASE WHEN asked.sequence = 0
-        THEN asked.key
-        ELSE (SELECT r.key FROM entry r
-              WHERE r.tenant = asked.tenant AND r.sequence = asked.sequence) END
-    LEFT JOIN LATERAL (
-        SELECT * FROM entry WHERE entry.tenant = asked.tenant AND entry.sequence = coalesce(
-            nullif(i.sequence, 0),
-            nullif(asked.sequence, 0),
-            CASE h.state WHEN 'provisional' THEN h.posted_sequence END)
-    ) e ON true
+    FROM found
+    LEFT JOIN entry e ON (e.tenant, e.sequence) = (found.tenant, found.entry_sequence)
 """)
 
 STANDINGS = text("""

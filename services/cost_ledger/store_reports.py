@@ -25,13 +25,14 @@ OVERDUE_HOLDS = text("""
     ORDER BY expire_time LIMIT :limit
 """)
 
-ENTRIES = text("""
+ENTRIES = """
     SELECT row_to_json(entry)::text AS entry FROM entry
-    WHERE tenant = :tenant AND sequence > :after
-      AND (:episode_id = '' OR episode_id = :episode_id)
+    WHERE tenant = :tenant AND sequence > :after {of_episode}
       AND (:any_kind OR kind = ANY(CAST(:kinds AS text[])))
     ORDER BY sequence LIMIT :limit
-""")
+"""
+# Names the partial index's condition, or it could not be used.
+OF_EPISODE = "AND episode_id = :episode_id AND episode_id <> ''"
 
 GROUP_COLUMNS = {
     SpendDimension.DAY: "to_char(occur_time AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
@@ -49,8 +50,7 @@ SPEND = """
         FROM entry
         WHERE tenant = :tenant AND kind IN ('capture', 'record', 'reverse', 'settle')
           AND (CAST(:start_time AS timestamptz) IS NULL OR occur_time >= :start_time)
-          AND occur_time < :end_time
-          AND (:episode_id = '' OR episode_id = :episode_id)
+          AND occur_time < :end_time {of_episode}
     ), money AS (
         SELECT names, json_object_agg(currency, amount ORDER BY currency)::text AS amounts,
                max(amount) AS dearest
@@ -98,9 +98,9 @@ class ReportStore:
     async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
         """A page of the journal, oldest first."""
         rows = await self._all(
-            ENTRIES,
+            text(ENTRIES.format(of_episode=OF_EPISODE if wanted.episode_id else "")),
             tenant=tenant,
-            episode_id=wanted.episode_id,
+            **_of_episode(wanted.episode_id),
             after=wanted.after_sequence,
             any_kind=not wanted.kinds,
             kinds=[kind.value for kind in wanted.kinds],
@@ -110,13 +110,14 @@ class ReportStore:
 
     async def spend(self, tenant: str, report: Report) -> list[SpendRow]:
         """A page of sums, dearest first."""
+        of_episode = OF_EPISODE if report.episode_id else ""
         columns = ", ".join(GROUP_COLUMNS[dimension] for dimension in report.group_by)
         rows = await self._all(
-            text(SPEND.format(columns=columns)),
+            text(SPEND.format(columns=columns, of_episode=of_episode)),
             tenant=tenant,
             start_time=report.start_time,
             end_time=report.end_time,
-            episode_id=report.episode_id,
+            **_of_episode(report.episode_id),
             limit=report.limit,
             offset=report.offset,
         )
@@ -126,6 +127,10 @@ class ReportStore:
         with database_errors():
             async with self._engine.connect() as connection:
                 return (await connection.execute(statement, values)).all()
+
+
+def _of_episode(episode_id: str) -> dict[str, str]:
+    return {"episode_id": episode_id} if episode_id else {}
 
 
 def _spend_row(row: Any) -> SpendRow:

@@ -62,8 +62,16 @@ STATEMENTS = (
         CHECK ((amount IS NULL) = (currency IS NULL))
     )
     """,
-    "CREATE INDEX entry_by_episode ON entry (tenant, episode_id, sequence)",
-    "CREATE INDEX entry_by_time ON entry (tenant, occur_time)",
+    # Partial, so that looking an entry up by its sequence can only mean the primary key:
+    # of a table without statistics the planner may pick any index that starts with tenant.
+    """
+    CREATE INDEX entry_by_episode ON entry (tenant, episode_id, sequence)
+    WHERE episode_id <> ''
+    """,
+    """
+    CREATE INDEX entry_cost_by_time ON entry (tenant, occur_time)
+    WHERE kind IN ('capture', 'record', 'reverse', 'settle')
+    """,
     """
     CREATE UNIQUE INDEX entry_corrected_once ON entry (tenant, corrects_sequence)
     WHERE corrects_sequence > 0

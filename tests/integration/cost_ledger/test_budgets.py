@@ -1,0 +1,225 @@
+"""Every budget that covers a call decides it; a refusal says what would fit."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import grpc
+import pytest
+
+from integration.cost_ledger.builders import (
+    make_budget,
+    make_capture,
+    make_record,
+    make_reserve,
+    make_subject,
+    quantities,
+    usd,
+)
+from integration.cost_ledger.running_ledger import Client, RunningLedger
+from podium.common.v1 import money_pb2
+from podium.ledger.v1 import budget_service_pb2 as pb
+from podium.ledger.v1 import hold_pb2
+from rpckit.identity import Scope
+
+PEOPLE = {"team": "red", "user": "bob", "agent": "bot", "episode_id": "e1"}
+
+
+async def add_budget(client: Client, id: str = "cap", limit: str = "1", **fields: Any) -> pb.Budget:
+    request = pb.CreateBudgetRequest(budget=make_budget(id, limit, **fields))
+    return (await client.budgets.CreateBudget(request)).budget
+
+
+async def status_of(client: Client, id: str = "cap") -> pb.BudgetStatus:
+    return (await client.budgets.GetBudget(pb.GetBudgetRequest(id=id))).status
+
+
+async def code_of(call: Any) -> grpc.StatusCode:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call
+    return refused.value.code()
+
+
+async def test_a_refusal_names_the_budget_and_what_would_fit(worker: Client, admin: Client) -> None:
+    await add_budget(admin, limit="0.005")
+    refusal = (await worker.ledger.Reserve(make_reserve("k"))).refusal
+    assert refusal.reason == hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED
+    assert (refusal.budget_id, refusal.remaining) == ("cap", usd("0.005"))
+    # 0.005 less 0.00125 for the input leaves 0.00375 at 10 per million.
+    assert refusal.fitting_output_tokens == 375
+    clamped = quantities(input_fresh=1000, output_text=375)
+    assert (await worker.ledger.Reserve(make_reserve("k2", worst_case=clamped))).HasField("hold")
+
+
+async def test_a_refusal_whose_input_does_not_fit_offers_no_output(
+    worker: Client, admin: Client
+) -> None:
+    await add_budget(admin, limit="0.001")
+    refusal = (await worker.ledger.Reserve(make_reserve("k"))).refusal
+    assert not refusal.HasField("fitting_output_tokens")
+
+
+@pytest.mark.parametrize(
+    ("scope", "scope_id", "other"),
+    [
+        (pb.BUDGET_SCOPE_TEAM, "red", {"team": "blue"}),
+        (pb.BUDGET_SCOPE_USER, "bob", {"user": "eve"}),
+        (pb.BUDGET_SCOPE_AGENT, "bot", {"agent": ""}),
+        (pb.BUDGET_SCOPE_EPISODE, "e1", {"episode_id": "e2"}),
+    ],
+)
+async def test_a_budget_covers_its_own_scope_only(
+    worker: Client, admin: Client, scope: int, scope_id: str, other: dict[str, str]
+) -> None:
+    await add_budget(admin, limit="0", scope=scope, scope_id=scope_id)
+    inside = await worker.ledger.Reserve(make_reserve("in", subject=make_subject(**PEOPLE)))
+    outside = make_subject(**PEOPLE | other)
+    assert inside.refusal.budget_id == "cap"
+    assert (await worker.ledger.Reserve(make_reserve("out", subject=outside))).HasField("hold")
+
+
+async def test_the_tightest_of_several_budgets_refuses_and_none_is_charged(
+    worker: Client, admin: Client
+) -> None:
+    await add_budget(admin, "wide", "5")
+    await add_budget(admin, "narrow", "0.01", scope=pb.BUDGET_SCOPE_EPISODE, scope_id="episode-1")
+    await add_budget(admin, "narrower", "0.002", scope=pb.BUDGET_SCOPE_USER, scope_id="ada")
+    refusal = (await worker.ledger.Reserve(make_reserve("k"))).refusal
+    assert refusal.budget_id == "narrower"
+    assert (await status_of(worker, "wide")).held == usd("0")
+
+
+async def test_a_named_budget_covers_only_calls_that_name_it(worker: Client, admin: Client) -> None:
+    await add_budget(admin, "project", "0.02", scope=pb.BUDGET_SCOPE_NAMED)
+    await worker.ledger.Reserve(make_reserve("unnamed"))
+    await worker.ledger.Reserve(make_reserve("named", budget_ids=["project"]))
+    assert (await status_of(worker, "project")).held == usd("0.01125")
+
+
+async def test_naming_a_budget_that_is_not_there_is_an_error_not_no_limit(worker: Client) -> None:
+    call = worker.ledger.Reserve(make_reserve("k", budget_ids=["gone"]))
+    assert await code_of(call) is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("window", "starts"),
+    [
+        (pb.BUDGET_WINDOW_DAY, lambda now: now),
+        (pb.BUDGET_WINDOW_WEEK, lambda now: now - timedelta(days=now.weekday())),
+        (pb.BUDGET_WINDOW_MONTH, lambda now: now.replace(day=1)),
+    ],
+)
+async def test_calendar_windows_start_at_midnight_of_the_budgets_time_zone(
+    admin: Client, window: int, starts: Any
+) -> None:
+    zone = ZoneInfo("Pacific/Auckland")
+    await add_budget(admin, window=window, time_zone=zone.key)
+    before = datetime.now(zone)
+    status = await status_of(admin)
+    after = datetime.now(zone)
+    expected = {
+        starts(now).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+        for now in (before, after)
+    }
+    assert status.window_start.ToDatetime(tzinfo=UTC) in expected
+
+
+async def test_what_was_spent_in_an_earlier_window_does_not_count_in_this_one(
+    worker: Client, admin: Client
+) -> None:
+    for id, fields in (
+        ("day", {"window": pb.BUDGET_WINDOW_DAY}),
+        ("hour", {"window": pb.BUDGET_WINDOW_ROLLING, "rolling_length": timedelta(hours=1)}),
+        ("all", {}),
+    ):
+        await add_budget(admin, id, **fields)
+    record = make_record("k")
+    record.occur_time.FromDatetime(datetime.now(UTC) - timedelta(days=2))
+    await worker.ledger.Record(record)
+    posted = [(await status_of(worker, id)).posted for id in ("day", "hour", "all")]
+    assert posted == [usd("0"), usd("0"), usd("0.00225")]
+
+
+async def test_a_rolling_window_counts_the_time_just_past(worker: Client, admin: Client) -> None:
+    fields = {"window": pb.BUDGET_WINDOW_ROLLING, "rolling_length": timedelta(hours=1)}
+    await add_budget(admin, limit="0.02", **fields)
+    record = make_record("earlier")
+    record.occur_time.FromDatetime(datetime.now(UTC) - timedelta(minutes=50))
+    await worker.ledger.Record(record)
+    await worker.ledger.Reserve(make_reserve("k"))
+    status = await status_of(worker)
+    assert (status.posted, status.held) == (usd("0.00225"), usd("0.01125"))
+    assert (await worker.ledger.Reserve(make_reserve("k2"))).HasField("refusal")
+    await worker.ledger.Capture(make_capture("k"))
+    assert (await worker.ledger.Reserve(make_reserve("k3"))).HasField("hold")
+
+
+async def test_a_budget_in_another_currency_is_an_error_not_no_limit(
+    worker: Client, admin: Client
+) -> None:
+    euros = money_pb2.Money(currency_code="EUR", amount="5")
+    await add_budget(admin, hard_limit=euros)
+    call = worker.ledger.Reserve(make_reserve("k"))
+    assert await code_of(call) is grpc.StatusCode.FAILED_PRECONDITION
+
+
+async def test_creating_the_same_budget_again_returns_it(admin: Client) -> None:
+    first = await add_budget(admin)
+    assert await add_budget(admin) == first
+    assert await code_of(add_budget(admin, limit="2")) is grpc.StatusCode.ALREADY_EXISTS
+    assert (await status_of(admin)).budget == first
+
+
+async def test_a_closed_budget_decides_nothing(worker: Client, admin: Client) -> None:
+    await add_budget(admin, limit="0")
+    closed = await admin.budgets.CloseBudget(pb.CloseBudgetRequest(id="cap"))
+    assert closed.budget.HasField("close_time")
+    assert await admin.budgets.CloseBudget(pb.CloseBudgetRequest(id="cap")) == closed
+    assert (await worker.ledger.Reserve(make_reserve("k"))).HasField("hold")
+
+
+async def test_budgets_are_listed_page_by_page(admin: Client) -> None:
+    for number in range(5):
+        await add_budget(admin, f"b{number}")
+    ids, token = [], ""
+    while True:
+        request = pb.ListBudgetsRequest(page_size=2, page_token=token)
+        page = await admin.budgets.ListBudgets(request)
+        ids.extend(status.budget.id for status in page.statuses)
+        token = page.next_page_token
+        if not token:
+            break
+    assert ids == ["b0", "b1", "b2", "b3", "b4"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"id": ""},
+        {"scope": pb.BUDGET_SCOPE_UNSPECIFIED},
+        {"scope": pb.BUDGET_SCOPE_USER},
+        {"scope_id": "somebody"},
+        {"window": pb.BUDGET_WINDOW_UNSPECIFIED},
+        {"window": pb.BUDGET_WINDOW_ROLLING},
+        {"rolling_length": timedelta(hours=1)},
+        {"time_zone": "Mars/Olympus"},
+        {"hard_limit": usd("-1")},
+        {"hard_limit": usd("1e3")},
+        {"hard_limit": money_pb2.Money(currency_code="dollars", amount="1")},
+        {"hard_limit": None},
+        {"soft_limits": [money_pb2.Money(currency_code="EUR", amount="1")]},
+    ],
+)
+async def test_a_budget_that_cannot_be_enforced_is_refused(
+    admin: Client, fields: dict[str, Any]
+) -> None:
+    assert await code_of(add_budget(admin, **fields)) is grpc.StatusCode.INVALID_ARGUMENT
+    assert not (await admin.budgets.ListBudgets(pb.ListBudgetsRequest())).statuses
+
+
+async def test_whoever_runs_episodes_limits_episodes_and_nothing_else(
+    ledger: RunningLedger,
+) -> None:
+    runner = ledger.as_("acme", Scope.EPISODES_RUN)
+    await add_budget(runner, scope=pb.BUDGET_SCOPE_EPISODE, scope_id="e1")
+    assert await code_of(add_budget(runner, "all")) is grpc.StatusCode.PERMISSION_DENIED
