@@ -14,14 +14,29 @@ from gateway.config import Settings
 from gateway.convert import happening_from_proto, model_from_proto, order_to_proto
 from gateway.errors import UpstreamFault
 from gateway.models import EpisodeOrder, OrchestratorModel, Outcome, Progress
+from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
 from podium.episodes.v1 import episode_pb2, episode_service_pb2, episode_service_pb2_grpc
+from podium.ledger.v1 import budget_service_pb2, cost_ledger_service_pb2, price_book_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2, orchestrator_service_pb2_grpc
-from podium.registry.v1 import policy_service_pb2, policy_service_pb2_grpc
+from podium.registry.v1 import (
+    policy_service_pb2,
+    policy_service_pb2_grpc,
+    tool_registry_service_pb2,
+)
 from rpckit.channel import open_channel
 from rpckit.errors import DomainError, Unauthenticated
 from rpckit.identity import TokenSigner
 from rpckit.status import ERROR_OF, domain_error_from
 
+# The REST routes find their RPCs by name: importing a contract is what makes it known.
+CONTRACTS = (
+    corpus_service_pb2,
+    tool_adapter_service_pb2,
+    budget_service_pb2,
+    cost_ledger_service_pb2,
+    price_book_service_pb2,
+    tool_registry_service_pb2,
+)
 # Shorter than the servers' own limit for calls, so that a watch is renewed and not cut.
 WATCH_RENEW_S = 300.0
 # How long a watch may find nobody: longer than a restart of the service.
