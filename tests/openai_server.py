@@ -114,7 +114,7 @@ class OpenAiServer:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Waits for something to have happened to this server; the test's timeout ends it."""
-        while not condition():  # noqa: ASYNC110  it happens in the server's thread
+        while not condition():
             await asyncio.sleep(0.005)
 
     def serve_forever(self) -> None:

@@ -118,7 +118,7 @@ async def test_a_cancelled_call_is_aborted_in_the_engine(
 
 async def running(vllm: EmbeddedVllm, count: int) -> None:
     """Waits until the engine runs that many requests; the test's timeout ends it."""
-    while await metric(vllm, "num_requests_running") != count:  # noqa: ASYNC110  no event to wait for
+    while await metric(vllm, "num_requests_running") != count:
         await asyncio.sleep(0.05)
 
 
