@@ -59,6 +59,9 @@ class EmbeddedVllm(EmbeddedServer):
             *("--max-model-len", str(max_model_len), "--max-num-seqs", str(max_num_seqs)),
             *("--dtype", cpu_dtype(), "--enforce-eager", "--enable-prefix-caching"),
             *("--structured-outputs-config", json.dumps(STRUCTURED_OUTPUTS)),
+            # Log-probabilities of the distribution sampled from, and what the cache served.
+            *("--logprobs-mode", "processed_logprobs", "--enable-prompt-tokens-details"),
+            "--enable-tokenizer-info-endpoint",
             # Warm-up runs one full batch: a small one starts seconds earlier.
             *("--max-num-batched-tokens", "2048"),
             *("--distributed-executor-backend", "uni", "--disable-uvicorn-access-log"),

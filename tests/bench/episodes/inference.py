@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 MODEL = "smollm2"
 IN_FLIGHT = (1, 8, 32)
-REQUESTS = {1: 4, 8: 16, 32: 64}
-ROUNDS = 3
-MAX_TOKENS = 32
+REQUESTS = {1: 3, 8: 16, 32: 64}
+ROUNDS = 2
+MAX_TOKENS = 24
 TIMEOUT_S = 600.0
 TOOL = pb.ToolDefinition(
     name="calculator",
