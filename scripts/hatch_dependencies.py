@@ -13,5 +13,7 @@ class RequirementsHook(MetadataHookInterface):
 
     def update(self, metadata: dict[str, Any]) -> None:
         folder = Path(self.root) / "requirements"
-        lines = [line for name in RUNTIME_FILES for line in (folder / name).read_text().splitlines()]
+        lines = [
+            line for name in RUNTIME_FILES for line in (folder / name).read_text().splitlines()
+        ]
         metadata["dependencies"] = [line for line in lines if line and not line.startswith("#")]

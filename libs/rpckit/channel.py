@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import grpc
-import telemetry
 
+import telemetry
 from rpckit.identity import Identity, TokenSigner, current_identity, current_token
 from rpckit.server import MESSAGE_BYTES_MAX
 from rpckit.settings import TlsFiles

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-import telemetry
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+import telemetry
 from rpckit.health import Check, HealthMonitor
 from rpckit.interceptors import CallGuard, GuardInterceptor
 from rpckit.settings import ServerSettings, TlsFiles

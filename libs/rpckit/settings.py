@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_settings import BaseSettings
-from telemetry import TelemetrySettings
 
 from rpckit.identity import TokenSigner, TokenVerifier
+from telemetry import TelemetrySettings
 
 
 class TlsFiles(BaseModel):
@@ -68,7 +68,9 @@ def describe_settings(kind: type[BaseSettings]) -> str:
     prefix = kind.model_config.get("env_prefix", "")
     lines = [f"{(kind.__doc__ or '').strip()}\n\nSettings, by environment variable:\n"]
     for name, field in kind.model_fields.items():
-        value = "required" if field.is_required() else f"default {field.get_default()}"
+        value = "required"
+        if not field.is_required():
+            value = f"default {field.get_default(call_default_factory=True)}"
         lines.append(f"  {(prefix + name).upper():44} {field.description or ''} ({value})\n")
     return "".join(lines)
 
