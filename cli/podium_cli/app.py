@@ -4,6 +4,7 @@ import typer
 
 from podium_cli.commands import (
     budgets,
+    demo,
     doctor,
     down,
     episodes,
@@ -38,7 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (up, down, status, doctor, run, watch, spend, models):
+for module in (up, down, status, doctor, demo, run, watch, spend, models):
     module.register(app)
 for group, panel in (
     (episodes, "Episodes"),

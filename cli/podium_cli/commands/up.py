@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from rich.panel import Panel
 
 from podium_cli.command import Session, command
 from podium_cli.errors import UsageError
-from podium_cli.local.background import start_in_background
+from podium_cli.local.background import ENGINE_KEY_VARIABLE, start_in_background
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.installation import ensure_engine_installed
 from podium_cli.local.platform import PlatformOptions
@@ -28,7 +27,7 @@ BaseUrl = Annotated[
     str, typer.Option(help="Use this OpenAI-compatible server instead of vLLM, up to /v1.")
 ]
 EngineKey = Annotated[
-    str, typer.Option(envvar="OPENAI_API_KEY", help="Its API key.", show_envvar=True)
+    str, typer.Option(envvar=ENGINE_KEY_VARIABLE, help="Its API key.", show_envvar=True)
 ]
 EngineModel = Annotated[str, typer.Option(help="Its model.")]
 GatewayPort = Annotated[
@@ -57,7 +56,10 @@ async def up(
     choice = engine_choice(model, openai_base_url, openai_api_key, openai_model)
     await ensure_engine_installed(choice, yes, session.output.progress)
     if detach:
-        connection = await start_in_background(session.target.state, sys.argv, session.output)
+        arguments = up_arguments(session.target.state.path, choice, port)
+        connection = await start_in_background(
+            session.target.state, arguments, choice.openai_api_key, session.output
+        )
         _announce(session.output, connection, "`podium down` stops it")
         return
     options = PlatformOptions(session.target.state.path, choice, port)
@@ -81,6 +83,18 @@ def engine_choice(
     if not openai_model:
         raise UsageError(f"no model named for {openai_base_url}", "give --openai-model")
     return EngineChoice(None, openai_base_url, openai_api_key, openai_model)
+
+
+def up_arguments(state_dir: Path, choice: EngineChoice, port: int | None = None) -> list[str]:
+    """The command line of a platform in the background; secrets stay out of it."""
+    options = {
+        "--state-dir": state_dir,
+        "--model": choice.model_dir,
+        "--openai-base-url": choice.openai_base_url,
+        "--openai-model": choice.model,
+        "--port": port,
+    }
+    return [str(word) for pair in options.items() if pair[1] for word in pair]
 
 
 class stopping_on_sigterm:  # noqa: N801  reads as a statement

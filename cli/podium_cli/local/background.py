@@ -1,6 +1,7 @@
 """`podium up --detach`: the same command in a session of its own, followed until it is ready."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from podium_cli.local.state import Connection, NotUp, StateFolder
 from podium_cli.output import Output, escaped
 
 POLL_INTERVAL_S = 0.1
+ENGINE_KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 class BackgroundStartFailed(CliError):
@@ -21,16 +23,16 @@ class BackgroundStartFailed(CliError):
 
 
 async def start_in_background(
-    state: StateFolder, argv: Sequence[str], output: Output
+    state: StateFolder, arguments: Sequence[str], engine_key: str, output: Output
 ) -> Connection:
-    """Starts the command without --detach and returns once the platform is ready.
+    """Starts `podium up` with the arguments and returns once the platform is ready.
 
     Raises BackgroundStartFailed, StateFolderUnusable, AlreadyUp.
     """
     # Taken and let go: tells at once what the background would say into its log.
     state.acquire().release()
     log = state.logs / "up.log"
-    child = _spawn([argument for argument in argv[1:] if argument != "--detach"], log)
+    child = _spawn(["up", *arguments], engine_key, log)
     try:
         return await _ready(child, state, log, output)
     except asyncio.CancelledError:
@@ -39,7 +41,7 @@ async def start_in_background(
         raise
 
 
-def _spawn(arguments: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
+def _spawn(arguments: Sequence[str], engine_key: str, log: Path) -> "subprocess.Popen[bytes]":
     with log.open("wb") as sink:
         return subprocess.Popen(  # noqa: S603  our own command again
             [sys.executable, "-P", "-m", "podium_cli", *arguments],
@@ -47,6 +49,8 @@ def _spawn(arguments: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
             stdout=sink,
             stderr=sink,
             start_new_session=True,
+            # Everybody can read a command line.
+            env={**os.environ, ENGINE_KEY_VARIABLE: engine_key},
         )
 
 

@@ -8,6 +8,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 
 from podium_cli.formats import format_seconds
 
@@ -19,6 +20,7 @@ class Checklist:
         self._console = console
         self._started: dict[str, float] = {}
         self._took: dict[str, float] = {}
+        self._failed = False
         self._spinner = Spinner("dots")
         self._live = Live(
             console=console, get_renderable=self._table, refresh_per_second=10, transient=False
@@ -35,6 +37,7 @@ class Checklist:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._failed = error is not None
         if self._console.is_terminal:
             self._live.stop()
 
@@ -56,7 +59,8 @@ class Checklist:
         for title, start in self._started.items():
             if title in self._took:
                 table.add_row("[green]✓[/]", title, format_seconds(self._took[title]))
-            else:
-                waited = format_seconds(time.monotonic() - start)
-                table.add_row(self._spinner, f"[bold]{title}[/]", waited)
+                continue
+            mark = Text("✗", "red") if self._failed else self._spinner
+            waited = format_seconds(time.monotonic() - start)
+            table.add_row(mark, f"[bold]{title}[/]", waited)
         return table

@@ -11,6 +11,7 @@ from podium_cli.gateway import Gateway
 from podium_cli.local.api_keys import ensure_api_keys
 from podium_cli.local.bootstrap import Bootstrap
 from podium_cli.local.checklist import Checklist
+from podium_cli.local.engine_check import check_engine
 from podium_cli.local.platform import LocalPlatform, PlatformOptions, Report
 from podium_cli.local.state import Connection
 
@@ -25,6 +26,7 @@ async def running_platform(
 
     Raises AlreadyUp, StateFolderUnusable, EmbeddedError; nothing is left running then.
     """
+    await check_engine(options.engine)
     with Checklist(console) as checklist:
         platform = LocalPlatform(options, checklist.report)
         await platform.start()

@@ -1,0 +1,157 @@
+"""`podium demo`: real tasks through all of the platform, with the result as it is."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uuid_utils
+from rich.console import Group
+from rich.text import Text
+
+from podium_cli.bundled import bundled_folder
+from podium_cli.command import Session, command
+from podium_cli.commands.up import (
+    PANEL,
+    AssumeYes,
+    BaseUrl,
+    EngineKey,
+    EngineModel,
+    ModelFolder,
+    engine_choice,
+    stopping_on_sigterm,
+    up_arguments,
+)
+from podium_cli.demo.accounts import Accounts, accounts
+from podium_cli.demo.outcomes import Outcome, accuracy
+from podium_cli.demo.progress import SolvingProgress
+from podium_cli.demo.report import write_report
+from podium_cli.demo.solving import Solver
+from podium_cli.demo.tables import accuracy_table, outcome_table, spend_table
+from podium_cli.demo.tasks import choose, load_tasks
+from podium_cli.errors import CliError
+from podium_cli.formats import format_money, format_seconds
+from podium_cli.gateway import Gateway
+from podium_cli.local.background import start_in_background
+from podium_cli.local.engines import EngineChoice
+from podium_cli.local.installation import ensure_engine_installed
+from podium_cli.local.platform import PlatformOptions
+from podium_cli.local.running import running_platform
+from podium_cli.local.state import NotUp
+
+REPORT = Path("build") / "demo" / "report.html"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "demo", PANEL)(demo)
+
+
+async def demo(
+    session: Session,
+    *,
+    tasks: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 26,
+    turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per task.")] = 6,
+    at_once: Annotated[int, typer.Option(min=1, help="Tasks in flight.")] = 4,
+    report: Annotated[Path, typer.Option(help="HTML report to write.")] = REPORT,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the platform running.")] = False,
+    model: ModelFolder = None,
+    openai_base_url: BaseUrl = "",
+    openai_api_key: EngineKey = "",
+    openai_model: EngineModel = "",
+    yes: AssumeYes = False,
+) -> None:
+    """Solve real tasks with checkable answers and show what came of them.
+
+    Uses the platform that is up, or starts one and stops it at the end.
+    """
+    started = time.monotonic()
+    chosen = choose(load_tasks(bundled_folder() / "tasks"), tasks)
+    choice = engine_choice(model, openai_base_url, openai_api_key, openai_model)
+    with stopping_on_sigterm():
+        async with _platform(session, choice, yes, keep) as gateway:
+            with SolvingProgress(session.output.progress, len(chosen)) as progress:
+                solver = Solver(gateway, turn_limit, {"demo": str(uuid_utils.uuid7())})
+                outcomes = await solver.solve(chosen, at_once, progress)
+            found = await accounts(gateway, outcomes)
+            served = (await gateway.call("GET", "/v1/models"))["data"][0]["id"]
+            write_report(report, outcomes, found, served, f"{gateway.url}/console")
+    _show(session, outcomes, found, report, f"{gateway.url}/console")
+    session.output.note(f"[dim]all of it took {format_seconds(time.monotonic() - started)}[/]")
+    if not found.agree:
+        raise CliError("ledger and trajectories differ", "this is a fault: keep the state folder")
+
+
+@asynccontextmanager
+async def _platform(
+    session: Session, choice: EngineChoice, yes: bool, keep: bool
+) -> AsyncIterator[Gateway]:
+    """A gateway of the platform that is up, or of one of our own."""
+    async with AsyncExitStack() as stack:
+        try:
+            session.target.address()
+            session.output.note("using the platform that is up")
+        except NotUp:
+            await _start(session, choice, yes, keep, stack)
+        yield await stack.enter_async_context(session.gateway())
+
+
+async def _start(
+    session: Session, choice: EngineChoice, yes: bool, keep: bool, stack: AsyncExitStack
+) -> None:
+    output, state = session.output, session.target.state
+    await ensure_engine_installed(choice, yes, output.progress)
+    if keep:
+        arguments = up_arguments(state.path, choice)
+        await start_in_background(state, arguments, choice.openai_api_key, output)
+        output.note("`podium down` stops the platform")
+    else:
+        options = PlatformOptions(state.path, choice)
+        await stack.enter_async_context(running_platform(options, output.progress))
+
+
+def _show(
+    session: Session, outcomes: list[Outcome], found: Accounts, report: Path, console: str
+) -> None:
+    total = accuracy("all", outcomes)
+    verdict = Text(f"trajectories {format_money(found.trajectories)} = ", "bold green")
+    verdict.append(f"ledger {format_money(found.ledger)}")
+    if not found.agree:
+        verdict = Text(
+            f"trajectories {found.trajectories} differ from ledger {found.ledger}", "red"
+        )
+    values = {
+        "right": total.right,
+        "total": total.total,
+        "cost": str(found.ledger.amount),
+        "report": str(report),
+        "tasks": [_values(outcome) for outcome in outcomes],
+    }
+    view = Group(
+        outcome_table(outcomes),
+        "",
+        accuracy_table(outcomes),
+        "",
+        spend_table(found),
+        "",
+        verdict,
+        f"report  {report}",
+        f"console {console}",
+    )
+    session.output.result(values, view)
+
+
+def _values(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "task": outcome.task.id,
+        "kind": outcome.task.kind,
+        "episode": outcome.episode_id,
+        "tools_called": outcome.tools_called,
+        "answer": outcome.answer,
+        "right": outcome.right,
+        "turns": outcome.turns,
+        "cost": str(outcome.cost.amount) if outcome.cost else None,
+        "seconds": outcome.seconds,
+    }

@@ -1,0 +1,103 @@
+"""Runs tasks as episodes, a few at a time, and watches them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import uuid_utils
+
+from podium.episodes.v1 import episode_pb2, episode_service_pb2
+from podium_cli.demo.outcomes import Outcome
+from podium_cli.demo.tasks import Task
+from podium_cli.formats import enum_word
+from podium_cli.gateway import Gateway
+from wire import duration_from_proto, optional_money_from_proto, timestamp_from_proto
+
+# Told a task and what it does now.
+Progress = Callable[[Task, str], None]
+
+
+@dataclass
+class _Steps:
+    """What the events of one episode add up to."""
+
+    tools: list[str] = field(default_factory=list)
+    failed_calls: int = 0
+    model_s: float = 0.0
+    tools_s: float = 0.0
+
+    def add(self, event: episode_pb2.EpisodeEvent) -> str:
+        """Takes an event and says what the episode does next."""
+        match event.WhichOneof("event"):
+            case "action_decided":
+                self.model_s += duration_from_proto(event.action_decided.latency)
+                calls = event.action_decided.action.tool_calls.calls
+                self.tools += [call.tool_name for call in calls]
+                names = ", ".join(call.tool_name for call in calls)
+                return f"turn {event.turn}: {names or 'deciding'}"
+            case "tool_returned":
+                self.tools_s += duration_from_proto(event.tool_returned.latency)
+                self.failed_calls += event.tool_returned.observation.HasField("failure")
+                return f"turn {event.turn + 1}: deciding"
+            case _:
+                return "turn 1: deciding"
+
+
+class Solver:
+    """Solves tasks through the gateway, as any application would."""
+
+    def __init__(self, gateway: Gateway, turn_limit: int, labels: dict[str, str]) -> None:
+        self._gateway = gateway
+        self._turn_limit = turn_limit
+        self._labels = labels
+
+    async def solve(self, tasks: list[Task], at_once: int, progress: Progress) -> list[Outcome]:
+        """One outcome per task, in their order. Raises Refused, Unreachable."""
+        gate = asyncio.Semaphore(at_once)
+
+        async def one(task: Task) -> Outcome:
+            async with gate:
+                return await self._solve(task, progress)
+
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(one(task)) for task in tasks]
+        return [each.result() for each in running]
+
+    async def _solve(self, task: Task, progress: Progress) -> Outcome:
+        episode_id = str(uuid_utils.uuid7())
+        spec = episode_pb2.EpisodeSpec(
+            task=task.question,
+            turn_limit=self._turn_limit,
+            labels={**self._labels, "task": task.id},
+        )
+        progress(task, "starting")
+        await self._gateway.post(
+            "/v1/episodes",
+            episode_service_pb2.StartEpisodeRequest(episode_id=episode_id, spec=spec),
+            episode_service_pb2.StartEpisodeResponse,
+        )
+        steps, episode = _Steps(), episode_pb2.Episode()
+        async for event in self._gateway.events(episode_id):
+            progress(task, steps.add(event))
+            episode = event.finished.episode
+        outcome = _outcome(task, episode, steps)
+        progress(task, "")
+        return outcome
+
+
+def _outcome(task: Task, episode: episode_pb2.Episode, steps: _Steps) -> Outcome:
+    return Outcome(
+        task=task,
+        episode_id=episode.id,
+        answer=episode.answer,
+        right=task.verifier.accepts(episode.answer, task.answer),
+        stop_reason=enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_"),
+        tools_called=tuple(steps.tools),
+        failed_calls=steps.failed_calls,
+        turns=episode.turn_count,
+        cost=optional_money_from_proto(episode.cost),
+        model_s=steps.model_s,
+        tools_s=steps.tools_s,
+        start=timestamp_from_proto(episode.create_time),
+        end=timestamp_from_proto(episode.end_time),
+    )

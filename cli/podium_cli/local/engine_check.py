@@ -1,0 +1,43 @@
+"""Whether somebody else's model server can be used, asked before anything is started."""
+
+from difflib import get_close_matches
+
+import httpx
+
+from podium_cli.errors import CliError
+from podium_cli.local.engines import EngineChoice
+
+TIMEOUT_S = 10.0
+
+
+async def check_engine(choice: EngineChoice) -> None:
+    """Raises CliError when the server of --openai-base-url does not serve the model."""
+    if not choice.openai_base_url:
+        return
+    served = await _served_models(choice)
+    if choice.model not in served:
+        near = get_close_matches(choice.model, served) or served[:5]
+        mend = f"use --openai-model {' or '.join(near)}" if near else "check --openai-model"
+        raise CliError(f"{choice.openai_base_url} serves no model {choice.model!r}", mend)
+
+
+async def _served_models(choice: EngineChoice) -> list[str]:
+    url = f"{choice.openai_base_url.rstrip('/')}/models"
+    headers = {"authorization": f"Bearer {choice.openai_api_key}"} if choice.openai_api_key else {}
+    try:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S, headers=headers) as client:
+            reply = await client.get(url)
+    except (httpx.TransportError, httpx.InvalidURL) as error:
+        raise CliError(
+            f"no model server answers at {url} ({type(error).__name__})",
+            "check --openai-base-url; it ends with /v1",
+        ) from error
+    if reply.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise CliError(f"{url} refuses the API key", "check --openai-api-key or OPENAI_API_KEY")
+    try:
+        return [str(model["id"]) for model in reply.json()["data"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CliError(
+            f"{url} answers HTTP {reply.status_code} and no list of models",
+            "check --openai-base-url; it ends with /v1",
+        ) from error

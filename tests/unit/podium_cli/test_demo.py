@@ -1,0 +1,102 @@
+"""The demo's figures and pages, from outcomes made here."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from money import Money
+from podium_cli.bundled import bundled_folder
+from podium_cli.demo.accounts import Accounts, ToolSpend
+from podium_cli.demo.outcomes import Outcome, accuracy, accuracy_by_kind
+from podium_cli.demo.report import write_report
+from podium_cli.demo.tables import called
+from podium_cli.demo.tasks import Task, choose, load_tasks
+from podium_cli.documents import InvalidDocument
+from verifiers import Verifier, VerifierKind
+
+START = datetime(2025, 3, 1, 12, tzinfo=UTC)
+
+
+def make_task(name: str = "sum", kind: str = "arithmetic") -> Task:
+    return Task(name, kind, "What is 2 + 2?", ("4",), Verifier(VerifierKind.NUMERIC))
+
+
+def make_outcome(task: Task | None = None, right: bool = True, answer: str = "4") -> Outcome:
+    return Outcome(
+        task=task or make_task(),
+        episode_id="0195f6a0-0000-7000-8000-000000000001",
+        answer=answer,
+        right=right,
+        stop_reason="answered",
+        tools_called=("calculator", "dictionary", "calculator"),
+        failed_calls=1,
+        turns=4,
+        cost=Money(Decimal("0.000123"), "USD"),
+        model_s=2.5,
+        tools_s=0.1,
+        start=START,
+        end=START + timedelta(seconds=3),
+    )
+
+
+def make_accounts(ledger: str = "0.000123", trajectories: str = "0.000123") -> Accounts:
+    spend = ToolSpend("calculator", 2, 0, Money(Decimal(ledger), "USD"))
+    return Accounts((spend,), spend.cost, Money(Decimal(trajectories), "USD"))
+
+
+def test_tasks_are_chosen_evenly_over_the_kinds() -> None:
+    tasks = [make_task(f"{kind}{number}", kind) for kind in "abc" for number in range(3)]
+    assert [task.id for task in choose(tasks, 5)] == ["a0", "b0", "c0", "a1", "b1"]
+
+
+def test_choosing_more_tasks_than_there_are_takes_them_all() -> None:
+    tasks = [make_task("a0", "a"), make_task("b0", "b"), make_task("b1", "b")]
+    assert [task.id for task in choose(tasks, 9)] == ["a0", "b0", "b1"]
+
+
+def test_the_bundled_tasks_are_enough_for_the_demo_and_accept_their_own_answers() -> None:
+    tasks = load_tasks(bundled_folder() / "tasks")
+    assert len(tasks) >= 24
+    assert len({task.kind for task in tasks}) >= 8
+    assert len({task.id for task in tasks}) == len(tasks)
+    assert all(task.verifier.accepts(" and ".join(task.answer), task.answer) for task in tasks)
+
+
+def test_a_file_that_holds_no_tasks_is_named(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("kind: arithmetic\ntasks: [{id: x}]")
+    with pytest.raises(InvalidDocument, match=r"broken\.yaml"):
+        load_tasks(tmp_path)
+
+
+def test_accuracy_is_counted_per_kind_and_over_all() -> None:
+    outcomes = [
+        make_outcome(),
+        make_outcome(right=False),
+        make_outcome(make_task("word", "dictionary"), right=False),
+    ]
+    shares = {row.kind: row.share for row in accuracy_by_kind(outcomes)}
+    assert shares == {"arithmetic": 0.5, "dictionary": 0.0}
+    assert (accuracy("all", outcomes).right, accuracy("all", outcomes).total) == (1, 3)
+
+
+def test_repeated_calls_are_counted() -> None:
+    assert called(make_outcome()) == "calculator 2x, dictionary"
+
+
+def test_accounts_that_differ_in_the_last_digit_do_not_agree() -> None:
+    assert make_accounts().agree
+    assert not make_accounts(ledger="0.000123000001").agree
+
+
+def test_the_report_is_one_page_that_needs_no_other_and_trusts_no_answer(tmp_path: Path) -> None:
+    page = tmp_path / "new" / "report.html"
+    outcomes = [make_outcome(answer="<script>alert(4)</script>"), make_outcome(right=False)]
+    write_report(page, outcomes, make_accounts(), "tiny-model", "http://127.0.0.1:1/console")
+    text = page.read_text()
+    assert text.count("<svg") == 4
+    assert "<script" not in text
+    assert "tiny-model" in text
+    assert "src=" not in text
+    assert "1 / 2" in text

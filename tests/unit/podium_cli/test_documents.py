@@ -1,0 +1,84 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from podium.ledger.v1 import price_book_service_pb2
+from podium.registry.v1 import policy_pb2, tool_pb2
+from podium_cli.bundled import bundled_folder
+from podium_cli.documents import InvalidDocument, read_message, read_messages
+
+TOOL = """
+name: weather
+kind: function
+side_effect: pure
+parameters:
+  type: object
+  properties: {city: {type: string}}
+connection: {function: {function: weather}}
+"""
+
+
+def test_a_tool_may_be_written_with_short_names_and_a_schema_in_yaml() -> None:
+    tool = read_message(Path("weather.yaml"), TOOL, tool_pb2.ToolSpec)
+    assert tool.kind == tool_pb2.TOOL_KIND_FUNCTION
+    assert tool.side_effect == tool_pb2.SIDE_EFFECT_PURE
+    assert json.loads(tool.parameters_json_schema)["properties"] == {"city": {"type": "string"}}
+
+
+def test_money_may_be_written_as_text() -> None:
+    policy = read_message(
+        Path("p.yaml"), "{name: frugal, price_ceiling: 0.05 EUR}", policy_pb2.PolicySpec
+    )
+    assert (policy.price_ceiling.amount, policy.price_ceiling.currency_code) == ("0.05", "EUR")
+
+
+def test_enums_inside_lists_and_maps_are_understood() -> None:
+    text = "{name: p, allow: {kinds: [mcp, code]}, preferences: {tools: {calculator: 0.5}}}"
+    policy = read_message(Path("p.yaml"), text, policy_pb2.PolicySpec)
+    assert list(policy.allow.kinds) == [tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE]
+    assert policy.preferences.tools["calculator"] == 0.5
+
+
+def test_a_file_may_hold_several_documents_or_a_list(tmp_path: Path) -> None:
+    several = tmp_path / "several.yaml"
+    several.write_text(f"{TOOL}---\n{TOOL}")
+    listed = tmp_path / "listed.yaml"
+    listed.write_text("specs:\n- {sku: tool/a, currency_code: USD}\n- {sku: tool/b}")
+    assert len(read_messages(several, tool_pb2.ToolSpec)) == 2
+    prices = read_messages(listed, price_book_service_pb2.PriceSpec)
+    assert [spec.sku for _, spec in prices] == ["tool/a", "tool/b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("name: [", "YAML"),
+        ("just words", "mapping"),
+        ("{name: x, kindd: function}", "kindd"),
+        ("{name: x, kind: teapot}", "TEAPOT"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_file_and_cause(
+    tmp_path: Path, text: str, named: str
+) -> None:
+    path = tmp_path / "tool.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidDocument) as refused:
+        read_messages(path, tool_pb2.ToolSpec)
+    assert str(path) in refused.value.cause
+    assert named in refused.value.cause
+
+
+def test_a_missing_file_and_an_empty_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDocument, match="no such file"):
+        read_messages(tmp_path / "missing.yaml", tool_pb2.ToolSpec)
+    with pytest.raises(InvalidDocument, match=r"holds no \.yaml"):
+        read_messages(tmp_path, tool_pb2.ToolSpec)
+
+
+def test_every_bundled_tool_and_price_can_be_read_and_every_tool_has_a_price() -> None:
+    tools = [spec for _, spec in read_messages(bundled_folder() / "tools", tool_pb2.ToolSpec)]
+    prices = read_messages(bundled_folder() / "prices.yaml", price_book_service_pb2.PriceSpec)
+    assert len(tools) > 10
+    assert {tool.sku for tool in tools} <= {spec.sku for _, spec in prices}

@@ -1,0 +1,88 @@
+"""What people see of an episode, read back from the terminal's text."""
+
+import io
+
+from google.protobuf.duration_pb2 import Duration
+from rich.console import Console
+
+from podium.common.v1 import failure_pb2, money_pb2
+from podium.episodes.v1 import episode_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
+from podium_cli.episode_view import EpisodeView, totals
+
+CALL = orchestrator_pb2.ToolCall(tool_name="calculator", arguments_json='{"expression":"[2]+2"}')
+COST = money_pb2.Money(currency_code="USD", amount="0.000002")
+
+
+def shown(*events: episode_pb2.EpisodeEvent) -> str:
+    text = io.StringIO()
+    view = EpisodeView(Console(file=text, width=120))
+    for event in events:
+        view.show(event)
+    return text.getvalue()
+
+
+def decided(action: orchestrator_pb2.Action, turn: int = 1) -> episode_pb2.EpisodeEvent:
+    event = episode_pb2.ActionDecided(action=action, cost=COST, latency=Duration(seconds=2))
+    return episode_pb2.EpisodeEvent(turn=turn, action_decided=event)
+
+
+def returned(observation: orchestrator_pb2.Observation) -> episode_pb2.EpisodeEvent:
+    event = episode_pb2.ToolReturned(observation=observation, latency=Duration(nanos=3_000_000))
+    return episode_pb2.EpisodeEvent(turn=1, tool_returned=event)
+
+
+def test_a_call_shows_turn_tool_arguments_thought_cost_and_time() -> None:
+    calls = orchestrator_pb2.ToolCalls(calls=[CALL])
+    text = shown(decided(orchestrator_pb2.Action(thought="Add them.", tool_calls=calls)))
+    for part in (
+        "turn 1",
+        "calculator",
+        '{"expression":"[2]+2"}',
+        "Add them.",
+        "$0.000002",
+        "2.0 s",
+    ):
+        assert part in text
+
+
+def test_a_result_without_a_known_cost_says_unknown() -> None:
+    text = shown(returned(orchestrator_pb2.Observation(call=CALL, content="[red]4")))
+    assert "→ [red]4" in text
+    assert "unknown" in text
+    assert "3 ms" in text
+
+
+def test_a_failure_looks_like_none_of_the_results() -> None:
+    failure = failure_pb2.Failure(kind=failure_pb2.FAILURE_KIND_RATE_LIMITED, message="slow down")
+    text = shown(returned(orchestrator_pb2.Observation(call=CALL, failure=failure)))
+    assert "✗ rate limited: slow down" in text
+    assert "→" not in text
+
+
+def test_a_malformed_action_says_why() -> None:
+    malformed = failure_pb2.Failure(message="the arguments are not JSON")
+    text = shown(decided(orchestrator_pb2.Action(malformed=malformed), turn=3))
+    assert "turn 3" in text
+    assert "the arguments are not JSON" in text
+
+
+def test_a_waiting_call_shows_how_to_approve_it() -> None:
+    event = episode_pb2.EpisodeEvent(
+        turn=2, approval_requested=episode_pb2.ApprovalRequested(call=CALL)
+    )
+    assert "--turn 2 --call 0" in shown(event)
+
+
+def test_totals_name_the_stop_reason_and_the_calls_of_unknown_price() -> None:
+    episode = episode_pb2.Episode(
+        stop_reason=episode_pb2.STOP_REASON_TURN_LIMIT,
+        turn_count=6,
+        tool_call_count=5,
+        cost=COST,
+        unpriced_call_count=2,
+    )
+    text = io.StringIO()
+    Console(file=text, width=160).print(totals(episode))
+    assert "turn limit after 6 turns, 5 tool calls" in text.getvalue()
+    assert "$0.000002 and 2 calls of unknown price" in text.getvalue()

@@ -1,0 +1,42 @@
+import pytest
+
+from podium_cli.errors import UsageError
+from podium_cli.inputs import parse_labels, parse_money, parse_seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("1.5s", 1.5), ("5m", 300), ("2 min", 120), ("1h", 3600)]
+)
+def test_a_length_of_time_has_a_unit_or_is_seconds(text: str, seconds: float) -> None:
+    assert parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5 weeks", "-3s", "1h30"])
+def test_other_lengths_of_time_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_seconds(text)
+    assert "90s" in refused.value.mend
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("0.05", "0.05 USD"), ("$2", "2 USD"), ("1.5 eur", "1.5 EUR")]
+)
+def test_money_is_dollars_unless_a_currency_is_named(text: str, shown: str) -> None:
+    money = parse_money(text)
+    assert f"{money.amount} {money.currency_code}" == shown
+
+
+@pytest.mark.parametrize("text", ["", "much", "0", "-1", "1 dollars", "1e3"])
+def test_other_amounts_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_money(text)
+
+
+def test_labels_keep_what_follows_the_first_equals_sign() -> None:
+    assert parse_labels(["team=search", "query=a=b"]) == {"team": "search", "query": "a=b"}
+
+
+@pytest.mark.parametrize("pair", ["team", "=search"])
+def test_a_label_without_name_or_value_is_refused(pair: str) -> None:
+    with pytest.raises(UsageError):
+        parse_labels([pair])

@@ -1,0 +1,64 @@
+"""The state folder: who holds it, and how others find what runs in it."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from podium_cli.errors import UsageError
+from podium_cli.local.state import AlreadyUp, Connection, NotUp, StateFolder, StateFolderUnusable
+from podium_cli.target import Target
+
+
+def make_connection() -> Connection:
+    return Connection("http://127.0.0.1:8080", "pod_a_b", "pod_c_d", "127.0.0.1:9092", os.getpid())
+
+
+def test_a_second_holder_is_refused_and_leaves_the_first_alone(tmp_path: Path) -> None:
+    first = StateFolder(tmp_path).acquire()
+    first.write_connection(make_connection())
+    second = StateFolder(tmp_path)
+    with pytest.raises(AlreadyUp):
+        second.acquire()
+    second.release()
+    assert second.read_connection() == make_connection()
+    assert second.holder() == os.getpid()
+
+
+def test_a_released_folder_is_free_and_says_so(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path).acquire()
+    state.write_connection(make_connection())
+    state.release()
+    assert state.holder() is None
+    with pytest.raises(NotUp):
+        state.read_connection()
+    StateFolder(tmp_path).acquire().release()
+
+
+def test_secrets_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path).acquire()
+    state.write_connection(make_connection())
+    assert stat.S_IMODE(state.connection_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(state.keys.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_its_mend(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StateFolderUnusable) as refused:
+        StateFolder(tmp_path / "file" / "state").acquire()
+    assert "--state-dir" in refused.value.mend
+
+
+def test_the_command_line_goes_before_what_runs_here(tmp_path: Path) -> None:
+    StateFolder(tmp_path).acquire().write_connection(make_connection())
+    assert Target(None, None, tmp_path).address() == ("http://127.0.0.1:8080", "pod_a_b")
+    assert Target(None, None, tmp_path).address(admin=True)[1] == "pod_c_d"
+    assert Target(None, "pod_x_y", tmp_path).address()[1] == "pod_x_y"
+    assert Target("http://far/", "pod_x_y", tmp_path).address() == ("http://far", "pod_x_y")
+
+
+def test_a_foreign_platform_is_never_sent_the_key_of_this_one(tmp_path: Path) -> None:
+    StateFolder(tmp_path).acquire().write_connection(make_connection())
+    with pytest.raises(UsageError, match="no API key"):
+        Target("http://far", None, tmp_path).address()
