@@ -12,28 +12,26 @@ from wire import (
     timestamp_to_proto,
 )
 
-_SCOPE_TO_WIRE = {
-    scope: pb.BudgetScope.Value(f"BUDGET_SCOPE_{scope.name}") for scope in BudgetScope
-}
-_SCOPE_FROM_WIRE = {number: scope for scope, number in _SCOPE_TO_WIRE.items()}
-_WINDOW_TO_WIRE = {
+SCOPE_TO_WIRE = {scope: pb.BudgetScope.Value(f"BUDGET_SCOPE_{scope.name}") for scope in BudgetScope}
+SCOPE_FROM_WIRE = {number: scope for scope, number in SCOPE_TO_WIRE.items()}
+WINDOW_TO_WIRE = {
     window: pb.BudgetWindow.Value(f"BUDGET_WINDOW_{window.name}") for window in BudgetWindow
 }
-_WINDOW_FROM_WIRE = {number: window for window, number in _WINDOW_TO_WIRE.items()}
+WINDOW_FROM_WIRE = {number: window for window, number in WINDOW_TO_WIRE.items()}
 
 
 def budget_from_proto(message: pb.Budget, tenant: str) -> Budget:
     """The budget. Raises InvalidBudget or InvalidMoney."""
-    if message.scope not in _SCOPE_FROM_WIRE:
+    if message.scope not in SCOPE_FROM_WIRE:
         raise InvalidBudget("scope is unset; say whose calls the budget covers")
-    if message.window not in _WINDOW_FROM_WIRE:
+    if message.window not in WINDOW_FROM_WIRE:
         raise InvalidBudget("window is unset; say when the budget starts anew")
     return Budget(
         tenant=tenant,
         id=message.id,
-        scope=_SCOPE_FROM_WIRE[message.scope],
+        scope=SCOPE_FROM_WIRE[message.scope],
         scope_id=message.scope_id,
-        window=_WINDOW_FROM_WIRE[message.window],
+        window=WINDOW_FROM_WIRE[message.window],
         rolling_length_s=duration_from_proto(message.rolling_length),
         time_zone=message.time_zone or "UTC",
         hard_limit=money_from_proto(message.hard_limit),
@@ -46,9 +44,9 @@ def budget_to_proto(budget: Budget) -> pb.Budget:
     rolling = budget.window is BudgetWindow.ROLLING
     return pb.Budget(
         id=budget.id,
-        scope=_SCOPE_TO_WIRE[budget.scope],
+        scope=SCOPE_TO_WIRE[budget.scope],
         scope_id=budget.scope_id,
-        window=_WINDOW_TO_WIRE[budget.window],
+        window=WINDOW_TO_WIRE[budget.window],
         rolling_length=duration_to_proto(budget.rolling_length_s) if rolling else None,
         time_zone=budget.time_zone,
         hard_limit=money_to_proto(budget.hard_limit),

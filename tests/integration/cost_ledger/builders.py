@@ -67,7 +67,8 @@ def make_record(key: str = "", **fields: Any) -> cost_ledger_service_pb2.RecordR
 
 
 def make_subject(**fields: Any) -> hold_pb2.Subject:
-    return hold_pb2.Subject(**{"episode_id": "episode-1", "turn": 1, "tool": "answer"} | fields)
+    defaults: dict[str, Any] = {"episode_id": "episode-1", "turn": 1, "tool": "answer"}
+    return hold_pb2.Subject(**defaults | fields)
 
 
 def make_price(

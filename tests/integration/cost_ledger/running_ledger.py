@@ -81,4 +81,4 @@ async def running_ledger(
             ledger = RunningLedger(port, database_url, keys)
             yield ledger
             for channel in ledger.channels:
-                await channel.close()
+                await channel.close(None)

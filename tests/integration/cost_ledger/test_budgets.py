@@ -127,11 +127,12 @@ async def test_calendar_windows_start_at_midnight_of_the_budgets_time_zone(
 async def test_what_was_spent_in_an_earlier_window_does_not_count_in_this_one(
     worker: Client, admin: Client
 ) -> None:
-    for id, fields in (
+    windows: tuple[tuple[str, dict[str, Any]], ...] = (
         ("day", {"window": pb.BUDGET_WINDOW_DAY}),
         ("hour", {"window": pb.BUDGET_WINDOW_ROLLING, "rolling_length": timedelta(hours=1)}),
         ("all", {}),
-    ):
+    )
+    for id, fields in windows:
         await add_budget(admin, id, **fields)
     record = make_record("k")
     record.occur_time.FromDatetime(datetime.now(UTC) - timedelta(days=2))
@@ -141,7 +142,10 @@ async def test_what_was_spent_in_an_earlier_window_does_not_count_in_this_one(
 
 
 async def test_a_rolling_window_counts_the_time_just_past(worker: Client, admin: Client) -> None:
-    fields = {"window": pb.BUDGET_WINDOW_ROLLING, "rolling_length": timedelta(hours=1)}
+    fields: dict[str, Any] = {
+        "window": pb.BUDGET_WINDOW_ROLLING,
+        "rolling_length": timedelta(hours=1),
+    }
     await add_budget(admin, limit="0.02", **fields)
     record = make_record("earlier")
     record.occur_time.FromDatetime(datetime.now(UTC) - timedelta(minutes=50))
@@ -181,7 +185,8 @@ async def test_a_closed_budget_decides_nothing(worker: Client, admin: Client) ->
 async def test_budgets_are_listed_page_by_page(admin: Client) -> None:
     for number in range(5):
         await add_budget(admin, f"b{number}")
-    ids, token = [], ""
+    ids: list[str] = []
+    token = ""
     while True:
         request = pb.ListBudgetsRequest(page_size=2, page_token=token)
         page = await admin.budgets.ListBudgets(request)

@@ -130,7 +130,8 @@ async def test_a_reversed_call_is_in_no_sum(worker: Client) -> None:
 async def test_the_journal_is_listed_page_by_page(worker: Client) -> None:
     for number in range(5):
         await worker.ledger.Record(make_record(f"k{number}", subject={"episode_id": "e1"}))
-    sequences, token = [], ""
+    sequences: list[int] = []
+    token = ""
     while True:
         request = pb.ListEntriesRequest(page_size=2, page_token=token, episode_id="e1")
         page = await worker.ledger.ListEntries(request)

@@ -106,7 +106,8 @@ async def test_a_dry_run_answers_and_stores_nothing(ledger: RunningLedger) -> No
 async def test_prices_are_listed_in_sku_order_page_by_page(ledger: RunningLedger) -> None:
     admin = ledger.admin()
     await create(admin, *(make_price(f"tool/{name}") for name in "dacb"))
-    skus, token = [], ""
+    skus: list[str] = []
+    token = ""
     while True:
         request = pb.ListPricesRequest(page_size=2, page_token=token, sku_prefix="tool/")
         page = await admin.prices.ListPrices(request)
