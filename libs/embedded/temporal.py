@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-from temporalio.client import Client
-
 from embedded import ports
 from embedded.process import ManagedProcess
 from embedded.server import EmbeddedServer
@@ -58,6 +56,9 @@ class EmbeddedTemporal(EmbeddedServer):
         """Whether a client can connect and the namespace exists."""
         if not ports.accepts_connections(self.port):
             return False
+        # Half a second to import, and every `podium` command imports this package.
+        from temporalio.client import Client  # noqa: PLC0415
+
         try:
             client = await Client.connect(self.target, namespace=NAMESPACE)
             await client.count_workflows()
