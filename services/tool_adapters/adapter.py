@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from failures import ToolFailure
+from failures import FailureKind, ToolFailure
 from metering import Usage, UsageSource
 from tool_adapters.models import JsonObject, ToolDefinition
 
@@ -59,6 +59,28 @@ class AdapterResult:
     outcome: Output | ToolFailure
     usage: Usage = ONE_CALL
     sku: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the service answers to a call: the outcome and what it took.
+
+    `latency_s` runs from the first attempt to the answer, in seconds.
+    """
+
+    outcome: Output | ToolFailure
+    usage: Usage
+    sku: str
+    latency_s: float
+    attempts: int
+
+
+class CallFailed(Exception):
+    """Carries a typed failure up to the service, from where an adapter cannot go on."""
+
+    def __init__(self, kind: FailureKind, message: str, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.failure = ToolFailure(kind, message, retryable)
 
 
 class Adapter(Protocol):

@@ -161,9 +161,14 @@ class Limits:
     max_attempts: int = 2
 
 
-@dataclass(frozen=True)
+# Compared by identity: a version is fetched once, and its validators are kept with it.
+@dataclass(frozen=True, eq=False)
 class ToolDefinition:
-    """One immutable version of a tool. `sku` "" means its price is unknown."""
+    """One immutable version of a tool. `sku` "" means its price is unknown.
+
+    A shared tool was written by the platform's operator, who may reach private addresses,
+    start processes and use the platform's secrets; a tenant's tool may not.
+    """
 
     name: str
     version: int
@@ -174,3 +179,10 @@ class ToolDefinition:
     side_effect: SideEffect
     limits: Limits = Limits()
     sku: str = ""
+    shared: bool = False
+
+    def model_alias(self, arguments: JsonObject) -> str:
+        """The model of an llm tool a call asks for: the named one, or the only one; else ""."""
+        if not isinstance(self.connection, LlmConnection):
+            return ""
+        return str(arguments.get("model") or self.connection.models[0].alias)

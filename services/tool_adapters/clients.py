@@ -1,0 +1,76 @@
+"""What the adapters ask of tool-registry."""
+
+from collections import OrderedDict
+
+import grpc
+
+from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
+from rpckit.identity import Identity, Scope, acting_as
+from rpckit.status import domain_error_from
+from tool_adapters.convert_tools import tool_from_proto
+from tool_adapters.facts import Facts
+from tool_adapters.models import ToolDefinition
+from wire import duration_to_proto
+
+TOOLS_KEPT = 10_000
+SUBJECT = "tool-adapters"
+
+
+class RegistryTools:
+    """Versions of tools, asked for as the caller and kept: a version never changes."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = ToolRegistryServiceStub(channel)
+        self._known: OrderedDict[tuple[str, str, int], ToolDefinition] = OrderedDict()
+
+    async def tool(self, tenant: str, name: str, version: int) -> ToolDefinition:
+        """A version. Raises what the registry raises, for example NotFound."""
+        key = (tenant, name, version)
+        if key in self._known:
+            self._known.move_to_end(key)
+            return self._known[key]
+        fetched = tool_from_proto(await self._fetch(name, version))
+        # Of two fetches at once the first stands: limits are counted per definition.
+        tool = self._known.setdefault(key, fetched)
+        if len(self._known) > TOOLS_KEPT:
+            self._known.popitem(last=False)
+        return tool
+
+    async def _fetch(self, name: str, version: int) -> tool_pb2.Tool:
+        try:
+            reply = await self._stub.GetTool(pb.GetToolRequest(name=name, version=version))
+        except grpc.aio.AioRpcError as error:
+            raise domain_error_from(error) from error
+        return reply.tool
+
+
+class FactsReports:
+    """Measured behaviour, reported in the adapters' own name for each tenant."""
+
+    def __init__(self, signed_channel: grpc.aio.Channel, reporter: str) -> None:
+        self._stub = ToolRegistryServiceStub(signed_channel)
+        self._reporter = reporter
+
+    async def send(self, tenant: str, facts: list[Facts]) -> None:
+        """Replaces this process's last report. Raises Unavailable and its like."""
+        request = pb.RecordToolFactsRequest(
+            reporter=self._reporter, facts=[_facts_to_proto(entry) for entry in facts]
+        )
+        try:
+            with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.LEDGER_WRITE}))):
+                await self._stub.RecordToolFacts(request)
+        except grpc.aio.AioRpcError as error:
+            raise domain_error_from(error) from error
+
+
+def _facts_to_proto(facts: Facts) -> tool_pb2.ToolFacts:
+    return tool_pb2.ToolFacts(
+        tool_name=facts.tool_name,
+        model_alias=facts.model_alias,
+        sample_count=facts.sample_count,
+        latency_p50=duration_to_proto(facts.latency_p50_s),
+        latency_p95=duration_to_proto(facts.latency_p95_s),
+        success_rate=facts.success_rate,
+    )

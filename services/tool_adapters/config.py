@@ -1,0 +1,44 @@
+"""Settings of the tool adapters."""
+
+from pathlib import Path
+from tempfile import gettempdir
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from rpckit.settings import ServerSettings, SigningKey
+
+
+class Settings(ServerSettings):
+    """The tool adapters: call tools, and keep corpora.
+
+    Secrets that tools name are TOOL_ADAPTERS_SECRET_<NAME>, or for a tenant's own tools
+    TOOL_ADAPTERS_SECRET_<TENANT>__<NAME>, or files in the secrets folder.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="TOOL_ADAPTERS_", env_nested_delimiter="__", frozen=True
+    )
+
+    database_url: str = Field(description="SQLAlchemy URL of its own database")
+    tool_registry_target: str = Field(description="gRPC target of tool-registry")
+    signing_key: SigningKey = Field(description="key that signs reports of measured behaviour")
+    facts_interval_s: float = Field(5.0, gt=0, description="seconds between those reports")
+    secrets_folder: Path | None = Field(None, description="folder of mounted secrets")
+    allowed_hosts: frozenset[str] = Field(
+        frozenset(), description="JSON list of hosts tenants' tools may reach although private"
+    )
+    allow_private_networks: bool = Field(
+        False, description="let tenants' tools reach private addresses"
+    )
+    mcp_commands: frozenset[str] = Field(
+        frozenset(), description="JSON list of programs tenants' MCP tools may start"
+    )
+    mcp_sessions_max: int = Field(500, ge=1, description="MCP sessions open at once")
+    mcp_idle_timeout_s: float = Field(900.0, gt=0, description="seconds an unused session is kept")
+    effects_kept_days: float = Field(
+        30.0, gt=0, description="days for which a repeated effectful call gets its first answer"
+    )
+    workspaces_folder: Path = Field(
+        Path(gettempdir()) / "podium-workspaces", description="folder for the files of code"
+    )

@@ -1,0 +1,79 @@
+"""Calls and answers on the wire, and back."""
+
+from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from tool_adapters.adapter import Answer, Output, OutputFile
+from tool_adapters.service import CallRequest
+from wire import (
+    duration_from_proto,
+    duration_to_proto,
+    failure_from_proto,
+    failure_to_proto,
+    usage_from_proto,
+    usage_to_proto,
+)
+
+
+def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
+    """The call. Raises InvalidCall."""
+    return CallRequest(
+        key=request.key,
+        episode_id=request.episode_id,
+        tool_name=request.tool_name,
+        tool_version=request.tool_version,
+        arguments_json=request.arguments_json,
+        task=request.task,
+        context=request.context,
+        max_output_tokens=request.max_output_tokens,
+    )
+
+
+def answer_to_proto(answer: Answer) -> pb.InvokeResponse:
+    """The response."""
+    response = pb.InvokeResponse(
+        usage=usage_to_proto(answer.usage),
+        sku=answer.sku,
+        latency=duration_to_proto(answer.latency_s),
+        attempts=answer.attempts,
+    )
+    if isinstance(answer.outcome, Output):
+        response.output.CopyFrom(_output_to_proto(answer.outcome))
+    else:
+        response.failure.CopyFrom(failure_to_proto(answer.outcome))
+    return response
+
+
+def answer_from_proto(response: pb.InvokeResponse) -> Answer:
+    """The answer, as the effect log keeps it."""
+    has_output = response.HasField("output")
+    return Answer(
+        outcome=_output_from_proto(response.output)
+        if has_output
+        else failure_from_proto(response.failure),
+        usage=usage_from_proto(response.usage),
+        sku=response.sku,
+        latency_s=duration_from_proto(response.latency),
+        attempts=response.attempts,
+    )
+
+
+def stored_answer(answer: Answer) -> bytes:
+    """An answer as the effect log stores it."""
+    return answer_to_proto(answer).SerializeToString(deterministic=True)
+
+
+def answer_from_store(stored: bytes) -> Answer:
+    """An answer the effect log stored."""
+    return answer_from_proto(pb.InvokeResponse.FromString(stored))
+
+
+def _output_to_proto(output: Output) -> pb.ToolOutput:
+    files = (
+        pb.OutputFile(name=file.name, media_type=file.media_type, data=file.data)
+        for file in output.files
+    )
+    return pb.ToolOutput(content=output.content, content_json=output.content_json, files=files)
+
+
+def _output_from_proto(message: pb.ToolOutput) -> Output:
+    files = (OutputFile(file.name, file.media_type, file.data) for file in message.files)
+    return Output(message.content, message.content_json, tuple(files))

@@ -1,0 +1,154 @@
+"""The registry's tools as the adapters see them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from podium.registry.v1 import tool_pb2
+from tool_adapters.errors import InvalidCall, KindUnsupported
+from tool_adapters.models import (
+    CodeConnection,
+    Connection,
+    FunctionConnection,
+    GrpcConnection,
+    HttpConnection,
+    JsonObject,
+    Limits,
+    LlmApi,
+    LlmConnection,
+    LlmModel,
+    McpConnection,
+    McpHttp,
+    McpStdio,
+    Place,
+    RetrievalConnection,
+    SideEffect,
+    ToolDefinition,
+    ToolKind,
+)
+from wire import duration_from_proto
+
+KINDS = {tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}"): kind for kind in ToolKind}
+SIDE_EFFECTS = {
+    tool_pb2.SideEffect.Value(f"SIDE_EFFECT_{effect.name}"): effect for effect in SideEffect
+}
+PLACES = {
+    tool_pb2.ParameterLocation.Value(f"PARAMETER_LOCATION_{place.name}"): place for place in Place
+}
+LLM_APIS = {tool_pb2.LlmApi.Value(f"LLM_API_{api.name}"): api for api in LlmApi}
+
+
+def tool_from_proto(tool: tool_pb2.Tool) -> ToolDefinition:
+    """One version of a tool. Raises KindUnsupported and InvalidCall."""
+    spec = tool.spec
+    return ToolDefinition(
+        name=spec.name,
+        version=tool.version,
+        kind=KINDS[spec.kind],
+        parameters_schema=_schema(spec.parameters_json_schema) or {"type": "object"},
+        result_schema=_schema(spec.result_json_schema),
+        connection=connection_from_proto(spec.connection),
+        # Unknown values come from a newer registry: then the careful reading is right.
+        side_effect=SIDE_EFFECTS.get(spec.side_effect, SideEffect.EFFECTFUL),
+        limits=_limits(spec.limits),
+        sku=spec.sku,
+        shared=tool.shared,
+    )
+
+
+def connection_from_proto(connection: tool_pb2.Connection) -> Connection:
+    """How to reach a tool. Raises KindUnsupported."""
+    target = connection.WhichOneof("target") or "unset"
+    if target not in _CONNECTIONS:
+        raise KindUnsupported(target)
+    return _CONNECTIONS[target](getattr(connection, target))
+
+
+def mcp_from_proto(mcp: tool_pb2.McpConnection) -> McpConnection:
+    """How to reach a tool of an MCP server. Raises InvalidCall without a transport."""
+    if mcp.HasField("stdio"):
+        stdio = mcp.stdio
+        secrets = {name: reference.name for name, reference in stdio.secret_env.items()}
+        server = McpStdio(stdio.command, tuple(stdio.args), dict(stdio.env), secrets)
+        return McpConnection(mcp.tool_name, server)
+    if mcp.HasField("http"):
+        return McpConnection(mcp.tool_name, McpHttp(mcp.http.url, mcp.http.secret.name))
+    raise InvalidCall("connection.transport is unset; give stdio or http")
+
+
+def _http(http: tool_pb2.HttpConnection) -> HttpConnection:
+    return HttpConnection(
+        method=http.method,
+        url_template=http.url_template,
+        places={name: PLACES[place] for name, place in http.parameter_locations.items()},
+        secret_header=http.secret_header,
+        secret_prefix=http.secret_prefix,
+        secret=http.secret.name,
+        headers=dict(http.headers),
+    )
+
+
+def _llm(llm: tool_pb2.LlmConnection) -> LlmConnection:
+    return LlmConnection(
+        models=tuple(_model(model) for model in llm.models),
+        system_prompt=llm.system_prompt,
+        max_output_tokens=llm.max_output_tokens or 1024,
+        temperature=llm.temperature if llm.HasField("temperature") else None,
+    )
+
+
+def _model(model: tool_pb2.LlmModel) -> LlmModel:
+    if model.api not in LLM_APIS:
+        raise InvalidCall(f"model {model.alias} names no api; its usage cannot be read")
+    return LlmModel(
+        alias=model.alias,
+        model=model.model,
+        base_url=model.base_url,
+        api=LLM_APIS[model.api],
+        secret=model.secret.name,
+        sku=model.sku,
+    )
+
+
+def _grpc(grpc: tool_pb2.GrpcConnection) -> GrpcConnection:
+    return GrpcConnection(
+        grpc.target, grpc.method, grpc.descriptor_set, grpc.secret.name, grpc.plaintext
+    )
+
+
+def _function(function: tool_pb2.FunctionConnection) -> FunctionConnection:
+    return FunctionConnection(function.function)
+
+
+def _code(code: tool_pb2.CodeConnection) -> CodeConnection:
+    return CodeConnection(code.stateful, code.memory_bytes)
+
+
+def _retrieval(retrieval: tool_pb2.RetrievalConnection) -> RetrievalConnection:
+    return RetrievalConnection(retrieval.corpus, retrieval.default_top_k or 5)
+
+
+def _limits(limits: tool_pb2.ToolLimits) -> Limits:
+    standard = Limits()
+    return Limits(
+        timeout_s=duration_from_proto(limits.timeout) or standard.timeout_s,
+        max_concurrency=limits.max_concurrency or standard.max_concurrency,
+        max_output_bytes=limits.max_output_bytes or standard.max_output_bytes,
+        max_attempts=limits.max_attempts or standard.max_attempts,
+    )
+
+
+def _schema(text: str) -> JsonObject | None:
+    schema: JsonObject | None = json.loads(text) if text else None
+    return schema
+
+
+_CONNECTIONS: dict[str, Callable[[Any], Connection]] = {
+    "function": _function,
+    "http": _http,
+    "mcp": mcp_from_proto,
+    "code": _code,
+    "retrieval": _retrieval,
+    "llm": _llm,
+    "grpc": _grpc,
+}

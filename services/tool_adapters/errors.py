@@ -1,0 +1,37 @@
+"""What can be wrong with a request; a tool that fails is an answer instead."""
+
+from rpckit.errors import FailedPrecondition, InvalidArgument, Unavailable
+
+
+class InvalidCall(InvalidArgument):
+    """The request names no call."""
+
+
+class CallConflict(FailedPrecondition):
+    """The key belongs to another call of an effectful tool."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"call {key} was made before with other content; a key names one call", key=key
+        )
+
+
+class KindUnsupported(FailedPrecondition):
+    """No adapter speaks to tools of this kind."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"the adapters do not serve tools of kind {kind} yet", kind=kind)
+
+
+class CommandNotAllowed(FailedPrecondition):
+    """A tenant may not start this program on our machine."""
+
+    def __init__(self, command: str) -> None:
+        super().__init__(
+            f"program {command} may not be started for a tenant: have a platform admin register "
+            "the server's tools as shared, or add the program to TOOL_ADAPTERS_MCP_COMMANDS"
+        )
+
+
+class DiscoveryFailed(Unavailable):
+    """An MCP server did not give its tools."""

@@ -1,0 +1,41 @@
+"""Tools of kind grpc: a unary method, JSON in and out."""
+
+from typing import Protocol
+
+from tool_adapters.adapter import AdapterResult, Output, ToolCall
+from tool_adapters.models import GrpcConnection, JsonObject, ToolDefinition
+from tool_adapters.secret_store import PLATFORM, SecretStore
+
+
+class Methods(Protocol):
+    """Speaks gRPC; see clients_grpc_tools."""
+
+    async def call(self, tool: ToolDefinition, arguments: JsonObject, token: str) -> str:
+        """The response as JSON. Raises CallFailed."""
+
+    async def close(self) -> None:
+        """Closes every channel."""
+
+
+class GrpcAdapter:
+    """Calls the tool's method as whoever the secret says."""
+
+    def __init__(self, methods: Methods, secrets: SecretStore) -> None:
+        self._methods = methods
+        self._secrets = secrets
+
+    async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
+        """The response message as JSON."""
+        assert isinstance(tool.connection, GrpcConnection)
+        name = tool.connection.secret
+        owner = PLATFORM if tool.shared else call.tenant
+        token = self._secrets.value(owner, name) if name else ""
+        content = await self._methods.call(tool, call.arguments, token)
+        return AdapterResult(Output(content, content))
+
+    async def close_episode(self, tenant: str, episode_id: str) -> None:
+        """Channels are not per episode."""
+
+    async def close(self) -> None:
+        """Closes every channel."""
+        await self._methods.close()

@@ -1,0 +1,169 @@
+"""HTTP requests for tools: sized, guarded, and failing in the tools' own terms.
+
+aiohttp, because its connector lets us check the very address it connects to.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from failures import FailureKind, ToolFailure
+from tool_adapters.adapter import CallFailed
+from tool_adapters.models import ToolDefinition
+from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, guarded_socket
+
+CONNECT_TIMEOUT_S = 10.0
+WORDS_OF_ERRORS_MAX = 500
+FAILURE_OF_STATUS = {
+    HTTPStatus.UNAUTHORIZED: (FailureKind.PERMISSION_DENIED, False),
+    HTTPStatus.FORBIDDEN: (FailureKind.PERMISSION_DENIED, False),
+    HTTPStatus.NOT_FOUND: (FailureKind.NOT_FOUND, False),
+    HTTPStatus.REQUEST_TIMEOUT: (FailureKind.TIMEOUT, True),
+    HTTPStatus.TOO_MANY_REQUESTS: (FailureKind.RATE_LIMITED, True),
+    HTTPStatus.INTERNAL_SERVER_ERROR: (FailureKind.TOOL_ERROR, True),
+    HTTPStatus.BAD_GATEWAY: (FailureKind.UNAVAILABLE, True),
+    HTTPStatus.SERVICE_UNAVAILABLE: (FailureKind.UNAVAILABLE, True),
+    HTTPStatus.GATEWAY_TIMEOUT: (FailureKind.TIMEOUT, True),
+    # Anthropic's "overloaded".
+    529: (FailureKind.UNAVAILABLE, True),
+}
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """A request; `json` is sent as a JSON body when it is not None."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    json: Any = None
+
+
+@dataclass(frozen=True)
+class HttpReply:
+    """A reply, whatever its status; header names are lower-case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def media_type(self) -> str:
+        """For example "application/json"; "" when the server did not say."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def text(self) -> str:
+        """The body as text; what is no UTF-8 is replaced."""
+        return self.body.decode(errors="replace")
+
+
+class HttpClient:
+    """Two sessions: one that checks addresses and one for those the operator trusts."""
+
+    def __init__(self, guard: NetworkGuard) -> None:
+        self._guard = guard
+        self._guarded = _session(aiohttp.TCPConnector(limit=0, socket_factory=guarded_socket))
+        self._trusted = _session(aiohttp.TCPConnector(limit=0))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._guarded.close()
+        await self._trusted.close()
+
+    async def send(self, request: HttpRequest, tool: ToolDefinition) -> HttpReply:
+        """The reply. Raises CallFailed when none arrives, or one above the tool's limit."""
+        host = host_of(request.url)
+        session = self._trusted if self._guard.trusts(tool, host) else self._guarded
+        try:
+            return await _exchange(session, request, tool.limits.max_output_bytes)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _no_reply(host, error) from error
+
+
+async def _exchange(
+    session: aiohttp.ClientSession, request: HttpRequest, bytes_max: int
+) -> HttpReply:
+    asked = session.request(
+        request.method,
+        # The path and the query are encoded already.
+        URL(request.url, encoded=True),
+        headers=request.headers,
+        json=request.json,
+        allow_redirects=False,
+    )
+    async with asked as response:
+        body = bytearray()
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > bytes_max:
+                response.close()
+                raise CallFailed(
+                    FailureKind.OUTPUT_TOO_LARGE,
+                    f"the answer is larger than {bytes_max} bytes; ask for less",
+                )
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return HttpReply(response.status, headers, bytes(body))
+
+
+def status_failure(reply: HttpReply, words: str = "") -> ToolFailure | None:
+    """The failure a status means; None for a success. `words` replace the body's."""
+    if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        return None
+    if reply.status < HTTPStatus.BAD_REQUEST:
+        message = f"the tool redirects (status {reply.status}), which is not followed"
+        return ToolFailure(FailureKind.TOOL_ERROR, message)
+    kind, retryable = FAILURE_OF_STATUS.get(reply.status, (FailureKind.TOOL_ERROR, False))
+    said = (words or reply.text).strip()[:WORDS_OF_ERRORS_MAX]
+    message = f"the tool answered with status {reply.status}" + (f": {said}" if said else "")
+    return ToolFailure(kind, message, retryable, retry_after_s(reply))
+
+
+def retry_after_s(reply: HttpReply) -> float | None:
+    """Seconds the server asks to wait (RFC 9110, section 10.2.3); None when it does not say."""
+    value = reply.headers.get("retry-after", "")
+    with suppress(ValueError):
+        return max(0.0, float(value))
+    with suppress(ValueError, TypeError):
+        moment = parsedate_to_datetime(value)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    return None
+
+
+def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        # A cookie of one tenant's call must not travel with another's.
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # The service limits the whole call; only a dead address needs an own limit.
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+        trust_env=False,
+    )
+
+
+def host_of(url: str) -> str:
+    """The host of an http or https URL. Raises CallFailed for anything else."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise CallFailed(FailureKind.UNAVAILABLE, "the tool's URL is not an http or https URL")
+    return parts.hostname
+
+
+def _no_reply(host: str, error: Exception) -> CallFailed:
+    cause = getattr(error, "os_error", error)
+    if isinstance(cause, ForbiddenAddress):
+        return CallFailed(FailureKind.PERMISSION_DENIED, f"{host}: {cause.strerror}")
+    if isinstance(error, TimeoutError):
+        return CallFailed(FailureKind.TIMEOUT, f"{host} does not accept connections", True)
+    reason = getattr(cause, "strerror", None) or type(error).__name__
+    return CallFailed(FailureKind.UNAVAILABLE, f"{host} cannot be reached: {reason}", True)

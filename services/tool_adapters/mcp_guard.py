@@ -1,0 +1,54 @@
+"""The MCP SDK's HTTP client, held to the same addresses as every other tool."""
+
+from collections.abc import Iterable
+
+import anyio
+import httpcore2
+import httpx2
+
+from tool_adapters.http_client import CONNECT_TIMEOUT_S
+from tool_adapters.network_guard import require_public
+
+# A server may hold a stream open for as long as a call takes; the service limits calls.
+READ_TIMEOUT_S = 3600.0
+
+
+class _GuardedBackend(httpcore2.AsyncNetworkBackend):
+    """Resolves a name, checks every address, and connects to one it checked."""
+
+    def __init__(self) -> None:
+        self._backend = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 (the interface's)
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = [str(entry[4][0]) for entry in await anyio.getaddrinfo(host, port)]
+        for address in addresses:
+            require_public(address)
+        return await self._backend.connect_tcp(
+            addresses[0], port, timeout, local_address, socket_options
+        )
+
+
+class _GuardedTransport(httpx2.AsyncHTTPTransport):
+    def __init__(self) -> None:
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            network_backend=_GuardedBackend(),
+        )
+
+
+def mcp_http_client(bearer_token: str, *, trusted: bool) -> httpx2.AsyncClient:
+    """A client for one server; unless it is trusted, only public addresses are reached."""
+    transport = httpx2.AsyncHTTPTransport(trust_env=False) if trusted else _GuardedTransport()
+    return httpx2.AsyncClient(
+        transport=transport,
+        headers={"authorization": f"Bearer {bearer_token}"} if bearer_token else {},
+        timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
+        trust_env=False,
+    )

@@ -1,0 +1,55 @@
+"""Which addresses a tool may connect to: a tenant's tool only public ones.
+
+Without this a tenant could register http://169.254.169.254/ or a service of the cluster and
+read it through the platform (server-side request forgery). What is checked is the address of
+the connection that is made, so a name that resolves to something else later gains nothing.
+"""
+
+import errno
+import ipaddress
+import socket
+from collections.abc import Iterable
+
+from tool_adapters.models import ToolDefinition
+
+MESSAGE = (
+    "the address is not public, and a tenant's tool may not reach it; a platform admin can "
+    "register the tool as shared, or add its host to TOOL_ADAPTERS_ALLOWED_HOSTS"
+)
+
+
+class ForbiddenAddress(OSError):
+    """A connection to an address a tenant's tool may not reach."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EACCES, MESSAGE)
+
+
+class NetworkGuard:
+    """The operator's decision about private addresses."""
+
+    def __init__(self, allowed_hosts: Iterable[str] = (), allow_private: bool = False) -> None:
+        self._allowed_hosts = {host.lower() for host in allowed_hosts}
+        self._allow_private = allow_private
+
+    def trusts(self, tool: ToolDefinition | None, host: str) -> bool:
+        """Whether a connection to the host needs no check of its address."""
+        is_shared = tool is not None and tool.shared
+        return is_shared or self._allow_private or host.lower() in self._allowed_hosts
+
+
+def require_public(address: str) -> None:
+    """Raises ForbiddenAddress for a loopback, link-local, private or reserved IP address."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address):
+        # The IPv4 address inside decides: both forms reach it.
+        parsed = parsed.ipv4_mapped or parsed.sixtofour or parsed
+    if not parsed.is_global or parsed.is_multicast:
+        raise ForbiddenAddress
+
+
+def guarded_socket(address_info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
+    """A socket for that address. Raises ForbiddenAddress before anything is sent."""
+    family, kind, protocol, _, address = address_info
+    require_public(str(address[0]))
+    return socket.socket(family, kind, protocol)

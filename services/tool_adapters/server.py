@@ -1,0 +1,148 @@
+"""Wiring: the only place where the parts are put together."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import telemetry
+from podium.adapters.v1.corpus_service_pb2_grpc import add_CorpusServiceServicer_to_server
+from podium.adapters.v1.tool_adapter_service_pb2_grpc import (
+    add_ToolAdapterServiceServicer_to_server,
+)
+from rpckit.channel import open_channel
+from rpckit.health import Check
+from rpckit.migrations import upgrade
+from rpckit.server import Service, run_server
+from tool_adapters.adapter import Adapter
+from tool_adapters.attempts import Attempts
+from tool_adapters.chores import Chore, report_facts, running
+from tool_adapters.clients import FactsReports, RegistryTools
+from tool_adapters.clients_grpc_tools import GrpcMethods
+from tool_adapters.code_adapter import CodeAdapter
+from tool_adapters.config import Settings
+from tool_adapters.convert import answer_from_store, stored_answer
+from tool_adapters.corpus.service import Corpora
+from tool_adapters.corpus.servicer import CorpusServicer
+from tool_adapters.corpus.store_postgres import PostgresCorpusStore
+from tool_adapters.effects import EffectLog
+from tool_adapters.facts import FactsBook
+from tool_adapters.function_adapter import FunctionAdapter
+from tool_adapters.gates import Gates
+from tool_adapters.grpc_adapter import GrpcAdapter
+from tool_adapters.http_adapter import HttpAdapter
+from tool_adapters.http_client import HttpClient
+from tool_adapters.llm_adapter import LlmAdapter
+from tool_adapters.mcp_adapter import McpAdapter
+from tool_adapters.mcp_discovery import McpDiscovery
+from tool_adapters.mcp_pool import McpPool
+from tool_adapters.mcp_servers import McpServers
+from tool_adapters.models import ToolKind
+from tool_adapters.network_guard import NetworkGuard
+from tool_adapters.retrieval_adapter import RetrievalAdapter
+from tool_adapters.sandbox import Sandbox, Workspaces
+from tool_adapters.secret_store import MountedSecrets
+from tool_adapters.service import Invoker
+from tool_adapters.servicer import ToolAdapterServicer
+from tool_adapters.store_effects import PostgresEffectStore
+from tool_adapters.store_engine import check, open_engine
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+SWEEP_INTERVAL_S = 30.0
+FORGET_INTERVAL_S = 3600.0
+
+
+async def serve(settings: Settings) -> None:
+    """Serves until SIGTERM."""
+    stop_telemetry = telemetry.configure("tool-adapters", settings.telemetry)
+    try:
+        async with assembled(settings) as (services, checks):
+            await run_server(settings, services, checks)
+    finally:
+        stop_telemetry()
+
+
+@asynccontextmanager
+async def assembled(
+    settings: Settings,
+) -> AsyncIterator[tuple[Sequence[Service], dict[str, Check]]]:
+    """The services and the checks of what they need, with everything opened."""
+    await upgrade(settings.database_url, MIGRATIONS)
+    async with AsyncExitStack() as stack:
+        engine = open_engine(settings.database_url)
+        stack.push_async_callback(engine.dispose)
+        secrets = MountedSecrets(settings.secrets_folder)
+        guard = NetworkGuard(settings.allowed_hosts, settings.allow_private_networks)
+        servers = McpServers(secrets, guard, settings.mcp_commands)
+        pool = McpPool(
+            servers,
+            sessions_max=settings.mcp_sessions_max,
+            idle_timeout_s=settings.mcp_idle_timeout_s,
+        )
+        corpora = Corpora(PostgresCorpusStore(engine))
+        http = await stack.enter_async_context(HttpClient(guard))
+        workspaces = Workspaces(settings.workspaces_folder)
+        adapters: dict[ToolKind, Adapter] = {
+            ToolKind.FUNCTION: FunctionAdapter(),
+            ToolKind.HTTP: HttpAdapter(http, secrets),
+            ToolKind.MCP: McpAdapter(pool),
+            ToolKind.CODE: await CodeAdapter.start(Sandbox(workspaces), workspaces),
+            ToolKind.RETRIEVAL: RetrievalAdapter(corpora),
+            ToolKind.LLM: LlmAdapter(http, secrets),
+            ToolKind.GRPC: GrpcAdapter(GrpcMethods(guard), secrets),
+        }
+        for adapter in adapters.values():
+            stack.push_async_callback(adapter.close)
+        effects = PostgresEffectStore(engine, stored_answer, answer_from_store)
+        invoker = Invoker(
+            tools=await _registry(settings, stack),
+            adapters=adapters,
+            attempts=Attempts(adapters, secrets),
+            gates=Gates(),
+            effects=EffectLog(effects),
+            facts=FactsBook(),
+        )
+        chores = [
+            await _facts_chore(settings, stack, invoker.facts),
+            Chore("closing idle MCP sessions", SWEEP_INTERVAL_S, pool.close_idle),
+            Chore("forgetting old effects", FORGET_INTERVAL_S, _forgetting(settings, effects)),
+        ]
+        await stack.enter_async_context(running(chores))
+        services = _services(invoker, McpDiscovery(servers), corpora)
+        yield services, {"postgres": lambda: check(engine)}
+
+
+async def _registry(settings: Settings, stack: AsyncExitStack) -> RegistryTools:
+    """Tools are fetched as whoever calls."""
+    channel = open_channel(settings.tool_registry_target, tls=settings.tls)
+    return RegistryTools(await stack.enter_async_context(channel))
+
+
+async def _facts_chore(settings: Settings, stack: AsyncExitStack, facts: FactsBook) -> Chore:
+    """Facts are reported in the adapters' own name."""
+    signer = settings.signing_key.signer()
+    channel = open_channel(settings.tool_registry_target, signer, tls=settings.tls)
+    reports = FactsReports(await stack.enter_async_context(channel), reporter=uuid4().hex)
+    send = partial(report_facts, facts, reports.send)
+    return Chore("reporting measured behaviour", settings.facts_interval_s, send)
+
+
+def _forgetting(settings: Settings, effects: PostgresEffectStore) -> Callable[[], Awaitable[None]]:
+    return partial(effects.forget_older_than, timedelta(days=settings.effects_kept_days))
+
+
+def _services(invoker: Invoker, discovery: McpDiscovery, corpora: Corpora) -> list[Service]:
+    return [
+        Service(
+            add_ToolAdapterServiceServicer_to_server,
+            ToolAdapterServicer(invoker, discovery),
+            "podium.adapters.v1.ToolAdapterService",
+        ),
+        Service(
+            add_CorpusServiceServicer_to_server,
+            CorpusServicer(corpora),
+            "podium.adapters.v1.CorpusService",
+        ),
+    ]

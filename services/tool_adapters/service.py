@@ -1,0 +1,163 @@
+"""Calls a tool once: fetched, checked, limited, measured, and never an exception of its own."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from failures import FailureKind, ToolFailure
+from rpckit.identity import Scope, require_scope
+from tool_adapters.adapter import Adapter, Answer, ToolCall
+from tool_adapters.attempts import Attempts, Progress
+from tool_adapters.effects import EffectLog
+from tool_adapters.errors import InvalidCall
+from tool_adapters.facts import FactsBook
+from tool_adapters.gates import Gate, Gates
+from tool_adapters.models import JsonObject, SideEffect, ToolDefinition, ToolKind
+from tool_adapters.schemas import arguments_failure
+
+UNWELL = {FailureKind.UNAVAILABLE, FailureKind.TIMEOUT}
+
+
+class ToolSource(Protocol):
+    """Where tools come from: the registry."""
+
+    async def tool(self, tenant: str, name: str, version: int) -> ToolDefinition:
+        """An immutable version. Raises a DomainError when there is none."""
+
+
+@dataclass(frozen=True)
+class CallRequest:
+    """A call as it was asked for; the arguments are whatever the model wrote."""
+
+    key: str
+    episode_id: str
+    tool_name: str
+    tool_version: int
+    arguments_json: str
+    task: str
+    context: str
+    max_output_tokens: int
+
+    def __post_init__(self) -> None:
+        for field in ("key", "episode_id", "tool_name"):
+            if not getattr(self, field):
+                raise InvalidCall(f"{field} is empty")
+        if self.tool_version < 1:
+            raise InvalidCall("tool_version is unset; an episode is pinned to a version")
+        if self.max_output_tokens < 0:
+            raise InvalidCall("max_output_tokens is negative; 0 means the tool's")
+
+
+@dataclass(frozen=True)
+class Invoker:
+    """Makes calls for the current identity's tenant."""
+
+    tools: ToolSource
+    adapters: Mapping[ToolKind, Adapter]
+    attempts: Attempts
+    gates: Gates
+    effects: EffectLog
+    facts: FactsBook
+
+    async def invoke(self, request: CallRequest) -> Answer:
+        """The tool's answer or failure. Raises a DomainError for a wrong request only."""
+        tenant = require_scope(Scope.EPISODES_RUN).tenant
+        tool = await self.tools.tool(tenant, request.tool_name, request.tool_version)
+        arguments = _parsed(request.arguments_json)
+        call = _call(request, tenant, {} if isinstance(arguments, ToolFailure) else arguments)
+        failure = arguments if isinstance(arguments, ToolFailure) else None
+        failure = failure or arguments_failure(tool, call.arguments)
+        if failure:
+            return Progress(call, tool).answer(failure)
+        if tool.side_effect is SideEffect.EFFECTFUL:
+            return await self.effects.once(call, tool, lambda: self._measured(call, tool))
+        return await self._measured(call, tool)
+
+    async def close_episode(self, episode_id: str) -> None:
+        """Frees what the episode holds in every adapter."""
+        tenant = require_scope(Scope.EPISODES_RUN).tenant
+        if not episode_id:
+            raise InvalidCall("episode_id is empty")
+        adapters = self.adapters.values()
+        await asyncio.gather(*(adapter.close_episode(tenant, episode_id) for adapter in adapters))
+
+    async def _measured(self, call: ToolCall, tool: ToolDefinition) -> Answer:
+        alias = tool.model_alias(call.arguments)
+        answer = await self._guarded(call, tool, self.gates.of(tool, alias))
+        if answer.attempts:
+            well = not isinstance(answer.outcome, ToolFailure)
+            self.facts.record(call.tenant, (tool.name, alias), answer.latency_s, succeeded=well)
+        return answer
+
+    async def _guarded(self, call: ToolCall, tool: ToolDefinition, gate: Gate) -> Answer:
+        progress = Progress(call, tool)
+        if not gate.breaker.lets_pass():
+            return progress.answer(_resting(tool, gate))
+        try:
+            answer = await self._limited(progress, gate)
+        except BaseException:
+            gate.breaker.abandon()
+            raise
+        if answer.attempts:
+            gate.breaker.record(unwell=_is_unwell(answer))
+        else:
+            gate.breaker.abandon()
+        return answer
+
+    async def _limited(self, progress: Progress, gate: Gate) -> Answer:
+        """Waiting for a slot and every attempt share the tool's timeout."""
+        tool = progress.tool
+        try:
+            async with asyncio.timeout(tool.limits.timeout_s), gate.slots:
+                return await self.attempts.make(progress)
+        except TimeoutError:
+            return progress.answer(_too_slow(tool) if progress.started else _busy(tool))
+
+
+def _parsed(arguments_json: str) -> JsonObject | ToolFailure:
+    try:
+        arguments = json.loads(arguments_json or "{}")
+    except (ValueError, RecursionError) as error:
+        return ToolFailure(FailureKind.INVALID_ARGUMENTS, f"the arguments are not JSON: {error}")
+    if not isinstance(arguments, dict):
+        return ToolFailure(FailureKind.INVALID_ARGUMENTS, "the arguments are not a JSON object")
+    return arguments
+
+
+def _call(request: CallRequest, tenant: str, arguments: JsonObject) -> ToolCall:
+    return ToolCall(
+        key=request.key,
+        episode_id=request.episode_id,
+        tool_name=request.tool_name,
+        tool_version=request.tool_version,
+        arguments=arguments,
+        task=request.task,
+        context=request.context,
+        max_output_tokens=request.max_output_tokens,
+        tenant=tenant,
+    )
+
+
+def _is_unwell(answer: Answer) -> bool:
+    return isinstance(answer.outcome, ToolFailure) and answer.outcome.kind in UNWELL
+
+
+def _resting(tool: ToolDefinition, gate: Gate) -> ToolFailure:
+    message = f"{tool.name} did not answer several times in a row and is left alone for a while"
+    return ToolFailure(FailureKind.UNAVAILABLE, message, True, gate.breaker.closes_in_s)
+
+
+def _busy(tool: ToolDefinition) -> ToolFailure:
+    limits = tool.limits
+    message = (
+        f"{tool.name} is busy: none of its {limits.max_concurrency} places became free "
+        f"within {limits.timeout_s:g} s"
+    )
+    return ToolFailure(FailureKind.UNAVAILABLE, message, True)
+
+
+def _too_slow(tool: ToolDefinition) -> ToolFailure:
+    message = f"{tool.name} gave no answer within {tool.limits.timeout_s:g} s"
+    return ToolFailure(FailureKind.TIMEOUT, message, True)

@@ -1,0 +1,38 @@
+"""podium.adapters.v1.ToolAdapterService."""
+
+from typing import Any
+
+from grpc.aio import ServicerContext
+
+from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from podium.adapters.v1 import tool_adapter_service_pb2_grpc as rpc
+from tool_adapters.convert import answer_to_proto, call_from_proto
+from tool_adapters.convert_discovery import discovery_to_proto
+from tool_adapters.convert_tools import mcp_from_proto
+from tool_adapters.mcp_discovery import McpDiscovery
+from tool_adapters.service import Invoker
+
+Context = ServicerContext[Any, Any]
+
+
+class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
+    """Converts, calls, converts."""
+
+    def __init__(self, invoker: Invoker, discovery: McpDiscovery) -> None:
+        self._invoker = invoker
+        self._discovery = discovery
+
+    async def Invoke(self, request: pb.InvokeRequest, context: Context) -> pb.InvokeResponse:
+        return answer_to_proto(await self._invoker.invoke(call_from_proto(request)))
+
+    async def CloseEpisode(
+        self, request: pb.CloseEpisodeRequest, context: Context
+    ) -> pb.CloseEpisodeResponse:
+        await self._invoker.close_episode(request.episode_id)
+        return pb.CloseEpisodeResponse()
+
+    async def DiscoverMcpTools(
+        self, request: pb.DiscoverMcpToolsRequest, context: Context
+    ) -> pb.DiscoverMcpToolsResponse:
+        server = mcp_from_proto(request.connection).transport
+        return discovery_to_proto(await self._discovery.discover(server), request)
