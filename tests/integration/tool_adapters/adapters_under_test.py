@@ -1,0 +1,138 @@
+"""The adapters behind a real channel, and a registry that knows the tools of a test."""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
+from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
+from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
+from rpckit.identity import Scope
+from rpckit.server import running_server
+from rpckit.settings import SigningKey
+from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+from tool_adapters.config import Settings
+from tool_adapters.server import assembled
+
+if TYPE_CHECKING:
+    # Only the stubs know the asynchronous face of a stub.
+    from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceAsyncStub
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class RegistryOf(registry_rpc.ToolRegistryServiceServicer):
+    """Knows the tools it was given, and counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.tools: dict[str, tool_pb2.Tool] = {}
+        self.fetches = 0
+        self.facts: defaultdict[str, list[tool_pb2.ToolFacts]] = defaultdict(list)
+        self.port = 0
+
+    async def GetTool(
+        self, request: registry_pb.GetToolRequest, context: Context
+    ) -> registry_pb.GetToolResponse:
+        self.fetches += 1
+        if request.name not in self.tools:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"no tool {request.name}")
+        return registry_pb.GetToolResponse(tool=self.tools[request.name])
+
+    async def RecordToolFacts(
+        self, request: registry_pb.RecordToolFactsRequest, context: Context
+    ) -> registry_pb.RecordToolFactsResponse:
+        self.facts[request.reporter] = list(request.facts)
+        return registry_pb.RecordToolFactsResponse()
+
+    async def facts_of(self, tool_name: str) -> list[tool_pb2.ToolFacts]:
+        """What was reported about a tool, as soon as something was."""
+        while True:
+            reported = [entry for facts in self.facts.values() for entry in facts]
+            if found := [entry for entry in reported if entry.tool_name == tool_name]:
+                return found
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running_registry() -> AsyncIterator[RegistryOf]:
+    """The registry on a free port."""
+    registry = RegistryOf()  # type: ignore[abstract]
+    server = grpc.aio.server()
+    registry_rpc.add_ToolRegistryServiceServicer_to_server(registry, server)
+    registry.port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield registry
+    await server.stop(0)
+
+
+@dataclass
+class AdaptersUnderTest:
+    """Running adapters and how to call them."""
+
+    port: int
+    keys: KeyPair
+    registry: RegistryOf
+    stub: "ToolAdapterServiceAsyncStub"
+    _numbers: "count[int]" = field(default_factory=count)
+
+    def register(self, spec: tool_pb2.ToolSpec, *, shared: bool = True) -> str:
+        """Makes a tool known, by default as the platform's; its name."""
+        self.registry.tools[spec.name] = tool_pb2.Tool(spec=spec, version=1, shared=shared)
+        return spec.name
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any] | str | None = None, **fields: Any
+    ) -> pb.InvokeResponse:
+        """The answer of one call, under a key of its own unless the test gives one."""
+        given = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+        request = {"key": f"episode/0/tool/{next(self._numbers)}", "episode_id": "episode"}
+        return await self.stub.Invoke(
+            pb.InvokeRequest(
+                tool_name=tool, tool_version=1, arguments_json=given, **(request | fields)
+            )
+        )
+
+    @asynccontextmanager
+    async def as_caller(
+        self, tenant: str = "acme", scope: Scope = Scope.TENANT_ADMIN
+    ) -> AsyncIterator["ToolAdapterServiceAsyncStub"]:
+        """A client that calls as somebody else."""
+        identity = make_identity(tenant=tenant, scopes=[scope])
+        async with client_channel(self.port, identity, self.keys) as channel:
+            yield ToolAdapterServiceStub(channel)
+
+
+@asynccontextmanager
+async def run_adapters(
+    database_url: str, folder: Path, registry: RegistryOf, **settings: Any
+) -> AsyncIterator[AdaptersUnderTest]:
+    """Adapters on a free port over that database."""
+    keys = make_key_pair()
+    private_key_file = folder / "signing.pem"
+    private_key_file.write_text(keys.private_pem)
+    configured = Settings(
+        port=0,
+        database_url=database_url,
+        verify_keys_file=write_verify_keys(folder / "keys.json", [keys]),
+        tool_registry_target=f"127.0.0.1:{registry.port}",
+        signing_key=SigningKey(key_id=keys.key_id, private_key_file=private_key_file),
+        workspaces_folder=folder / "workspaces",
+        drain_grace_s=0.0,
+        **settings,
+    )
+    async with (
+        assembled(configured) as (services, checks),
+        running_server(configured, services, checks) as port,
+        client_channel(port, make_identity(), keys) as channel,
+    ):
+        yield AdaptersUnderTest(port, keys, registry, ToolAdapterServiceStub(channel))

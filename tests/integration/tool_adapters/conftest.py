@@ -1,0 +1,29 @@
+"""Adapters and a web server per test."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest_asyncio
+from integration.tool_adapters.adapters_under_test import (
+    AdaptersUnderTest,
+    run_adapters,
+    running_registry,
+)
+from integration.tool_adapters.web_server import WebServer
+
+
+@pytest_asyncio.fixture
+async def adapters(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> AsyncIterator[AdaptersUnderTest]:
+    async with (
+        running_registry() as registry,
+        run_adapters(await database(), tmp_path, registry, facts_interval_s=0.05) as running,
+    ):
+        yield running
+
+
+@pytest_asyncio.fixture
+async def web() -> AsyncIterator[WebServer]:
+    async with WebServer() as server:
+        yield server

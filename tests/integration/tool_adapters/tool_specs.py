@@ -1,0 +1,93 @@
+"""Builders of tools as their owners write them."""
+
+import json
+import sys
+from typing import Any
+
+from google.protobuf.duration_pb2 import Duration
+
+from podium.registry.v1 import tool_pb2 as pb
+
+ANY_OBJECT = {"type": "object"}
+
+
+def tool_limits(
+    timeout_s: float = 10.0, concurrency: int = 0, output_bytes: int = 0, attempts: int = 1
+) -> pb.ToolLimits:
+    """Limits; one attempt unless a test wants to see retries."""
+    timeout = Duration()
+    timeout.FromMilliseconds(int(timeout_s * 1000))
+    return pb.ToolLimits(
+        timeout=timeout,
+        max_concurrency=concurrency,
+        max_output_bytes=output_bytes,
+        max_attempts=attempts,
+    )
+
+
+def tool_spec(name: str, kind: str, parameters: dict[str, Any], **fields: Any) -> pb.ToolSpec:
+    """A pure tool of a kind, for example "HTTP"."""
+    given = {
+        "side_effect": pb.SIDE_EFFECT_PURE,
+        "limits": tool_limits(),
+        "sku": f"{name}-sku",
+    }
+    return pb.ToolSpec(
+        name=name,
+        kind=pb.ToolKind.Value(f"TOOL_KIND_{kind}"),
+        description=name,
+        parameters_json_schema=json.dumps(parameters),
+        **(given | fields),
+    )
+
+
+def calculator_spec() -> pb.ToolSpec:
+    """The bundled calculator."""
+    parameters = {
+        "type": "object",
+        "properties": {"expression": {"type": "string", "maxLength": 500}},
+        "required": ["expression"],
+        "additionalProperties": False,
+    }
+    connection = pb.Connection(function=pb.FunctionConnection(function="calculator"))
+    return tool_spec("calculator", "FUNCTION", parameters, connection=connection)
+
+
+def http_spec(url: str, method: str = "GET", **fields: Any) -> pb.ToolSpec:
+    """An operation of an HTTP API; `http` holds further fields of the connection."""
+    http = pb.HttpConnection(url_template=url, method=method, **fields.pop("http", {}))
+    parameters = fields.pop("parameters", ANY_OBJECT)
+    return tool_spec("api", "HTTP", parameters, connection=pb.Connection(http=http), **fields)
+
+
+def llm_spec(base_url: str, api: str = "OPENAI_CHAT", **fields: Any) -> pb.ToolSpec:
+    """Two models behind one server; they are called small and large."""
+    secret = pb.SecretRef(name=fields.pop("secret", ""))
+    models = [
+        pb.LlmModel(
+            alias=alias,
+            model=f"{alias}-model",
+            base_url=base_url,
+            api=pb.LlmApi.Value(f"LLM_API_{api}"),
+            sku=f"{alias}-sku",
+            secret=secret,
+        )
+        for alias in ("small", "large")
+    ]
+    parameters = {"type": "object", "properties": {"model": {"enum": ["small", "large"]}}}
+    llm = pb.LlmConnection(models=models, **fields.pop("llm", {}))
+    return tool_spec("expert", "LLM", parameters, connection=pb.Connection(llm=llm), **fields)
+
+
+def mcp_spec(tool_name: str, *args: str, **fields: Any) -> pb.ToolSpec:
+    """A tool of an MCP server that runs as a process: `python <args>`."""
+    stdio = pb.McpStdio(command=sys.executable, args=args, **fields.pop("stdio", {}))
+    connection = pb.Connection(mcp=pb.McpConnection(tool_name=tool_name, stdio=stdio))
+    return tool_spec(tool_name, "MCP", ANY_OBJECT, connection=connection, **fields)
+
+
+def mcp_http_spec(tool_name: str, url: str, **fields: Any) -> pb.ToolSpec:
+    """A tool of an MCP server reached by streamable HTTP."""
+    http = pb.McpHttp(url=url)
+    connection = pb.Connection(mcp=pb.McpConnection(tool_name=tool_name, http=http))
+    return tool_spec(tool_name, "MCP", ANY_OBJECT, connection=connection, **fields)
