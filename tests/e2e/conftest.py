@@ -49,6 +49,18 @@ class WholePlatform:
         )
 
 
+async def price_the_model(whole: WholePlatform) -> None:
+    """The scripted model costs what the paper's orchestrator costs."""
+    components = [
+        {"dimension": f"USAGE_DIMENSION_{name}", "unit_price": "0.2", "per": "1000000"}
+        for name in ("INPUT_FRESH", "OUTPUT_TEXT")
+    ]
+    price = {"sku": f"orchestrator/{MODEL}", "currency_code": "USD", "components": components}
+    async with whole.client(whole.connection.admin_key) as admin:
+        reply = await admin.post("/v1/prices", json={"specs": [price]})
+    assert reply.is_success, reply.text
+
+
 def quiet(_step: str, _done: bool) -> None:
     """Reports nothing."""
 
@@ -63,6 +75,8 @@ async def whole() -> AsyncIterator[WholePlatform]:
         platform = LocalPlatform(PlatformOptions(Path(folder) / "state", engine), quiet)
         await platform.start()
         try:
-            yield WholePlatform(platform, await fill(platform, quiet), model)
+            whole = WholePlatform(platform, await fill(platform, quiet), model)
+            await price_the_model(whole)
+            yield whole
         finally:
             await platform.stop()
