@@ -25,7 +25,7 @@ from tool_adapters.usage_reports import estimated_usage
 
 log = logging.getLogger(__name__)
 
-BACKOFF = tenacity.wait_exponential_jitter(initial=0.1, max=5, jitter=0.1)
+BACKOFF = tenacity.wait_exponential_jitter(multiplier=0.1, max=5, jitter=0.1)
 SOURCES = (UsageSource.ESTIMATED, UsageSource.PROVIDER, UsageSource.MEASURED)
 
 

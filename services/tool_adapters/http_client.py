@@ -163,6 +163,8 @@ def _no_reply(host: str, error: Exception) -> CallFailed:
     cause = getattr(error, "os_error", error)
     if isinstance(cause, ForbiddenAddress):
         return CallFailed(FailureKind.PERMISSION_DENIED, f"{host}: {cause.strerror}")
+    if isinstance(error, aiohttp.InvalidURL):
+        return CallFailed(FailureKind.UNAVAILABLE, f"{host} is no host name or address")
     if isinstance(error, TimeoutError):
         return CallFailed(FailureKind.TIMEOUT, f"{host} does not accept connections", True)
     reason = getattr(cause, "strerror", None) or type(error).__name__
