@@ -19,7 +19,7 @@ from tool_adapters.errors import CommandNotAllowed
 from tool_adapters.http_client import host_of
 from tool_adapters.mcp_guard import mcp_http_client
 from tool_adapters.models import McpHttp, McpStdio
-from tool_adapters.network_guard import NetworkGuard
+from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard
 from tool_adapters.secret_store import PLATFORM, SecretStore
 
 STDERR_SHOWN = 500
@@ -66,10 +66,13 @@ class McpServers:
     async def _http(self, server: McpHttp, owner: ServerOwner) -> AsyncIterator[Client]:
         token = self._secrets.value(owner.secrets, server.secret) if server.secret else ""
         trusted = owner.shared or self._guard.trusts(None, host_of(server.url))
-        async with mcp_http_client(token, trusted=trusted) as http_client:
-            transport = streamable_http_client(server.url, http_client=http_client)
-            async with Client(transport, cache=None) as client:
-                yield client
+        try:
+            async with mcp_http_client(token, trusted=trusted) as http_client:
+                transport = streamable_http_client(server.url, http_client=http_client)
+                async with Client(transport, cache=None) as client:
+                    yield client
+        except Exception as error:
+            raise _not_reached(host_of(server.url), _first_cause(error)) from error
 
     @asynccontextmanager
     async def _process(self, server: McpStdio, owner: ServerOwner) -> AsyncIterator[Client]:
@@ -87,7 +90,7 @@ class McpServers:
                     async with Client(transport, cache=None) as client:
                         yield client
             except Exception as error:
-                raise _not_started(server, stderr, error) from error
+                raise _not_started(server, stderr, _first_cause(error)) from error
 
 
 def _parameters(server: McpStdio, folder: str, env: dict[str, str]) -> StdioServerParameters:
@@ -106,7 +109,20 @@ def _parameters(server: McpStdio, folder: str, env: dict[str, str]) -> StdioServ
     )
 
 
-def _not_started(server: McpStdio, stderr: Path, error: Exception) -> CallFailed:
-    said = stderr.read_text(errors="replace").strip()[-STDERR_SHOWN:]
-    message = f"the MCP server {server.command} failed" + (f": {said}" if said else "")
-    return CallFailed(FailureKind.UNAVAILABLE, message)
+def _first_cause(error: BaseException) -> BaseException:
+    """The SDK wraps what happened in groups of its task groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _not_started(server: McpStdio, stderr: Path, cause: BaseException) -> CallFailed:
+    said = stderr.read_text(errors="replace").strip()[-STDERR_SHOWN:] or str(cause)
+    return CallFailed(FailureKind.UNAVAILABLE, f"the MCP server {server.command} failed: {said}")
+
+
+def _not_reached(host: str, cause: BaseException) -> CallFailed:
+    if isinstance(cause, ForbiddenAddress):
+        return CallFailed(FailureKind.PERMISSION_DENIED, f"{host}: {cause.strerror}")
+    message = f"the MCP server at {host} cannot be reached: {cause}"
+    return CallFailed(FailureKind.UNAVAILABLE, message, retryable=True)
