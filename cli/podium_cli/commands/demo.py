@@ -27,7 +27,6 @@ from podium_cli.commands.up import (
 from podium_cli.demo.accounts import Accounts, accounts
 from podium_cli.demo.outcomes import Outcome, accuracy
 from podium_cli.demo.progress import SolvingProgress
-from podium_cli.demo.report import write_report
 from podium_cli.demo.solving import Solver
 from podium_cli.demo.tables import accuracy_table, outcome_table, spend_table
 from podium_cli.demo.tasks import choose, load_tasks
@@ -77,6 +76,9 @@ async def demo(
                 outcomes = await solver.solve(chosen, at_once, progress)
             found = await accounts(gateway, outcomes)
             served = (await gateway.call("GET", "/v1/models"))["data"][0]["id"]
+            # The plots are slow to import, and needed here alone.
+            from podium_cli.demo.report import write_report  # noqa: PLC0415
+
             write_report(report, outcomes, found, served, f"{gateway.url}/console")
     _show(session, outcomes, found, report, f"{gateway.url}/console")
     session.output.note(f"[dim]all of it took {format_seconds(time.monotonic() - started)}[/]")

@@ -17,7 +17,7 @@ from podium_cli.inputs import parse_labels
 from podium_cli.listing import listing
 from wire import optional_money_from_proto
 
-TASK_CHARACTERS = 60
+TASK_CHARACTERS = 120
 
 app = typer.Typer(
     name="episodes",
@@ -47,7 +47,7 @@ async def list_episodes(
             states=[_state(word) for word in state or []],
             **labels,
         )
-    columns = ("episode", "started", "state", "turns#", "calls#", "cost#", "time#", "task")
+    columns = ("episode", "started", "state", "turns#", "calls#", "cost#", "time#", "task…")
     session.output.result(page, listing(columns, [_row(each) for each in page.episodes]))
 
 

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.tools import DryRun
 from podium_cli.documents import read_messages
-from podium_cli.formats import enum_word, format_time
+from podium_cli.formats import format_time
 from podium_cli.listing import listing
+from podium_cli.price_text import format_price
 
 app = typer.Typer(name="prices", help="List, import.", no_args_is_help=True)
 
@@ -50,17 +50,10 @@ async def import_prices(
 
 
 def _row(spec: prices_pb2.PriceSpec) -> tuple[str, ...]:
-    components = ", ".join(_component(each) for each in spec.components)
     return (
         spec.sku,
-        f"{spec.currency_code} {components}",
+        format_price(spec),
         format_time(spec.start_time),
         format_time(spec.end_time),
         spec.source,
     )
-
-
-def _component(component: prices_pb2.PriceComponent) -> str:
-    unit = enum_word(usage_pb2.UsageDimension.Name(component.dimension), "USAGE_DIMENSION_")
-    per = component.per if component.per not in ("", "1") else ""
-    return f"{component.unit_price}/{f'{per} ' if per else ''}{unit}"

@@ -1,6 +1,7 @@
 """`podium tools`: list, show, apply from files, import from an MCP server."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,18 +10,20 @@ from rich.console import Group, RenderableType
 from rich.syntax import Syntax
 from rich.text import Text
 
+from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.applying import ApplyTools
 from podium_cli.command import Session, command
 from podium_cli.documents import read_messages
 from podium_cli.errors import UsageError
-from podium_cli.formats import enum_word, format_money, format_seconds, one_line
+from podium_cli.formats import enum_word, format_seconds, one_line
 from podium_cli.gateway import segment
 from podium_cli.listing import listing
 from podium_cli.mcp_import import discover
-from wire import duration_from_proto, optional_money_from_proto
+from podium_cli.price_text import format_price
+from wire import duration_from_proto
 
-DESCRIPTION_CHARACTERS = 70
+DESCRIPTION_CHARACTERS = 200
 
 app = typer.Typer(
     name="tools",
@@ -42,7 +45,7 @@ async def list_tools(
         bool, typer.Option("--deprecated", help="Deprecated tools as well.")
     ] = False,
 ) -> None:
-    """List the tools you can use, with their measured latency and cost."""
+    """List the tools you can use, with their measured latency and your price."""
     async with session.gateway() as gateway:
         found = await gateway.all(
             "/v1/tools",
@@ -53,9 +56,13 @@ async def list_tools(
             include_deprecated="true" if all_versions else "",
         )
         facts = await gateway.all("/v1/tool-facts", tool_registry_service_pb2.ListToolFactsResponse)
+        skus = sorted({tool.spec.sku for tool in found.tools} - {""})
+        prices = await gateway.get(
+            "/v1/prices/effective", price_book_service_pb2.GetEffectivePricesResponse, skus=skus
+        )
     measured = {fact.tool_name: fact for fact in facts.facts if not fact.model_alias}
-    columns = ("tool", "kind", "version#", "median#", "mean cost#", "description")
-    rows = [_row(tool, measured.get(tool.spec.name)) for tool in found.tools]
+    columns = ("tool", "kind", "version#", "median#", "price", "description…")
+    rows = [_row(tool, measured.get(tool.spec.name), prices.prices) for tool in found.tools]
     session.output.result(found, listing(columns, rows))
 
 
@@ -123,13 +130,19 @@ def _kind(word: str) -> str:
     return name
 
 
-def _row(tool: tool_pb2.Tool, facts: tool_pb2.ToolFacts | None) -> tuple[str, ...]:
+def _row(
+    tool: tool_pb2.Tool,
+    facts: tool_pb2.ToolFacts | None,
+    prices: Mapping[str, price_book_service_pb2.Price],
+) -> tuple[str, ...]:
+    by_model = tool.spec.kind == tool_pb2.TOOL_KIND_LLM
+    sku = tool.spec.sku
     return (
         tool.spec.name,
         enum_word(tool_pb2.ToolKind.Name(tool.spec.kind), "TOOL_KIND_"),
         str(tool.version),
         format_seconds(duration_from_proto(facts.latency_p50)) if facts else "",
-        format_money(optional_money_from_proto(facts.mean_cost)) if facts else "",
+        format_price(prices[sku].spec) if sku in prices else "by model" if by_model else "unknown",
         one_line(tool.spec.description, DESCRIPTION_CHARACTERS),
     )
 

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from podium_cli.command import Session, command
-from podium_cli.trajectories_kafka import tail_records
 from podium_cli.trajectory_view import record_view
 
 app = typer.Typer(
@@ -26,6 +25,9 @@ async def tail(
     topic: Annotated[str, typer.Option(help="Topic.")] = "trajectories.v1",
 ) -> None:
     """Show trajectories as they are on the stream; with --json one per line."""
+    # The Kafka client is slow to import, and needed here alone.
+    from podium_cli.trajectories_kafka import tail_records  # noqa: PLC0415
+
     servers = bootstrap or session.target.state.read_connection().kafka_bootstrap
     async for record in tail_records(servers, topic, last, follow):
         if session.output.as_json:

@@ -1,6 +1,7 @@
 """`podium up`: the whole platform on this machine, until Ctrl-C."""
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from podium_cli.local.engines import EngineChoice
 from podium_cli.local.installation import ensure_engine_installed
 from podium_cli.local.platform import PlatformOptions
 from podium_cli.local.running import running_platform
-from podium_cli.local.state import Connection
+from podium_cli.local.state import STATE_VARIABLE, Connection, StateFolder, default_state_dir
 from podium_cli.output import Output
 
 PANEL = "On this machine"
@@ -53,19 +54,20 @@ async def up(
     detach: Annotated[bool, typer.Option(help="Go on in the background.")] = False,
 ) -> None:
     """Start the platform: databases, workflows, stream, model, services, tools. Ctrl-C stops it."""
+    state = session.target.state
     choice = engine_choice(model, openai_base_url, openai_api_key, openai_model)
     await ensure_engine_installed(choice, yes, session.output.progress)
     if detach:
-        arguments = up_arguments(session.target.state.path, choice, port)
+        arguments = up_arguments(state.path, choice, port)
         connection = await start_in_background(
-            session.target.state, arguments, choice.openai_api_key, session.output
+            state, arguments, choice.openai_api_key, session.output
         )
-        _announce(session.output, connection, "`podium down` stops it")
+        _announce(session.output, state, connection, "`podium down` stops it")
         return
-    options = PlatformOptions(session.target.state.path, choice, port)
+    options = PlatformOptions(state.path, choice, port)
     with stopping_on_sigterm():
         async with running_platform(options, session.output.progress) as (connection, running):
-            _announce(session.output, connection, "Ctrl-C stops it")
+            _announce(session.output, state, connection, "Ctrl-C stops it")
             try:
                 await running
             except asyncio.CancelledError:
@@ -109,13 +111,21 @@ class stopping_on_sigterm:  # noqa: N801  reads as a statement
         asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
 
 
-def _announce(output: Output, connection: Connection, stop: str) -> None:
+def _state_hint(state: StateFolder) -> list[str]:
+    """What other terminals have to set when the folder is not the usual one."""
+    if state.path == StateFolder(default_state_dir()).path and STATE_VARIABLE not in os.environ:
+        return []
+    return [f"  terminals  export {STATE_VARIABLE}={state.path}"]
+
+
+def _announce(output: Output, state: StateFolder, connection: Connection, stop: str) -> None:
     url = connection.gateway_url
     values = {"url": url, "api_key": connection.api_key, "console": f"{url}/console"}
     lines = [
         "[bold green]Podium is up.[/]\n",
         '  try        podium run "How many days are between 1 March and 24 December 2025?"',
         f"  watch      {url}/console",
+        *_state_hint(state),
         f"  OpenAI     base URL {url}/v1",
         f"             API key  {connection.api_key}",
         f"\n{stop}.",

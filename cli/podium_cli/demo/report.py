@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from podium_cli.demo.accounts import Accounts
 from podium_cli.demo.outcomes import Outcome, accuracy, accuracy_by_kind
+from podium_cli.demo.plots import plots
 from podium_cli.demo.tables import called
 from podium_cli.formats import format_money, format_seconds
 
@@ -18,9 +19,6 @@ def write_report(
     path: Path, outcomes: Sequence[Outcome], accounts: Accounts, model: str, console_url: str
 ) -> None:
     """Writes the page and its folder."""
-    # Slow to import, and needed by the demo alone.
-    from podium_cli.demo.plots import plots  # noqa: PLC0415
-
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     environment.filters.update(money=format_money, seconds=format_seconds, called=called)
     page = environment.get_template(TEMPLATE).render(

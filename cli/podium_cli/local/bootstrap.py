@@ -19,7 +19,7 @@ from podium_cli.bundled import bundled_folder
 from podium_cli.documents import read_message, read_messages
 from podium_cli.gateway import Gateway, segment
 from podium_cli.local.platform import Report
-from podium_cli.local.services import Engine
+from podium_cli.local.services import ENGINE_SECRET, Engine
 
 DOCUMENTS_PER_REQUEST = 200
 LLM_TEMPLATE = "ask_llm.yaml"
@@ -59,10 +59,7 @@ class Bootstrap:
 
     async def _tools(self) -> None:
         found = [spec for _, spec in read_messages(self._folder / "tools", tool_pb2.ToolSpec)]
-        # A provider's key is not ours to hand to a tool.
-        if not self._engine.api_key:
-            found.append(self._llm_tool())
-        await self._register(found)
+        await self._register([*found, self._llm_tool()])
 
     def _llm_tool(self) -> tool_pb2.ToolSpec:
         """The orchestrator's own engine as a tool."""
@@ -73,7 +70,11 @@ class Bootstrap:
             ASK_LLM_SKU=f"llm/{self._engine.model}",
             ASK_LLM_PROVIDER="local",
         )
-        return read_message(path, text, tool_pb2.ToolSpec)
+        tool = read_message(path, text, tool_pb2.ToolSpec)
+        if self._engine.api_key:
+            for model in tool.connection.llm.models:
+                model.secret.name = ENGINE_SECRET
+        return tool
 
     async def _corpora(self) -> None:
         for path in sorted((self._folder / "corpus").glob("*.jsonl")):
@@ -87,12 +88,13 @@ class Bootstrap:
     async def _mcp_tools(self) -> None:
         for path in sorted((self._folder / "mcp").glob("*.yaml")):
             server = yaml.safe_load(path.read_text())
-            sku = server.pop("sku")
+            price = server.pop("price")
+            await self._gateway.call("POST", "/v1/prices", body={"specs": [price]})
             found = await self._gateway.post(
                 "/v1/tools/discover-mcp", server, tool_adapter_service_pb2.DiscoverMcpToolsResponse
             )
             for spec in found.specs:
-                spec.sku = sku
+                spec.sku = price["sku"]
             await self._register(list(found.specs))
 
     async def _register(self, specs: list[tool_pb2.ToolSpec]) -> None:

@@ -135,6 +135,7 @@ class LocalPlatform:
                 self.dsn,
                 keys,
                 engine.address,
+                self.state.path / "workspaces",
                 self.state.telemetry if self.options.telemetry else None,
                 self.options.settings,
             )

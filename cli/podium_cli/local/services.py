@@ -6,6 +6,7 @@ from pathlib import Path
 from podium_cli.local.keys import SigningKeys
 
 LOOPBACK = "127.0.0.1"
+ENGINE_SECRET = "engine_api_key"  # noqa: S105  its name
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Surroundings:
     dsn: dict[str, str]
     keys: SigningKeys
     engine: Engine
+    workspaces_folder: Path
     telemetry_folder: Path | None
     extra: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -101,10 +103,14 @@ def _registry(around: Surroundings) -> dict[str, str]:
 
 
 def _adapters(around: Surroundings) -> dict[str, str]:
-    return _database(around, "tool_adapters") | {
+    settings = _database(around, "tool_adapters") | {
         "tool_registry_target": around.target("tool_registry"),
+        "workspaces_folder": str(around.workspaces_folder),
         **_signing(around, "tool-adapters"),
     }
+    # The engine is a tool as well, and tools name secrets instead of holding them.
+    key = around.engine.api_key
+    return settings | ({f"secret_{ENGINE_SECRET}": key} if key else {})
 
 
 def _orchestrator(around: Surroundings) -> dict[str, str]:
