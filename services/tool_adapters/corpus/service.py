@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rpckit.errors import InvalidArgument
-from rpckit.identity import Identity, Scope, current_identity, require_scope
+from rpckit.identity import Scope, current_identity, require_scope
 from tool_adapters.corpus.errors import CorpusNotFound, InvalidSearch
 from tool_adapters.corpus.index import PassageIndex
 from tool_adapters.corpus.models import (
@@ -56,7 +56,7 @@ class Corpora:
     async def delete(self, name: str, ids: Sequence[str]) -> int:
         """Deletes documents; returns how many were there."""
         identity = require_scope(Scope.TOOLS_WRITE)
-        key = await self._find(name, identity)
+        key = await self._find(identity.tenant, name)
         if key.shared:
             require_scope(Scope.PLATFORM_ADMIN)
         return await self._store.delete(key, ids)
@@ -65,17 +65,17 @@ class Corpora:
         """Corpora the caller can search, in name order."""
         return await self._store.list_for(current_identity().tenant, after, limit)
 
-    async def search(self, name: str, query: str, top_k: int = 0) -> list[Hit]:
+    async def search(self, tenant: str, name: str, query: str, top_k: int = 0) -> list[Hit]:
         """The best passages for a query; a tenant's corpus hides a shared one of its name."""
         if not query.strip() or len(query) > QUERY_CHARACTERS_MAX:
             raise InvalidSearch(f"query must have 1 to {QUERY_CHARACTERS_MAX} characters")
         if not 0 <= top_k <= TOP_K_MAX:
             raise InvalidSearch(f"top_k is {top_k}; give 0 (for {TOP_K_DEFAULT}) to {TOP_K_MAX}")
-        index = await self._index(await self._find(name, current_identity()))
+        index = await self._index(await self._find(tenant, name))
         return await asyncio.to_thread(index.search, query, top_k or TOP_K_DEFAULT)
 
-    async def _find(self, name: str, identity: Identity) -> CorpusKey:
-        for owner in (identity.tenant, SHARED_OWNER):
+    async def _find(self, tenant: str, name: str) -> CorpusKey:
+        for owner in (tenant, SHARED_OWNER):
             key = CorpusKey(owner, name)
             if await self._store.version(key) is not None:
                 return key

@@ -6,6 +6,7 @@ from grpc.aio import ServicerContext
 
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
+from rpckit.identity import current_identity
 from rpckit.pages import decode_page_token, encode_page_token, page_size
 from tool_adapters.corpus.convert import corpus_to_proto, document_from_proto, hit_to_proto
 from tool_adapters.corpus.models import CorpusSummary
@@ -49,7 +50,8 @@ class CorpusServicer(rpc.CorpusServiceServicer):
         )
 
     async def Search(self, request: pb.SearchRequest, context: Context) -> pb.SearchResponse:
-        hits = await self._corpora.search(request.corpus, request.query, request.top_k)
+        tenant = current_identity().tenant
+        hits = await self._corpora.search(tenant, request.corpus, request.query, request.top_k)
         return pb.SearchResponse(hits=[hit_to_proto(hit) for hit in hits])
 
 

@@ -1,7 +1,6 @@
 """Phases of the moon and starts of the seasons, by ephem."""
 
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import ephem
 from pydantic import Field
@@ -9,21 +8,13 @@ from pydantic import Field
 from tool_adapters.functions.dates import Day
 from tool_adapters.functions.public_holidays import Year
 
-
-class MoonPhase(StrEnum):
-    """The four principal phases."""
-
-    NEW = "new"
-    FIRST_QUARTER = "first_quarter"
-    FULL = "full"
-    LAST_QUARTER = "last_quarter"
-
+MoonPhase = Literal["new", "first_quarter", "full", "last_quarter"]
 
 NEXT_PHASE = {
-    MoonPhase.NEW: ephem.next_new_moon,
-    MoonPhase.FIRST_QUARTER: ephem.next_first_quarter_moon,
-    MoonPhase.FULL: ephem.next_full_moon,
-    MoonPhase.LAST_QUARTER: ephem.next_last_quarter_moon,
+    "new": ephem.next_new_moon,
+    "first_quarter": ephem.next_first_quarter_moon,
+    "full": ephem.next_full_moon,
+    "last_quarter": ephem.next_last_quarter_moon,
 }
 
 
@@ -31,7 +22,7 @@ def next_moon_phase(
     day: Day, phase: Annotated[MoonPhase, Field(description="Which phase to look for.")]
 ) -> dict[str, Any]:
     """When the moon next reaches a phase on or after a date, in UTC."""
-    return {"phase": phase.value, "utc": _minute(NEXT_PHASE[phase](ephem.Date(day.isoformat())))}
+    return {"phase": phase, "utc": _minute(NEXT_PHASE[phase](ephem.Date(day.isoformat())))}
 
 
 def season_starts(year: Year) -> dict[str, Any]:

@@ -58,8 +58,7 @@ def molar_mass(
 
 
 def _element(name: str) -> Element:
-    # The table starts with the neutron, which has no place in chemistry.
-    for candidate in list(periodictable.elements)[1:]:
+    for candidate in periodictable.elements:
         names = (candidate.symbol.casefold(), candidate.name, str(candidate.number))
         if name.casefold() in names:
             return candidate

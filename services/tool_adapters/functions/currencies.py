@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from babel import Locale, numbers
 from pydantic import Field
 
-from tool_adapters.functions.countries import geonames
+from tool_adapters.functions.countries import countries
 from tool_adapters.functions.errors import not_found
 
 ENGLISH = Locale("en")
@@ -22,13 +22,13 @@ CurrencyName = Annotated[
 def currency_facts(currency: CurrencyName) -> dict[str, Any]:
     """Code, name, symbol, decimal places and countries of a currency."""
     code = _currency_code(currency)
-    countries = geonames().get_countries().values()
+    users = (each["name"] for each in countries().values() if each["currencycode"] == code)
     return {
         "code": code,
         "name": numbers.get_currency_name(code, locale=ENGLISH),
         "symbol": ENGLISH.currency_symbols.get(code, code),
         "decimal_places": numbers.get_currency_precision(code),
-        "countries": sorted(each["name"] for each in countries if each["currencycode"] == code),
+        "countries": sorted(users),
     }
 
 

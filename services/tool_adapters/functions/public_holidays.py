@@ -5,9 +5,8 @@ from typing import Annotated, Any
 import holidays
 from pydantic import Field
 
-from tool_adapters.functions.countries import CountryName, country_code, country_name
+from tool_adapters.functions.countries import CountryName, country_code
 from tool_adapters.functions.dates import Day
-from tool_adapters.functions.errors import not_found
 
 Year = Annotated[int, Field(description="Year, for example 2025.", ge=1900, le=2100)]
 
@@ -28,7 +27,4 @@ def _holidays_of(country: str, year: int) -> holidays.HolidayBase:
     code = country_code(country)
     languages = holidays.list_localized_countries().get(code, [])
     english = next((each for each in ("en_US", "en_GB", "en") if each in languages), None)
-    try:
-        return holidays.country_holidays(code, years=year, language=english)
-    except NotImplementedError as error:
-        raise not_found(f"the holidays of {country_name(code)} are not known") from error
+    return holidays.country_holidays(code, years=year, language=english)

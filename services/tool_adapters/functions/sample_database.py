@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from tool_adapters.functions.countries import geonames
+from tool_adapters.functions.countries import countries, geonames
 
 FLIGHT_TABLES = {
     "flights": "flights.csv.zip",
@@ -71,7 +71,7 @@ def _countries() -> pd.DataFrame:
         "areakm2": "area_km2",
         "currencycode": "currency",
     }
-    return _frame(geonames().get_countries().values(), columns)
+    return _frame(countries().values(), columns)
 
 
 def _cities() -> pd.DataFrame:

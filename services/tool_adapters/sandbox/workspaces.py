@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tool_adapters.sandbox.execution import SandboxFile
+from tool_adapters.adapter import OutputFile
 from tool_adapters.sandbox.launch import UNPRIVILEGED_ID
 
 FILES_MAX = 20
@@ -56,7 +56,7 @@ def snapshot(workspace: Path) -> dict[str, int]:
     return {path.name: path.lstat().st_mtime_ns for path in _regular_files(workspace)}
 
 
-def collect(workspace: Path, before: dict[str, int]) -> tuple[SandboxFile, ...]:
+def collect(workspace: Path, before: dict[str, int]) -> tuple[OutputFile, ...]:
     """Files that are new or changed since the snapshot, in name order, at most 20.
 
     Links and special files are left out: they could point anywhere on this machine.
@@ -74,10 +74,10 @@ def _regular_files(workspace: Path) -> list[Path]:
     return sorted(path for path in files if stat.S_ISREG(path.lstat().st_mode))
 
 
-def _read(path: Path) -> SandboxFile:
+def _read(path: Path) -> OutputFile:
     media_type = mimetypes.guess_type(path.name)[0] or DEFAULT_MEDIA_TYPE
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-        return SandboxFile(path.name, media_type, file.read())
+        return OutputFile(path.name, media_type, file.read())
 
 
 def _give_away(path: Path) -> None:

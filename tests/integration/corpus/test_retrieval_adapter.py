@@ -1,0 +1,80 @@
+"""The retrieval adapter answers with numbered passages and their sources."""
+
+import json
+
+from failures import FailureKind, ToolFailure
+from rpckit.identity import acting_as
+from rpckit.testing import make_identity
+from tool_adapters.adapter import Output, ToolCall
+from tool_adapters.corpus.models import Document, MediaType
+from tool_adapters.corpus.service import Corpora
+from tool_adapters.models import (
+    JsonObject,
+    RetrievalConnection,
+    SideEffect,
+    ToolDefinition,
+    ToolKind,
+)
+from tool_adapters.retrieval_adapter import RetrievalAdapter
+
+
+def make_tool(corpus: str = "handbook", default_top_k: int = 2) -> ToolDefinition:
+    return ToolDefinition(
+        name="search_corpus",
+        version=1,
+        kind=ToolKind.RETRIEVAL,
+        parameters_schema={"type": "object"},
+        result_schema=None,
+        connection=RetrievalConnection(corpus, default_top_k),
+        side_effect=SideEffect.PURE,
+    )
+
+
+def make_call(arguments: JsonObject, tenant: str = "acme") -> ToolCall:
+    return ToolCall("e1/0/tool/0", "e1", "search_corpus", 1, arguments, "", "", 0, tenant)
+
+
+async def put_three(corpora: Corpora) -> None:
+    documents = [
+        Document(name, name.title(), f"The {name} weighs 3 kg.", MediaType.PLAIN, f"lib://{name}")
+        for name in ("anvil", "bucket", "crate")
+    ]
+    with acting_as(make_identity("acme")):
+        await corpora.put("handbook", documents, shared=False)
+
+
+async def test_hits_carry_title_uri_and_passage(corpora: Corpora) -> None:
+    await put_three(corpora)
+    result = await RetrievalAdapter(corpora).invoke(make_call({"query": "bucket"}), make_tool())
+    assert isinstance(result.outcome, Output)
+    assert result.outcome.content == "[1] Bucket (lib://bucket)\nThe bucket weighs 3 kg."
+    assert json.loads(result.outcome.content_json)["hits"][0]["title"] == "Bucket"
+
+
+async def test_tools_default_and_the_calls_wish_bound_the_hits(corpora: Corpora) -> None:
+    await put_three(corpora)
+    adapter = RetrievalAdapter(corpora)
+    for arguments, count in (({"query": "weighs"}, 2), ({"query": "weighs", "top_k": 3}, 3)):
+        result = await adapter.invoke(make_call(arguments), make_tool())
+        assert isinstance(result.outcome, Output)
+        assert len(json.loads(result.outcome.content_json)["hits"]) == count
+
+
+async def test_nothing_found_says_so(corpora: Corpora) -> None:
+    await put_three(corpora)
+    result = await RetrievalAdapter(corpora).invoke(make_call({"query": "zeppelin"}), make_tool())
+    assert isinstance(result.outcome, Output)
+    assert "No passage matches" in result.outcome.content
+
+
+async def test_unknown_or_foreign_corpus_is_a_failure(corpora: Corpora) -> None:
+    await put_three(corpora)
+    adapter = RetrievalAdapter(corpora)
+    calls = [
+        (make_call({"query": "anvil"}), make_tool("archive")),
+        (make_call({"query": "anvil"}, tenant="globex"), make_tool()),
+    ]
+    for call, tool in calls:
+        result = await adapter.invoke(call, tool)
+        assert isinstance(result.outcome, ToolFailure)
+        assert result.outcome.kind is FailureKind.NOT_FOUND

@@ -1,0 +1,103 @@
+"""Every bundled task is solved by its solution, whose last result holds the answer."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tool_adapters.corpus.index import PassageIndex
+from tool_adapters.corpus.models import Document, MediaType, Passage
+from tool_adapters.corpus.passages import passages_of
+from tool_adapters.functions.table import FUNCTIONS
+from tool_adapters.sandbox import Limits, Sandbox, Workspaces
+from verifiers import Verifier, VerifierKind
+from verifiers.text import normalized, numbers
+
+BUNDLED = Path(__file__).resolve().parents[3] / "bundled"
+LIBRARY = BUNDLED / "corpus" / "library.jsonl"
+TASKS: list[dict[str, Any]] = [
+    task
+    for path in sorted((BUNDLED / "tasks").glob("*.yaml"))
+    for task in yaml.safe_load(path.read_text())["tasks"]
+]
+
+
+@cache
+def library() -> PassageIndex:
+    passages = []
+    for line in LIBRARY.read_text(encoding="utf-8").splitlines():
+        fields = json.loads(line)
+        document = Document(
+            fields["id"],
+            fields["title"],
+            fields["content"],
+            MediaType(fields["mediaType"]),
+            fields["uri"],
+        )
+        passages += [
+            Passage(document.id, document.title, document.uri, content)
+            for content in passages_of(document)
+        ]
+    return PassageIndex(passages)
+
+
+async def result_of(call: dict[str, Any], folder: Path) -> str:
+    arguments = call["arguments"]
+    if call["tool"] == "search_corpus":
+        return "\n".join(hit.passage.content for hit in library().search(arguments["query"], 5))
+    if call["tool"] == "code_interpreter":
+        execution = await Sandbox(Workspaces(folder)).run(arguments["code"], Limits())
+        assert execution.failure is None
+        return execution.output
+    return json.dumps(FUNCTIONS[call["tool"]](arguments), ensure_ascii=False)
+
+
+def holds(result: str, task: dict[str, Any]) -> bool:
+    """Counted answers are the length of a list; all others stand in the result."""
+    verifier = Verifier.parse(task["verifier"])
+    if verifier.kind is VerifierKind.NUMERIC:
+        expected = numbers(task["answer"][0])[0]
+        found = numbers(result)
+        if task["solution"][-1]["tool"] == "public_holidays":
+            found = [*found, type(expected)(len(json.loads(result)))]
+        return any(abs(each - expected) <= verifier.tolerance for each in found)
+    return all(normalized(each) in normalized(result) for each in task["answer"])
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: str(task["id"]))
+async def test_solution_finds_the_answer(task: dict[str, Any], tmp_path: Path) -> None:
+    results = [await result_of(call, tmp_path) for call in task["solution"]]
+    assert holds(results[-1], task), results[-1]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: str(task["id"]))
+def test_verifier_accepts_the_answer_and_rejects_another(task: dict[str, Any]) -> None:
+    verifier = Verifier.parse(task["verifier"])
+    assert verifier.accepts(", ".join(task["answer"]), task["answer"])
+    assert not verifier.accepts("I do not know.", task["answer"])
+    assert not verifier.accepts(task["question"], task["answer"])
+
+
+def test_tasks_are_many_and_of_many_kinds() -> None:
+    ids = Counter(task["id"] for task in TASKS)
+    assert max(ids.values()) == 1
+    assert len(ids) >= 30
+    assert len({task["id"].split("-")[0] for task in TASKS}) >= 8
+
+
+def test_corpus_is_what_its_generator_writes(tmp_path: Path) -> None:
+    written = tmp_path / "library.jsonl"
+    subprocess.run([sys.executable, BUNDLED / "generate_corpus.py", written], check=True)
+    assert written.read_bytes() == LIBRARY.read_bytes(), "run bundled/generate_corpus.py"
+
+
+def test_corpus_has_distinct_documents() -> None:
+    lines = LIBRARY.read_text(encoding="utf-8").splitlines()
+    assert 150 <= len(lines) <= 300
+    assert len({json.loads(line)["id"] for line in lines}) == len(lines)

@@ -1,0 +1,82 @@
+"""The code adapter: state per episode, usage in seconds, refusal without isolation."""
+
+from pathlib import Path
+
+import pytest
+
+from failures import FailureKind, ToolFailure
+from metering import Dimension
+from tool_adapters.adapter import AdapterResult, Output, ToolCall
+from tool_adapters.code_adapter import CodeAdapter
+from tool_adapters.models import CodeConnection, Limits, SideEffect, ToolDefinition, ToolKind
+from tool_adapters.sandbox import Sandbox, Workspaces
+
+
+def make_tool(*, stateful: bool = True, timeout_s: float = 20.0) -> ToolDefinition:
+    return ToolDefinition(
+        name="code_interpreter",
+        version=1,
+        kind=ToolKind.CODE,
+        parameters_schema={"type": "object"},
+        result_schema=None,
+        connection=CodeConnection(stateful=stateful),
+        side_effect=SideEffect.IDEMPOTENT,
+        limits=Limits(timeout_s=timeout_s),
+    )
+
+
+def make_call(code: str, episode_id: str = "e1") -> ToolCall:
+    arguments = {"code": code}
+    key = f"{episode_id}/0/tool/0"
+    return ToolCall(key, episode_id, "code_interpreter", 1, arguments, "", "", 0, "acme")
+
+
+@pytest.fixture
+async def adapter(tmp_path: Path) -> CodeAdapter:
+    workspaces = Workspaces(tmp_path / "workspaces")
+    return await CodeAdapter.start(Sandbox(workspaces), workspaces)
+
+
+def output_of(result: AdapterResult) -> Output:
+    assert isinstance(result.outcome, Output)
+    return result.outcome
+
+
+def failure_of(result: AdapterResult) -> ToolFailure:
+    assert isinstance(result.outcome, ToolFailure)
+    return result.outcome
+
+
+async def test_answer_and_seconds_come_back(adapter: CodeAdapter) -> None:
+    result = await adapter.invoke(make_call("6 * 7"), make_tool())
+    assert output_of(result).content == "42\n"
+    assert 0 < result.usage.get(Dimension.SECOND) < 20
+    assert result.usage.get(Dimension.CALL) == 1
+
+
+async def test_variables_last_until_the_episode_is_closed(adapter: CodeAdapter) -> None:
+    await adapter.invoke(make_call("x = 5"), make_tool())
+    assert output_of(await adapter.invoke(make_call("x"), make_tool())).content == "5\n"
+    await adapter.close_episode("acme", "e1")
+    assert "NameError" in failure_of(await adapter.invoke(make_call("x"), make_tool())).message
+
+
+async def test_stateless_tool_forgets(adapter: CodeAdapter) -> None:
+    tool = make_tool(stateful=False)
+    await adapter.invoke(make_call("x = 5"), tool)
+    assert "NameError" in failure_of(await adapter.invoke(make_call("x"), tool)).message
+
+
+async def test_tools_timeout_ends_the_code_and_is_billed(adapter: CodeAdapter) -> None:
+    result = await adapter.invoke(make_call("while True: pass"), make_tool(timeout_s=1.0))
+    assert failure_of(result).kind is FailureKind.TIMEOUT
+    assert result.usage.get(Dimension.SECOND) > 0
+
+
+async def test_nothing_runs_where_nothing_isolates(tmp_path: Path) -> None:
+    workspaces = Workspaces(tmp_path / "workspaces")
+    missing = tmp_path / "no-bwrap-here"
+    adapter = await CodeAdapter.start(Sandbox(workspaces, lambda: missing), workspaces)
+    failure = failure_of(await adapter.invoke(make_call("print(1)"), make_tool()))
+    assert failure.kind is FailureKind.UNAVAILABLE
+    assert "user namespaces" in failure.message
