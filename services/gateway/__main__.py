@@ -12,12 +12,14 @@ from gateway.server import api_keys, serve
 from rpckit.errors import DomainError
 from rpckit.settings import describe_settings, load_settings
 
-app = typer.Typer(add_completion=False)
+SETTINGS_HELP = "\n\n".join(f"\b\n{part}" for part in describe_settings(Settings).split("\n\n"))
+# Plain help: the settings below it are a table that must keep its lines.
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 keys = typer.Typer(help="API keys.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
 
 
-@app.callback(invoke_without_command=True, epilog=describe_settings(Settings))
+@app.callback(invoke_without_command=True, epilog=SETTINGS_HELP)
 def main(context: typer.Context) -> None:
     """Serve the public HTTP API; without a command, until SIGTERM."""
     if context.invoked_subcommand is None:

@@ -86,34 +86,47 @@ class DrainingServer(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Called by uvicorn on SIGTERM and SIGINT; a second signal does not wait."""
-        stop = partial(super().handle_exit, sig, frame)
+        """Called by uvicorn on SIGTERM and SIGINT; a second signal does not wait.
+
+        The signal is not passed on to uvicorn, which would raise it again after serving
+        and so kill the process before its spans are flushed.
+        """
         if self._draining.is_set():
-            stop()
+            self.force_exit = self.should_exit
+            self.should_exit = True
             return
         # A signal handler may run between any two steps of the loop.
         self._loop.call_soon_threadsafe(self._draining.set)
-        self._loop.call_soon_threadsafe(self._loop.call_later, self._wait_s, stop)
+        self._loop.call_soon_threadsafe(self._loop.call_later, self._wait_s, self._stop)
+
+    def _stop(self) -> None:
+        self.should_exit = True
 
 
 async def serve(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT, then drains."""
     stop_telemetry = telemetry.configure("gateway", settings.telemetry)
     draining = asyncio.Event()
-    async with application(settings, draining) as app:
-        config = uvicorn.Config(
-            app,
-            settings.host,
-            settings.port,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=max(1, round(settings.drain_grace_s)),
-        )
-        log.info("serving on http://%s:%d", settings.host, settings.port)
-        await DrainingServer(config, draining, settings.drain_wait_s).serve()
-    stop_telemetry()
+    try:
+        async with application(settings, draining) as app:
+            log.info("serving on http://%s:%d", settings.host, settings.port)
+            config = _uvicorn_config(app, settings)
+            await DrainingServer(config, draining, settings.drain_wait_s).serve()
+    finally:
+        stop_telemetry()
+
+
+def _uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        settings.host,
+        settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=max(1, round(settings.drain_grace_s)),
+    )
 
 
 async def _forget_old_keys(store: PostgresIdempotencyStore) -> None:

@@ -1,0 +1,155 @@
+"""A gateway served by uvicorn on a free port, in front of services in memory."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import uvicorn
+from openai import AsyncOpenAI
+
+from gateway.config import DatabaseSettings, Settings
+from gateway.server import DrainingServer, api_keys, application
+from integration.gateway.neighbours import (
+    Budgets,
+    Corpora,
+    Ledger,
+    Models,
+    Policies,
+    Prices,
+    Tools,
+)
+from integration.gateway.scripted_episodes import ScriptedEpisodes
+from podium.adapters.v1.corpus_service_pb2_grpc import add_CorpusServiceServicer_to_server
+from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
+from podium.ledger.v1.budget_service_pb2_grpc import add_BudgetServiceServicer_to_server
+from podium.ledger.v1.cost_ledger_service_pb2_grpc import add_CostLedgerServiceServicer_to_server
+from podium.ledger.v1.price_book_service_pb2_grpc import add_PriceBookServiceServicer_to_server
+from podium.orchestrator.v1.orchestrator_service_pb2_grpc import (
+    add_OrchestratorServiceServicer_to_server,
+)
+from podium.registry.v1.policy_service_pb2_grpc import add_PolicyServiceServicer_to_server
+from podium.registry.v1.tool_registry_service_pb2_grpc import (
+    add_ToolRegistryServiceServicer_to_server,
+)
+from rpckit.identity import Scope
+from rpckit.server import Service, running_server
+from rpckit.settings import ServerSettings
+from rpckit.testing import KeyPair, make_key_pair, write_verify_keys
+
+EPISODES, REGISTRY = "podium.episodes.v1", "podium.registry.v1"
+LEDGER, ADAPTERS, MODELS = "podium.ledger.v1", "podium.adapters.v1", "podium.orchestrator.v1"
+EVERYTHING = (Scope.TENANT_ADMIN,)
+TARGETS = (
+    "episodes_target",
+    "tool_registry_target",
+    "cost_ledger_target",
+    "tool_adapters_target",
+    "orchestrator_inference_target",
+)
+
+
+@dataclass
+class GatewayUnderTest:
+    """A running gateway, what stands behind it, and the first key."""
+
+    base_url: str
+    database_url: str
+    key: str
+    episodes: ScriptedEpisodes
+    tools: Tools
+    draining: asyncio.Event
+    settings: Settings
+
+    def environment(self, **changes: object) -> dict[str, str]:
+        """The settings as a process of its own would be given them."""
+        given = {**self.settings.model_dump(include=self.settings.model_fields_set), **changes}
+        return {f"GATEWAY_{name.upper()}": str(value) for name, value in given.items()}
+
+    async def new_key(self, tenant: str = "acme", scopes: Iterable[str] = EVERYTHING) -> str:
+        async with api_keys(DatabaseSettings(database_url=self.database_url)) as keys:
+            return (await keys.issue(tenant, "ada", scopes))[1]
+
+    def http(self, key: str | None = None) -> httpx.AsyncClient:
+        """Sends the first key, another one, or none for ""."""
+        headers = {"authorization": f"Bearer {key or self.key}"} if key != "" else {}
+        return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=30)
+
+    def openai(self, key: str | None = None) -> AsyncOpenAI:
+        return AsyncOpenAI(base_url=f"{self.base_url}/v1", api_key=key or self.key)
+
+
+@asynccontextmanager
+async def run_gateway(
+    database_url: str, folder: Path, **settings: object
+) -> AsyncIterator[GatewayUnderTest]:
+    pair = make_key_pair("gateway")
+    # The stubs call a servicer abstract until it has every RPC; gRPC itself answers
+    # UNIMPLEMENTED for those it lacks.
+    episodes, tools = ScriptedEpisodes(), Tools()  # type: ignore[abstract]
+    async with running_server(*_upstream(pair, folder, episodes, tools), {}) as port:
+        given = _settings(database_url, pair, folder, port, **settings)
+        draining = asyncio.Event()
+        async with application(given, draining) as app, _served(app, given, draining) as url:
+            gateway = GatewayUnderTest(url, database_url, "", episodes, tools, draining, given)
+            gateway.key = await gateway.new_key()
+            yield gateway
+
+
+def _upstream(
+    pair: KeyPair, folder: Path, episodes: ScriptedEpisodes, tools: Tools
+) -> tuple[ServerSettings, list[Service]]:
+    keys = write_verify_keys(folder / "verify.json", [pair])
+    settings = ServerSettings(port=0, verify_keys_file=keys, drain_grace_s=0.1)
+    return settings, [
+        Service(add_EpisodeServiceServicer_to_server, episodes, f"{EPISODES}.EpisodeService"),
+        Service(
+            add_ToolRegistryServiceServicer_to_server, tools, f"{REGISTRY}.ToolRegistryService"
+        ),
+        Service(add_PolicyServiceServicer_to_server, Policies(), f"{REGISTRY}.PolicyService"),  # type: ignore[abstract]
+        Service(add_CostLedgerServiceServicer_to_server, Ledger(), f"{LEDGER}.CostLedgerService"),  # type: ignore[abstract]
+        Service(add_PriceBookServiceServicer_to_server, Prices(), f"{LEDGER}.PriceBookService"),  # type: ignore[abstract]
+        Service(add_BudgetServiceServicer_to_server, Budgets(), f"{LEDGER}.BudgetService"),  # type: ignore[abstract]
+        Service(add_CorpusServiceServicer_to_server, Corpora(), f"{ADAPTERS}.CorpusService"),  # type: ignore[abstract]
+        Service(
+            add_OrchestratorServiceServicer_to_server,
+            Models(),  # type: ignore[abstract]
+            f"{MODELS}.OrchestratorService",
+        ),
+    ]
+
+
+def _settings(
+    database_url: str, pair: KeyPair, folder: Path, upstream_port: int, **settings: object
+) -> Settings:
+    key_file = folder / "gateway.pem"
+    key_file.write_text(pair.private_pem)
+    targets = dict.fromkeys(TARGETS, f"127.0.0.1:{upstream_port}")
+    values = {"port": 0, "database_url": database_url, "signing_key_file": key_file, **targets}
+    return Settings.model_validate({**values, "drain_grace_s": 1, **settings})
+
+
+@asynccontextmanager
+async def _served(app: object, settings: Settings, draining: asyncio.Event) -> AsyncIterator[str]:
+    listener = socket.socket()
+    listener.bind((settings.host, 0))
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+    )
+    server = DrainingServer(config, draining, settings.drain_wait_s)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        draining.set()
+        server.should_exit = True
+        await serving

@@ -1,0 +1,221 @@
+"""The table of routes: JSON in, RPC, JSON out, errors with reasons, events that resume."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from uuid_utils import uuid7
+
+from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+
+CALCULATOR = {
+    "spec": {
+        "name": "calculator",
+        "kind": "TOOL_KIND_FUNCTION",
+        "parametersJsonSchema": '{"type": "object"}',
+        "side_effect": "SIDE_EFFECT_PURE",
+    }
+}
+
+
+async def start(gateway: GatewayUnderTest, task: str = "6*7?", **spec: object) -> str:
+    async with gateway.http() as http:
+        reply = await http.post("/v1/episodes", json={"spec": {"task": task, **spec}})
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["x-podium-episode"] == reply.json()["episode"]["id"]
+    return str(reply.json()["episode"]["id"])
+
+
+async def test_camel_and_snake_case_go_in_and_the_contracts_names_come_out(
+    gateway: GatewayUnderTest,
+) -> None:
+    async with gateway.http() as http:
+        made = await http.post("/v1/tools", json=CALCULATOR)
+        found = await http.get("/v1/tools/calculator", params={"version": "1"})
+    assert made.json()["created"] is True
+    spec = found.json()["tool"]["spec"]
+    assert spec["parameters_json_schema"] == '{"type": "object"}'
+    assert spec["side_effect"] == "SIDE_EFFECT_PURE"
+    assert spec["tags"] == []
+
+
+async def test_validate_only_stores_nothing(gateway: GatewayUnderTest) -> None:
+    async with gateway.http() as http:
+        await http.post("/v1/tools", json={**CALCULATOR, "validate_only": True})
+        reply = await http.get("/v1/tools/calculator")
+    error = reply.json()["error"]
+    assert (reply.status_code, error["reason"]) == (404, "TOOL_NOT_FOUND")
+    assert error["metadata"]["tool"] == "calculator"
+
+
+async def test_the_query_fills_lists_enums_booleans_and_times(gateway: GatewayUnderTest) -> None:
+    query = "kinds=TOOL_KIND_MCP&kinds=TOOL_KIND_LLM&includeDeprecated=true&page_size=7"
+    async with gateway.http() as http:
+        await http.get(f"/v1/tools?{query}")
+        prices = await http.get("/v1/prices/effective?skus=a/b&at=2026-01-02T03:04:05Z")
+    (asked,) = gateway.tools.listed
+    assert list(asked.kinds) == [3, 6]
+    assert (asked.include_deprecated, asked.page_size) == (True, 7)
+    assert prices.json()["prices"]["a/b"]["spec"]["start_time"] == "2026-01-02T03:04:05Z"
+
+
+async def test_the_query_fills_maps_with_a_dot(gateway: GatewayUnderTest) -> None:
+    mine = await start(gateway, labels={"team": "search"})
+    await start(gateway)
+    async with gateway.http() as http:
+        reply = await http.get("/v1/episodes?labels.team=search")
+    assert [each["id"] for each in reply.json()["episodes"]] == [mine]
+
+
+async def test_the_path_decides_over_the_body(gateway: GatewayUnderTest) -> None:
+    async with gateway.http() as http:
+        reply = await http.post("/v1/budgets/mine/close", json={"id": "yours"})
+    assert reply.json()["budget"]["id"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "words"),
+    [
+        ("POST", "/v1/tools", b"{not json", "not JSON"),
+        ("POST", "/v1/tools", b"[]", "must be a JSON object"),
+        ("POST", "/v1/tools", b'{"sepc": {}}', 'no field named "sepc"'),
+        ("POST", "/v1/tools", b'{"spec": {"kind": "MAGIC"}}', "MAGIC"),
+        ("GET", "/v1/tools?kidns=1", b"", "known are page_size"),
+        ("GET", "/v1/tools?page_size=many", b"", "many"),
+    ],
+)
+async def test_a_request_that_does_not_fit_is_400(
+    gateway: GatewayUnderTest, method: str, path: str, body: bytes, words: str
+) -> None:
+    async with gateway.http() as http:
+        reply = await http.request(method, path, content=body)
+    assert reply.status_code == 400
+    assert reply.json()["error"]["reason"] == "MALFORMED_REQUEST"
+    assert words in reply.json()["error"]["message"]
+
+
+async def test_a_missing_scope_is_403(gateway: GatewayUnderTest) -> None:
+    async with gateway.http(await gateway.new_key(scopes=["episodes:run"])) as http:
+        reply = await http.post("/v1/tools", json=CALCULATOR)
+    assert (reply.status_code, reply.json()["error"]["reason"]) == (403, "PERMISSION_DENIED")
+    assert "tools:write" in reply.json()["error"]["message"]
+
+
+async def test_a_service_that_breaks_tells_nothing_of_its_inside(gateway: GatewayUnderTest) -> None:
+    async with gateway.http() as http:
+        reply = await http.get("/v1/entries")
+    assert (reply.status_code, reply.json()["error"]["reason"]) == (500, "UPSTREAM_FAULT")
+    assert "secret" not in reply.text
+    assert reply.headers["x-request-id"]
+
+
+async def test_another_tenants_episode_is_not_found(gateway: GatewayUnderTest) -> None:
+    episode_id = await start(gateway)
+    async with gateway.http(await gateway.new_key("umbrella")) as http:
+        for path in ("", "/events", "/trajectory"):
+            reply = await http.get(f"/v1/episodes/{episode_id}{path}")
+            assert (reply.status_code, reply.json()["error"]["reason"]) == (
+                404,
+                "EPISODE_NOT_FOUND",
+            )
+
+
+async def test_an_episode_id_must_be_a_uuid7(gateway: GatewayUnderTest) -> None:
+    async with gateway.http() as http:
+        reply = await http.post(
+            "/v1/episodes", json={"episode_id": "first", "spec": {"task": "6*7?"}}
+        )
+    assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "INVALID_EPISODE_ID")
+
+
+async def test_the_callers_id_makes_a_start_safe_to_repeat(gateway: GatewayUnderTest) -> None:
+    body = {"episode_id": str(uuid7()), "spec": {"task": "6*7?"}}
+    async with gateway.http() as http:
+        replies = [await http.post("/v1/episodes", json=body) for _ in range(2)]
+    assert {reply.json()["episode"]["id"] for reply in replies} == {body["episode_id"]}
+    assert len(gateway.episodes.episodes) == 1
+
+
+async def test_events_resume_after_the_last_one_seen(gateway: GatewayUnderTest) -> None:
+    episode_id = await start(gateway)
+    async with gateway.http() as http:
+        whole = (await http.get(f"/v1/episodes/{episode_id}/events")).text
+        rest = (
+            await http.get(f"/v1/episodes/{episode_id}/events", headers={"last-event-id": "3"})
+        ).text
+    assert [line for line in whole.split("\n") if line.startswith("event: ")] == [
+        "event: started",
+        "event: action_decided",
+        "event: tool_returned",
+        "event: action_decided",
+        "event: finished",
+    ]
+    assert whole.endswith(rest)
+    assert rest.startswith("id: 4\n")
+
+
+async def test_cancel_approve_and_trajectory_reach_the_episode(gateway: GatewayUnderTest) -> None:
+    gateway.episodes.script = lambda request: []
+    episode_id = await start(gateway)
+    path = f"/v1/episodes/{episode_id}"
+    async with gateway.http() as http:
+        await http.post(f"{path}/approve", json={"turn": 2, "callIndex": 1, "approved": True})
+        cancelled = await http.post(f"{path}/cancel", json={"reason": "enough"})
+        trajectory = await http.get(f"{path}/trajectory")
+    (approval,) = gateway.episodes.approvals
+    assert (approval.turn, approval.call_index, approval.approved) == (2, 1, True)
+    assert gateway.episodes.cancel_reasons == {episode_id: "enough"}
+    assert cancelled.json()["episode"]["stop_reason"] == "STOP_REASON_CANCELLED"
+    assert trajectory.json()["trajectory"]["episode_id"] == episode_id
+
+
+async def test_documents_put_into_a_corpus_are_found(gateway: GatewayUnderTest) -> None:
+    documents = [{"id": "a", "content": "the quick fox"}, {"id": "b", "content": "the dog"}]
+    async with gateway.http() as http:
+        put = await http.put("/v1/corpora/animals/documents", json={"documents": documents})
+        hits = await http.get("/v1/corpora/animals/search", params={"query": "fox"})
+    assert put.json()["changed_count"] == 2
+    assert [hit["document_id"] for hit in hits.json()["hits"]] == ["a"]
+
+
+async def test_unknown_paths_and_methods_answer_in_the_error_shape(
+    gateway: GatewayUnderTest,
+) -> None:
+    async with gateway.http() as http:
+        path = await http.get("/v1/nothing")
+        method = await http.delete("/v1/tools")
+    assert (path.status_code, path.json()["error"]["reason"]) == (404, "UNKNOWN_ROUTE")
+    assert (method.status_code, method.json()["error"]["reason"]) == (405, "HTTP_405")
+
+
+async def test_a_body_that_is_too_large_is_413_announced_or_not(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> None:
+    async def in_pieces() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield b" " * 100
+
+    async with (
+        run_gateway(await database(), tmp_path, body_bytes_max=1000) as gateway,
+        gateway.http() as http,
+    ):
+        announced = await http.post("/v1/tools", content=b" " * 2000)
+        pieces = await http.post("/v1/tools", content=in_pieces())
+        chat = await http.post("/v1/chat/completions", content=in_pieces())
+    assert {announced.status_code, pieces.status_code, chat.status_code} == {413}
+
+
+async def test_a_body_that_never_arrives_is_408(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> None:
+    async def stalling() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(60)
+
+    async with (
+        run_gateway(await database(), tmp_path, body_timeout_s=0.1) as gateway,
+        gateway.http() as http,
+    ):
+        reply = await http.post("/v1/tools", content=stalling())
+    assert reply.status_code == 408

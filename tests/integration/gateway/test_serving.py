@@ -1,0 +1,161 @@
+"""Probes, draining, the OpenAPI document, the console and the command line."""
+
+import asyncio
+import logging
+import os
+import re
+import signal
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from embedded import free_port
+from gateway.routes import ROUTES
+from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.scripted_episodes import make_finish
+
+
+async def test_ready_while_everything_answers_and_not_while_draining(
+    gateway: GatewayUnderTest,
+) -> None:
+    async with gateway.http("") as http:
+        assert (await http.get("/healthz")).json() == {"status": "alive"}
+        assert (await http.get("/readyz")).json() == {"status": "ready", "unwell": []}
+        gateway.draining.set()
+        assert (await http.get("/readyz")).status_code == 503
+        assert (await http.get("/healthz")).status_code == 200
+
+
+async def test_not_ready_while_a_service_is_missing(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> None:
+    async with (
+        run_gateway(await database(), tmp_path, episodes_target="127.0.0.1:1") as gateway,
+        gateway.http("") as http,
+    ):
+        reply = await http.get("/readyz")
+    assert (reply.status_code, reply.json()["unwell"]) == (503, ["episodes"])
+
+
+async def test_sigterm_ends_event_streams_and_lets_a_running_chat_finish(
+    gateway: GatewayUnderTest,
+) -> None:
+    """In a process of its own, because the signal is for the whole process."""
+    port = free_port()
+    process = await start_command(gateway.environment(port=port, drain_grace_s=20))
+    gateway.base_url = f"http://127.0.0.1:{port}"
+    gateway.episodes.script = lambda request: []
+    body = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
+    async with gateway.http() as http:
+        await until_ready(http)
+        await http.post("/v1/episodes", json={"spec": {"task": "watched"}})
+        (watched,) = gateway.episodes.episodes.values()
+        events = asyncio.create_task(http.get(f"/v1/episodes/{watched.current.id}/events"))
+        chat = asyncio.create_task(http.post("/v1/chat/completions", json=body))
+        while gateway.episodes.watching < 2:
+            await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert (await events).status_code == 200
+        asked = next(each for each in gateway.episodes.episodes.values() if each is not watched)
+        await asked.append(make_finish(answer="42"))
+        assert (await chat).json()["choices"][0]["message"]["content"] == "42"
+    assert await process.wait() == 0
+    assert not gateway.episodes.cancel_reasons
+    assert not watched.ended
+
+
+async def test_the_openapi_document_has_every_route_and_every_reference_resolves(
+    gateway: GatewayUnderTest,
+) -> None:
+    async with gateway.http("") as http:
+        reply = await http.get("/openapi.json")
+    document = reply.json()
+    for route in ROUTES:
+        assert route.method.lower() in document["paths"][route.path]
+    assert "post" in document["paths"]["/v1/chat/completions"]
+    names = set(re.findall(r'"#/components/schemas/([^"]+)"', reply.text))
+    assert names <= set(document["components"]["schemas"])
+    ids = re.findall(r'"operationId":"([^"]+)"', reply.text)
+    assert len(ids) == len(set(ids)) > len(ROUTES)
+
+
+async def test_the_console_loads_nothing_from_elsewhere(gateway: GatewayUnderTest) -> None:
+    async with gateway.http("") as http:
+        page = await http.get("/console")
+        links = re.findall(r'(?:src|href)="([^"#]+)"', page.text)
+        files = [await http.get(link) for link in links]
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    assert links and all(link.startswith("/console/") for link in links)
+    assert {file.status_code for file in files} == {200}
+    assert not re.search(r"https?://(?!www\.w3\.org)", page.text + "".join(f.text for f in files))
+
+
+async def test_prompts_and_keys_stay_out_of_the_log(
+    gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "gateway")
+    body = {"model": "podium", "messages": [{"role": "user", "content": "my-secret-task"}]}
+    async with gateway.http() as http:
+        await http.post("/v1/chat/completions", json=body, headers={"x-request-id": "abc-1"})
+        await http.get("/v1/tools?query=my-secret-task")
+    logged = "\n".join(record.getMessage() for record in caplog.records)
+    assert "POST /v1/chat/completions 200" in logged
+    assert "request abc-1" in logged
+    assert "my-secret-task" not in logged
+    assert gateway.key not in logged
+
+
+async def test_the_command_makes_the_first_key(gateway: GatewayUnderTest) -> None:
+    given = {"GATEWAY_DATABASE_URL": gateway.database_url}
+    made = await run_command(given, "keys", "create", "--tenant", "acme", "--subject", "root")
+    assert made[0] == 0
+    async with gateway.http(made[1].strip()) as http:
+        assert (await http.get("/v1/api-keys")).status_code == 200
+
+
+async def test_the_command_refuses_an_unknown_scope(gateway: GatewayUnderTest) -> None:
+    given = {"GATEWAY_DATABASE_URL": gateway.database_url}
+    arguments = ("keys", "create", "--tenant", "acme", "--subject", "root", "--scopes", "god")
+    code, _, complaint = await run_command(given, *arguments)
+    assert code == 1
+    assert "unknown scope 'god'; known are" in complaint
+
+
+async def test_serving_without_settings_names_what_is_missing() -> None:
+    code, _, complaint = await run_command({})
+    assert code == 2
+    assert "GATEWAY_DATABASE_URL" in complaint
+    assert "GATEWAY_SIGNING_KEY_FILE" in complaint
+
+
+async def start_command(settings: dict[str, str], *arguments: str) -> Process:
+    inherited = {name: value for name, value in os.environ.items() if "GATEWAY" not in name}
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "gateway",
+        *arguments,
+        env={**inherited, **settings},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def run_command(settings: dict[str, str], *arguments: str) -> tuple[int | None, str, str]:
+    process = await start_command(settings, *arguments)
+    output, complaint = await process.communicate()
+    return process.returncode, output.decode(), complaint.decode()
+
+
+async def until_ready(http: httpx.AsyncClient) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            with suppress(httpx.TransportError):
+                if (await http.get("/readyz")).status_code == 200:
+                    return
+            await asyncio.sleep(0.05)
