@@ -24,6 +24,11 @@ class ToolSpend:
     unpriced_calls: int
     cost: Money
 
+    @property
+    def known_cost(self) -> Money | None:
+        """None when no call had a price: unknown, not zero."""
+        return None if self.unpriced_calls == self.calls else self.cost
+
 
 @dataclass(frozen=True)
 class Accounts:

@@ -3,7 +3,8 @@
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -27,20 +28,26 @@ class SolvingProgress:
         self._done = 0
         self._total = total
         self._lines: dict[str, TaskID] = {}
-        self._bars = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+        self._overall = Progress(
+            TextColumn("[bold]{task.description}[/]"),
+            BarColumn(bar_width=40),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+        )
+        self._running = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+        )
+        self._bar = self._overall.add_task("solving tasks", total=total)
+        self._live = Live(
+            Group(self._overall, self._running),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            refresh_per_second=10,
         )
-        self._overall = self._bars.add_task("[bold]solving tasks[/]", total=total)
 
     def __enter__(self) -> Self:
-        self._bars.start()
+        if self._console.is_terminal:
+            self._live.start()
         return self
 
     def __exit__(
@@ -49,21 +56,22 @@ class SolvingProgress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bars.stop()
+        if self._console.is_terminal:
+            self._live.stop()
 
     def __call__(self, task: Task, doing: str) -> None:
         """A task does something; nothing means that it has ended."""
         if not doing:
             self._end(task)
             return
-        description = f"  {task.id:{ID_WIDTH}} [dim]{doing}[/]"
+        description = f"{task.id:{ID_WIDTH}} [dim]{doing}[/]"
         if task.id not in self._lines:
-            self._lines[task.id] = self._bars.add_task(description, total=None)
-        self._bars.update(self._lines[task.id], description=description)
+            self._lines[task.id] = self._running.add_task(description, total=None)
+        self._running.update(self._lines[task.id], description=description)
 
     def _end(self, task: Task) -> None:
         self._done += 1
-        self._bars.remove_task(self._lines.pop(task.id))
-        self._bars.advance(self._overall)
+        self._running.remove_task(self._lines.pop(task.id))
+        self._overall.advance(self._bar)
         if not self._console.is_terminal:
             self._console.print(f"{self._done}/{self._total} {task.id}", highlight=False)

@@ -1,0 +1,108 @@
+"""The real `podium up` as a process, with a scripted model behind it, and its command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+import pytest
+
+from openai_server import OpenAiServer
+
+UP_TIMEOUT_S = 150
+COMMAND_TIMEOUT_S = 60
+
+
+@dataclass
+class CommandLine:
+    """Runs `podium` as a person would: a process with an environment of its own."""
+
+    state_dir: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """The running process, with pipes for both streams."""
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        return subprocess.Popen(
+            [sys.executable, "-m", "podium_cli", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**kept, "PODIUM_STATE_DIR": str(self.state_dir), **self.environment},
+        )
+
+    def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """The ended process."""
+        process = self.start(*arguments)
+        stdout, stderr = process.communicate(timeout=COMMAND_TIMEOUT_S)
+        return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+
+    def json(self, *arguments: str) -> Any:
+        """What a successful command prints with --json."""
+        ended = self(*arguments, "--json")
+        assert ended.returncode == 0, ended.stderr
+        return json.loads(ended.stdout)
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A running platform and the model behind it."""
+
+    podium: CommandLine
+    model: OpenAiServer
+    process: "subprocess.Popen[str]"
+
+
+def engine_options(model: OpenAiServer) -> list[str]:
+    return ["--openai-base-url", model.base_url, "--openai-model", model.models[0]]
+
+
+def wait_until_up(podium: CommandLine, process: "subprocess.Popen[str]") -> None:
+    """The connection file appears when the platform is ready."""
+    deadline = time.monotonic() + UP_TIMEOUT_S
+    while not (podium.state_dir / "connection.json").exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            raise AssertionError(process.communicate())
+        time.sleep(0.1)
+
+
+def end_quietly(process: "subprocess.Popen[str]", with_signal: signal.Signals) -> int:
+    """Exit status after the signal; fails when a descendant survives."""
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(with_signal)
+    process.communicate(timeout=COMMAND_TIMEOUT_S)
+    survivors = [each for each in family if each.is_running()]
+    assert not survivors, survivors
+    return process.returncode
+
+
+@pytest.fixture(scope="session")
+def platform() -> Iterator[Platform]:
+    """One platform for all tests of this folder."""
+    with TemporaryDirectory(prefix="podium-cli-") as folder, OpenAiServer() as model:
+        podium = CommandLine(Path(folder) / "state")
+        process = podium.start("up", *engine_options(model))
+        wait_until_up(podium, process)
+        yield Platform(podium, model, process)
+        end_quietly(process, signal.SIGTERM)
+
+
+@pytest.fixture
+def podium(platform: Platform) -> CommandLine:
+    """The command line of the running platform."""
+    return platform.podium
+
+
+@pytest.fixture
+def model(platform: Platform) -> OpenAiServer:
+    """The model of the running platform."""
+    return platform.model

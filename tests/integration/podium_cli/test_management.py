@@ -1,0 +1,129 @@
+"""Tools, policies, money, keys and the stream, through the command line."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+from integration.podium_cli.conftest import CommandLine
+from openai_server import OpenAiServer
+
+TOOL = """
+name: my_calculator
+kind: function
+description: Works out sums.
+side_effect: pure
+sku: tool/calculator
+parameters:
+  type: object
+  properties: {expression: {type: string}}
+  required: [expression]
+connection: {function: {function: calculator}}
+"""
+
+
+def test_the_bundled_tools_are_there_with_their_prices(podium: CommandLine) -> None:
+    names = {tool["spec"]["name"] for tool in podium.json("tools", "list")["tools"]}
+    assert {"calculator", "dictionary", "code_interpreter", "search_corpus", "ask_llm"} <= names
+    assert any(name.startswith("board_") for name in names)
+    assert "per call" in podium("tools", "list").stdout
+
+
+def test_a_tool_is_applied_once_and_a_dry_run_shows_the_difference(
+    podium: CommandLine, tmp_path: Path
+) -> None:
+    path = tmp_path / "tool.yaml"
+    path.write_text(TOOL)
+    assert "my_calculator v1 registered" in podium("tools", "apply", "-f", str(path)).stdout
+    assert "unchanged" in podium("tools", "apply", "-f", str(path)).stdout
+    path.write_text(TOOL.replace("sums", "products"))
+    dry = podium("tools", "apply", "-f", str(path), "--dry-run")
+    assert "-description: Works out sums." in dry.stderr
+    assert "+description: Works out products." in dry.stderr
+    assert "v2 would be registered" in dry.stdout
+    assert podium.json("tools", "show", "my_calculator")["tool"]["version"] == 1
+
+
+def test_one_wrong_tool_of_a_folder_leaves_the_others_unregistered(
+    podium: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text(TOOL.replace("my_calculator", "fine_tool"))
+    (tmp_path / "b.yaml").write_text(TOOL.replace("my_calculator", "Wrong Name!"))
+    ended = podium("tools", "apply", "-f", str(tmp_path))
+    assert ended.returncode == 1
+    assert "Wrong Name!" in ended.stderr
+    assert podium("tools", "show", "fine_tool").returncode == 1
+
+
+def test_a_policy_is_applied_explained_and_activated(podium: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("{name: no-code, preset: balanced, deny: {kinds: [code]}}")
+    assert "no-code v1 created" in podium("policies", "apply", "-f", str(path)).stdout
+    decisions = podium.json("policies", "explain", "no-code")["decisions"]
+    assert [each["name"] for each in decisions if not each["allowed"]] == ["code_interpreter"]
+    assert "is active" in podium("policies", "activate", "no-code").stdout
+    active = [each for each in podium.json("policies", "list")["policies"] if each["active"]]
+    assert [each["spec"]["name"] for each in active] == ["no-code"]
+    podium("policies", "activate", "balanced")
+
+
+def test_spend_prices_and_budgets_are_reported_exactly(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    model.push(
+        {"thought": "", "tool": "calculator", "arguments": {"expression": "1 + 1"}}, {"answer": "2"}
+    )
+    run = podium("run", "What is 1 + 1?", "--json")
+    episode = json.loads(run.stdout.splitlines()[-1])["finished"]["episode"]
+    rows = podium.json("spend", "--by", "tool", "--episode", episode["id"])["rows"]
+    spent = sum(Decimal(money["amount"]) for row in rows for money in row["amounts"])
+    assert spent == Decimal(episode["cost"]["amount"]) > 0
+    prices = tmp_path / "prices.yaml"
+    prices.write_text(
+        "specs: [{sku: tool/mine, currency_code: USD, tenant_override: true,"
+        " components: [{dimension: call, unit_price: '0.5'}]}]"
+    )
+    assert (
+        "1 prices would be added"
+        in podium("prices", "import", "-f", str(prices), "--dry-run").stdout
+    )
+    assert "1 prices added" in podium("prices", "import", "-f", str(prices)).stdout
+    assert "$0.5 per call" in podium("prices", "list", "--sku", "tool/mine").stdout
+    assert (
+        podium("budgets", "create", "monthly", "--limit", "5", "--window", "month").returncode == 0
+    )
+    assert "$5" in podium("budgets", "list").stdout
+    assert podium("budgets", "close", "monthly").returncode == 0
+
+
+def test_a_key_works_until_it_is_revoked(podium: CommandLine) -> None:
+    made = podium.json("keys", "create", "ada", "--scope", "episodes:run")
+    key_id, key = made["api_key"]["id"], made["key"]
+    assert podium("tools", "list", "--api-key", key).returncode == 0
+    assert podium("keys", "create", "eve", "--api-key", key).returncode == 1
+    assert podium("keys", "revoke", key_id).returncode == 0
+    states = {each["id"]: each["revoke_time"] for each in podium.json("keys", "list")["api_keys"]}
+    assert states[key_id]
+
+
+def test_the_stream_ends_with_the_last_episode_and_its_closed_group(
+    podium: CommandLine, model: OpenAiServer
+) -> None:
+    model.push({"answer": "streamed"})
+    run = podium("run", "Say streamed", "--json")
+    episode_id = json.loads(run.stdout.splitlines()[-1])["finished"]["episode"]["id"]
+    records: list[dict[str, dict[str, str]]] = []
+    # The outbox is relayed after the episode has ended.
+    while not any(each.get("group_closed", {}).get("group_id") == episode_id for each in records):
+        tail = podium("trajectories", "tail", "-n", "50", "--json")
+        records = [json.loads(line) for line in tail.stdout.splitlines()]
+    [trajectory] = [
+        each["trajectory"]
+        for each in records
+        if each.get("trajectory", {}).get("episode_id") == episode_id
+    ]
+    assert trajectory["answer"] == "streamed"
+
+
+def test_models_can_be_asked_for_with_a_policy(podium: CommandLine) -> None:
+    names = [model["id"] for model in podium.json("models")["data"]]
+    assert {"scripted-model", "scripted-model:cost-first"} <= set(names)

@@ -1,0 +1,127 @@
+"""Starting, looking at and stopping the platform on this machine."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from integration.podium_cli.conftest import (
+    CommandLine,
+    Platform,
+    end_quietly,
+    engine_options,
+    wait_until_up,
+)
+from openai_server import OpenAiServer
+
+
+def test_status_names_every_process_as_ready(podium: CommandLine) -> None:
+    processes = {each["name"]: each for each in podium.json("status")["processes"]}
+    services = {"gateway", "episodes", "episodes-worker", "cost-ledger", "tool-registry"}
+    assert services | {"tool-adapters", "orchestrator-inference", "postgres"} <= set(processes)
+    assert {each["state"] for each in processes.values()} == {"ready"}
+    assert all(each["memory_bytes"] > 0 for each in processes.values())
+
+
+def test_a_killed_service_is_started_again(podium: CommandLine) -> None:
+    before = registry_status(podium)["pid"]
+    psutil.Process(before).kill()
+    while (after := registry_status(podium))["state"] != "ready" or after["pid"] == before:
+        assert after["state"] in ("ready", "dead", "not answering")
+    assert podium("tools", "list").returncode == 0
+
+
+def registry_status(podium: CommandLine) -> dict[str, Any]:
+    """As the status command tells it, which fails while something is unwell."""
+    processes = json.loads(podium("status", "--json").stdout)["processes"]
+    [found] = [each for each in processes if each["name"] == "tool-registry"]
+    return dict(found)
+
+
+def test_a_second_up_on_the_same_folder_is_refused_and_the_first_goes_on(
+    platform: Platform,
+) -> None:
+    ended = platform.podium("up", *engine_options(platform.model))
+    assert ended.returncode == 1
+    assert "already up" in ended.stderr
+    assert platform.podium("status").returncode == 0
+
+
+@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
+def test_a_platform_interrupted_while_it_starts_leaves_nothing_running(
+    tmp_path: Path, with_signal: signal.Signals
+) -> None:
+    with OpenAiServer() as model:
+        process = CommandLine(tmp_path).start("up", *engine_options(model))
+        assert process.stderr is not None
+        assert "PostgreSQL ready" in process.stderr.readline()
+        end_quietly(process, with_signal)
+    assert not (tmp_path / "connection.json").exists()
+
+
+def test_down_stops_a_platform_in_the_background_and_the_next_up_keeps_url_and_key(
+    tmp_path: Path,
+) -> None:
+    podium = CommandLine(tmp_path / "state")
+    with OpenAiServer() as model:
+        first = podium.json("up", "--detach", *engine_options(model))
+        model.push({"answer": "remembered"})
+        assert podium("run", "Say remembered").stdout == "remembered\n"
+        assert podium("down").returncode == 0
+        assert podium("status").returncode == 1
+        process = podium.start("up", *engine_options(model))
+        wait_until_up(podium, process)
+        assert "Say remembered" in podium("episodes", "list").stdout
+        assert podium.json("models", "--url", first["url"], "--api-key", first["api_key"])
+        end_quietly(process, signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("options", "cause", "mend"),
+    [
+        (
+            ["--openai-base-url", "http://127.0.0.1:1/v1", "--openai-model", "m"],
+            "no model server",
+            "/v1",
+        ),
+        (["--openai-base-url", "http://127.0.0.1:1/v1"], "no model named", "--openai-model"),
+        (["--model", "nowhere"], "holds no model", "path"),
+    ],
+)
+def test_an_engine_that_cannot_be_used_is_named_and_nothing_stays(
+    tmp_path: Path, options: list[str], cause: str, mend: str
+) -> None:
+    ended = CommandLine(tmp_path / "state")("up", *options)
+    assert ended.returncode in (1, 2)
+    assert cause in ended.stderr
+    assert mend in ended.stderr
+    assert not (tmp_path / "state" / "connection.json").exists()
+
+
+def test_a_taken_port_is_named_with_its_holder(tmp_path: Path) -> None:
+    with OpenAiServer() as model:
+        port = model.base_url.rsplit(":", 1)[1].removesuffix("/v1")
+        ended = CommandLine(tmp_path)("up", "--port", port, *engine_options(model))
+    assert ended.returncode == 1
+    assert f"port {port} is held by" in ended.stderr
+    assert "choose another port" in ended.stderr
+
+
+def test_a_model_the_server_does_not_have_suggests_the_one_it_has(tmp_path: Path) -> None:
+    with OpenAiServer() as model:
+        ended = CommandLine(tmp_path)(
+            "up", "--openai-base-url", model.base_url, "--openai-model", "scripted-modle"
+        )
+    assert ended.returncode == 1
+    assert "--openai-model scripted-model" in ended.stderr
+
+
+def test_doctor_names_what_is_missing(tmp_path: Path) -> None:
+    podium = CommandLine(tmp_path, {"PODIUM_CACHE_DIR": str(tmp_path / "empty")})
+    ended = podium("doctor")
+    assert ended.returncode == 1
+    assert "missing: vLLM, model SmolLM2" in ended.stderr
+    assert "make setup" in ended.stdout
