@@ -1,0 +1,132 @@
+"""What every call goes through, whatever its kind of tool."""
+
+import json
+
+import grpc
+import pytest
+
+from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
+from integration.tool_adapters.tool_specs import calculator_spec, http_spec, tool_limits
+from integration.tool_adapters.web_server import WebServer
+from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from podium.common.v1 import failure_pb2, usage_pb2
+from podium.registry.v1 import tool_pb2
+from rpckit.identity import Scope
+
+
+async def test_a_call_answers_with_output_usage_price_and_time(
+    adapters: AdaptersUnderTest,
+) -> None:
+    answer = await adapters.call(
+        adapters.register(calculator_spec()), {"expression": "2 * (3 + 4)"}
+    )
+    assert "14" in answer.output.content
+    assert json.loads(answer.output.content_json) == json.loads(answer.output.content)
+    assert answer.sku == "calculator-sku"
+    assert answer.attempts == 1
+    assert answer.latency.ToNanoseconds() > 0
+    assert [(q.dimension, q.amount) for q in answer.usage.quantities] == [
+        (usage_pb2.USAGE_DIMENSION_CALL, "1")
+    ]
+
+
+async def test_arguments_that_do_not_fit_say_where_and_what_is_expected(
+    adapters: AdaptersUnderTest,
+) -> None:
+    name = adapters.register(calculator_spec())
+    wrong_type = await adapters.call(name, {"expression": 7})
+    missing = await adapters.call(name, {})
+    too_long = await adapters.call(name, {"expression": "1" * 501})
+    no_json = await adapters.call(name, "{oops")
+    assert {answer.failure.kind for answer in (wrong_type, missing, too_long, no_json)} == {
+        failure_pb2.FAILURE_KIND_INVALID_ARGUMENTS
+    }
+    assert "/expression" in wrong_type.failure.message
+    assert "string" in wrong_type.failure.message
+    assert "'expression' is a required property" in missing.failure.message
+    assert '{"maxLength": 500}' in too_long.failure.message
+    assert "not JSON" in no_json.failure.message
+
+
+async def test_a_call_that_was_not_made_used_nothing(adapters: AdaptersUnderTest) -> None:
+    answer = await adapters.call(adapters.register(calculator_spec()), {})
+    assert answer.attempts == 0
+    assert not answer.usage.quantities
+
+
+async def test_an_unknown_tool_is_an_error_of_the_request(adapters: AdaptersUnderTest) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await adapters.call("nowhere")
+    assert error.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_a_call_without_a_key_is_refused(adapters: AdaptersUnderTest) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await adapters.call(adapters.register(calculator_spec()), key="")
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "key is empty" in str(error.value.details())
+
+
+async def test_only_who_may_run_episodes_calls_tools(adapters: AdaptersUnderTest) -> None:
+    name = adapters.register(calculator_spec())
+    request = pb.InvokeRequest(key="k", episode_id="e", tool_name=name, tool_version=1)
+    async with adapters.as_caller(scope=Scope.SPEND_READ) as stranger:
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await stranger.Invoke(request)
+    assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_a_version_is_fetched_once_per_tenant(adapters: AdaptersUnderTest) -> None:
+    name = adapters.register(calculator_spec())
+    for _ in range(3):
+        await adapters.call(name, {"expression": "1"})
+    assert adapters.registry.fetches == 1
+    request = pb.InvokeRequest(key="k", episode_id="e", tool_name=name, tool_version=1)
+    async with adapters.as_caller(tenant="other") as other:
+        await other.Invoke(request)
+    assert adapters.registry.fetches == 2
+
+
+async def test_a_pure_tool_is_tried_again_and_every_attempt_is_billed(
+    adapters: AdaptersUnderTest, web: WebServer
+) -> None:
+    spec = http_spec(f"{web.url}/flaky", limits=tool_limits(attempts=3))
+    answer = await adapters.call(adapters.register(spec))
+    assert answer.output.content == "well"
+    assert answer.attempts == 2
+    assert answer.usage.quantities[0].amount == "2"
+
+
+async def test_an_effectful_tool_is_never_tried_again(
+    adapters: AdaptersUnderTest, web: WebServer
+) -> None:
+    spec = http_spec(
+        f"{web.url}/flaky",
+        limits=tool_limits(attempts=3),
+        side_effect=tool_pb2.SIDE_EFFECT_EFFECTFUL,
+    )
+    answer = await adapters.call(adapters.register(spec))
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
+    assert web.requests["/flaky"] == 1
+
+
+async def test_a_result_that_breaks_its_promise_is_malformed(
+    adapters: AdaptersUnderTest, web: WebServer
+) -> None:
+    promise = {"type": "object", "required": ["temperature"]}
+    spec = http_spec(f"{web.url}/echo/x", result_json_schema=json.dumps(promise))
+    answer = await adapters.call(adapters.register(spec))
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_MALFORMED_OUTPUT
+    assert "temperature" in answer.failure.message
+
+
+async def test_what_the_adapters_measured_reaches_the_registry(
+    adapters: AdaptersUnderTest,
+) -> None:
+    name = adapters.register(calculator_spec())
+    await adapters.call(name, {"expression": "1 + 1"})
+    await adapters.call(name, {"expression": "1 / 0"})
+    while (facts := (await adapters.registry.facts_of(name))[0]).sample_count < 2:
+        await adapters.call(name, {})
+    assert facts.success_rate == 0.5
+    assert facts.latency_p95.ToNanoseconds() >= facts.latency_p50.ToNanoseconds() > 0
