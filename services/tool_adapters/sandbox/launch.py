@@ -92,7 +92,8 @@ def _isolate(bwrap: Path, job: Job, code: int) -> list[str]:
         *_links(),
         # Only listed packages are for the code, not those installed beside the interpreter.
         *("--tmpfs", site_packages),
-        *("--proc", "/proc", "--dev", "/dev"),
+        # Settings of the kernel are the machine's, whoever may write them.
+        *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"),
         *_temporary_folders(job.limits),
         *("--ro-bind-data", str(code), "/code.py"),
         *("--bind", str(job.workspace), WORKSPACE, "--chdir", WORKSPACE),

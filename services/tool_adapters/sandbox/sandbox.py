@@ -29,12 +29,14 @@ MEND = (
     "kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that "
     "permits unshare, or gVisor), or leave the code interpreter out"
 )
-# Proves from inside that there is no network and that only our own processes are visible.
+# Proves from inside: no network, no foreign process, no say over the kernel of the machine.
 SELF_TEST = """
 import os, socket
 interfaces = [name for _, name in socket.if_nameindex() if name != "lo"]
 processes = [name for name in os.listdir("/proc") if name.isdigit()]
 assert not interfaces and len(processes) <= 2, (interfaces, processes)
+powers = ("/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname")
+assert not any(os.access(path, os.W_OK) for path in powers), "this user is the machine's root"
 print("isolated")
 """
 

@@ -5,7 +5,7 @@ import mimetypes
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
@@ -86,14 +86,15 @@ def _give_away(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    def open_and_retry(remove: Callable[[str], object], name: str, _error: object) -> None:
-        """Code may close a folder to us, who own it."""
-        if isinstance(_error, tuple) and isinstance(_error[1], PermissionError):
-            Path(name).parent.chmod(0o700)
-            if Path(name).is_dir() and not Path(name).is_symlink():
-                Path(name).chmod(0o700)
-                shutil.rmtree(name, ignore_errors=True)
-            else:
-                remove(name)
+    """Also what the code closed to us: the folders are ours, so they can be opened again."""
+    if path.exists():
+        for folder, names, _ in os.walk(_opened(path)):
+            for name in names:
+                _opened(Path(folder, name))
+        shutil.rmtree(path)
 
-    shutil.rmtree(path, onerror=open_and_retry)
+
+def _opened(path: Path) -> Path:
+    if path.is_dir() and not path.is_symlink():
+        path.chmod(0o700)
+    return path

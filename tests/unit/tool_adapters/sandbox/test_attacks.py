@@ -210,6 +210,18 @@ async def test_everything_else_is_read_only(sandbox: Sandbox, path: str) -> None
     assert "Read-only file system" in execution.output or "Permission denied" in execution.output
 
 
+async def test_the_kernel_takes_no_orders(sandbox: Sandbox) -> None:
+    code = """
+    import os
+    settings = os.walk("/proc/sys")
+    paths = [os.path.join(folder, name) for folder, _, names in settings for name in names]
+    paths += ["/proc/sysrq-trigger", "/proc/timer_list", "/proc/kcore", "/proc/keys"]
+    print(len(paths) > 100, [path for path in paths if os.access(path, os.W_OK)])
+    """
+    execution = await run(sandbox, code)
+    assert execution.output == "True []\n"
+
+
 async def test_infinite_output_is_cut(sandbox: Sandbox) -> None:
     execution = await run(sandbox, "while True: print('x' * 1000)")
     assert execution.failure is not None
