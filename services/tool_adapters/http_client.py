@@ -141,7 +141,7 @@ def retry_after_s(reply: HttpReply) -> float | None:
 
 
 def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
+    session = aiohttp.ClientSession(
         connector=connector,
         # A cookie of one tenant's call must not travel with another's.
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -149,6 +149,10 @@ def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
         trust_env=False,
     )
+    # It would send a GET, PUT or DELETE again by itself; whether to is the tool's to say. There
+    # is no public switch: aiohttp's own test client sets the same attribute.
+    session._retry_connection = False
+    return session
 
 
 def host_of(url: str) -> str:

@@ -10,11 +10,16 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from failures import FailureKind, ToolFailure
-from tool_adapters.adapter import AdapterResult, Output, OutputFile, ToolCall
+from tool_adapters.adapter import AdapterResult, CallFailed, Output, OutputFile, ToolCall
+from tool_adapters.errors import CommandNotAllowed
 from tool_adapters.mcp_pool import McpPool
 from tool_adapters.mcp_servers import ServerOwner
 from tool_adapters.mcp_session import McpSession
 from tool_adapters.models import McpConnection, ToolDefinition
+
+
+# The SDK's codes for a process that ended, and for a session its HTTP server forgot.
+SESSION_LOST = {mcp_types.CONNECTION_CLOSED, mcp_types.INVALID_REQUEST}
 
 
 class McpAdapter:
@@ -27,7 +32,10 @@ class McpAdapter:
         """What the server's tool gave, or its error."""
         assert isinstance(tool.connection, McpConnection)
         owner = ServerOwner(call.tenant, tool.shared)
-        session = self._pool.session(owner, call.episode_id, tool.connection.transport)
+        try:
+            session = self._pool.session(owner, call.episode_id, tool.connection.transport)
+        except CommandNotAllowed as error:
+            raise CallFailed(FailureKind.PERMISSION_DENIED, error.message) from error
         try:
             async with session.borrowed() as client:
                 result = await client.call_tool(tool.connection.tool_name, call.arguments)
@@ -50,9 +58,9 @@ class McpAdapter:
         await self._pool.close()
 
     async def _failure(self, session: McpSession, error: MCPError) -> ToolFailure:
-        if error.code == mcp_types.CONNECTION_CLOSED:
+        if error.code in SESSION_LOST:
             await self._pool.drop(session)
-            message = "the MCP server ended, and what it remembered of this episode is lost"
+            message = "the MCP server ended the session; what it remembered of this episode is lost"
             return ToolFailure(FailureKind.UNAVAILABLE, message, retryable=True)
         if error.code == mcp_types.INVALID_PARAMS:
             return ToolFailure(FailureKind.INVALID_ARGUMENTS, error.message)

@@ -1,0 +1,99 @@
+"""Tools of kind grpc on real gRPC servers: the registry of the test, and health with reflection."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+import pytest_asyncio
+from google.protobuf import descriptor_pb2
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
+from integration.tool_adapters.tool_specs import ANY_OBJECT, tool_spec
+from podium.common.v1 import failure_pb2
+from podium.registry.v1 import tool_pb2
+
+CHECK = "/grpc.health.v1.Health/Check"
+
+
+@pytest_asyncio.fixture
+async def health_port() -> AsyncIterator[int]:
+    server = grpc.aio.server()
+    servicer = health.aio.HealthServicer()
+    await servicer.set("kitchen", health_pb2.HealthCheckResponse.NOT_SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    reflection.enable_server_reflection(["grpc.health.v1.Health"], server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield port
+    await server.stop(0)
+
+
+def grpc_spec(port: int, method: str = CHECK, **fields: Any) -> tool_pb2.ToolSpec:
+    connection = tool_pb2.GrpcConnection(
+        target=f"127.0.0.1:{port}", method=method, plaintext=True, **fields
+    )
+    return tool_spec("health", "GRPC", ANY_OBJECT, connection=tool_pb2.Connection(grpc=connection))
+
+
+async def test_a_method_is_called_with_json_after_asking_the_server_for_its_types(
+    adapters: AdaptersUnderTest, health_port: int
+) -> None:
+    name = adapters.register(grpc_spec(health_port))
+    answer = await adapters.call(name, {"service": "kitchen"})
+    assert json.loads(answer.output.content_json) == {"status": "NOT_SERVING"}
+
+
+async def test_a_descriptor_set_replaces_reflection(
+    adapters: AdaptersUnderTest, health_port: int
+) -> None:
+    file = descriptor_pb2.FileDescriptorProto()
+    health_pb2.DESCRIPTOR.CopyToProto(file)
+    described = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    name = adapters.register(grpc_spec(health_port, descriptor_set=described))
+    answer = await adapters.call(name, {"service": "kitchen"})
+    assert json.loads(answer.output.content) == {"status": "NOT_SERVING"}
+
+
+async def test_a_field_the_message_lacks_is_the_callers_mistake(
+    adapters: AdaptersUnderTest, health_port: int
+) -> None:
+    answer = await adapters.call(adapters.register(grpc_spec(health_port)), {"kitchen": True})
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_INVALID_ARGUMENTS
+    assert "kitchen" in answer.failure.message
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "kind"),
+    [
+        (CHECK, {"service": "nowhere"}, failure_pb2.FAILURE_KIND_NOT_FOUND),
+        ("/grpc.health.v1.Health/Cook", {}, failure_pb2.FAILURE_KIND_NOT_FOUND),
+        ("/kitchen.v1.Kitchen/Cook", {}, failure_pb2.FAILURE_KIND_NOT_FOUND),
+        ("/grpc.health.v1.Health/Watch", {}, failure_pb2.FAILURE_KIND_NOT_FOUND),
+    ],
+)
+async def test_a_call_the_server_cannot_answer_says_what_is_missing(
+    adapters: AdaptersUnderTest,
+    health_port: int,
+    method: str,
+    arguments: dict[str, Any],
+    kind: failure_pb2.FailureKind.ValueType,
+) -> None:
+    answer = await adapters.call(adapters.register(grpc_spec(health_port, method)), arguments)
+    assert answer.failure.kind == kind
+
+
+async def test_a_server_that_is_not_there_is_unavailable(adapters: AdaptersUnderTest) -> None:
+    answer = await adapters.call(adapters.register(grpc_spec(1)))
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
+
+
+async def test_a_tenants_tool_cannot_reach_a_private_server(
+    adapters: AdaptersUnderTest, health_port: int
+) -> None:
+    answer = await adapters.call(adapters.register(grpc_spec(health_port), shared=False))
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
+    assert "not public" in answer.failure.message

@@ -1,0 +1,159 @@
+"""Tools of kind llm against a real server that speaks the API."""
+
+from typing import Any
+
+import pytest
+
+from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
+from integration.tool_adapters.tool_specs import llm_spec, tool_limits
+from integration.tool_adapters.web_server import WebServer
+from openai_server import OpenAiServer, Reply, Scripted
+from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from podium.common.v1 import failure_pb2, usage_pb2
+
+USAGE = {
+    "prompt_tokens": 100,
+    "completion_tokens": 40,
+    "prompt_tokens_details": {"cached_tokens": 30},
+    "completion_tokens_details": {"reasoning_tokens": 25},
+}
+
+
+def serving(*replies: Scripted, **settings: Any) -> OpenAiServer:
+    """A server with the two models of `llm_spec`."""
+    return OpenAiServer(replies, models=("small-model", "large-model"), **settings)
+
+
+def counted(answer: pb.InvokeResponse) -> dict[str, int]:
+    """Amounts by dimension, without the enum's prefix."""
+    names = usage_pb2.UsageDimension.Name
+    return {
+        names(entry.dimension).removeprefix("USAGE_DIMENSION_"): int(entry.amount)
+        for entry in answer.usage.quantities
+    }
+
+
+async def test_the_model_is_asked_about_findings_and_task(adapters: AdaptersUnderTest) -> None:
+    with serving("42") as server:
+        spec = llm_spec(server.base_url, llm={"system_prompt": "Be brief.", "temperature": 0})
+        answer = await adapters.call(
+            adapters.register(spec), {"model": "large"}, task="6 * 7?", context="It is even."
+        )
+    assert answer.output.content == "42"
+    assert answer.sku == "large-sku"
+    asked = server.requests[0]
+    assert asked["model"] == "large-model"
+    assert asked["temperature"] == 0
+    assert asked["messages"][0] == {"role": "system", "content": "Be brief."}
+    content = asked["messages"][1]["content"]
+    assert content.index("It is even.") < content.index("6 * 7?")
+
+
+async def test_usage_is_the_providers_in_disjoint_quantities(adapters: AdaptersUnderTest) -> None:
+    with serving(Reply("42", usage=USAGE)) as server:
+        answer = await adapters.call(adapters.register(llm_spec(server.base_url)))
+    assert counted(answer) == {
+        "INPUT_FRESH": 70,
+        "CACHE_READ": 30,
+        "OUTPUT_TEXT": 15,
+        "REASONING": 25,
+    }
+    assert answer.usage.source == usage_pb2.USAGE_SOURCE_PROVIDER
+    assert answer.usage.provider_request_id
+
+
+async def test_without_a_report_usage_is_an_estimate(adapters: AdaptersUnderTest) -> None:
+    reply = Reply(raw_body=b'{"choices": [{"message": {"content": "12345678"}}]}')
+    with serving(reply) as server:
+        answer = await adapters.call(adapters.register(llm_spec(server.base_url)), task="why?")
+    assert answer.usage.source == usage_pb2.USAGE_SOURCE_ESTIMATED
+    assert counted(answer)["OUTPUT_TEXT"] == 2
+
+
+async def test_a_rate_limit_is_waited_for_and_then_answered(adapters: AdaptersUnderTest) -> None:
+    with serving(Reply(status=429, headers={"retry-after": "0.2"}), "42") as server:
+        spec = llm_spec(server.base_url, limits=tool_limits(attempts=2))
+        answer = await adapters.call(adapters.register(spec))
+    assert answer.output.content == "42"
+    assert answer.attempts == 2
+    assert answer.latency.ToNanoseconds() >= 200_000_000
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "words"),
+    [
+        (Reply(status=401), failure_pb2.FAILURE_KIND_PERMISSION_DENIED, "401"),
+        (Reply(status=503), failure_pb2.FAILURE_KIND_UNAVAILABLE, "503"),
+        (Reply(raw_body=b"<html>"), failure_pb2.FAILURE_KIND_MALFORMED_OUTPUT, "its API"),
+        (Reply(raw_body=b'{"choices": []}'), failure_pb2.FAILURE_KIND_MALFORMED_OUTPUT, "its API"),
+        (
+            Reply("", finish_reason="length"),
+            failure_pb2.FAILURE_KIND_MALFORMED_OUTPUT,
+            "more output tokens",
+        ),
+        (
+            Reply("", finish_reason="content_filter"),
+            failure_pb2.FAILURE_KIND_TOOL_ERROR,
+            "content_filter",
+        ),
+    ],
+)
+async def test_a_reply_that_is_no_answer_says_why(
+    adapters: AdaptersUnderTest,
+    reply: Reply,
+    kind: failure_pb2.FailureKind.ValueType,
+    words: str,
+) -> None:
+    with serving(reply) as server:
+        answer = await adapters.call(adapters.register(llm_spec(server.base_url)))
+    assert answer.failure.kind == kind
+    assert words in answer.failure.message
+
+
+async def test_a_call_that_was_cut_off_is_charged_an_estimate_at_its_models_price(
+    adapters: AdaptersUnderTest,
+) -> None:
+    with serving(delay_s=3600) as server:
+        spec = llm_spec(server.base_url, limits=tool_limits(timeout_s=0.3))
+        answer = await adapters.call(adapters.register(spec), {"model": "large"}, task="why? " * 8)
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_TIMEOUT
+    assert answer.usage.source == usage_pb2.USAGE_SOURCE_ESTIMATED
+    assert counted(answer) == {"INPUT_FRESH": 10}
+    assert answer.sku == "large-sku"
+
+
+async def test_the_smaller_limit_of_output_tokens_counts(adapters: AdaptersUnderTest) -> None:
+    with serving("1", "2") as server:
+        name = adapters.register(llm_spec(server.base_url, llm={"max_output_tokens": 100}))
+        await adapters.call(name, max_output_tokens=20)
+        await adapters.call(name, max_output_tokens=500)
+    assert [asked["max_tokens"] for asked in server.requests] == [20, 100]
+
+
+async def test_a_key_is_sent_and_a_wrong_one_is_refused_without_naming_it(
+    adapters: AdaptersUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOL_ADAPTERS_SECRET_LLM", "sk-right-key")
+    with serving("42", "43", api_key="sk-right-key") as server:
+        name = adapters.register(llm_spec(server.base_url, secret="llm"))
+        answer = await adapters.call(name)
+        monkeypatch.setenv("TOOL_ADAPTERS_SECRET_LLM", "sk-wrong-key")
+        refused = await adapters.call(name)
+    assert answer.output.content == "42"
+    assert refused.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
+    assert "sk-" not in refused.failure.message
+
+
+async def test_anthropic_is_asked_in_its_own_words(
+    adapters: AdaptersUnderTest, web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOL_ADAPTERS_SECRET_LLM", "sk-ant-key")
+    spec = llm_spec(f"{web.url}/v1", "ANTHROPIC_MESSAGES", secret="llm")
+    answer = await adapters.call(adapters.register(spec), task="6 * 7?")
+    asked = web.seen[0]
+    assert asked["path"] == "/v1/messages"
+    assert asked["headers"]["x-api-key"] == "sk-ant-key"
+    assert asked["headers"]["anthropic-version"] == "2023-06-01"
+    assert '"max_tokens": 1024' in asked["body"]
+    # The server only repeats what it was sent, which is no answer of this API.
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_MALFORMED_OUTPUT

@@ -1,0 +1,146 @@
+"""Tools of kind mcp on a server nobody here wrote (tau2-mock-mcp-eval), as real processes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psutil
+import pytest
+
+from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
+from integration.tool_adapters.tool_specs import mcp_spec
+from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from podium.common.v1 import failure_pb2
+from podium.registry.v1 import tool_pb2
+from rpckit.identity import Scope
+
+# Its state is a file; a relative path lies in the session's own folder.
+STDIO = tool_pb2.McpStdio(command="tau2-mock-mcp-eval", env={"TAU2_MOCK_MCP_STATE_DIR": "state"})
+DISCOVERY = pb.DiscoverMcpToolsRequest(
+    connection=tool_pb2.McpConnection(stdio=STDIO), name_prefix="board_"
+)
+
+
+async def discovered(adapters: AdaptersUnderTest) -> pb.DiscoverMcpToolsResponse:
+    async with adapters.as_caller(scope=Scope.PLATFORM_ADMIN) as admin:
+        return await admin.DiscoverMcpTools(DISCOVERY)
+
+
+async def import_board(adapters: AdaptersUnderTest) -> None:
+    for spec in (await discovered(adapters)).specs:
+        adapters.register(spec)
+
+
+def task_ids(answer: pb.InvokeResponse) -> list[str]:
+    content = json.loads(answer.output.content)["parsed_content"]
+    return [task for user in content for task in user["tasks"]]
+
+
+def server_processes() -> list[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if "tau2-mock-mcp-eval" in " ".join(child.cmdline())]
+
+
+async def test_a_servers_tools_are_listed_ready_to_register(adapters: AdaptersUnderTest) -> None:
+    found = await discovered(adapters)
+    assert found.server_name == "tau2-mock-mcp-eval 0.4.0"
+    specs = {spec.name: spec for spec in found.specs}
+    assert {"board_create_task", "board_get_users", "board_update_task_status"} <= specs.keys()
+    spec = specs["board_create_task"]
+    assert spec.kind == tool_pb2.TOOL_KIND_MCP
+    assert spec.side_effect == tool_pb2.SIDE_EFFECT_EFFECTFUL
+    assert spec.connection.mcp.tool_name == "create_task"
+    assert json.loads(spec.parameters_json_schema)["required"] == ["user_id", "title"]
+    assert not server_processes()
+
+
+async def test_a_server_keeps_its_state_per_episode(adapters: AdaptersUnderTest) -> None:
+    await import_board(adapters)
+    task = {"user_id": "user_1", "title": "Buy tea"}
+    created = await adapters.call("board_create_task", task, episode_id="one")
+    assert json.loads(created.output.content_json)["ok"] is True
+    users_of_one = await adapters.call("board_get_users", episode_id="one")
+    users_of_two = await adapters.call("board_get_users", episode_id="two")
+    assert task_ids(users_of_one) == ["task_1", "task_2"]
+    assert task_ids(users_of_two) == ["task_1"]
+    assert len(server_processes()) == 2
+
+
+async def test_closing_an_episode_ends_its_servers_only(adapters: AdaptersUnderTest) -> None:
+    await import_board(adapters)
+    await adapters.call("board_get_users", episode_id="one")
+    first = {process.pid for process in server_processes()}
+    await adapters.call("board_get_users", episode_id="two")
+    async with adapters.as_caller(tenant="other") as stranger:
+        await stranger.CloseEpisode(pb.CloseEpisodeRequest(episode_id="two"))
+    await adapters.stub.CloseEpisode(pb.CloseEpisodeRequest(episode_id="one"))
+    left = {process.pid for process in server_processes()}
+    assert len(left) == 1
+    assert not left & first
+
+
+async def test_what_the_server_calls_an_error_is_a_failure(adapters: AdaptersUnderTest) -> None:
+    await import_board(adapters)
+    answer = await adapters.call("board_create_task", {"user_id": "nobody", "title": "x"})
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_TOOL_ERROR
+    assert "User nobody not found" in answer.failure.message
+
+
+async def test_a_server_that_died_is_started_again(adapters: AdaptersUnderTest) -> None:
+    await import_board(adapters)
+    await adapters.call("board_get_users")
+    (process,) = server_processes()
+    process.kill()
+    process.wait()
+    lost = await adapters.call("board_get_users")
+    assert lost.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
+    assert "is lost" in lost.failure.message
+    assert task_ids(await adapters.call("board_get_users")) == ["task_1"]
+
+
+async def test_a_server_sees_none_of_our_environment(
+    adapters: AdaptersUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOL_ADAPTERS_DATABASE_URL", "postgresql://owner:password@db/adapters")
+    await import_board(adapters)
+    await adapters.call("board_get_users")
+    (process,) = server_processes()
+    environment = process.environ()
+    harmless = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "TMPDIR"}
+    assert environment.keys() <= harmless | {"TAU2_MOCK_MCP_STATE_DIR"}
+    assert Path(environment["HOME"]).name.startswith("podium-mcp-")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("-c", "raise SystemExit('no licence file')"), "no licence file"),
+        (("-c", "print('hello')"), "failed"),
+    ],
+)
+async def test_a_program_that_is_no_server_says_why(
+    adapters: AdaptersUnderTest, args: tuple[str, ...], words: str
+) -> None:
+    answer = await adapters.call(adapters.register(mcp_spec("tool", *args)))
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
+    assert words in answer.failure.message
+
+
+async def test_a_tenant_starts_no_programs_on_our_machine(adapters: AdaptersUnderTest) -> None:
+    answer = await adapters.call(adapters.register(mcp_spec("tool", "-c", "pass"), shared=False))
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await adapters.stub.DiscoverMcpTools(DISCOVERY)
+    assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+
+
+async def test_a_secret_reaches_the_server_it_is_for(
+    adapters: AdaptersUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOL_ADAPTERS_SECRET_BOARD", "s3cr3t-value")
+    secret_env: dict[str, Any] = {"BOARD_TOKEN": tool_pb2.SecretRef(name="board")}
+    complaint = "import os; raise SystemExit('bad token ' + os.environ['BOARD_TOKEN'])"
+    spec = mcp_spec("tool", "-c", complaint, stdio={"secret_env": secret_env})
+    answer = await adapters.call(adapters.register(spec))
+    assert "bad token [secret]" in answer.failure.message
