@@ -1,0 +1,45 @@
+"""Secrets: found by owner and name, named when missing, never repeated."""
+
+from pathlib import Path
+
+import pytest
+
+from tool_adapters.adapter import CallFailed
+from tool_adapters.secret_store import PLATFORM, MountedSecrets
+
+
+def test_a_variable_comes_before_a_file(tmp_path: Path) -> None:
+    (tmp_path / "api-key").write_text("from the file\n")
+    secrets = MountedSecrets(tmp_path, {"TOOL_ADAPTERS_SECRET_API_KEY": "from the variable"})
+    assert secrets.value(PLATFORM, "api-key") == "from the variable"
+    assert MountedSecrets(tmp_path, {}).value(PLATFORM, "api-key") == "from the file"
+
+
+def test_a_rotated_file_is_read_again(tmp_path: Path) -> None:
+    secrets = MountedSecrets(tmp_path, {})
+    (tmp_path / "key").write_text("old")
+    assert secrets.value(PLATFORM, "key") == "old"
+    (tmp_path / "key").write_text("new")
+    assert secrets.value(PLATFORM, "key") == "new"
+
+
+def test_a_tenant_has_secrets_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "key").write_text("of acme")
+    secrets = MountedSecrets(tmp_path, {"TOOL_ADAPTERS_SECRET_KEY": "of the platform"})
+    assert secrets.value("acme", "key") == "of acme"
+    with pytest.raises(CallFailed, match="TOOL_ADAPTERS_SECRET_OTHER__KEY"):
+        secrets.value("other", "key")
+
+
+@pytest.mark.parametrize("name", ["../key", "/etc/passwd", "", "a__b", "acme/key", "."])
+def test_a_name_cannot_leave_its_owner(tmp_path: Path, name: str) -> None:
+    secrets = MountedSecrets(tmp_path, {"TOOL_ADAPTERS_SECRET_A__B": "of tenant a"})
+    with pytest.raises(CallFailed, match="cannot be the name"):
+        secrets.value(PLATFORM, name)
+
+
+def test_what_was_given_out_is_redacted() -> None:
+    secrets = MountedSecrets(None, {"TOOL_ADAPTERS_SECRET_KEY": "s3cr3t-value"})
+    secrets.value(PLATFORM, "key")
+    assert secrets.redact("wrong key s3cr3t-value!") == "wrong key [secret]!"

@@ -1,0 +1,152 @@
+"""The invoker's own decisions, with an adapter that does what a test says."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from failures import FailureKind, ToolFailure
+from metering import UsageSource
+from rpckit.identity import acting_as
+from rpckit.testing import make_identity
+from tool_adapters.adapter import AdapterResult, Answer, Output, ToolCall
+from tool_adapters.attempts import Attempts
+from tool_adapters.effects import Claim, EffectLog
+from tool_adapters.facts import FactsBook
+from tool_adapters.gates import Gates
+from tool_adapters.models import (
+    FunctionConnection,
+    Limits,
+    SideEffect,
+    ToolDefinition,
+    ToolKind,
+)
+from tool_adapters.secret_store import MountedSecrets
+from tool_adapters.service import CallRequest, Invoker
+
+Behaviour = Callable[[], Awaitable[AdapterResult]]
+
+
+class ScriptedAdapter:
+    """Behaves as it is told."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+
+    async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
+        return await self._behaviour()
+
+    async def close_episode(self, tenant: str, episode_id: str) -> None:
+        raise AssertionError
+
+    async def close(self) -> None:
+        raise AssertionError
+
+
+class OneTool:
+    """A registry with one tool."""
+
+    def __init__(self, definition: ToolDefinition) -> None:
+        self._definition = definition
+
+    async def tool(self, tenant: str, name: str, version: int) -> ToolDefinition:
+        return self._definition
+
+
+class NoEffects:
+    """These tools have none."""
+
+    async def claim(self, tenant: str, key: str, digest: str) -> Claim:
+        raise AssertionError
+
+    async def answer(self, tenant: str, key: str, answer: Answer) -> None:
+        raise AssertionError
+
+
+def make_tool(**limits: Any) -> ToolDefinition:
+    return ToolDefinition(
+        name="oracle",
+        version=1,
+        kind=ToolKind.FUNCTION,
+        parameters_schema={"type": "object"},
+        result_schema=None,
+        connection=FunctionConnection("oracle"),
+        side_effect=SideEffect.PURE,
+        limits=Limits(**limits),
+    )
+
+
+def make_invoker(tool: ToolDefinition, behaviour: Behaviour, gates: Gates | None = None) -> Invoker:
+    adapters = {ToolKind.FUNCTION: ScriptedAdapter(behaviour)}
+    return Invoker(
+        tools=OneTool(tool),
+        adapters=adapters,
+        attempts=Attempts(adapters, MountedSecrets(None, {})),
+        gates=gates or Gates(),
+        effects=EffectLog(NoEffects()),
+        facts=FactsBook(),
+    )
+
+
+async def invoke(invoker: Invoker) -> Answer:
+    with acting_as(make_identity()):
+        return await invoker.invoke(CallRequest("e/0/tool/0", "e", "oracle", 1, "{}", "", "", 0))
+
+
+async def test_a_fault_of_ours_is_an_internal_failure_without_its_details() -> None:
+    async def crash() -> AdapterResult:
+        raise ZeroDivisionError("the secret detail")
+
+    answer = await invoke(make_invoker(make_tool(), crash))
+    assert isinstance(answer.outcome, ToolFailure)
+    assert answer.outcome.kind is FailureKind.INTERNAL
+    assert "detail" not in answer.outcome.message
+
+
+async def test_a_call_that_finds_no_place_used_nothing() -> None:
+    async def never() -> AdapterResult:
+        raise AssertionError
+
+    tool, gates = make_tool(timeout_s=0.05, max_concurrency=1), Gates()
+    async with gates.of(tool, "").slots:
+        answer = await invoke(make_invoker(tool, never, gates))
+    assert isinstance(answer.outcome, ToolFailure)
+    assert answer.outcome.kind is FailureKind.UNAVAILABLE
+    assert "busy" in answer.outcome.message
+    assert answer.attempts == 0
+    assert not answer.usage.quantities
+
+
+async def test_a_timeout_inside_of_the_tool_is_not_the_calls_timeout() -> None:
+    async def own_timeout() -> AdapterResult:
+        raise TimeoutError
+
+    answer = await invoke(make_invoker(make_tool(), own_timeout))
+    assert isinstance(answer.outcome, ToolFailure)
+    assert answer.outcome.kind is FailureKind.INTERNAL
+
+
+async def test_an_output_over_the_limit_is_no_output() -> None:
+    async def talk() -> AdapterResult:
+        return AdapterResult(Output("ä" * 6))
+
+    assert isinstance(
+        (await invoke(make_invoker(make_tool(max_output_bytes=12), talk))).outcome, Output
+    )
+    answer = await invoke(make_invoker(make_tool(max_output_bytes=11), talk))
+    assert isinstance(answer.outcome, ToolFailure)
+    assert answer.outcome.kind is FailureKind.OUTPUT_TOO_LARGE
+    assert answer.usage.source is UsageSource.MEASURED
+
+
+async def test_a_cancelled_call_does_not_keep_its_place() -> None:
+    async def hang() -> AdapterResult:
+        started.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    started, tool, gates = asyncio.Event(), make_tool(max_concurrency=1), Gates()
+    running = asyncio.create_task(invoke(make_invoker(tool, hang, gates)))
+    await started.wait()
+    running.cancel()
+    await asyncio.wait({running})
+    assert not gates.of(tool, "").slots.locked()
