@@ -16,6 +16,8 @@ MESSAGE = (
     "the address is not public, and a tenant's tool may not reach it; a platform admin can "
     "register the tool as shared, or add its host to TOOL_ADAPTERS_ALLOWED_HOSTS"
 )
+# IPv4-compatible and IPv4-mapped addresses (RFC 4291), and NAT64's (RFC 6052).
+ENDING_IN_IPV4 = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96")))
 
 
 class ForbiddenAddress(OSError):
@@ -43,9 +45,15 @@ def require_public(address: str) -> None:
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address):
         # The IPv4 address inside decides: both forms reach it.
-        parsed = parsed.ipv4_mapped or parsed.sixtofour or parsed
+        parsed = _ipv4_inside(parsed) or parsed
     if not parsed.is_global or parsed.is_multicast:
         raise ForbiddenAddress
+
+
+def _ipv4_inside(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    if any(address in network for network in ENDING_IN_IPV4):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.sixtofour
 
 
 def guarded_socket(address_info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:

@@ -27,7 +27,7 @@ def tool_limits(
 
 def tool_spec(name: str, kind: str, parameters: dict[str, Any], **fields: Any) -> pb.ToolSpec:
     """A pure tool of a kind, for example "HTTP"."""
-    given = {
+    given: dict[str, Any] = {
         "side_effect": pb.SIDE_EFFECT_PURE,
         "limits": tool_limits(),
         "sku": f"{name}-sku",
