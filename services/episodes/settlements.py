@@ -49,9 +49,7 @@ class Settlements:
         costs, self._costs = self._costs, []
         announced, self._announced = self._announced, {}
         try:
-            if costs:
-                await self._store.settle(costs)
-            await self._store.notify(list(announced))
+            await self._store.settle(costs, list(announced))
         except Exception:  # noqa: BLE001  the loop must survive a database that restarts
             log.warning("could not write %d settlements, will retry", len(costs))
             self._costs = costs + self._costs

@@ -38,6 +38,11 @@ class StepLog:
         """Sequence of the newest step; 0 when there is none."""
         return self.steps[-1].sequence if self.steps else 0
 
+    @property
+    def last_turn(self) -> int | None:
+        """Turn of the newest step; None when there is none."""
+        return self.steps[-1].turn if self.steps else None
+
     def unsettled(self) -> list[Step]:
         """Steps whose cost the ledger has not been asked for."""
         return [step for step in self.steps if not step.settled]
@@ -71,11 +76,16 @@ class StepLogs:
         self._settlements = settlements
         self._cache: OrderedDict[str, StepLog] = OrderedDict()
 
-    async def open(self, episode_id: str) -> StepLog:
-        """The log with everything any worker has stored."""
+    async def open(self, episode_id: str, complete_to_turn: int | None = None) -> StepLog:
+        """The log with everything any worker has stored.
+
+        A caller that knows that nothing was stored after a turn spares the database the
+        question when this worker took that turn itself.
+        """
         log = self._cache.setdefault(episode_id, StepLog(episode_id))
         self._cache.move_to_end(episode_id)
-        log.add(await self._store.read(episode_id, after=log.last_sequence))
+        if log.last_turn != complete_to_turn:
+            log.add(await self._store.read(episode_id, after=log.last_sequence))
         if len(self._cache) > CACHED_LOGS:
             self._cache.popitem(last=False)
         return log
@@ -90,7 +100,6 @@ class StepLogs:
             log.add(steps)
         else:
             log.add(await self._store.read(log.episode_id, after=log.last_sequence))
-        self._settlements.notify(log.episode_id)
 
     def settle(self, log: StepLog, step: Step, cost: Money | None) -> None:
         """Notes a step's cost, written soon."""

@@ -51,6 +51,8 @@ PROGRESS = """
     ) s ON true
 """
 
+HAS_ENDED = text("SELECT stop_reason IS NOT NULL FROM episodes WHERE id = CAST(:id AS uuid)")
+
 STATE_FILTERS = {
     EpisodeState.FINISHED: "e.stop_reason IS NOT NULL",
     EpisodeState.PENDING: "e.stop_reason IS NULL AND s.last_kind IS NULL",
@@ -104,6 +106,11 @@ class EpisodeStore:
         if row is None:
             raise EpisodeNotFound(episode_id)
         return episode_of(row)
+
+    async def has_ended(self, episode_id: str) -> bool:
+        """Whether the episode is finished."""
+        async with self._engine.connect() as connection:
+            return bool((await connection.execute(HAS_ENDED, {"id": episode_id})).scalar())
 
     async def load(self, episode_id: str) -> StoredEpisode:
         """An episode of any tenant, for the worker that runs it. Raises EpisodeNotFound."""

@@ -37,17 +37,22 @@ APPEND = text(
     ) AS new (sequence, turn, kind, call_index, digest)
     """
 )
-SETTLE = text(
+# One statement, so one transaction. It needs no disk flush: a cost that is lost is asked from
+# the ledger again, and a watcher that is not told looks by itself.
+SETTLE_AND_NOTIFY = text(
     """
-    UPDATE steps SET settled = true, cost = new.cost, currency = new.currency
-    FROM unnest(
-        CAST(:episode_ids AS uuid[]), CAST(:sequences AS integer[]),
-        CAST(:costs AS numeric[]), CAST(:currencies AS text[])
-    ) AS new (episode_id, sequence, cost, currency)
-    WHERE steps.episode_id = new.episode_id AND steps.sequence = new.sequence
+    WITH settled AS (
+        UPDATE steps SET settled = true, cost = new.cost, currency = new.currency
+        FROM unnest(
+            CAST(:episode_ids AS uuid[]), CAST(:sequences AS integer[]),
+            CAST(:costs AS numeric[]), CAST(:currencies AS text[])
+        ) AS new (episode_id, sequence, cost, currency)
+        WHERE steps.episode_id = new.episode_id AND steps.sequence = new.sequence
+    )
+    SELECT set_config('synchronous_commit', 'off', true),
+           (SELECT count(pg_notify('episode_steps', ids)) FROM unnest(CAST(:news AS text[])) AS ids)
     """
 )
-NOTIFY = text("SELECT pg_notify('episode_steps', :episode_ids)")
 # A notification carries at most 8000 bytes: 200 ids of 36 characters and a comma.
 IDS_PER_NOTIFICATION = 200
 
@@ -57,7 +62,6 @@ class StepStore:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._transactions = engine.execution_options(isolation_level="READ COMMITTED")
 
     async def read(self, episode_id: str, after: int = 0) -> list[Step]:
         """The steps after a sequence, in order."""
@@ -78,25 +82,23 @@ class StepStore:
             return False
         return True
 
-    async def settle(self, costs: Sequence[tuple[Step, Money | None]]) -> None:
-        """Notes what the ledger charged for steps. Repeating it changes nothing."""
+    async def settle(self, costs: Sequence[tuple[Step, Money | None]], news: Sequence[str]) -> None:
+        """Notes what the ledger charged for steps, and tells watchers which episodes have news.
+
+        Repeating it changes nothing.
+        """
         values = {
             "episode_ids": [step.episode_id for step, _ in costs],
             "sequences": [step.sequence for step, _ in costs],
             "costs": [cost and cost.amount for _, cost in costs],
             "currencies": [cost and cost.currency_code for _, cost in costs],
+            "news": [
+                ",".join(news[start : start + IDS_PER_NOTIFICATION])
+                for start in range(0, len(news), IDS_PER_NOTIFICATION)
+            ],
         }
-        async with self._transactions.begin() as connection:
-            # Lost costs are asked from the ledger again, so this needs no disk flush.
-            await connection.execute(text("SET LOCAL synchronous_commit = off"))
-            await connection.execute(SETTLE, values)
-
-    async def notify(self, episode_ids: Sequence[str]) -> None:
-        """Tells watchers that episodes have new steps."""
         async with self._engine.connect() as connection:
-            for start in range(0, len(episode_ids), IDS_PER_NOTIFICATION):
-                ids = ",".join(episode_ids[start : start + IDS_PER_NOTIFICATION])
-                await connection.execute(NOTIFY, {"episode_ids": ids})
+            await connection.execute(SETTLE_AND_NOTIFY, values)
 
 
 def _append_values(steps: Sequence[Step]) -> dict[str, object]:

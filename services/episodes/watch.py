@@ -64,15 +64,16 @@ class Watcher:
             yield EpisodeProgress(seen := 1, stored)
         while True:
             # Read before the steps: an episode that has ended has no steps after them.
-            episode = await self._episodes.get(stored.new.tenant, stored.new.episode_id)
+            ended = await self._episodes.has_ended(stored.new.episode_id)
             steps = await self._steps.read(stored.new.episode_id, after=max(seen - 2, 0))
             if seen > 1 and not any(step.sequence == seen - 1 for step in steps):
                 return  # the watcher has seen the end already
-            for step in steps if episode.ending else _settled(steps):
+            for step in steps if ended else _settled(steps):
                 if step.sequence >= seen:
-                    yield EpisodeProgress(seen := step.sequence + 1, episode, step)
-            if episode.ending is not None:
-                yield EpisodeProgress(seen + 1, episode)
+                    yield EpisodeProgress(seen := step.sequence + 1, stored, step)
+            if ended:
+                end = await self._episodes.get(stored.new.tenant, stored.new.episode_id)
+                yield EpisodeProgress(seen + 1, end)
                 return
             await _wait(news)
 

@@ -54,7 +54,9 @@ class TurnActivity:
             raise _activity_error(error) from error
 
     async def _take(self, episode: RunningEpisode, turn: TurnInput) -> TurnResult:
-        log = await self.logs.open(episode.id)
+        # The first attempt of a turn finds only what earlier turns stored.
+        first = activity.info().attempt == 1 and not turn.approvals
+        log = await self.logs.open(episode.id, turn.turn - 1 if first else None)
         if not log.has(turn.turn, StepKind.MODEL):
             refusal = await self.decider.decide(episode, log, turn.turn, turn.last)
             if refusal is not None:
@@ -74,6 +76,8 @@ class TurnActivity:
         waiting = [plan.call for plan in plans if plan.waits]
         if waiting:
             await self._ask_for_approval(log, turn.turn, waiting)
+            # Watchers see settled steps only, and a person must see what is asked of them.
+            await self.invoker.charges.settle_and_reserve(episode, log, [])
             return TurnResult(pending=[call.index for call in waiting])
         if plans:
             await self.invoker.invoke(episode, log, turn.turn, plans)

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest
 
-from integration.episodes.neighbours import answer, call, calls, in_turns
+from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import (
     EpisodesPlatform,
     events,
@@ -140,6 +140,42 @@ async def test_cancel_stops_the_running_model_call_and_releases_its_hold(
     assert episode.stop_reason == episode_pb2.STOP_REASON_CANCELLED
     assert platform.neighbours.orchestrator.cancelled == [f"{episode.id}/1/model/0"]
     assert platform.neighbours.ledger.released == {f"{episode.id}/1/model/0"}
+
+
+async def test_call_that_needs_approval_waits_for_a_person(platform: EpisodesPlatform) -> None:
+    platform.neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
+    platform.neighbours.orchestrator.decide = in_turns(
+        calls(call("pay"), call("pay", index=1)), answer("paid")
+    )
+    async with platform.client() as client:
+        episode_id = (await start(client)).id
+        waiting = []
+        async for response in client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id)):
+            if response.event.HasField("approval_requested"):
+                waiting.append(response.event.approval_requested.call.index)
+            if len(waiting) == 2:
+                break
+        for index, approved in ((0, True), (1, False)):
+            await client.ApproveToolCall(
+                pb.ApproveToolCallRequest(
+                    episode_id=episode_id, turn=1, call_index=index, approved=approved
+                )
+            )
+        await finished(client, episode_id)
+    observations = platform.neighbours.orchestrator.requests[1].turns[0].observations
+    assert observations[0].content == "pay says {}"
+    assert "did not approve" in observations[1].failure.message
+    assert len(platform.neighbours.adapters.invoked) == 1
+
+
+async def test_decision_nobody_asked_for_is_refused(platform: EpisodesPlatform) -> None:
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await client.ApproveToolCall(
+                pb.ApproveToolCallRequest(episode_id=episode.id, turn=1, approved=True)
+            )
+    assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
 
 
 async def test_same_request_again_returns_the_same_episode(platform: EpisodesPlatform) -> None:
