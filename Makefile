@@ -26,7 +26,7 @@ $(INSTALLED): requirements/dev.txt requirements/uv.txt pyproject.toml scripts/ha
 	@test -x $(PYTHON) || python3 -m venv .venv
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements/uv.txt
 	@# uv does not read pip's configuration: where only that knows an index, pip installs the same pins.
-	@$(UV) pip install --python $(PYTHON) -r requirements/dev.txt || \
+	@$(UV) pip install --compile-bytecode --python $(PYTHON) -r requirements/dev.txt || \
 	  $(PYTHON) -m pip install --disable-pip-version-check -r requirements/dev.txt
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
