@@ -8,7 +8,8 @@ import grpc
 import pytest
 import pytest_asyncio
 from google.protobuf import descriptor_pb2
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
@@ -22,7 +23,7 @@ CHECK = "/grpc.health.v1.Health/Check"
 @pytest_asyncio.fixture
 async def health_port() -> AsyncIterator[int]:
     server = grpc.aio.server()
-    servicer = health.aio.HealthServicer()
+    servicer = HealthServicer()
     await servicer.set("kitchen", health_pb2.HealthCheckResponse.NOT_SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
     reflection.enable_server_reflection(["grpc.health.v1.Health"], server)
