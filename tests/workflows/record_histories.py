@@ -33,8 +33,10 @@ async def record(client: Client, name: str, activities: ScriptedActivities) -> N
                 await handle.execute_update(EpisodeWorkflow.decide, Approval(1, index, True, "ada"))
         await handle.result()
         history = (await handle.fetch_history()).to_json()
-    # The machine's name is nobody's business.
-    (FOLDER / f"{name}.json").write_text(re.sub(r'"identity": "[^"]*"', '"identity": "w"', history))
+    # The machine's name and its folders are nobody's business.
+    for name_of, shown in (("identity", "w"), ("stackTrace", "")):
+        history = re.sub(rf'"{name_of}": "(\\.|[^"\\])*"', f'"{name_of}": "{shown}"', history)
+    (FOLDER / f"{name}.json").write_text(history)
 
 
 def fails(turn: TurnInput) -> TurnResult:
