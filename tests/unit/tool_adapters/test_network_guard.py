@@ -7,7 +7,7 @@ from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, require_
 PRIVATE = (
     *("127.0.0.1", "10.0.0.1", "172.16.3.4", "192.168.1.1", "169.254.169.254", "100.64.0.1"),
     *("0.0.0.0", "255.255.255.255", "224.0.0.1", "::1", "::", "fe80::1%eth0", "fd00::1"),
-    *("::ffff:10.0.0.1", "2002:7f00:1::", "ff02::1"),
+    *("::ffff:10.0.0.1", "2002:7f00:1::", "ff02::1", "64:ff9b::7f00:1", "::127.0.0.1"),
 )
 
 
@@ -17,7 +17,9 @@ def test_private_addresses_are_refused(address: str) -> None:
         require_public(address)
 
 
-@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:8.8.8.8"])
+@pytest.mark.parametrize(
+    "address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:8.8.8.8", "64:ff9b::808:808"]
+)
 def test_public_addresses_are_allowed(address: str) -> None:
     require_public(address)
 
