@@ -88,7 +88,7 @@ class Attempts:
             return await self._adapters[tool.kind].invoke(call, tool)
         except CallFailed as error:
             return AdapterResult(error.failure)
-        except Exception:
+        except Exception:  # BLE001: an episode goes on without a tool that found our fault
             log.exception("the adapter of kind %s failed", tool.kind.value)
             message = f"{tool.name} could not be called because of a fault of the platform"
             return AdapterResult(ToolFailure(FailureKind.INTERNAL, message))

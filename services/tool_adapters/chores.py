@@ -40,7 +40,7 @@ async def _repeat(chore: Chore) -> None:
             await chore.do()
         except DomainError as error:
             log.warning("%s failed: %s", chore.name, error.message)
-        except Exception:
+        except Exception:  # BLE001: one bad round must not end all later ones
             log.exception("%s failed", chore.name)
 
 
