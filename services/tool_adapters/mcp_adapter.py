@@ -17,7 +17,6 @@ from tool_adapters.mcp_servers import ServerOwner
 from tool_adapters.mcp_session import McpSession
 from tool_adapters.models import McpConnection, ToolDefinition
 
-
 # The SDK's codes for a process that ended, and for a session its HTTP server forgot.
 SESSION_LOST = {mcp_types.CONNECTION_CLOSED, mcp_types.INVALID_REQUEST}
 
