@@ -84,7 +84,7 @@ class StepLogs:
         """
         log = self._cache.setdefault(episode_id, StepLog(episode_id))
         self._cache.move_to_end(episode_id)
-        if log.last_turn != complete_to_turn:
+        if complete_to_turn is None or log.last_turn != complete_to_turn:
             log.add(await self._store.read(episode_id, after=log.last_sequence))
         if len(self._cache) > CACHED_LOGS:
             self._cache.popitem(last=False)

@@ -35,6 +35,8 @@ async def test_every_episode_survives_a_killed_process(whole: WholePlatform, vic
         await asyncio.sleep(0.5)
         await whole.platform.processes[victim].kill()
         ended = await asyncio.gather(*(finished(client, episode_id) for episode_id in ids))
+        failures = [episode["failure"] for episode in ended if "failure" in episode]
+        assert not failures
         assert {episode["stop_reason"] for episode in ended} == {"STOP_REASON_ANSWERED"}
         for episode_id in ids:
             await _assert_charged_once(whole, episode_id)
