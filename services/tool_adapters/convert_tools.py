@@ -21,6 +21,7 @@ from tool_adapters.models import (
     McpHttp,
     McpStdio,
     Place,
+    PodiumConnection,
     RetrievalConnection,
     SideEffect,
     ToolDefinition,
@@ -128,6 +129,10 @@ def _retrieval(retrieval: tool_pb2.RetrievalConnection) -> RetrievalConnection:
     return RetrievalConnection(retrieval.corpus, retrieval.default_top_k or 5)
 
 
+def _podium(podium: tool_pb2.PodiumConnection) -> PodiumConnection:
+    return PodiumConnection(podium.model, podium.policy, podium.max_depth or 2)
+
+
 def _limits(limits: tool_pb2.ToolLimits) -> Limits:
     standard = Limits()
     return Limits(
@@ -151,4 +156,5 @@ _CONNECTIONS: dict[str, Callable[[Any], Connection]] = {
     "retrieval": _retrieval,
     "llm": _llm,
     "grpc": _grpc,
+    "podium": _podium,
 }

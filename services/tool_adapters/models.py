@@ -140,6 +140,15 @@ class GrpcConnection:
     plaintext: bool = False
 
 
+@dataclass(frozen=True)
+class PodiumConnection:
+    """Another orchestrator; "" leaves the caller's policy."""
+
+    model: str
+    policy: str = ""
+    max_depth: int = 2
+
+
 Connection = (
     FunctionConnection
     | HttpConnection
@@ -148,6 +157,7 @@ Connection = (
     | RetrievalConnection
     | LlmConnection
     | GrpcConnection
+    | PodiumConnection
 )
 
 

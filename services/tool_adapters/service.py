@@ -68,7 +68,7 @@ class Invoker:
         arguments = _parsed(request.arguments_json)
         call = _call(request, tenant, {} if isinstance(arguments, ToolFailure) else arguments)
         failure = arguments if isinstance(arguments, ToolFailure) else None
-        failure = failure or arguments_failure(tool, call.arguments)
+        failure = failure or self._unserved(tool) or arguments_failure(tool, call.arguments)
         if failure:
             return Progress(call, tool).answer(failure)
         if tool.side_effect is SideEffect.EFFECTFUL:
@@ -82,6 +82,12 @@ class Invoker:
             raise InvalidCall("episode_id is empty")
         adapters = self.adapters.values()
         await asyncio.gather(*(adapter.close_episode(tenant, episode_id) for adapter in adapters))
+
+    def _unserved(self, tool: ToolDefinition) -> ToolFailure | None:
+        if tool.kind in self.adapters:
+            return None
+        message = f"tools of kind {tool.kind.value} have no adapter in this deployment"
+        return ToolFailure(FailureKind.UNAVAILABLE, message)
 
     async def _measured(self, call: ToolCall, tool: ToolDefinition) -> Answer:
         alias = tool.model_alias(call.arguments)

@@ -8,24 +8,19 @@ from podium.registry.v1 import tool_pb2
 from tool_adapters.adapter import Answer, Output, OutputFile
 from tool_adapters.convert import answer_from_proto, answer_to_proto
 from tool_adapters.convert_tools import tool_from_proto
-from tool_adapters.errors import KindUnsupported
 from tool_adapters.models import ToolKind
 
 USAGE = Usage.of(UsageSource.PROVIDER, input_fresh=3, output_text="2")
 
 
 @pytest.mark.parametrize("kind", list(ToolKind))
-def test_every_kind_has_a_connection_or_is_refused_by_name(kind: ToolKind) -> None:
+def test_every_kind_has_a_connection(kind: ToolKind) -> None:
     tool = tool_pb2.Tool(version=1)
     tool.spec.kind = tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}")
     getattr(tool.spec.connection, kind.value).SetInParent()
     if kind is ToolKind.MCP:
         tool.spec.connection.mcp.stdio.command = "server"
-    if kind is ToolKind.PODIUM:
-        with pytest.raises(KindUnsupported, match="podium"):
-            tool_from_proto(tool)
-    else:
-        assert tool_from_proto(tool).kind is kind
+    assert tool_from_proto(tool).kind is kind
 
 
 @pytest.mark.parametrize(

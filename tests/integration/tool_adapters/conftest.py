@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest_asyncio
+
 from integration.tool_adapters.adapters_under_test import (
     AdaptersUnderTest,
     run_adapters,

@@ -6,7 +6,13 @@ import grpc
 import pytest
 
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
-from integration.tool_adapters.tool_specs import calculator_spec, http_spec, tool_limits
+from integration.tool_adapters.tool_specs import (
+    ANY_OBJECT,
+    calculator_spec,
+    http_spec,
+    tool_limits,
+    tool_spec,
+)
 from integration.tool_adapters.web_server import WebServer
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2, usage_pb2
@@ -130,3 +136,15 @@ async def test_what_the_adapters_measured_reaches_the_registry(
         await adapters.call(name, {})
     assert facts.success_rate == 0.5
     assert facts.latency_p95.ToNanoseconds() >= facts.latency_p50.ToNanoseconds() > 0
+
+
+async def test_a_kind_without_an_adapter_is_a_failure_that_says_so(
+    adapters: AdaptersUnderTest,
+) -> None:
+    connection = tool_pb2.Connection(podium=tool_pb2.PodiumConnection(model="orchestrator"))
+    spec = tool_spec("nested", "PODIUM", ANY_OBJECT, connection=connection)
+    answer = await adapters.call(adapters.register(spec))
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
+    assert "podium" in answer.failure.message
+    assert not answer.failure.retryable
+    assert not answer.usage.quantities
