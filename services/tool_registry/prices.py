@@ -1,6 +1,7 @@
 """Prices in words, and the most one call can cost."""
 
 from decimal import Decimal
+from math import inf
 
 from metering import Dimension
 from money import Money
@@ -19,6 +20,7 @@ UNIT_NAMES = {
 # What a call reads at most; the paper's experts get 24,000 tokens or fewer.
 INPUT_TOKENS_MAX = 24_000
 DEFAULT_OUTPUT_TOKENS = 1024
+LATENCY_STEPS_S = (*(digit * 10**power for power in range(-2, 4) for digit in (1, 2, 5)), inf)
 
 
 def describe_price(price: Price | None) -> str:
@@ -35,7 +37,14 @@ def describe_latency(facts: Facts | None) -> str:
     """For the orchestrator: how long a call takes, as measured."""
     if facts is None or not facts.sample_count:
         return "latency not measured yet"
-    return f"latency about {facts.latency_p50_s:.2g} s (p95 {facts.latency_p95_s:.2g} s)"
+    return f"latency {_coarse(facts.latency_p50_s)}, p95 {_coarse(facts.latency_p95_s)}"
+
+
+def _coarse(seconds: float) -> str:
+    """The next of 0.01, 0.02, 0.05, 0.1 ... s: a model needs no more, and a prompt whose
+    words stay the same is served from the engine's prefix cache."""
+    step = next(step for step in LATENCY_STEPS_S if seconds <= step)
+    return f"under {step:g} s"
 
 
 def worst_case(price: Price, timeout_s: float, output_tokens: int) -> Money:

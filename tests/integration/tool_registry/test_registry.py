@@ -153,7 +153,7 @@ async def test_toolset_shows_price_and_measured_latency(registry: RegistryUnderT
     async with registry.tools() as tools:
         reply = await tools.ResolveToolset(pb.ResolveToolsetRequest())
     [tool] = reply.toolset.tools
-    assert "0.000001 USD per call; latency about 0.2 s (p95 0.9 s)" in tool.description
+    assert "0.000001 USD per call; latency under 0.2 s, p95 under 1 s" in tool.description
     assert tool.price_per_call.amount == "0.000001"
 
 
