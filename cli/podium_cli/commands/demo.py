@@ -72,7 +72,8 @@ async def demo(
     with stopping_on_sigterm():
         async with _platform(session, choice, yes, keep) as gateway:
             with SolvingProgress(session.output.progress, len(chosen)) as progress:
-                solver = Solver(gateway, turn_limit, {"demo": str(uuid_utils.uuid7())})
+                labels = {"demo": str(uuid_utils.uuid7())}
+                solver = Solver(gateway, session.output, turn_limit, labels)
                 outcomes = await solver.solve(chosen, at_once, progress)
             found = await accounts(gateway, outcomes)
             served = (await gateway.call("GET", "/v1/models"))["data"][0]["id"]

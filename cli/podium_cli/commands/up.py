@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -68,10 +69,9 @@ async def up(
     with stopping_on_sigterm():
         async with running_platform(options, session.output.progress) as (connection, running):
             _announce(session.output, state, connection, "Ctrl-C stops it")
-            try:
+            # Cancelled by Ctrl-C and SIGTERM, which is how this is meant to end.
+            with suppress(asyncio.CancelledError):
                 await running
-            except asyncio.CancelledError:
-                session.output.note("stopping ...")
 
 
 def engine_choice(

@@ -9,8 +9,10 @@ import uuid_utils
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_cli.demo.outcomes import Outcome
 from podium_cli.demo.tasks import Task
+from podium_cli.following import cancel
 from podium_cli.formats import enum_word
 from podium_cli.gateway import Gateway
+from podium_cli.output import Output
 from wire import duration_from_proto, optional_money_from_proto, timestamp_from_proto
 
 # Told a task and what it does now.
@@ -46,8 +48,11 @@ class _Steps:
 class Solver:
     """Solves tasks through the gateway, as any application would."""
 
-    def __init__(self, gateway: Gateway, turn_limit: int, labels: dict[str, str]) -> None:
+    def __init__(
+        self, gateway: Gateway, output: Output, turn_limit: int, labels: dict[str, str]
+    ) -> None:
         self._gateway = gateway
+        self._output = output
         self._turn_limit = turn_limit
         self._labels = labels
 
@@ -71,18 +76,26 @@ class Solver:
             labels={**self._labels, "task": task.id},
         )
         progress(task, "starting")
-        await self._gateway.post(
-            "/v1/episodes",
-            episode_service_pb2.StartEpisodeRequest(episode_id=episode_id, spec=spec),
-            episode_service_pb2.StartEpisodeResponse,
-        )
+        try:
+            await self._gateway.post(
+                "/v1/episodes",
+                episode_service_pb2.StartEpisodeRequest(episode_id=episode_id, spec=spec),
+                episode_service_pb2.StartEpisodeResponse,
+            )
+            outcome = await self._watch(task, episode_id, progress)
+        except asyncio.CancelledError:
+            # Episodes are durable: left alone it would go on at the next start.
+            await cancel(self._gateway, episode_id, self._output)
+            raise
+        progress(task, "")
+        return outcome
+
+    async def _watch(self, task: Task, episode_id: str, progress: Progress) -> Outcome:
         steps, episode = _Steps(), episode_pb2.Episode()
         async for event in self._gateway.events(episode_id):
             progress(task, steps.add(event))
             episode = event.finished.episode
-        outcome = _outcome(task, episode, steps)
-        progress(task, "")
-        return outcome
+        return _outcome(task, episode, steps)
 
 
 def _outcome(task: Task, episode: episode_pb2.Episode, steps: _Steps) -> Outcome:

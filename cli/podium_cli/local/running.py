@@ -39,6 +39,7 @@ async def running_platform(
     try:
         yield connection, supervision
     finally:
+        console.print("stopping ...")
         supervision.cancel()
         # Its own error is for whoever awaits the task.
         await asyncio.wait({supervision})
