@@ -7,8 +7,9 @@ A reply is text, a JSON object, a `Reply`, or a function of the request's body. 
 are used in order. Without one left the server answers by itself: given a `response_format`
 of type json_schema, with the smallest value of that schema, else with "ok".
 
-`script` answers per episode instead: by the number of requests whose X-Request-Id starts
-with the same episode id, so that concurrent episodes each get the whole script.
+`script` answers per episode instead: by the turn in the X-Request-Id, which is the request's
+key (`<episode id>/<turn>/model/0`). Concurrent episodes each get the whole script, and a
+request that is repeated gets the same reply.
 
 As a process of its own: `python tests/openai_server.py --port 8001 --delay-s 0.5`.
 """
@@ -18,7 +19,7 @@ import asyncio
 import json
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -79,7 +80,6 @@ class OpenAiServer:
         self.models = list(models)
         self._replies = deque(replies)
         self._script = list(script)
-        self._episode_requests: Counter[str] = Counter()
         self._delay_s = delay_s
         self._api_key = api_key
         self._vllm_version = vllm_version
@@ -188,9 +188,7 @@ class OpenAiServer:
 
     def _scripted(self, request_id: str) -> Scripted | None:
         if self._script:
-            episode = request_id.split("/", maxsplit=1)[0]
-            step = self._episode_requests[episode]
-            self._episode_requests[episode] += 1
+            step = int(request_id.split("/")[1]) - 1
             return self._script[step] if step < len(self._script) else None
         return self._replies.popleft() if self._replies else None
 

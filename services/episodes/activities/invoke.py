@@ -20,7 +20,7 @@ from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
-from rpckit.errors import DomainError, InvalidArgument, NotFound, Unavailable
+from rpckit.errors import DeadlineExceeded, DomainError, Unavailable
 from wire import duration_from_proto, failure_to_proto
 
 log = logging.getLogger(__name__)
@@ -159,9 +159,9 @@ def _refused(refusal: hold_pb2.Refusal) -> ToolFailure:
 
 def _platform_failure(error: DomainError) -> ToolFailure:
     """A fault the model can see; a fault that may pass is raised to be tried again."""
-    if isinstance(error, InvalidArgument | NotFound):
+    if not isinstance(error, Unavailable | DeadlineExceeded):
         return ToolFailure(FailureKind.INTERNAL, error.message)
-    if isinstance(error, Unavailable) and activity.info().attempt < ATTEMPTS_MAX:
+    if activity.info().attempt < ATTEMPTS_MAX:
         raise error
     return ToolFailure(FailureKind.UNAVAILABLE, "the tool cannot be reached now", retryable=True)
 
