@@ -76,11 +76,10 @@ async def demo(
                 solver = Solver(gateway, session.output, turn_limit, labels)
                 outcomes = await solver.solve(chosen, at_once, progress)
             found = await accounts(gateway, outcomes)
-            served = (await gateway.call("GET", "/v1/models"))["data"][0]["id"]
             # The plots are slow to import, and needed here alone.
             from podium_cli.demo.report import write_report  # noqa: PLC0415
 
-            write_report(report, outcomes, found, served, f"{gateway.url}/console")
+            write_report(report, outcomes, found, f"{gateway.url}/console")
     _show(session, outcomes, found, report, f"{gateway.url}/console")
     session.output.note(f"[dim]all of it took {format_seconds(time.monotonic() - started)}[/]")
     if not found.agree:

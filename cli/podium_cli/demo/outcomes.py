@@ -14,6 +14,7 @@ class Outcome:
 
     task: Task
     episode_id: str
+    model: str
     answer: str
     right: bool
     stop_reason: str

@@ -99,7 +99,7 @@ def _timeline(outcomes: Sequence[Outcome]) -> str:
 
 
 def _canvas(rows: int) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(8.2, 1.1 + 0.27 * rows), layout="constrained")
+    figure = Figure(figsize=(6.6, 1.1 + 0.25 * rows), layout="constrained")
     axes = figure.subplots()
     axes.grid(axis="x", color=GRID)
     axes.tick_params(length=0)

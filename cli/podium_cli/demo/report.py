@@ -16,7 +16,7 @@ TEMPLATE = "report.html.j2"
 
 
 def write_report(
-    path: Path, outcomes: Sequence[Outcome], accounts: Accounts, model: str, console_url: str
+    path: Path, outcomes: Sequence[Outcome], accounts: Accounts, console_url: str
 ) -> None:
     """Writes the page and its folder."""
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
@@ -27,7 +27,7 @@ def write_report(
         total=accuracy("all", outcomes),
         kinds=accuracy_by_kind(outcomes),
         plots=plots(outcomes, accounts),
-        model=model,
+        models=sorted({outcome.model for outcome in outcomes} - {""}),
         console_url=console_url,
         duration_s=_duration_s(outcomes),
         written=datetime.now().astimezone().strftime("%d %B %Y, %H:%M"),

@@ -23,6 +23,7 @@ Progress = Callable[[Task, str], None]
 class _Steps:
     """What the events of one episode add up to."""
 
+    model: str = ""
     tools: list[str] = field(default_factory=list)
     failed_calls: int = 0
     model_s: float = 0.0
@@ -32,6 +33,7 @@ class _Steps:
         """Takes an event and says what the episode does next."""
         match event.WhichOneof("event"):
             case "action_decided":
+                self.model = event.action_decided.model_version
                 self.model_s += duration_from_proto(event.action_decided.latency)
                 calls = event.action_decided.action.tool_calls.calls
                 self.tools += [call.tool_name for call in calls]
@@ -102,6 +104,7 @@ def _outcome(task: Task, episode: episode_pb2.Episode, steps: _Steps) -> Outcome
     return Outcome(
         task=task,
         episode_id=episode.id,
+        model=steps.model,
         answer=episode.answer,
         right=task.verifier.accepts(episode.answer, task.answer),
         stop_reason=enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_"),

@@ -27,6 +27,7 @@ def make_outcome(task: Task | None = None, right: bool = True, answer: str = "4"
     return Outcome(
         task=task or make_task(),
         episode_id="0195f6a0-0000-7000-8000-000000000001",
+        model="tiny-model",
         answer=answer,
         right=right,
         stop_reason="answered",
@@ -93,7 +94,7 @@ def test_accounts_that_differ_in_the_last_digit_do_not_agree() -> None:
 def test_the_report_is_one_page_that_needs_no_other_and_trusts_no_answer(tmp_path: Path) -> None:
     page = tmp_path / "new" / "report.html"
     outcomes = [make_outcome(answer="<script>alert(4)</script>"), make_outcome(right=False)]
-    write_report(page, outcomes, make_accounts(), "tiny-model", "http://127.0.0.1:1/console")
+    write_report(page, outcomes, make_accounts(), "http://127.0.0.1:1/console")
     text = page.read_text()
     assert text.count("<svg") == 4
     assert "<script" not in text
