@@ -11,6 +11,7 @@ import uuid_utils
 from rich.console import Group
 from rich.text import Text
 
+from podium.registry.v1 import tool_registry_service_pb2
 from podium_cli.bundled import bundled_folder
 from podium_cli.command import Session, command
 from podium_cli.commands.up import (
@@ -29,7 +30,7 @@ from podium_cli.demo.outcomes import Outcome, accuracy
 from podium_cli.demo.progress import SolvingProgress
 from podium_cli.demo.solving import Solver
 from podium_cli.demo.tables import accuracy_table, outcome_table, spend_table
-from podium_cli.demo.tasks import choose, load_tasks
+from podium_cli.demo.tasks import choose, load_tasks, tools_by_kind
 from podium_cli.errors import CliError
 from podium_cli.formats import format_money, format_seconds
 from podium_cli.gateway import Gateway
@@ -53,6 +54,7 @@ async def demo(
     *,
     tasks: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 26,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per task.")] = 6,
+    tools: Annotated[int, typer.Option(min=1, help="Tools offered per task.")] = 6,
     at_once: Annotated[int, typer.Option(min=1, help="Tasks in flight.")] = 4,
     report: Annotated[Path, typer.Option(help="HTML report to write.")] = REPORT,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the platform running.")] = False,
@@ -73,13 +75,14 @@ async def demo(
         async with _platform(session, choice, yes, keep) as gateway:
             with SolvingProgress(session.output.progress, len(chosen)) as progress:
                 labels = {"demo": str(uuid_utils.uuid7())}
-                solver = Solver(gateway, session.output, turn_limit, labels)
+                offered = tools_by_kind(chosen, await _tool_names(gateway), tools)
+                solver = Solver(gateway, session.output, offered, turn_limit, labels)
                 outcomes = await solver.solve(chosen, at_once, progress)
             found = await accounts(gateway, outcomes)
             # The plots are slow to import, and needed here alone.
             from podium_cli.demo.report import write_report  # noqa: PLC0415
 
-            write_report(report, outcomes, found, f"{gateway.url}/console")
+            write_report(report, outcomes, found, tools, f"{gateway.url}/console")
     _show(session, outcomes, found, report, f"{gateway.url}/console")
     session.output.note(f"[dim]all of it took {format_seconds(time.monotonic() - started)}[/]")
     if not found.agree:
@@ -98,6 +101,11 @@ async def _platform(
         except NotUp:
             await _start(session, choice, yes, keep, stack)
         yield await stack.enter_async_context(session.gateway())
+
+
+async def _tool_names(gateway: Gateway) -> list[str]:
+    reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
+    return [tool.spec.name for tool in reply.tools]
 
 
 async def _start(

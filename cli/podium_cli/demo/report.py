@@ -16,7 +16,7 @@ TEMPLATE = "report.html.j2"
 
 
 def write_report(
-    path: Path, outcomes: Sequence[Outcome], accounts: Accounts, console_url: str
+    path: Path, outcomes: Sequence[Outcome], accounts: Accounts, tools: int, console_url: str
 ) -> None:
     """Writes the page and its folder."""
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
@@ -24,6 +24,7 @@ def write_report(
     page = environment.get_template(TEMPLATE).render(
         outcomes=outcomes,
         accounts=accounts,
+        tools=tools,
         total=accuracy("all", outcomes),
         kinds=accuracy_by_kind(outcomes),
         plots=plots(outcomes, accounts),

@@ -1,7 +1,7 @@
 """Runs tasks as episodes, a few at a time, and watches them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import uuid_utils
@@ -51,10 +51,17 @@ class Solver:
     """Solves tasks through the gateway, as any application would."""
 
     def __init__(
-        self, gateway: Gateway, output: Output, turn_limit: int, labels: dict[str, str]
+        self,
+        gateway: Gateway,
+        output: Output,
+        offered: Mapping[str, tuple[str, ...]],
+        turn_limit: int,
+        labels: dict[str, str],
     ) -> None:
+        """`offered` names the tools by kind of task."""
         self._gateway = gateway
         self._output = output
+        self._offered = offered
         self._turn_limit = turn_limit
         self._labels = labels
 
@@ -74,6 +81,7 @@ class Solver:
         episode_id = str(uuid_utils.uuid7())
         spec = episode_pb2.EpisodeSpec(
             task=task.question,
+            tool_names=self._offered[task.kind],
             turn_limit=self._turn_limit,
             labels={**self._labels, "task": task.id},
         )

@@ -1,6 +1,6 @@
 """The bundled tasks: questions whose answers can be checked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -21,6 +21,8 @@ class Task:
     question: str
     answer: tuple[str, ...]
     verifier: Verifier
+    # Tools that are known to lead to the answer.
+    tools: tuple[str, ...]
 
 
 def load_tasks(folder: Path) -> list[Task]:
@@ -37,6 +39,23 @@ def choose(tasks: list[Task], count: int) -> list[Task]:
     return [task for task in rounds if task is not None][:count]
 
 
+def tools_by_kind(
+    tasks: Sequence[Task], known: Sequence[str], count: int
+) -> dict[str, tuple[str, ...]]:
+    """What tasks of a kind may use: the tools that solve them and others, `count` together.
+
+    All tasks of a kind share the choice, so that their prompts share the engine's cache.
+    """
+    chosen = {}
+    for number, kind in enumerate(dict.fromkeys(task.kind for task in tasks)):
+        needed = {tool for task in tasks if task.kind == kind for tool in task.tools}
+        # Every kind meets other distractors.
+        turned = [*known[number:], *known[:number]]
+        others = [tool for tool in turned if tool not in needed]
+        chosen[kind] = (*sorted(needed), *others[: max(count - len(needed), 0)])
+    return chosen
+
+
 def _read(path: Path) -> list[Task]:
     document = yaml.safe_load(path.read_text())
     try:
@@ -48,4 +67,5 @@ def _read(path: Path) -> list[Task]:
 def _task(kind: str, fields: Mapping[str, Any]) -> Task:
     answer = tuple(str(each) for each in fields["answer"])
     verifier = Verifier.parse(fields["verifier"])
-    return Task(fields["id"], kind, fields["question"], answer, verifier)
+    tools = tuple(dict.fromkeys(step["tool"] for step in fields["solution"]))
+    return Task(fields["id"], kind, fields["question"], answer, verifier, tools)

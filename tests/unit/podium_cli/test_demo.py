@@ -12,7 +12,7 @@ from podium_cli.demo.accounts import Accounts, ToolSpend
 from podium_cli.demo.outcomes import Outcome, accuracy, accuracy_by_kind
 from podium_cli.demo.report import write_report
 from podium_cli.demo.tables import called
-from podium_cli.demo.tasks import Task, choose, load_tasks
+from podium_cli.demo.tasks import Task, choose, load_tasks, tools_by_kind
 from podium_cli.documents import InvalidDocument
 from verifiers import Verifier, VerifierKind
 
@@ -20,7 +20,7 @@ START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 
 
 def make_task(name: str = "sum", kind: str = "arithmetic") -> Task:
-    return Task(name, kind, "What is 2 + 2?", ("4",), Verifier(VerifierKind.NUMERIC))
+    return Task(name, kind, "What is 2 + 2?", ("4",), Verifier(VerifierKind.NUMERIC), ("sum",))
 
 
 def make_outcome(task: Task | None = None, right: bool = True, answer: str = "4") -> Outcome:
@@ -65,6 +65,16 @@ def test_the_bundled_tasks_are_enough_for_the_demo_and_accept_their_own_answers(
     assert all(task.verifier.accepts(" and ".join(task.answer), task.answer) for task in tasks)
 
 
+def test_a_kind_is_offered_the_tools_that_solve_it_and_others_up_to_the_count() -> None:
+    tasks = [make_task("a0", "a"), make_task("b0", "b")]
+    offered = tools_by_kind(tasks, ["date", "sum", "unit", "word"], 3)
+    assert offered == {"a": ("sum", "date", "unit"), "b": ("sum", "unit", "word")}
+
+
+def test_a_tool_that_is_needed_is_offered_whatever_the_count() -> None:
+    assert tools_by_kind([make_task()], ["date", "sum"], 1) == {"arithmetic": ("sum",)}
+
+
 def test_a_file_that_holds_no_tasks_is_named(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("kind: arithmetic\ntasks: [{id: x}]")
     with pytest.raises(InvalidDocument, match=r"broken\.yaml"):
@@ -94,7 +104,7 @@ def test_accounts_that_differ_in_the_last_digit_do_not_agree() -> None:
 def test_the_report_is_one_page_that_needs_no_other_and_trusts_no_answer(tmp_path: Path) -> None:
     page = tmp_path / "new" / "report.html"
     outcomes = [make_outcome(answer="<script>alert(4)</script>"), make_outcome(right=False)]
-    write_report(page, outcomes, make_accounts(), "http://127.0.0.1:1/console")
+    write_report(page, outcomes, make_accounts(), 6, "http://127.0.0.1:1/console")
     text = page.read_text()
     assert text.count("<svg") == 4
     assert "<script" not in text
