@@ -3,9 +3,11 @@
 import hashlib
 
 from podium.registry.v1 import tool_pb2, toolset_pb2
+from tool_registry.convert_connections import check_connection
 from tool_registry.convert_policies import preferences_to_proto, unknown_price_to_proto
 from tool_registry.errors import InvalidTool
 from tool_registry.models import (
+    PLATFORM,
     Decision,
     Facts,
     ModelChoice,
@@ -15,7 +17,7 @@ from tool_registry.models import (
     ToolSpec,
     ToolVersion,
 )
-from tool_registry.store_tools import PLATFORM
+from tool_registry.prices import max_output_tokens
 from wire import (
     duration_from_proto,
     duration_to_proto,
@@ -26,6 +28,7 @@ from wire import (
 
 DEFAULT_TIMEOUT_S = 30.0
 KIND_TO_WIRE = {kind: tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}") for kind in ToolKind}
+SIDE_EFFECTS = set(tool_pb2.SideEffect.values()) - {tool_pb2.SIDE_EFFECT_UNSPECIFIED}
 KIND_FROM_WIRE: dict[int, ToolKind] = {number: kind for kind, number in KIND_TO_WIRE.items()}
 
 
@@ -36,10 +39,18 @@ def kind_from_proto(number: int) -> ToolKind:
     return KIND_FROM_WIRE[number]
 
 
-def spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
-    """The registry's view of a spec. Raises InvalidTool."""
-    if spec.side_effect == tool_pb2.SIDE_EFFECT_UNSPECIFIED:
+def new_spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
+    """A spec somebody wants registered. Raises InvalidTool.
+
+    What is stored is not checked again: a rule of today must not hide a tool of yesterday.
+    """
+    if spec.side_effect not in SIDE_EFFECTS:
         raise InvalidTool("side_effect is unset; retries depend on it")
+    check_connection(spec)
+    return _spec_from_proto(spec)
+
+
+def _spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
     return ToolSpec(
         name=spec.name,
         kind=kind_from_proto(spec.kind),
@@ -59,7 +70,7 @@ def spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
 
 def stored_spec(wire: bytes) -> ToolSpec:
     """A spec as it was stored."""
-    return spec_from_proto(tool_pb2.ToolSpec.FromString(wire))
+    return _spec_from_proto(tool_pb2.ToolSpec.FromString(wire))
 
 
 def tool_to_proto(tool: ToolVersion) -> tool_pb2.Tool:
@@ -118,7 +129,7 @@ def facts_from_proto(facts: tool_pb2.ToolFacts) -> Facts:
 
 def facts_to_proto(facts: Facts) -> tool_pb2.ToolFacts:
     """Measured behaviour."""
-    return tool_pb2.ToolFacts(
+    message = tool_pb2.ToolFacts(
         tool_name=facts.tool_name,
         model_alias=facts.model_alias,
         sample_count=facts.sample_count,
@@ -126,6 +137,9 @@ def facts_to_proto(facts: Facts) -> tool_pb2.ToolFacts:
         latency_p95=duration_to_proto(facts.latency_p95_s),
         success_rate=facts.success_rate,
     )
+    if facts.mean_cost is not None:
+        message.mean_cost.CopyFrom(money_to_proto(facts.mean_cost))
+    return message
 
 
 def _choice_from_proto(model: tool_pb2.LlmModel) -> ModelChoice:
@@ -152,7 +166,7 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
         sku=spec.sku,
         model_skus={choice.alias: choice.sku for choice in tool.models},
         timeout=duration_to_proto(tool.version.spec.timeout_s),
-        max_output_tokens=tool.version.spec.max_output_tokens,
+        max_output_tokens=max_output_tokens(tool.version.spec),
         needs_approval=tool.needs_approval,
         capabilities=spec.capabilities,
     )

@@ -12,7 +12,7 @@ from tool_registry.models import (
     ToolKind,
     UnknownPriceRule,
 )
-from tool_registry.presets import INSTRUCTIONS, PRESETS, unknown_price_rule
+from tool_registry.presets import INSTRUCTIONS, PRESETS, preset_unknown_price_rule
 from wire import duration_from_proto, optional_money_from_proto, timestamp_to_proto
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -30,9 +30,16 @@ PRESET_NAMES = {
 }
 
 
-def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
-    """The policy, preset weights filled in. Raises InvalidPolicy."""
+def new_policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
+    """A policy somebody wrote. Raises InvalidPolicy. What is stored is not checked again."""
     _check(spec)
+    policy = policy_from_proto(spec)
+    _check_weights(policy.preferences)
+    return policy
+
+
+def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
+    """The policy, preset weights filled in."""
     preset = PRESET_NAMES.get(spec.preset, "")
     return PolicySpec(
         name=spec.name,
@@ -44,7 +51,8 @@ def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
         latency_ceiling_s=duration_from_proto(spec.latency_ceiling)
         if spec.HasField("latency_ceiling")
         else None,
-        unknown_price=RULE_FROM_WIRE.get(spec.unknown_price, unknown_price_rule(preset)),
+        # The contract's meaning of unset: what a call costs must be known.
+        unknown_price=RULE_FROM_WIRE.get(spec.unknown_price, UnknownPriceRule.REFUSE),
         approval=_selector(spec.approval),
         instruction=spec.instruction or INSTRUCTIONS.get(preset, ""),
         training_consent=spec.training_consent,
@@ -60,7 +68,13 @@ def stored_policy(wire: bytes) -> PolicySpec:
 def preset_policies() -> list[PolicySpec]:
     """The policies every tenant has."""
     return [
-        policy_from_proto(policy_pb2.PolicySpec(name=name, preset=number))
+        policy_from_proto(
+            policy_pb2.PolicySpec(
+                name=name,
+                preset=number,
+                unknown_price=unknown_price_to_proto(preset_unknown_price_rule(name)),
+            )
+        )
         for number, name in PRESET_NAMES.items()
     ]
 
@@ -106,24 +120,37 @@ def _check(spec: policy_pb2.PolicySpec) -> None:
     rule = policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING
     if spec.unknown_price == rule and not spec.HasField("price_ceiling"):
         raise InvalidPolicy("unknown prices are admitted at the ceiling, but there is no ceiling")
+    if spec.HasField("allow") and _selector(spec.allow).empty:
+        raise InvalidPolicy("allow is set and names nothing; leave it unset to allow every tool")
+    _check_ceilings(spec)
+
+
+def _check_ceilings(spec: policy_pb2.PolicySpec) -> None:
+    price = optional_money_from_proto(spec.price_ceiling)
+    if spec.HasField("price_ceiling") and (price is None or price.amount < 0):
+        raise InvalidPolicy("price_ceiling must be an amount of at least 0")
+    if spec.HasField("latency_ceiling") and duration_from_proto(spec.latency_ceiling) <= 0:
+        raise InvalidPolicy("latency_ceiling must be above 0 s")
 
 
 def _preferences(spec: policy_pb2.PolicySpec, preset: str) -> Preferences:
     given = spec.preferences
     base = PRESETS.get(preset, Preferences(outcome=0.0))
     # A weight of zero is the wire's default, so it cannot override a preset's.
-    preferences = Preferences(
+    return Preferences(
         outcome=given.outcome or base.outcome,
         compute=given.compute or base.compute,
         latency=given.latency or base.latency,
         tools=dict(given.tools),
     )
+
+
+def _check_weights(preferences: Preferences) -> None:
     weights = {"outcome": preferences.outcome, "compute": preferences.compute}
     weights |= {"latency": preferences.latency, **preferences.tools}
     for name, weight in weights.items():
         if not 0 <= weight <= 1:
             raise InvalidPolicy(f"the weight of {name} is {weight:g}; weights are in [0, 1]")
-    return preferences
 
 
 def _selector(selector: policy_pb2.ToolSelector) -> Selector:

@@ -1,6 +1,6 @@
-"""What can be wrong with tools and policies."""
+"""What can be wrong with tools, policies and measurements."""
 
-from rpckit.errors import AlreadyExists, InvalidArgument, NotFound
+from rpckit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 
 
 class InvalidTool(InvalidArgument):
@@ -8,10 +8,14 @@ class InvalidTool(InvalidArgument):
 
 
 class InvalidSchema(InvalidArgument):
-    """A JSON Schema that cannot be used; the path says where."""
+    """A JSON Schema no call could be checked against; the path says where."""
 
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"schema at {path or '/'}: {problem}", path=path or "/")
+    def __init__(self, field: str, path: str, problem: str) -> None:
+        super().__init__(f"{field} at {path}: {problem}", field=field, path=path)
+
+
+class InvalidFacts(InvalidArgument):
+    """Measurements that contradict themselves."""
 
 
 class ToolNotFound(NotFound):
@@ -22,7 +26,16 @@ class ToolNotFound(NotFound):
         super().__init__(what, tool=name)
 
 
-class ToolRefused(InvalidArgument):
+class ToolDeprecated(NotFound):
+    """No version of the tool is current."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"every version of tool {name} is deprecated; name a version to read it", tool=name
+        )
+
+
+class ToolRefused(FailedPrecondition):
     """A tool was asked for that the policy does not allow."""
 
     def __init__(self, name: str, reason: str) -> None:
@@ -36,8 +49,27 @@ class NameTaken(AlreadyExists):
         super().__init__(f"{name} is a tool of the platform; give yours another name", tool=name)
 
 
+class NameTakenByTenants(AlreadyExists):
+    """A shared tool would hide tools of tenants."""
+
+    def __init__(self, name: str, tenants: int) -> None:
+        super().__init__(
+            f"{name} names a tool of {tenants} tenants; give the shared one another name", tool=name
+        )
+
+
 class InvalidPolicy(InvalidArgument):
     """The spec cannot become a policy."""
+
+
+class PresetName(AlreadyExists):
+    """Presets never change."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} is a preset; choose another name, and {name} as the preset to start from",
+            policy=name,
+        )
 
 
 class PolicyNotFound(NotFound):
@@ -46,3 +78,17 @@ class PolicyNotFound(NotFound):
     def __init__(self, name: str, version: int = 0) -> None:
         what = f"policy {name} has no version {version}" if version else f"no policy {name}"
         super().__init__(what, policy=name)
+
+
+class PricesUnavailable(Unavailable):
+    """Without prices no ceiling holds, so no toolset is better than a wrong one."""
+
+    def __init__(self) -> None:
+        super().__init__("cost-ledger does not answer, so no price is known now; try again")
+
+
+class DatabaseUnavailable(Unavailable):
+    """PostgreSQL does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__("the registry's database does not answer; try again")

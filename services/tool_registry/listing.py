@@ -1,10 +1,10 @@
 """Filters and pages of what is in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from rpckit.pages import InvalidPageToken, decode_page_token, encode_page_token, page_size
+from rpckit.pages import decode_page_token, encode_page_token, page_size
 from tool_registry.models import ToolKind, ToolVersion
 
 DEFAULT_PAGE = 50
@@ -32,13 +32,16 @@ def filter_tools(tools: Sequence[ToolVersion], keep: ToolFilter) -> list[ToolVer
     ]
 
 
-def take_page(items: Sequence[T], requested: int, token: str) -> tuple[Sequence[T], str]:
-    """A page of items and the token of the next one."""
+def take_page(
+    items: Sequence[T], key: Callable[[T], str], requested: int, token: str
+) -> tuple[Sequence[T], str]:
+    """A page of items in key order, and the token of the next one.
+
+    The token holds the last key, so what is added meanwhile moves nothing.
+    """
     size = page_size(requested, DEFAULT_PAGE, MAXIMUM_PAGE)
-    start = decode_page_token(token).get("start", "0")
-    if not start.isdigit():
-        raise InvalidPageToken
-    end = int(start) + size
-    return items[int(start) : end], encode_page_token({"start": str(end)}) if end < len(
-        items
-    ) else ""
+    after = decode_page_token(token).get("after")
+    rest = items if after is None else [item for item in items if key(item) > after]
+    page = rest[:size]
+    more = len(rest) > size
+    return page, encode_page_token({"after": key(page[-1])}) if more else ""

@@ -3,13 +3,17 @@
 Connections stay serialized: only the adapters open them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from functools import cached_property
 
 from metering import Dimension
 from money import Money
+
+PLATFORM = ""
+PODIUM_PROVIDER = "podium"
 
 
 class ToolKind(StrEnum):
@@ -35,7 +39,10 @@ class UnknownPriceRule(StrEnum):
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """One model an llm tool can call."""
+    """What a policy decides on: one model of an llm tool, or a whole other tool.
+
+    Without an alias it is the tool; its tags and its provider are the tool's as well.
+    """
 
     alias: str
     model: str
@@ -62,6 +69,17 @@ class ToolSpec:
     tags: frozenset[str]
     provider: str
     wire: bytes
+
+    @cached_property
+    def choices(self) -> tuple[ModelChoice, ...]:
+        """One per model of an llm tool, one for the whole of another tool."""
+        provider = self.provider or PODIUM_PROVIDER
+        if not self.models:
+            return (ModelChoice("", "", self.sku, "", provider, self.tags),)
+        return tuple(
+            replace(model, provider=model.provider or provider, tags=model.tags | self.tags)
+            for model in self.models
+        )
 
     @property
     def skus(self) -> tuple[str, ...]:
@@ -169,6 +187,14 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Report:
+    """What one adapters process measured, and when it said so."""
+
+    facts: Facts
+    time: datetime
+
+
+@dataclass(frozen=True)
 class Decision:
     """Whether an episode may use a tool, and the rule that decided."""
 
@@ -190,7 +216,7 @@ class ResolvedTool:
     price_per_call: Money | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Toolset:
     """What an episode may use, frozen."""
 

@@ -1,7 +1,7 @@
 """Policies every tenant has: starting points for weights and rules.
 
-The outcome always weighs 1: a wrong answer is worth nothing however cheap it
-was. What differs is how much money and time count among right answers.
+The outcome always weighs 1: a wrong answer is worth nothing however cheap it was. What
+differs is how much money and time count among right answers; 0.1 breaks ties.
 """
 
 from tool_registry.models import Preferences, UnknownPriceRule
@@ -21,6 +21,9 @@ INSTRUCTIONS = {
 }
 
 
-def unknown_price_rule(preset: str) -> UnknownPriceRule:
-    """Who counts money admits nothing of unknown price; the others see it as unknown."""
+def preset_unknown_price_rule(preset: str) -> UnknownPriceRule:
+    """The rule of a preset itself; a policy that leaves its rule unset refuses.
+
+    Who counts money admits nothing of unknown price; the others see it as unknown.
+    """
     return UnknownPriceRule.REFUSE if preset == "cost-first" else UnknownPriceRule.ADMIT

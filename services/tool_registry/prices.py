@@ -1,78 +1,66 @@
-"""Prices in words, and the most one call can cost."""
+"""The most one call can cost.
 
+A token is in exactly one dimension (fresh or cached, text or reasoning), so the worst
+case takes the dearest dimension of its group. What nothing bounds (documents, images)
+has no worst case: None, never a guess.
+"""
+
+from dataclasses import dataclass
 from decimal import Decimal
-from math import inf
 
 from metering import Dimension
 from money import Money
-from tool_registry.models import Facts, Price, PriceComponent
+from tool_registry.models import Price, PriceComponent, ToolKind, ToolSpec
 
-UNIT_NAMES = {
-    Dimension.INPUT_FRESH: "input tokens",
-    Dimension.CACHE_READ: "cached input tokens",
-    Dimension.OUTPUT_TEXT: "output tokens",
-    Dimension.REASONING: "reasoning tokens",
-    Dimension.CALL: "call",
-    Dimension.SECOND: "second",
-    Dimension.SEARCH: "search",
-    Dimension.DOCUMENT: "document",
-}
-# What a call reads at most; the paper's experts get 24,000 tokens or fewer.
-INPUT_TOKENS_MAX = 24_000
-DEFAULT_OUTPUT_TOKENS = 1024
-LATENCY_STEPS_S = (*(digit * 10**power for power in range(-2, 4) for digit in (1, 2, 5)), inf)
-
-
-def describe_price(price: Price | None) -> str:
-    """For the orchestrator: what a call costs."""
-    if price is None:
-        return "price unknown"
-    charged = [part for part in price.components if part.unit_price]
-    if not charged:
-        return "free"
-    return ", ".join(_describe(part, price.currency_code) for part in charged)
-
-
-def describe_latency(facts: Facts | None) -> str:
-    """For the orchestrator: how long a call takes, as measured."""
-    if facts is None or not facts.sample_count:
-        return "latency not measured yet"
-    return f"latency {_coarse(facts.latency_p50_s)}, p95 {_coarse(facts.latency_p95_s)}"
-
-
-def _coarse(seconds: float) -> str:
-    """The next of 0.01, 0.02, 0.05, 0.1 ... s: a model needs no more, and a prompt whose
-    words stay the same is served from the engine's prefix cache."""
-    step = next(step for step in LATENCY_STEPS_S if seconds <= step)
-    return f"under {step:g} s"
-
-
-def worst_case(price: Price, timeout_s: float, output_tokens: int) -> Money:
-    """The most one call can cost."""
-    units = {
-        Dimension.INPUT_FRESH: Decimal(INPUT_TOKENS_MAX),
-        Dimension.OUTPUT_TEXT: Decimal(output_tokens or DEFAULT_OUTPUT_TOKENS),
-        Dimension.SECOND: Decimal(str(timeout_s)),
+DEFAULT_OUTPUT_TOKENS = 1_024
+INPUT_TOKENS = frozenset(
+    {
+        Dimension.INPUT_FRESH,
+        Dimension.CACHE_READ,
+        Dimension.CACHE_WRITE_5M,
+        Dimension.CACHE_WRITE_1H,
+        Dimension.AUDIO_INPUT,
     }
+)
+OUTPUT_TOKENS = frozenset({Dimension.OUTPUT_TEXT, Dimension.REASONING, Dimension.AUDIO_OUTPUT})
+SECONDS = (Dimension.SECOND, Dimension.GPU_SECOND)
+
+
+@dataclass(frozen=True)
+class CallBounds:
+    """Groups of dimensions and the most units of each a call can use."""
+
+    groups: tuple[tuple[frozenset[Dimension], Decimal], ...]
+
+
+def bounds_of(spec: ToolSpec, llm_input_tokens_max: int) -> CallBounds:
+    """What limits a call: one call, its timeout and, for llm tools, its tokens."""
+    timeout = Decimal(str(spec.timeout_s))
+    groups = [(frozenset({Dimension.CALL}), Decimal(1))]
+    groups += [(frozenset({dimension}), timeout) for dimension in SECONDS]
+    if spec.kind is ToolKind.LLM:
+        output = Decimal(max_output_tokens(spec))
+        groups += [(INPUT_TOKENS, Decimal(llm_input_tokens_max)), (OUTPUT_TOKENS, output)]
+    return CallBounds(tuple(groups))
+
+
+def max_output_tokens(spec: ToolSpec) -> int:
+    """Largest completion in tokens; 0 for tools that are no language models."""
+    return (spec.max_output_tokens or DEFAULT_OUTPUT_TOKENS) if spec.kind is ToolKind.LLM else 0
+
+
+def worst_case(price: Price, bounds: CallBounds) -> Money | None:
+    """The most one call can cost; None when a priced dimension is not bounded."""
+    units = {part.dimension: unit_price(part) for part in price.components if part.unit_price}
     total = Money.zero(price.currency_code)
-    for part in price.components:
-        used = units.get(part.dimension, Decimal(1))
-        total += Money(used * part.unit_price / part.per, price.currency_code).quantized()
-    return total
+    for dimensions, most in bounds.groups:
+        priced = dimensions & units.keys()
+        if priced:
+            dearest = max(units.pop(dimension) for dimension in priced)
+            total += Money(dearest * most, price.currency_code).quantized()
+    return None if units else total
 
 
-def price_per_call(price: Price | None) -> Money | None:
-    """The price of a call that is priced by the call alone; None otherwise."""
-    if price is None or {part.dimension for part in price.components} != {Dimension.CALL}:
-        return None
-    [part] = price.components
-    return Money(part.unit_price / part.per, price.currency_code).quantized()
-
-
-def _describe(part: PriceComponent, currency: str) -> str:
-    name = UNIT_NAMES.get(part.dimension, part.dimension.value)
-    price = Money(part.unit_price, currency).amount_string()
-    if part.per == 1:
-        return f"{price} {currency} per {name}"
-    per = "million" if part.per == 1_000_000 else f"{part.per:f}"
-    return f"{price} {currency} per {per} {name}"
+def unit_price(part: PriceComponent) -> Decimal:
+    """Price of one unit of the dimension."""
+    return part.unit_price / part.per

@@ -1,14 +1,15 @@
-"""From tools, a policy, prices and measurements to a frozen toolset."""
+"""From tools, a policy, prices and measurements to a frozen toolset. Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from money import Money
-from tool_registry.compiled_policy import Circumstances, allowed_models, decide, matches
+from tool_registry.compiled_policy import Circumstances, admission, match, refusal
 from tool_registry.errors import ToolNotFound, ToolRefused
 from tool_registry.models import (
     Decision,
-    Facts,
     ModelChoice,
+    PolicySpec,
     PolicyVersion,
     Price,
     ResolvedTool,
@@ -16,78 +17,105 @@ from tool_registry.models import (
     ToolSpec,
     ToolVersion,
 )
-from tool_registry.prices import price_per_call, worst_case
-from tool_registry.tool_views import FactsByModel, describe_tool, parameters_with_models
-
-Prices = Mapping[str, Price]
-
-
-def resolve(
-    tools: Sequence[ToolVersion],
-    policy: PolicyVersion,
-    prices: Prices,
-    facts: FactsByModel,
-    wanted: Sequence[str] = (),
-) -> Toolset:
-    """What an episode may use, in name order. Raises ToolNotFound, ToolRefused."""
-    ordered = sorted(tools, key=lambda tool: tool.spec.name)
-    decisions = tuple(
-        decide(policy.spec, tool.spec, _circumstances(policy, tool.spec, prices, facts))
-        for tool in ordered
-    )
-    _check_wanted(wanted, decisions)
-    allowed = {decision.name for decision in decisions if decision.allowed}
-    chosen = allowed & set(wanted) if wanted else allowed
-    resolved = tuple(
-        _resolve_tool(tool, policy, prices, facts) for tool in ordered if tool.spec.name in chosen
-    )
-    return Toolset(resolved, policy, decisions)
+from tool_registry.prices import bounds_of, worst_case
+from tool_registry.tool_views import (
+    FactsByModel,
+    describe_tool,
+    facts_of,
+    parameters_with_models,
+)
 
 
-def _check_wanted(wanted: Sequence[str], decisions: Sequence[Decision]) -> None:
-    by_name = {decision.name: decision for decision in decisions}
+@dataclass(frozen=True)
+class Known:
+    """What is known of the tools now, besides what their owners wrote."""
+
+    prices: Mapping[str, Price]
+    facts: FactsByModel
+    llm_input_tokens_max: int
+
+
+def resolve(tools: Sequence[ToolVersion], policy: PolicyVersion, known: Known) -> Toolset:
+    """What an episode may use; `tools` are in name order, and so is the toolset."""
+    decisions, resolved = [], []
+    for tool in tools:
+        refusals = _refusals(policy.spec, tool.spec, known)
+        choices = [choice for choice, reason in refusals if not reason]
+        decisions.append(_decision(policy.spec, tool.spec, refusals))
+        if choices:
+            resolved.append(_resolve_tool(tool, choices, policy.spec, known))
+    return Toolset(tuple(resolved), policy, tuple(decisions))
+
+
+def narrowed(toolset: Toolset, wanted: Sequence[str]) -> Toolset:
+    """Only the wanted tools. Raises ToolNotFound, ToolRefused."""
+    if not wanted:
+        return toolset
+    decisions = {decision.name: decision for decision in toolset.decisions}
     for name in wanted:
-        if name not in by_name:
+        if name not in decisions:
             raise ToolNotFound(name)
-        if not by_name[name].allowed:
-            raise ToolRefused(name, by_name[name].reason)
+        if not decisions[name].allowed:
+            raise ToolRefused(name, decisions[name].reason)
+    names = set(wanted)
+    tools = tuple(tool for tool in toolset.tools if tool.version.spec.name in names)
+    return Toolset(tools, toolset.policy, toolset.decisions)
+
+
+Refusals = Sequence[tuple[ModelChoice, str]]
+
+
+def _refusals(policy: PolicySpec, spec: ToolSpec, known: Known) -> Refusals:
+    return [
+        (choice, refusal(policy, spec, choice, _circumstances(spec, choice, known)))
+        for choice in spec.choices
+    ]
+
+
+def _circumstances(spec: ToolSpec, choice: ModelChoice, known: Known) -> Circumstances:
+    facts = facts_of(spec, choice, known.facts)
+    return Circumstances(
+        price_known=choice.sku in known.prices,
+        worst_case=_worst_case(spec, choice, known),
+        latency_p95_s=None if facts is None else facts.latency_p95_s,
+    )
+
+
+def _worst_case(spec: ToolSpec, choice: ModelChoice, known: Known) -> Money | None:
+    price = known.prices.get(choice.sku)
+    if price is None:
+        return None
+    return worst_case(price, bounds_of(spec, known.llm_input_tokens_max))
+
+
+def _decision(policy: PolicySpec, spec: ToolSpec, refusals: Refusals) -> Decision:
+    out = [f"{choice.alias}: {reason}" if choice.alias else reason for choice, reason in refusals]
+    reasons = "; ".join(text for text, (_, reason) in zip(out, refusals, strict=True) if reason)
+    admitted = next((choice for choice, reason in refusals if not reason), None)
+    if admitted is None:
+        return Decision(spec.name, False, reasons)
+    without = f"; without {reasons}" if reasons else ""
+    return Decision(spec.name, True, admission(policy, spec, admitted) + without)
 
 
 def _resolve_tool(
-    tool: ToolVersion, policy: PolicyVersion, prices: Prices, facts: FactsByModel
+    tool: ToolVersion, choices: Sequence[ModelChoice], policy: PolicySpec, known: Known
 ) -> ResolvedTool:
     spec = tool.spec
-    models = allowed_models(policy.spec, spec)
     return ResolvedTool(
         version=tool,
-        description=describe_tool(spec, models, prices, facts),
-        parameters_schema=parameters_with_models(spec, models),
-        models=models,
-        weight=policy.spec.preferences.tools.get(spec.name, 0.0),
-        needs_approval=matches(policy.spec.approval, spec),
-        price_per_call=None if models else price_per_call(prices.get(spec.sku)),
+        description=describe_tool(spec, choices, known.prices, known.facts),
+        parameters_schema=parameters_with_models(spec, choices),
+        models=tuple(choice for choice in choices if choice.alias),
+        weight=policy.preferences.tools.get(spec.name, 0.0),
+        needs_approval=any(match(policy.approval, spec, choice) for choice in choices),
+        price_per_call=_dearest([_worst_case(spec, choice, known) for choice in choices]),
     )
 
 
-def _circumstances(
-    policy: PolicyVersion, spec: ToolSpec, prices: Prices, facts: FactsByModel
-) -> Circumstances:
-    models = allowed_models(policy.spec, spec)
-    return Circumstances(_worst_case(spec, models, prices), _latency(spec, models, facts))
-
-
-def _worst_case(spec: ToolSpec, models: tuple[ModelChoice, ...], prices: Prices) -> Money | None:
-    """The dearest call of the allowed models; None when any of them has no known price."""
-    known = [prices.get(sku) for sku in ([m.sku for m in models] if spec.models else [spec.sku])]
-    costs = [
-        worst_case(price, spec.timeout_s, spec.max_output_tokens)
-        for price in known
-        if price is not None
-    ]
-    return max(costs, key=lambda cost: cost.amount) if len(costs) == len(known) and costs else None
-
-
-def _latency(spec: ToolSpec, models: tuple[ModelChoice, ...], facts: FactsByModel) -> float | None:
-    aliases = [choice.alias for choice in models] or [""]
-    measured: list[Facts] = [f for alias in aliases if (f := facts.get((spec.name, alias)))]
-    return min((entry.latency_p95_s for entry in measured), default=None)
+def _dearest(costs: Sequence[Money | None]) -> Money | None:
+    """The most a call can cost whichever model is chosen; None when one is not known."""
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < len(costs) or len({cost.currency_code for cost in known}) != 1:
+        return None
+    return max(known, key=lambda cost: cost.amount)

@@ -1,79 +1,65 @@
-"""JSON Schemas of tools: checked once, when a tool is registered (draft 2020-12)."""
+"""JSON Schemas (2020-12) a call can be checked against, whoever wrote them.
+
+A schema may come from a stranger's OpenAPI document or MCP server, so its size, its
+depth and what its references expand to are bounded, and nothing is ever fetched.
+"""
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
+from jsonschema import Draft202012Validator, SchemaError
 
 from tool_registry.errors import InvalidSchema
+from tool_registry.schema_references import check_references
+from tool_registry.schema_walk import DEPTH_MAX, depth_of
 
 SCHEMA_BYTES_MAX = 64 * 1024
-DEPTH_MAX = 32
+PROBLEM_CHARACTERS_MAX = 300
+DIALECTS = (None, Draft202012Validator.META_SCHEMA["$id"])
+PARAMETERS = "parameters_json_schema"
 
 
-def check_parameters_schema(text: str) -> None:
-    """Checks the schema of a tool's arguments; its root is an object.
-
-    Raises InvalidSchema with the JSON pointer of the fault.
-    """
-    schema = check_schema(text)
+def check_parameters_schema(text: str) -> dict[str, Any]:
+    """The schema of a tool's arguments: its root is an object. Raises InvalidSchema."""
+    schema = check_schema(PARAMETERS, text)
     if schema.get("type") != "object":
-        raise InvalidSchema("/type", 'arguments are an object, so say "type": "object"')
-
-
-def check_schema(text: str) -> dict[str, Any]:
-    """The parsed schema. Raises InvalidSchema."""
-    if len(text.encode()) > SCHEMA_BYTES_MAX:
-        raise InvalidSchema("", f"it is larger than {SCHEMA_BYTES_MAX // 1024} KiB")
-    try:
-        schema = json.loads(text)
-        Draft202012Validator.check_schema(schema)
-    except ValueError as error:
-        raise InvalidSchema("", f"it is not JSON: {error}") from error
-    except SchemaError as error:
-        raise InvalidSchema(_pointer(error.absolute_path), error.message) from error
-    if not isinstance(schema, dict):
-        raise InvalidSchema("", "it is not an object")
-    _check_references(schema, schema, "", ())
+        raise InvalidSchema(PARAMETERS, "$.type", 'the root must have "type": "object"')
     return schema
 
 
-def _check_references(
-    root: dict[str, Any], node: Any, path: str, open_references: tuple[str, ...]
-) -> None:
-    """References stay inside the schema, lead somewhere, and do not lead in circles."""
-    if path.count("/") > DEPTH_MAX:
-        raise InvalidSchema(path, f"it is nested more than {DEPTH_MAX} deep")
-    if isinstance(node, dict) and isinstance(reference := node.get("$ref"), str):
-        if reference in open_references:
-            raise InvalidSchema(f"{path}/$ref", f"{reference} leads back to itself")
-        target = _resolve(root, reference, path)
-        _check_references(root, target, path, (*open_references, reference))
-    for key, child in _children(node):
-        _check_references(root, child, f"{path}/{key}", open_references)
+def check_schema(field: str, text: str) -> dict[str, Any]:
+    """The parsed schema. Raises InvalidSchema with the JSON path of the fault."""
+    schema = _parse(field, text)
+    if not isinstance(schema, dict):
+        raise InvalidSchema(field, "$", "a schema must be a JSON object")
+    if schema.get("$schema") not in DIALECTS:
+        raise InvalidSchema(field, "$.$schema", f"only {DIALECTS[1]} is spoken here")
+    try:
+        Draft202012Validator.check_schema(
+            schema, format_checker=Draft202012Validator.FORMAT_CHECKER
+        )
+    except SchemaError as error:
+        problem = error.message[:PROBLEM_CHARACTERS_MAX]
+        raise InvalidSchema(field, error.json_path, problem) from error
+    check_references(field, schema)
+    return schema
 
 
-def _resolve(root: dict[str, Any], reference: str, path: str) -> Any:
-    if not reference.startswith("#/"):
-        raise InvalidSchema(f"{path}/$ref", f"{reference} is outside of this schema")
-    node: Any = root
-    for part in reference[2:].split("/"):
-        key = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(node, dict) or key not in node:
-            raise InvalidSchema(f"{path}/$ref", f"{reference} leads nowhere")
-        node = node[key]
-    return node
+def _parse(field: str, text: str) -> Any:
+    size_bytes = len(text.encode())
+    if size_bytes > SCHEMA_BYTES_MAX:
+        raise InvalidSchema(field, "$", f"{size_bytes} bytes; at most {SCHEMA_BYTES_MAX}")
+    try:
+        schema = json.loads(text, parse_constant=_refuse_constant)
+        depth = depth_of(schema)
+    except RecursionError:
+        depth = DEPTH_MAX + 1
+    except ValueError as error:
+        raise InvalidSchema(field, "$", f"not JSON: {error}") from error
+    if depth > DEPTH_MAX:
+        raise InvalidSchema(field, "$", f"nested deeper than {DEPTH_MAX} levels")
+    return schema
 
 
-def _children(node: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(node, dict):
-        # Definitions are walked where they are used.
-        yield from ((key, value) for key, value in node.items() if key != "$defs")
-    elif isinstance(node, list):
-        yield from ((str(index), value) for index, value in enumerate(node))
-
-
-def _pointer(parts: Any) -> str:
-    return "".join(f"/{part}" for part in parts)
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

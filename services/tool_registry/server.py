@@ -1,8 +1,9 @@
 """Wiring of the tool registry."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 import telemetry
 from podium.registry.v1.policy_service_pb2_grpc import add_PolicyServiceServicer_to_server
@@ -10,6 +11,7 @@ from podium.registry.v1.tool_registry_service_pb2_grpc import (
     add_ToolRegistryServiceServicer_to_server,
 )
 from rpckit.channel import open_channel
+from rpckit.health import Check
 from rpckit.migrations import upgrade
 from rpckit.server import Service, run_server
 from tool_registry.catalogue import Catalogues
@@ -17,6 +19,9 @@ from tool_registry.clients import PriceBook
 from tool_registry.config import Settings
 from tool_registry.convert import stored_spec
 from tool_registry.convert_policies import preset_policies, stored_policy
+from tool_registry.measurements import Clock, MeasurementBook, utc_now
+from tool_registry.price_cache import PriceCache
+from tool_registry.resolution import Resolution
 from tool_registry.service import Registry
 from tool_registry.servicer_policies import PolicyServicer
 from tool_registry.servicer_tools import ToolRegistryServicer
@@ -24,6 +29,7 @@ from tool_registry.store_engine import check, open_engine
 from tool_registry.store_facts import FactsStore
 from tool_registry.store_policies import PolicyStore
 from tool_registry.store_tools import ToolStore
+from tool_registry.toolsets import Toolsets
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -32,36 +38,49 @@ async def serve(settings: Settings) -> None:
     """Serves until SIGTERM."""
     stop_telemetry = telemetry.configure("tool-registry", settings.telemetry)
     await upgrade(settings.database_url, MIGRATIONS)
-    engine = open_engine(settings.database_url)
-    price_book = PriceBook(open_channel(settings.cost_ledger_target, tls=settings.tls))
     try:
-        await run_server(
-            settings, services(engine, price_book), {"postgres": lambda: check(engine)}
-        )
+        async with assembled(settings) as (services, checks):
+            await run_server(settings, services, checks)
     finally:
-        await engine.dispose()
         stop_telemetry()
 
 
-def services(engine: AsyncEngine, price_book: PriceBook) -> list[Service]:
-    """The registry's two services over one database."""
+@asynccontextmanager
+async def assembled(
+    settings: Settings, clock: Clock = utc_now
+) -> AsyncIterator[tuple[list[Service], dict[str, Check]]]:
+    """The two services over one database, and their checks."""
+    engine = open_engine(settings.database_url)
+    channel = open_channel(settings.cost_ledger_target, tls=settings.tls)
     tools, policies = ToolStore(engine, stored_spec), PolicyStore(engine, stored_policy)
-    registry = Registry(
+    catalogues = Catalogues(tools, policies, preset_policies())
+    resolution = Resolution(
         tools=tools,
-        policies=policies,
-        facts=FactsStore(engine),
-        catalogues=Catalogues(tools, policies, preset_policies()),
-        price_book=price_book,
+        catalogues=catalogues,
+        measurements=MeasurementBook(FactsStore(engine), clock),
+        prices=PriceCache(PriceBook(channel), settings.price_cache_s),
+        toolsets=Toolsets(settings.llm_input_tokens_max),
     )
+    try:
+        yield (
+            _services(Registry(tools, policies, catalogues), resolution),
+            {"postgres": partial(check, engine)},
+        )
+    finally:
+        await channel.close(None)
+        await engine.dispose()
+
+
+def _services(registry: Registry, resolution: Resolution) -> list[Service]:
     return [
         Service(
             add_ToolRegistryServiceServicer_to_server,
-            ToolRegistryServicer(registry),
+            ToolRegistryServicer(registry, resolution),
             "podium.registry.v1.ToolRegistryService",
         ),
         Service(
             add_PolicyServiceServicer_to_server,
-            PolicyServicer(registry),
+            PolicyServicer(registry, resolution),
             "podium.registry.v1.PolicyService",
         ),
     ]

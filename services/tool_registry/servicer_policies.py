@@ -7,8 +7,11 @@ import grpc
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceServicer
 from tool_registry.convert import decisions_to_proto
-from tool_registry.convert_policies import policy_from_proto, policy_to_proto
+from tool_registry.convert_policies import new_policy_from_proto, policy_to_proto
 from tool_registry.listing import take_page
+from tool_registry.models import PolicyVersion
+from tool_registry.presets import PRESETS
+from tool_registry.resolution import Resolution
 from tool_registry.service import Registry
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -17,13 +20,14 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class PolicyServicer(PolicyServiceServicer):
     """Converts, calls, converts."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, resolution: Resolution) -> None:
         self._registry = registry
+        self._resolution = resolution
 
     async def CreatePolicy(
         self, request: pb.CreatePolicyRequest, context: Context
     ) -> pb.CreatePolicyResponse:
-        spec = policy_from_proto(request.spec)
+        spec = new_policy_from_proto(request.spec)
         policy, created = await self._registry.create_policy(spec, request.validate_only)
         return pb.CreatePolicyResponse(policy=policy_to_proto(policy), created=created)
 
@@ -36,8 +40,8 @@ class PolicyServicer(PolicyServiceServicer):
     async def ListPolicies(
         self, request: pb.ListPoliciesRequest, context: Context
     ) -> pb.ListPoliciesResponse:
-        policies = (await self._registry.catalogue()).newest_policies()
-        page, token = take_page(policies, request.page_size, request.page_token)
+        policies = sorted((await self._registry.catalogue()).newest_policies(), key=_place)
+        page, token = take_page(policies, _place, request.page_size, request.page_token)
         return pb.ListPoliciesResponse(
             policies=[policy_to_proto(policy) for policy in page], next_page_token=token
         )
@@ -51,6 +55,11 @@ class PolicyServicer(PolicyServiceServicer):
     async def ExplainToolset(
         self, request: pb.ExplainToolsetRequest, context: Context
     ) -> pb.ExplainToolsetResponse:
-        spec = policy_from_proto(request.spec) if request.HasField("spec") else None
-        decisions = await self._registry.explain(request.policy, spec)
+        spec = new_policy_from_proto(request.spec) if request.HasField("spec") else None
+        decisions = await self._resolution.explain(request.policy, spec)
         return pb.ExplainToolsetResponse(decisions=decisions_to_proto(decisions))
+
+
+def _place(policy: PolicyVersion) -> str:
+    """Presets first, then by name."""
+    return f"{int(policy.spec.name not in PRESETS)}/{policy.spec.name}"

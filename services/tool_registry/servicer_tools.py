@@ -11,45 +11,49 @@ from tool_registry.convert import (
     facts_from_proto,
     facts_to_proto,
     kind_from_proto,
-    spec_from_proto,
+    new_spec_from_proto,
     tool_to_proto,
     toolset_to_proto,
 )
-from tool_registry.errors import ToolNotFound
 from tool_registry.listing import ToolFilter, filter_tools, take_page
+from tool_registry.models import Facts, ToolVersion
+from tool_registry.resolution import Resolution
 from tool_registry.service import Registry
 
+VERSION_MAX = 2**31 - 1
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class ToolRegistryServicer(ToolRegistryServiceServicer):
     """Converts, calls, converts."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, resolution: Resolution) -> None:
         self._registry = registry
+        self._resolution = resolution
 
     async def RegisterTool(
         self, request: pb.RegisterToolRequest, context: Context
     ) -> pb.RegisterToolResponse:
-        spec = spec_from_proto(request.spec)
+        spec = new_spec_from_proto(request.spec)
         tool, created = await self._registry.register(spec, request.shared, request.validate_only)
         return pb.RegisterToolResponse(tool=tool_to_proto(tool), created=created)
 
     async def GetTool(self, request: pb.GetToolRequest, context: Context) -> pb.GetToolResponse:
-        tool = (await self._registry.catalogue()).tool(request.name, request.version)
+        tool = (await self._registry.catalogue()).tools.get(request.name, request.version)
         return pb.GetToolResponse(tool=tool_to_proto(tool))
 
     async def ListTools(
         self, request: pb.ListToolsRequest, context: Context
     ) -> pb.ListToolsResponse:
-        catalogue = await self._registry.catalogue()
+        tools = (await self._registry.catalogue()).tools
         keep = ToolFilter(
             frozenset(kind_from_proto(number) for number in request.kinds),
             frozenset(request.tags),
             tuple(request.query.lower().split()),
         )
-        tools = filter_tools(catalogue.newest_tools(request.include_deprecated), keep)
-        page, token = take_page(tools, request.page_size, request.page_token)
+        newest = tools.newest() if request.include_deprecated else tools.current()
+        found = filter_tools(newest, keep)
+        page, token = take_page(found, _name, request.page_size, request.page_token)
         return pb.ListToolsResponse(
             tools=[tool_to_proto(tool) for tool in page], next_page_token=token
         )
@@ -57,11 +61,8 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
     async def ListToolVersions(
         self, request: pb.ListToolVersionsRequest, context: Context
     ) -> pb.ListToolVersionsResponse:
-        catalogue = await self._registry.catalogue()
-        versions = [tool for tool in catalogue.tools if tool.spec.name == request.name][::-1]
-        if not versions:
-            raise ToolNotFound(request.name)
-        page, token = take_page(versions, request.page_size, request.page_token)
+        versions = (await self._registry.catalogue()).tools.versions(request.name)[::-1]
+        page, token = take_page(versions, _age, request.page_size, request.page_token)
         return pb.ListToolVersionsResponse(
             tools=[tool_to_proto(tool) for tool in page], next_page_token=token
         )
@@ -75,7 +76,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
     async def ResolveToolset(
         self, request: pb.ResolveToolsetRequest, context: Context
     ) -> pb.ResolveToolsetResponse:
-        toolset = await self._registry.resolve(request.policy, list(request.tool_names))
+        toolset = await self._resolution.resolve(request.policy, list(request.tool_names))
         return pb.ResolveToolsetResponse(
             toolset=toolset_to_proto(toolset), decisions=decisions_to_proto(toolset.decisions)
         )
@@ -84,7 +85,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         self, request: pb.RecordToolFactsRequest, context: Context
     ) -> pb.RecordToolFactsResponse:
         facts = [facts_from_proto(entry) for entry in request.facts]
-        await self._registry.record_facts(request.reporter, facts)
+        await self._resolution.record_facts(request.reporter, facts)
         return pb.RecordToolFactsResponse()
 
     async def ListToolFacts(
@@ -93,10 +94,24 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         names = set(request.tool_names)
         facts = [
             entry
-            for entry in await self._registry.list_facts()
+            for entry in (await self._resolution.facts()).facts.values()
             if not names or entry.tool_name in names
         ]
-        page, token = take_page(facts, request.page_size, request.page_token)
+        page, token = take_page(facts, _measured, request.page_size, request.page_token)
         return pb.ListToolFactsResponse(
             facts=[facts_to_proto(entry) for entry in page], next_page_token=token
         )
+
+
+def _name(tool: ToolVersion) -> str:
+    return tool.spec.name
+
+
+def _age(tool: ToolVersion) -> str:
+    """Sorts newest first."""
+    return f"{VERSION_MAX - tool.version:010}"
+
+
+def _measured(facts: Facts) -> str:
+    # NUL sorts before every character a name may hold.
+    return f"{facts.tool_name}\0{facts.model_alias}"

@@ -1,7 +1,19 @@
-"""The database engine of the registry, and the version every write bumps."""
+"""The database engine of the registry, and the versions every write bumps."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from tool_registry.errors import DatabaseUnavailable
+
+# Connection failures, shutdown, and a server that starts up (PostgreSQL's appendix A).
+AWAY_STATES = ("08", "57P", "53300")
+BUMP = text("UPDATE catalogue_version SET version = version + 1 RETURNING version")
+BUMP_FACTS = text("UPDATE catalogue_version SET facts_version = facts_version + 1")
 
 
 def open_engine(database_url: str) -> AsyncEngine:
@@ -15,6 +27,30 @@ async def check(engine: AsyncEngine) -> None:
         await connection.execute(text("SELECT 1"))
 
 
-async def bump_catalogue(connection: AsyncConnection) -> None:
-    """Makes every process read tools and policies again. Also serialises writers."""
-    await connection.execute(text("UPDATE catalogue_version SET version = version + 1"))
+@asynccontextmanager
+async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A connection whose changes are stored together. Raises DatabaseUnavailable."""
+    try:
+        async with engine.begin() as connection:
+            yield connection
+    except (OSError, PoolTimeout) as error:
+        raise DatabaseUnavailable from error
+    except DBAPIError as error:
+        state = str(getattr(error.orig, "sqlstate", "") or "")
+        if error.connection_invalidated or state.startswith(AWAY_STATES):
+            raise DatabaseUnavailable from error
+        raise
+
+
+async def bump_catalogue(connection: AsyncConnection) -> int:
+    """The number of this change; every process reads on from the last it has seen.
+
+    The row stays locked until the transaction ends: writers take turns, and changes
+    become visible in the order of their numbers.
+    """
+    return int((await connection.execute(BUMP)).scalar_one())
+
+
+async def bump_facts(connection: AsyncConnection) -> None:
+    """Makes every process read the measurements again."""
+    await connection.execute(BUMP_FACTS)

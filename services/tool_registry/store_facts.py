@@ -1,68 +1,88 @@
-"""Measured behaviour of tools in PostgreSQL: the latest report of every adapters process."""
+"""Measured behaviour of tools in PostgreSQL: the latest report of every adapters process.
+
+Facts belong to whoever owns the tool: those of a shared tool help every tenant, those
+of a tenant's own tool are nobody else's business.
+"""
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from tool_registry.models import Facts
+from money import Money
+from tool_registry.models import PLATFORM, Facts, Report
+from tool_registry.store_engine import bump_facts, transaction
 
 RECORD = text(
     """
-    INSERT INTO tool_facts (reporter, tenant, tool_name, model_alias, sample_count,
-                            latency_p50_s, latency_p95_s, success_rate)
-    SELECT :reporter, :tenant, * FROM unnest(
-        CAST(:names AS text[]), CAST(:models AS text[]), CAST(:counts AS bigint[]),
-        CAST(:p50 AS double precision[]), CAST(:p95 AS double precision[]),
-        CAST(:success AS double precision[])
-    )
-    ON CONFLICT (reporter, tenant, tool_name, model_alias) DO UPDATE SET
+    INSERT INTO tool_facts (owner, tool_name, model_alias, reporter, sample_count, latency_p50_s,
+                            latency_p95_s, success_rate, mean_cost, currency, report_time)
+    VALUES (:owner, :tool_name, :model_alias, :reporter, :sample_count, :latency_p50_s,
+            :latency_p95_s, :success_rate, :mean_cost, :currency, :report_time)
+    ON CONFLICT (owner, tool_name, model_alias, reporter) DO UPDATE SET
         sample_count = excluded.sample_count, latency_p50_s = excluded.latency_p50_s,
         latency_p95_s = excluded.latency_p95_s, success_rate = excluded.success_rate,
-        report_time = clock_timestamp()
+        mean_cost = excluded.mean_cost, currency = excluded.currency,
+        report_time = excluded.report_time
     """
 )
-# Weighted by samples. A mean of quantiles is no quantile, but it is close for like processes.
-MERGED = text(
+FORGET = text("DELETE FROM tool_facts WHERE report_time < :oldest")
+REPORTS = text(
     """
-    SELECT tool_name, model_alias, sum(sample_count) AS samples,
-           sum(latency_p50_s * sample_count) / sum(sample_count) AS p50,
-           sum(latency_p95_s * sample_count) / sum(sample_count) AS p95,
-           sum(success_rate * sample_count) / sum(sample_count) AS success
-    FROM tool_facts
-    WHERE tenant IN (:tenant, '') AND sample_count > 0
-      AND report_time > now() - interval '10 minutes'
-    GROUP BY tool_name, model_alias ORDER BY tool_name, model_alias
+    SELECT * FROM tool_facts WHERE owner IN (:tenant, :platform) AND report_time >= :oldest
+    ORDER BY tool_name, model_alias
     """
 )
 
 
 class FactsStore:
-    """Reports by process; read merged over all of them."""
+    """Reports by process, tool and model."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def record(self, reporter: str, tenant: str, facts: Sequence[Facts]) -> None:
-        """Replaces what the process reported before."""
-        values = {
-            "reporter": reporter,
-            "tenant": tenant,
-            "names": [entry.tool_name for entry in facts],
-            "models": [entry.model_alias for entry in facts],
-            "counts": [entry.sample_count for entry in facts],
-            "p50": [entry.latency_p50_s for entry in facts],
-            "p95": [entry.latency_p95_s for entry in facts],
-            "success": [entry.success_rate for entry in facts],
-        }
-        async with self._engine.begin() as connection:
-            await connection.execute(RECORD, values)
+    async def record(
+        self, reporter: str, reports: Sequence[tuple[str, Facts]], now: datetime, oldest: datetime
+    ) -> None:
+        """Replaces what the process reported of the same tools; `reports` name the owners."""
+        values = [_values(reporter, owner, entry, now) for owner, entry in reports]
+        async with transaction(self._engine) as connection:
+            # First, so that two reports never wait for each other's rows.
+            await bump_facts(connection)
+            await connection.execute(FORGET, {"oldest": oldest})
+            if values:
+                await connection.execute(RECORD, values)
 
-    async def merged(self, tenant: str) -> list[Facts]:
-        """What the tenant's and the platform's tools did in the last ten minutes."""
-        async with self._engine.connect() as connection:
-            rows = (await connection.execute(MERGED, {"tenant": tenant})).all()
-        return [
-            Facts(row.tool_name, row.model_alias, int(row.samples), row.p50, row.p95, row.success)
-            for row in rows
-        ]
+    async def reports(self, tenant: str, oldest: datetime) -> list[Report]:
+        """What processes said of the tenant's and the shared tools since `oldest`."""
+        values = {"tenant": tenant, "platform": PLATFORM, "oldest": oldest}
+        async with transaction(self._engine) as connection:
+            return [_report(row) for row in await connection.execute(REPORTS, values)]
+
+
+def _values(reporter: str, owner: str, facts: Facts, now: datetime) -> dict[str, object]:
+    cost = facts.mean_cost
+    return {
+        **vars(facts),
+        "owner": owner,
+        "reporter": reporter,
+        "mean_cost": cost and cost.amount,
+        "currency": cost and cost.currency_code,
+        "report_time": now,
+    }
+
+
+def _report(row: Any) -> Report:
+    cost = None if row.mean_cost is None else Money(row.mean_cost, row.currency)
+    facts = Facts(
+        row.tool_name,
+        row.model_alias,
+        row.sample_count,
+        row.latency_p50_s,
+        row.latency_p95_s,
+        row.success_rate,
+        cost,
+    )
+    return Report(facts, row.report_time)

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from tool_registry.models import PolicySpec, PolicyVersion
-from tool_registry.store_engine import bump_catalogue
+from tool_registry.store_engine import bump_catalogue, transaction
 
 ReadSpec = Callable[[bytes], PolicySpec]
 
@@ -40,36 +40,36 @@ class PolicyStore:
         self._read_spec = read_spec
 
     async def create(
-        self, tenant: str, spec: PolicySpec, digest: str, created_by: str
+        self, tenant: str, spec: PolicySpec, digest: str, created_by: str, validate_only: bool
     ) -> tuple[PolicyVersion, bool]:
         """The version of the spec, and whether it is new."""
         values = {"tenant": tenant, "name": spec.name, "digest": digest}
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await bump_catalogue(connection)
             known = (await connection.execute(FIND_DIGEST, values)).one_or_none()
-            if known is not None:
-                return self._version_of(known), False
-            row = await connection.execute(
-                INSERT, values | {"spec": spec.wire, "created_by": created_by}
-            )
-            return self._version_of(row.one()), True
+            new = values | {"spec": spec.wire, "created_by": created_by}
+            row = known or (await connection.execute(INSERT, new)).one()
+            if validate_only:
+                # Everything was done for real, and is taken back.
+                await connection.rollback()
+        return self._version_of(row), known is None
 
     async def of_tenant(self, tenant: str) -> list[PolicyVersion]:
         """Every version, by name and version."""
-        async with self._engine.connect() as connection:
+        async with transaction(self._engine) as connection:
             rows = (await connection.execute(OF_TENANT, {"tenant": tenant})).all()
         return [self._version_of(row) for row in rows]
 
     async def active(self, tenant: str) -> tuple[str, int] | None:
         """Name and version of the tenant's default, if it chose one."""
-        async with self._engine.connect() as connection:
+        async with transaction(self._engine) as connection:
             row = (await connection.execute(ACTIVE, {"tenant": tenant})).one_or_none()
         return (row.name, row.version) if row else None
 
     async def activate(self, tenant: str, name: str, version: int) -> None:
         """Makes a version the tenant's default."""
         values = {"tenant": tenant, "name": name, "version": version}
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await bump_catalogue(connection)
             await connection.execute(ACTIVATE, values)
 

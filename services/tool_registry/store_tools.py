@@ -1,41 +1,52 @@
 """Tools in PostgreSQL."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from tool_registry.models import ToolSpec, ToolVersion
-from tool_registry.store_engine import bump_catalogue
+from tool_registry.errors import NameTaken, NameTakenByTenants
+from tool_registry.models import PLATFORM, ToolSpec, ToolVersion
+from tool_registry.store_engine import bump_catalogue, transaction
 
-PLATFORM = ""
 ReadSpec = Callable[[bytes], ToolSpec]
 
-CATALOGUE_VERSION = text("SELECT version FROM catalogue_version")
+VERSIONS = text("SELECT version, facts_version FROM catalogue_version")
 FIND_DIGEST = text("SELECT * FROM tools WHERE owner = :owner AND name = :name AND digest = :digest")
 INSERT = text(
     """
-    INSERT INTO tools (owner, name, version, spec, digest, created_by)
-    SELECT :owner, :name, COALESCE(max(version), 0) + 1, :spec, :digest, :created_by
+    INSERT INTO tools (owner, name, version, spec, digest, created_by, change)
+    SELECT :owner, :name, COALESCE(max(version), 0) + 1, :spec, :digest, :created_by, :change
     FROM tools WHERE owner = :owner AND name = :name
     RETURNING *
     """
 )
 REVIVE = text(
-    "UPDATE tools SET deprecate_time = NULL"
-    " WHERE owner = :owner AND name = :name AND digest = :digest"
+    """
+    UPDATE tools SET deprecate_time = NULL, change = :change
+    WHERE owner = :owner AND name = :name AND digest = :digest RETURNING *
+    """
 )
-OWNERS_OF_NAME = text("SELECT DISTINCT owner FROM tools WHERE name = :name")
+OTHER_OWNERS = text("SELECT DISTINCT owner FROM tools WHERE name = :name AND owner <> :owner")
+# A second call changes nothing: the first moment stands.
 DEPRECATE = text(
     """
-    UPDATE tools SET deprecate_time = clock_timestamp()
+    UPDATE tools SET deprecate_time = COALESCE(deprecate_time, clock_timestamp()), change = :change
     WHERE owner = :owner AND name = :name AND (:version = 0 OR version = :version)
-      AND deprecate_time IS NULL
     RETURNING *
     """
 )
-VISIBLE = text("SELECT * FROM tools WHERE owner IN (:tenant, '') ORDER BY name, version")
+CHANGED = text("SELECT * FROM tools WHERE owner = :owner AND change > :since")
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Numbers that grow with every change of tools and policies, and of measurements."""
+
+    catalogue: int
+    facts: int
 
 
 class ToolStore:
@@ -45,46 +56,56 @@ class ToolStore:
         self._engine = engine
         self._read_spec = read_spec
 
-    async def catalogue_version(self) -> int:
-        """A number that changes with every change of tools and policies."""
-        async with self._engine.connect() as connection:
-            return int((await connection.execute(CATALOGUE_VERSION)).scalar_one())
+    async def versions(self) -> Versions:
+        """How far changes have come."""
+        async with transaction(self._engine) as connection:
+            row = (await connection.execute(VERSIONS)).one()
+        return Versions(row.version, row.facts_version)
 
     async def register(
-        self, owner: str, spec: ToolSpec, digest: str, created_by: str
+        self, owner: str, spec: ToolSpec, digest: str, created_by: str, validate_only: bool
     ) -> tuple[ToolVersion, bool]:
-        """The version of the spec, and whether it is new."""
-        values = {"owner": owner, "name": spec.name, "digest": digest}
-        async with self._engine.begin() as connection:
-            # The bump locks the catalogue, so two registrations never take one version.
-            await bump_catalogue(connection)
-            known = (await connection.execute(FIND_DIGEST, values)).one_or_none()
-            if known is not None:
-                await connection.execute(REVIVE, values)
-                return self._version_of(known), False
-            row = await connection.execute(
-                INSERT, values | {"spec": spec.wire, "created_by": created_by}
-            )
-            return self._version_of(row.one()), True
+        """The version of the spec, and whether it is new. Raises NameTaken.
 
-    async def owners(self, name: str) -> set[str]:
-        """Who has a tool of that name; the platform is empty."""
-        async with self._engine.connect() as connection:
-            return {row.owner for row in await connection.execute(OWNERS_OF_NAME, {"name": name})}
+        A deprecated version that is registered again is current again.
+        """
+        values: dict[str, object] = {"owner": owner, "name": spec.name, "digest": digest}
+        async with transaction(self._engine) as connection:
+            # The bump makes writers take turns, so two never take one version or one name.
+            values["change"] = await bump_catalogue(connection)
+            await _check_name(connection, owner, spec.name)
+            known = (await connection.execute(FIND_DIGEST, values)).one_or_none()
+            if known is not None and known.deprecate_time is not None:
+                known = (await connection.execute(REVIVE, values)).one()
+            row = known or await self._insert(connection, values, spec, created_by)
+            if validate_only:
+                # Everything was done for real, and is taken back.
+                await connection.rollback()
+        return self._version_of(row), known is None
 
     async def deprecate(self, owner: str, name: str, version: int) -> list[ToolVersion]:
-        """Takes versions out of new toolsets; the ones that were not out yet."""
-        values = {"owner": owner, "name": name, "version": version}
-        async with self._engine.begin() as connection:
-            await bump_catalogue(connection)
+        """Takes versions out of new toolsets; 0 takes all."""
+        values: dict[str, object] = {"owner": owner, "name": name, "version": version}
+        async with transaction(self._engine) as connection:
+            values["change"] = await bump_catalogue(connection)
             rows = (await connection.execute(DEPRECATE, values)).all()
         return [self._version_of(row) for row in rows]
 
-    async def visible(self, tenant: str) -> list[ToolVersion]:
-        """Every version the tenant can see, by name and version."""
-        async with self._engine.connect() as connection:
-            rows = (await connection.execute(VISIBLE, {"tenant": tenant})).all()
-        return [self._version_of(row) for row in rows]
+    async def changed(self, owner: str, since: int) -> list[ToolVersion]:
+        """Every version of the owner's tools that changed after a catalogue version."""
+        async with transaction(self._engine) as connection:
+            rows = await connection.execute(CHANGED, {"owner": owner, "since": since})
+            return [self._version_of(row) for row in rows]
+
+    async def _insert(
+        self,
+        connection: AsyncConnection,
+        values: dict[str, object],
+        spec: ToolSpec,
+        created_by: str,
+    ) -> Any:
+        new = values | {"spec": spec.wire, "created_by": created_by}
+        return (await connection.execute(INSERT, new)).one()
 
     def _version_of(self, row: Any) -> ToolVersion:
         return ToolVersion(
@@ -96,3 +117,13 @@ class ToolStore:
             created_by=row.created_by,
             deprecate_time=row.deprecate_time,
         )
+
+
+async def _check_name(connection: AsyncConnection, owner: str, name: str) -> None:
+    """A name means one tool to every tenant, so neither side may hide the other's."""
+    rows = await connection.execute(OTHER_OWNERS, {"name": name, "owner": owner})
+    others = {row.owner for row in rows}
+    if PLATFORM in others:
+        raise NameTaken(name)
+    if owner == PLATFORM and others:
+        raise NameTakenByTenants(name, len(others))

@@ -1,10 +1,13 @@
 """Whether a spec can become a tool."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from tool_registry.errors import InvalidTool
+from tool_registry.errors import InvalidSchema, InvalidTool
 from tool_registry.models import ToolKind, ToolSpec
-from tool_registry.schemas import check_parameters_schema, check_schema
+from tool_registry.schemas import PARAMETERS, check_parameters_schema, check_schema
+from tool_registry.tool_views import MODEL_ARGUMENT
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 DESCRIPTION_CHARACTERS_MAX = 4000
@@ -27,16 +30,29 @@ def check_tool(spec: ToolSpec) -> None:
         raise InvalidTool(
             f"kind is {spec.kind.value} but the connection is {spec.connection_kind or 'unset'}"
         )
-    check_parameters_schema(spec.parameters_schema)
+    parameters = check_parameters_schema(spec.parameters_schema)
     if spec.result_schema:
-        check_schema(spec.result_schema)
+        check_schema("result_json_schema", spec.result_schema)
     if spec.kind is ToolKind.LLM:
-        _check_models(spec)
+        _check_models(spec, parameters)
 
 
-def _check_models(spec: ToolSpec) -> None:
+def _check_models(spec: ToolSpec, parameters: Mapping[str, Any]) -> None:
     if not spec.models:
         raise InvalidTool(f"{spec.name} is of kind llm and names no model")
+    if spec.sku:
+        raise InvalidTool("sku is set, but each model of an llm tool has its own")
     aliases = [choice.alias for choice in spec.models]
     if not all(aliases) or len(set(aliases)) != len(aliases):
         raise InvalidTool(f"the models of {spec.name} need different, non-empty aliases")
+    declared = parameters.get("properties", {}).get(MODEL_ARGUMENT)
+    if declared is not None and _choices(declared) != sorted(aliases):
+        raise InvalidSchema(
+            PARAMETERS,
+            f"$.properties.{MODEL_ARGUMENT}",
+            f"its enum must be {', '.join(aliases)}; leave it out and it is made from the aliases",
+        )
+
+
+def _choices(declared: Any) -> list[str]:
+    return sorted(map(str, declared.get("enum", []))) if isinstance(declared, dict) else []

@@ -1,42 +1,142 @@
-"""A tool as the orchestrator sees it: price, latency and model choices worked in."""
+"""A tool as the orchestrator sees it: price, latency and model choices worked in.
+
+Every description ends the same way, so that a model can learn to read it:
+
+    Price: $0.01 per call. Latency: about 0.8 s (p95 2.1 s, 412 calls).
+
+A choice of models is an enum in the schema; the description lists what each is good
+at and a table like the paper's (appendix C): model, input price, output price, latency.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
-from tool_registry.models import Facts, ModelChoice, Price, ToolSpec
-from tool_registry.prices import describe_latency, describe_price
+from metering import Dimension
+from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolSpec
+from tool_registry.prices import unit_price
 
 FactsByModel = Mapping[tuple[str, str], Facts]
+MILLION = Decimal(1_000_000)
+MODEL_ARGUMENT = "model"
+TABLE_HEADER = "model | input per million tokens | output per million tokens | latency"
+TOKEN_NAMES = {
+    Dimension.INPUT_FRESH: "input tokens",
+    Dimension.CACHE_READ: "cached input tokens",
+    Dimension.CACHE_WRITE_5M: "input tokens cached for 5 minutes",
+    Dimension.CACHE_WRITE_1H: "input tokens cached for 1 hour",
+    Dimension.OUTPUT_TEXT: "output tokens",
+    Dimension.REASONING: "reasoning tokens",
+    Dimension.AUDIO_INPUT: "audio input tokens",
+    Dimension.AUDIO_OUTPUT: "audio output tokens",
+}
+GPU_SECOND = "GPU second"
 
 
 def describe_tool(
     spec: ToolSpec,
-    models: tuple[ModelChoice, ...],
+    choices: Sequence[ModelChoice],
     prices: Mapping[str, Price],
     facts: FactsByModel,
 ) -> str:
     """The owner's description, then what a call costs and how long it takes."""
-    if not models:
-        price = describe_price(prices.get(spec.sku))
-        return f"{spec.description} ({price}; {describe_latency(facts.get((spec.name, '')))})"
-    lines = [_describe_model(spec, choice, prices, facts) for choice in models]
-    return "\n".join([spec.description, *lines])
+    if offers_models(spec):
+        return "\n".join([spec.description, *_model_lines(spec, choices, prices, facts)])
+    price = describe_price(prices.get(choices[0].sku))
+    latency = describe_latency(facts_of(spec, choices[0], facts))
+    return f"{spec.description.rstrip()} Price: {price}. Latency: {latency}."
 
 
-def parameters_with_models(spec: ToolSpec, models: tuple[ModelChoice, ...]) -> str:
-    """The arguments' schema; a choice of models is an enum in it, never prose."""
-    if len(models) < 2:
+def parameters_with_models(spec: ToolSpec, choices: Sequence[ModelChoice]) -> str:
+    """The arguments' schema; the models a policy leaves are the enum of `model`."""
+    if not offers_models(spec):
         return spec.parameters_schema
     schema = json.loads(spec.parameters_schema)
-    choice = {"type": "string", "enum": [model.alias for model in models]}
-    schema["properties"] = {"model": choice, **schema.get("properties", {})}
-    schema["required"] = sorted({"model", *schema.get("required", [])})
-    return json.dumps(schema)
+    argument = {"type": "string", "enum": [choice.alias for choice in choices]}
+    schema["properties"] = {**schema.get("properties", {}), MODEL_ARGUMENT: argument}
+    schema["required"] = sorted({MODEL_ARGUMENT, *schema.get("required", [])})
+    return json.dumps(schema, ensure_ascii=False)
 
 
-def _describe_model(
-    spec: ToolSpec, choice: ModelChoice, prices: Mapping[str, Price], facts: FactsByModel
-) -> str:
-    price = describe_price(prices.get(choice.sku))
-    latency = describe_latency(facts.get((spec.name, choice.alias)))
-    return f"- {choice.alias}: {choice.description} ({price}; {latency})"
+def offers_models(spec: ToolSpec) -> bool:
+    """Whether a call must say which model. One that a policy narrowed to one still must:
+    the adapters know the version, not the policy."""
+    return len(spec.models) > 1
+
+
+def facts_of(spec: ToolSpec, choice: ModelChoice, facts: FactsByModel) -> Facts | None:
+    """What was measured of a choice; of the whole tool when it has only one."""
+    own = facts.get((spec.name, choice.alias))
+    return own or (None if offers_models(spec) else facts.get((spec.name, "")))
+
+
+def describe_price(price: Price | None) -> str:
+    """For example `$0.20 per million input tokens, $0.01 per call`."""
+    if price is None:
+        return "price unknown"
+    charged = [part for part in price.components if part.unit_price]
+    return ", ".join(_describe(part, price.currency_code) for part in charged) or "free"
+
+
+def describe_latency(facts: Facts | None) -> str:
+    """For example `about 0.8 s (p95 2.1 s, 412 calls)`."""
+    if facts is None:
+        return "not measured yet"
+    calls = "1 call" if facts.sample_count == 1 else f"{facts.sample_count} calls"
+    return f"about {_seconds(facts.latency_p50_s)} (p95 {_seconds(facts.latency_p95_s)}, {calls})"
+
+
+def _model_lines(
+    spec: ToolSpec,
+    choices: Sequence[ModelChoice],
+    prices: Mapping[str, Price],
+    facts: FactsByModel,
+) -> list[str]:
+    about = [f"- {choice.alias}: {choice.description}" for choice in choices if choice.description]
+    rows = [
+        " | ".join(
+            [
+                choice.alias,
+                *_token_cells(prices.get(choice.sku)),
+                describe_latency(facts_of(spec, choice, facts)),
+            ]
+        )
+        for choice in choices
+    ]
+    return [*about, TABLE_HEADER, *rows]
+
+
+def _token_cells(price: Price | None) -> tuple[str, str]:
+    """Input and output price; what is priced otherwise stands with the output."""
+    if price is None:
+        return "price unknown", "price unknown"
+    columns = {Dimension.INPUT_FRESH: "free", Dimension.OUTPUT_TEXT: "free"}
+    others = ""
+    for part in price.components:
+        if part.dimension in columns and part.unit_price:
+            columns[part.dimension] = _amount(unit_price(part) * MILLION, price.currency_code)
+        elif part.unit_price:
+            others += f", {_describe(part, price.currency_code)}"
+    return columns[Dimension.INPUT_FRESH], columns[Dimension.OUTPUT_TEXT] + others
+
+
+def _describe(part: PriceComponent, currency_code: str) -> str:
+    if name := TOKEN_NAMES.get(part.dimension):
+        return f"{_amount(unit_price(part) * MILLION, currency_code)} per million {name}"
+    name = GPU_SECOND if part.dimension is Dimension.GPU_SECOND else part.dimension.value
+    return f"{_amount(unit_price(part), currency_code)} per {name}"
+
+
+def _amount(amount: Decimal, currency_code: str) -> str:
+    """At least two decimals, as prices are written; more only when they say something."""
+    text = f"{amount.normalize():f}"
+    whole, _, decimals = text.partition(".")
+    text = f"{whole}.{decimals.ljust(2, '0')}"
+    return f"${text}" if currency_code == "USD" else f"{text} {currency_code}"
+
+
+def _seconds(seconds: float) -> str:
+    """Two significant digits: a description should change only when the latency does."""
+    if seconds < 0.001:
+        return "under 0.001 s"
+    return f"{float(f'{seconds:.2g}'):g} s"

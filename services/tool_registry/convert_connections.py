@@ -1,0 +1,97 @@
+"""Whether a connection can be opened one day, before it is stored for ever.
+
+Secrets are references; the places where one could be written out refuse it.
+"""
+
+import re
+from urllib.parse import urlsplit
+
+from podium.registry.v1 import tool_pb2
+from tool_registry.errors import InvalidTool
+
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
+SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"}
+GRPC_METHOD = re.compile(r"/[\w.]+/\w+")
+
+
+def check_connection(spec: tool_pb2.ToolSpec) -> None:
+    """Raises InvalidTool, naming the field."""
+    connection = spec.connection
+    match connection.WhichOneof("target"):
+        case "function":
+            _require("connection.function.function", connection.function.function)
+        case "http":
+            _check_http(connection.http)
+        case "mcp":
+            _check_mcp(connection.mcp)
+        case "retrieval":
+            _require("connection.retrieval.corpus", connection.retrieval.corpus)
+        case "llm":
+            _check_llm(connection.llm)
+        case "grpc":
+            _check_grpc(connection.grpc)
+        case "podium":
+            _require("connection.podium.model", connection.podium.model)
+
+
+def _check_http(http: tool_pb2.HttpConnection) -> None:
+    if http.method not in METHODS:
+        raise InvalidTool(f"connection.http.method is {http.method!r}; give one of GET, POST, ...")
+    _check_url("connection.http.url_template", http.url_template)
+    for name, location in http.parameter_locations.items():
+        if location == tool_pb2.PARAMETER_LOCATION_UNSPECIFIED:
+            raise InvalidTool(f"connection.http.parameter_locations of {name} is unset")
+    if http.HasField("secret"):
+        _require("connection.http.secret.name", http.secret.name)
+        _require("connection.http.secret_header", http.secret_header)
+    for header in http.headers:
+        if header.lower() in SECRET_HEADERS:
+            raise InvalidTool(
+                f"connection.http.headers must not hold {header}; use secret and secret_header"
+            )
+
+
+def _check_mcp(mcp: tool_pb2.McpConnection) -> None:
+    _require("connection.mcp.tool_name", mcp.tool_name)
+    match mcp.WhichOneof("transport"):
+        case "stdio":
+            _require("connection.mcp.stdio.command", mcp.stdio.command)
+        case "http":
+            _check_url("connection.mcp.http.url", mcp.http.url)
+        case _:
+            raise InvalidTool("connection.mcp.transport is unset; give stdio or http")
+
+
+def _check_llm(llm: tool_pb2.LlmConnection) -> None:
+    if llm.role == tool_pb2.LLM_ROLE_UNSPECIFIED:
+        raise InvalidTool("connection.llm.role is unset")
+    if llm.max_output_tokens < 0:
+        raise InvalidTool("connection.llm.max_output_tokens is negative")
+    for index, model in enumerate(llm.models):
+        field = f"connection.llm.models[{index}]"
+        _require(f"{field}.model", model.model)
+        _check_url(f"{field}.base_url", model.base_url)
+        if model.api == tool_pb2.LLM_API_UNSPECIFIED:
+            raise InvalidTool(f"{field}.api is unset; the usage report depends on it")
+
+
+def _check_grpc(connection: tool_pb2.GrpcConnection) -> None:
+    _require("connection.grpc.target", connection.target)
+    if not GRPC_METHOD.fullmatch(connection.method):
+        raise InvalidTool("connection.grpc.method must look like /weather.v1.Service/Method")
+
+
+def _check_url(field: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InvalidTool(f"{field} is not a URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise InvalidTool(f"{field} {url!r} is not an http or https URL")
+    if "@" in parts.netloc:
+        raise InvalidTool(f"{field} holds credentials; use a secret")
+
+
+def _require(field: str, value: str) -> None:
+    if not value:
+        raise InvalidTool(f"{field} is unset")

@@ -1,0 +1,60 @@
+"""Prices of a tenant, remembered for a few seconds."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cachetools import LRUCache
+
+from tool_registry.models import Price
+
+TENANTS_KEPT = 1_000
+
+
+class PriceSource(Protocol):
+    """Where prices come from; a SKU without a known price is missing."""
+
+    async def prices(self, skus: frozenset[str]) -> dict[str, Price]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """By SKU. Compared by identity: the same object means nothing changed."""
+
+    by_sku: Mapping[str, Price]
+
+
+@dataclass
+class _TenantPrices:
+    skus: frozenset[str] = frozenset()
+    prices: Prices = field(default_factory=lambda: Prices({}))
+    until: float = 0.0
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class PriceCache:
+    """Asks once per tenant and lifetime, however many wait. A failure is not remembered."""
+
+    def __init__(self, source: PriceSource, lifetime_s: float) -> None:
+        self._source = source
+        self._lifetime_s = lifetime_s
+        self._tenants: LRUCache[str, _TenantPrices] = LRUCache(TENANTS_KEPT)
+
+    async def effective(self, tenant: str, skus: frozenset[str]) -> Prices:
+        """What the SKUs cost the tenant now. Raises PricesUnavailable."""
+        known = self._tenants.get(tenant)
+        if known is None:
+            known = self._tenants[tenant] = _TenantPrices()
+        async with known.asking:
+            if not skus <= known.skus or known.until <= time.monotonic():
+                await self._refresh(known, skus)
+        return known.prices
+
+    async def _refresh(self, known: _TenantPrices, skus: frozenset[str]) -> None:
+        by_sku = await self._source.prices(skus)
+        if by_sku != known.prices.by_sku:
+            known.prices = Prices(by_sku)
+        known.skus = skus
+        known.until = time.monotonic() + self._lifetime_s

@@ -1,0 +1,174 @@
+"""The registry on a real database, beside a price book with the prices a test gives it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from podium.ledger.v1 import price_book_service_pb2 as ledger_pb
+from podium.ledger.v1 import price_book_service_pb2_grpc as ledger_rpc
+from podium.registry.v1 import policy_pb2, tool_pb2
+from podium.registry.v1 import policy_service_pb2 as policies_pb
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
+from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
+from rpckit.identity import Scope, current_identity
+from rpckit.migrations import upgrade
+from rpckit.server import Service, running_server
+from rpckit.settings import ServerSettings
+from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+from tool_registry.config import Settings
+from tool_registry.server import MIGRATIONS, assembled
+
+
+class GivenPrices(ledger_rpc.PriceBookServiceServicer):
+    """A price book whose prices a test writes down, per tenant or for all of them."""
+
+    def __init__(self) -> None:
+        self.prices: dict[str, dict[str, ledger_pb.Price]] = {"": {}}
+
+    def give(self, *prices: ledger_pb.Price, tenant: str = "") -> None:
+        """Sets prices; a tenant's own go before the list's."""
+        self.prices.setdefault(tenant, {}).update({price.spec.sku: price for price in prices})
+
+    async def CreatePrices(
+        self, request: ledger_pb.CreatePricesRequest, context: Any
+    ) -> ledger_pb.CreatePricesResponse:
+        raise NotImplementedError("the registry only reads prices")
+
+    async def ListPrices(
+        self, request: ledger_pb.ListPricesRequest, context: Any
+    ) -> ledger_pb.ListPricesResponse:
+        raise NotImplementedError("the registry asks for effective prices")
+
+    async def GetEffectivePrices(
+        self, request: ledger_pb.GetEffectivePricesRequest, context: Any
+    ) -> ledger_pb.GetEffectivePricesResponse:
+        known = self.prices[""] | self.prices.get(current_identity().tenant, {})
+        found = {sku: known[sku] for sku in request.skus if sku in known}
+        return ledger_pb.GetEffectivePricesResponse(prices=found)
+
+
+@dataclass
+class Clock:
+    """A clock a test moves."""
+
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, by: timedelta) -> None:
+        self.now += by
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The registry as one caller sees it; replies are unwrapped where one thing comes back."""
+
+    tools: Any
+    policies: Any
+
+    async def register(self, spec: tool_pb2.ToolSpec, **options: bool) -> pb.RegisterToolResponse:
+        request = pb.RegisterToolRequest(spec=spec, **options)
+        reply: pb.RegisterToolResponse = await self.tools.RegisterTool(request)
+        return reply
+
+    async def get(self, name: str, version: int = 0) -> tool_pb2.Tool:
+        request = pb.GetToolRequest(name=name, version=version)
+        reply: pb.GetToolResponse = await self.tools.GetTool(request)
+        return reply.tool
+
+    async def names(self, **request: Any) -> list[str]:
+        reply = await self.tools.ListTools(pb.ListToolsRequest(**request))
+        return [tool.spec.name for tool in reply.tools]
+
+    async def deprecate(self, name: str, version: int = 0) -> list[int]:
+        request = pb.DeprecateToolRequest(name=name, version=version)
+        return [tool.version for tool in (await self.tools.DeprecateTool(request)).tools]
+
+    async def resolve(self, policy: str = "", *tool_names: str) -> pb.ResolveToolsetResponse:
+        request = pb.ResolveToolsetRequest(policy=policy, tool_names=tool_names)
+        reply: pb.ResolveToolsetResponse = await self.tools.ResolveToolset(request)
+        return reply
+
+    async def record(self, *facts: tool_pb2.ToolFacts, reporter: str = "adapters-1") -> None:
+        await self.tools.RecordToolFacts(pb.RecordToolFactsRequest(reporter=reporter, facts=facts))
+
+    async def create_policy(
+        self, name: str = "mine", validate_only: bool = False, **fields: Any
+    ) -> policies_pb.CreatePolicyResponse:
+        fields.setdefault("unknown_price", policy_pb2.UNKNOWN_PRICE_RULE_ADMIT)
+        spec = policy_pb2.PolicySpec(name=name, **fields)
+        request = policies_pb.CreatePolicyRequest(spec=spec, validate_only=validate_only)
+        reply: policies_pb.CreatePolicyResponse = await self.policies.CreatePolicy(request)
+        return reply
+
+
+@dataclass
+class RunningRegistry:
+    """A served registry, its price book and its clock."""
+
+    port: int
+    prices: GivenPrices
+    clock: Clock
+    keys: KeyPair
+    channels: list[grpc.aio.Channel] = field(default_factory=list)
+
+    def as_(self, tenant: str = "acme", *scopes: Scope) -> Caller:
+        """A caller; by default the tenant's admin."""
+        identity = make_identity(tenant, scopes=scopes or (Scope.TENANT_ADMIN,))
+        channel = client_channel(self.port, identity, self.keys)
+        # A stub does not keep its channel; a collected channel closes.
+        self.channels.append(channel)
+        return Caller(ToolRegistryServiceStub(channel), PolicyServiceStub(channel))
+
+    def platform(self) -> Caller:
+        """The platform's admin."""
+        return self.as_("platform", Scope.PLATFORM_ADMIN)
+
+
+@asynccontextmanager
+async def running_registry(
+    database_url: str, folder: Path, ledger_target: str = ""
+) -> AsyncIterator[RunningRegistry]:
+    """A registry on a database; with its own price book unless a target is given."""
+    keys, prices, clock = make_key_pair(), GivenPrices(), Clock()
+    keys_file = write_verify_keys(folder / "keys.json", [keys])
+    ledger_settings = ServerSettings(port=0, verify_keys_file=keys_file, drain_grace_s=0)
+    book = Service(
+        ledger_rpc.add_PriceBookServiceServicer_to_server,
+        prices,
+        "podium.ledger.v1.PriceBookService",
+    )
+    await upgrade(database_url, MIGRATIONS)
+    async with running_server(ledger_settings, [book], {}) as ledger_port:
+        settings = Settings(
+            port=0,
+            verify_keys_file=keys_file,
+            drain_grace_s=0,
+            database_url=database_url,
+            cost_ledger_target=ledger_target or f"127.0.0.1:{ledger_port}",
+            price_cache_s=0,
+        )
+        async with (
+            assembled(settings, clock) as (services, checks),
+            running_server(settings, services, checks) as port,
+        ):
+            registry = RunningRegistry(port, prices, clock, keys)
+            yield registry
+            for channel in registry.channels:
+                await channel.close(None)
+
+
+async def refused(call: Any) -> grpc.aio.AioRpcError:
+    """The error a call ends with; a call that succeeds fails the test."""
+    try:
+        await call
+    except grpc.aio.AioRpcError as error:
+        return error
+    raise AssertionError("the call succeeded")

@@ -1,0 +1,222 @@
+"""Tools and their versions, through RegisterTool, GetTool, ListTools and DeprecateTool."""
+
+import asyncio
+
+import grpc
+import pytest
+
+from integration.tool_registry.builders import make_llm_spec, make_model, make_spec
+from integration.tool_registry.running_registry import RunningRegistry, refused
+from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from rpckit.identity import Scope
+
+
+async def test_the_same_spec_again_returns_the_version_it_has(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    first, second = await ada.register(make_spec()), await ada.register(make_spec())
+    assert (first.created, second.created) == (True, False)
+    assert first.tool == second.tool
+    assert first.tool.version == 1
+
+
+async def test_another_spec_is_the_next_version_and_the_old_one_stays(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec())
+    await ada.register(make_spec(description="Evaluates arithmetic exactly."))
+    assert (await ada.get("calculator")).version == 2
+    assert (await ada.get("calculator", 1)).spec.description == "Evaluates arithmetic."
+
+
+async def test_concurrent_registrations_get_versions_without_gaps_or_twins(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    specs = [make_spec(description=f"Variant {number % 8}.") for number in range(24)]
+    replies = await asyncio.gather(*(ada.register(spec) for spec in specs))
+    versions = {reply.tool.spec.description: reply.tool.version for reply in replies}
+    assert sorted(versions.values()) == list(range(1, 9))
+    assert sum(reply.created for reply in replies) == 8
+
+
+async def test_a_tenant_and_the_platform_never_both_get_a_name(registry: RunningRegistry) -> None:
+    outcomes = await asyncio.gather(
+        registry.as_("acme").register(make_spec()),
+        registry.platform().register(make_spec(), shared=True),
+        registry.as_("globex").register(make_spec(description="Ours.")),
+        return_exceptions=True,
+    )
+    shared = not isinstance(outcomes[1], BaseException)
+    own = [
+        outcome
+        for outcome in (outcomes[0], outcomes[2])
+        if isinstance(outcome, pb.RegisterToolResponse)
+    ]
+    assert shared != bool(own)
+
+
+async def test_a_tenant_cannot_take_the_name_of_a_shared_tool(registry: RunningRegistry) -> None:
+    await registry.platform().register(make_spec(), shared=True)
+    error = await refused(registry.as_().register(make_spec()))
+    assert error.code() == grpc.StatusCode.ALREADY_EXISTS
+    assert "calculator is a tool of the platform" in str(error.details())
+
+
+async def test_a_shared_tool_cannot_hide_a_tenants(registry: RunningRegistry) -> None:
+    await registry.as_().register(make_spec())
+    error = await refused(registry.platform().register(make_spec(), shared=True))
+    assert error.code() == grpc.StatusCode.ALREADY_EXISTS
+
+
+async def test_a_tenants_tool_is_nobody_elses(registry: RunningRegistry) -> None:
+    acme, globex = registry.as_("acme"), registry.as_("globex")
+    await acme.register(make_spec("secret_tool"))
+    await registry.platform().register(make_spec("weather"), shared=True)
+    assert await acme.names() == ["secret_tool", "weather"]
+    assert await globex.names() == ["weather"]
+    for call in (globex.get("secret_tool"), globex.deprecate("secret_tool")):
+        assert (await refused(call)).code() == grpc.StatusCode.NOT_FOUND
+    assert [tool.name for tool in (await globex.resolve()).toolset.tools] == ["weather"]
+
+
+async def test_two_tenants_may_use_one_name(registry: RunningRegistry) -> None:
+    await registry.as_("acme").register(make_spec(description="Acme's."))
+    await registry.as_("globex").register(make_spec(description="Globex's."))
+    assert (await registry.as_("acme").get("calculator")).spec.description == "Acme's."
+    assert (await registry.as_("globex").get("calculator")).spec.description == "Globex's."
+
+
+async def test_validate_only_answers_as_if_and_stores_nothing(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    reply = await ada.register(make_spec(), validate_only=True)
+    assert (reply.created, reply.tool.version) == (True, 1)
+    assert await ada.names() == []
+    assert (await ada.register(make_spec())).tool.version == 1
+
+
+async def test_a_deprecated_version_gives_way_to_the_one_before(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec())
+    await ada.register(make_spec(description="Wrong."))
+    assert await ada.deprecate("calculator", 2) == [2]
+    assert [tool.version for tool in (await ada.resolve()).toolset.tools] == [1]
+    assert (await ada.get("calculator", 2)).HasField("deprecate_time")
+
+
+async def test_a_deprecated_tool_leaves_toolsets_but_running_episodes_keep_it(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec())
+    first = await ada.deprecate("calculator")
+    assert first == await ada.deprecate("calculator") == [1]
+    assert not (await ada.resolve()).toolset.tools
+    assert (await refused(ada.get("calculator"))).code() == grpc.StatusCode.NOT_FOUND
+    assert (await ada.get("calculator", 1)).version == 1
+    assert await ada.names() == []
+    assert await ada.names(include_deprecated=True) == ["calculator"]
+
+
+async def test_registering_a_deprecated_spec_brings_it_back(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec())
+    await ada.deprecate("calculator")
+    reply = await ada.register(make_spec())
+    assert (reply.tool.version, reply.tool.HasField("deprecate_time")) == (1, False)
+    assert await ada.names() == ["calculator"]
+
+
+async def test_pages_list_every_tool_once_in_name_order(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    for number in (3, 0, 4, 1, 2):
+        await ada.register(make_spec(f"tool-{number}"))
+    found, token = [], ""
+    while True:
+        request = pb.ListToolsRequest(page_size=2, page_token=token)
+        page = await ada.tools.ListTools(request)
+        found += [tool.spec.name for tool in page.tools]
+        token = page.next_page_token
+        if not token:
+            break
+        await ada.register(make_spec(f"a-new-{len(found)}"))
+    assert found == [f"tool-{number}" for number in range(5)]
+
+
+async def test_filters_keep_what_matches_all_of_them(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec("local", tags=["on-premise", "maths"]))
+    await ada.register(make_spec("remote", tags=["maths"], description="Solves equations."))
+    await ada.register(make_llm_spec(make_model("a")))
+    assert await ada.names(kinds=[tool_pb2.TOOL_KIND_LLM]) == ["answer"]
+    assert await ada.names(tags=["maths", "on-premise"]) == ["local"]
+    assert await ada.names(query="SOLVES equations") == ["remote"]
+
+
+async def test_versions_are_listed_newest_first(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    for number in range(12):
+        await ada.register(make_spec(description=f"Variant {number}."))
+    listed, token = [], ""
+    while True:
+        request = pb.ListToolVersionsRequest(name="calculator", page_size=5, page_token=token)
+        page = await ada.tools.ListToolVersions(request)
+        listed += [tool.version for tool in page.tools]
+        token = page.next_page_token
+        if not token:
+            break
+    assert listed == list(range(12, 0, -1))
+
+
+async def test_writing_needs_the_scope(registry: RunningRegistry) -> None:
+    runner, admin = registry.as_("acme", Scope.EPISODES_RUN), registry.as_("acme")
+    await registry.platform().register(make_spec("weather"), shared=True)
+    for call in (
+        runner.register(make_spec()),
+        admin.register(make_spec(), shared=True),
+        admin.deprecate("weather"),
+        runner.create_policy(),
+    ):
+        assert (await refused(call)).code() == grpc.StatusCode.PERMISSION_DENIED
+    assert await runner.names() == ["weather"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (make_spec("Bad Name"), "name 'Bad Name'"),
+        (make_spec(description=" "), "no description"),
+        (make_spec(kind=tool_pb2.TOOL_KIND_UNSPECIFIED), "kind is unset"),
+        (make_spec(side_effect=tool_pb2.SIDE_EFFECT_UNSPECIFIED), "side_effect is unset"),
+        (make_spec(kind=tool_pb2.TOOL_KIND_CODE), "kind is code but the connection is function"),
+        (make_llm_spec(), "names no model"),
+        (make_llm_spec(make_model("a"), make_model("a")), "different, non-empty aliases"),
+        (make_llm_spec(make_model("a"), sku="llm/all"), "sku is set"),
+        (make_llm_spec(make_model("a", base_url="ftp://host")), "models[0].base_url"),
+        (make_llm_spec(make_model("a", base_url="http://u:p@host/v1")), "holds credentials"),
+        (make_llm_spec(make_model("a", api=tool_pb2.LLM_API_UNSPECIFIED)), "models[0].api"),
+    ],
+)
+async def test_a_spec_that_cannot_work_is_refused_with_its_cause(
+    registry: RunningRegistry, spec: tool_pb2.ToolSpec, words: str
+) -> None:
+    error = await refused(registry.as_().register(spec))
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert words in str(error.details())
+
+
+async def test_a_schemas_fault_is_named_by_its_path(registry: RunningRegistry) -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "strin"}}}
+    error = await refused(registry.as_().register(make_spec(schema=schema)))
+    assert "parameters_json_schema at $.properties.city.type" in str(error.details())
+    assert await registry.as_().names(include_deprecated=True) == []
+
+
+async def test_a_written_out_choice_of_models_must_be_the_aliases(
+    registry: RunningRegistry,
+) -> None:
+    schema = {"type": "object", "properties": {"model": {"type": "string", "enum": ["z"]}}}
+    spec = make_llm_spec(make_model("a"), make_model("b"), schema=schema)
+    error = await refused(registry.as_().register(spec))
+    assert "$.properties.model" in str(error.details())

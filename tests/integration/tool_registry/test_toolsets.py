@@ -1,0 +1,295 @@
+"""What an episode may use, through ResolveToolset and ExplainToolset."""
+
+import json
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import grpc
+
+from integration.tool_registry.builders import (
+    make_facts,
+    make_llm_spec,
+    make_model,
+    make_price,
+    make_spec,
+    seconds,
+)
+from integration.tool_registry.running_registry import RunningRegistry, refused, running_registry
+from podium.common.v1 import money_pb2
+from podium.registry.v1 import policy_pb2
+from podium.registry.v1 import policy_service_pb2 as policies_pb
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from rpckit.identity import Scope
+
+PER_CALL = {"CALL": ("0.01", "1")}
+TOKENS = {"INPUT_FRESH": ("0.20", "1000000"), "OUTPUT_TEXT": ("0.80", "1000000")}
+REFUSE = policy_pb2.UNKNOWN_PRICE_RULE_REFUSE
+
+
+def usd(amount: str) -> money_pb2.Money:
+    return money_pb2.Money(currency_code="USD", amount=amount)
+
+
+def reasons(reply: pb.ResolveToolsetResponse) -> dict[str, str]:
+    return {one.name: one.reason for one in reply.decisions if not one.allowed}
+
+
+async def test_a_description_ends_with_the_price_and_the_measured_latency(
+    registry: RunningRegistry,
+) -> None:
+    await registry.platform().register(make_spec(), shared=True)
+    registry.prices.give(make_price("tool/calculator", PER_CALL))
+    await registry.as_("platform", Scope.LEDGER_WRITE).record(make_facts("calculator"))
+    [tool] = (await registry.as_().resolve()).toolset.tools
+    assert tool.description == (
+        "Evaluates arithmetic. Price: $0.01 per call. Latency: about 0.8 s (p95 2.1 s, 412 calls)."
+    )
+    assert tool.price_per_call == usd("0.01")
+
+
+async def test_what_is_not_known_is_said_and_is_not_free(registry: RunningRegistry) -> None:
+    await registry.as_().register(make_spec())
+    [tool] = (await registry.as_().resolve()).toolset.tools
+    assert tool.description.endswith("Price: price unknown. Latency: not measured yet.")
+    assert not tool.HasField("price_per_call")
+
+
+async def test_a_tenant_sees_the_price_it_pays(registry: RunningRegistry) -> None:
+    await registry.platform().register(make_spec(), shared=True)
+    registry.prices.give(make_price("tool/calculator", PER_CALL))
+    registry.prices.give(make_price("tool/calculator", {"CALL": ("0.005", "1")}), tenant="globex")
+    [listed] = (await registry.as_("acme").resolve()).toolset.tools
+    [discounted] = (await registry.as_("globex").resolve()).toolset.tools
+    assert "$0.01 per call" in listed.description
+    assert "$0.005 per call" in discounted.description
+
+
+async def test_models_are_an_enum_and_a_table(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))
+    registry.prices.give(make_price("llm/strong", TOKENS))
+    await registry.as_("acme", Scope.LEDGER_WRITE).record(make_facts("answer", "strong", p50_s=31))
+    [tool] = (await ada.resolve()).toolset.tools
+    schema = json.loads(tool.parameters_json_schema)
+    assert schema["properties"]["model"]["enum"] == ["strong", "quick"]
+    assert schema["required"] == ["model"]
+    assert "strong | $0.20 | $0.80 | about 31 s" in tool.description
+    assert "quick | price unknown | price unknown | not measured yet" in tool.description
+    assert dict(tool.model_skus) == {"strong": "llm/strong", "quick": "llm/quick"}
+
+
+async def test_a_denied_model_leaves_the_enum_and_the_tool_stays(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))
+    await ada.create_policy(deny=policy_pb2.ToolSelector(models=["vendor/strong"]))
+    reply = await ada.resolve("mine")
+    [tool] = reply.toolset.tools
+    assert json.loads(tool.parameters_json_schema)["properties"]["model"]["enum"] == ["quick"]
+    assert "strong: denied by model vendor/strong" in reply.decisions[0].reason
+
+
+async def test_required_tags_may_be_those_of_one_model(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_llm_spec(make_model("here", tags=["on-premise"]), make_model("away")))
+    await ada.register(make_spec())
+    await ada.create_policy(required_tags=["on-premise"])
+    reply = await ada.resolve("mine")
+    assert [list(tool.model_skus) for tool in reply.toolset.tools] == [["here"]]
+    assert reasons(reply) == {"calculator": "it lacks the required tag on-premise"}
+
+
+async def test_the_price_ceiling_applies_to_the_dearest_call(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_llm_spec(make_model("a")))
+    await ada.register(make_spec())
+    registry.prices.give(
+        # 32,768 input tokens and 1,000 output tokens: 0.0065536 + 0.0008.
+        make_price("llm/a", TOKENS),
+        make_price("tool/calculator", {"CALL": ("0.0001", "1")}, "EUR"),
+    )
+    await ada.create_policy("at", price_ceiling=usd("0.0073536"))
+    await ada.create_policy("below", price_ceiling=usd("0.0073535"))
+    at, below = await ada.resolve("at"), await ada.resolve("below")
+    assert [tool.price_per_call for tool in at.toolset.tools] == [usd("0.0073536")]
+    assert "a call may cost 0.0073536 USD" in reasons(below)["answer"]
+    assert "EUR cannot be held under a ceiling" in reasons(below)["calculator"]
+
+
+async def test_what_nothing_bounds_has_no_worst_case(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec("search"))
+    registry.prices.give(
+        make_price("tool/search", {"CALL": ("0.01", "1"), "DOCUMENT": ("0.002", "1")})
+    )
+    [tool] = (await ada.resolve()).toolset.tools
+    assert "$0.01 per call, $0.002 per document" in tool.description
+    assert not tool.HasField("price_per_call")
+
+
+async def test_unknown_prices_are_refused_unless_the_policy_admits_them(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec())
+    await ada.create_policy("unset", unknown_price=policy_pb2.UNKNOWN_PRICE_RULE_UNSPECIFIED)
+    await ada.create_policy("admits")
+    refusing = await ada.resolve("unset")
+    assert refusing.toolset.unknown_price == REFUSE
+    assert "price is unknown" in reasons(refusing)["calculator"]
+    assert not reasons(await ada.resolve("admits"))
+
+
+async def test_of_the_presets_only_cost_first_refuses_unknown_prices(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec())
+    for preset in ("balanced", "accuracy-first", "speed-first"):
+        assert not reasons(await ada.resolve(preset))
+    assert "price is unknown" in reasons(await ada.resolve("cost-first"))["calculator"]
+
+
+async def test_a_slow_tool_is_out_only_when_it_was_measured(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec())
+    await ada.create_policy(latency_ceiling=seconds(2))
+    assert not reasons(await ada.resolve("mine"))
+    await registry.as_("acme", Scope.LEDGER_WRITE).record(make_facts("calculator", p95_s=2.1))
+    assert "p95 latency is 2.1 s" in reasons(await ada.resolve("mine"))["calculator"]
+
+
+async def test_a_wanted_tool_must_exist_and_be_allowed(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec("one"))
+    await ada.register(make_spec("two"))
+    await ada.create_policy(deny=policy_pb2.ToolSelector(names=["two"]))
+    assert [tool.name for tool in (await ada.resolve("mine", "one")).toolset.tools] == ["one"]
+    denied = await refused(ada.resolve("mine", "one", "two"))
+    assert denied.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert "denied by name two" in str(denied.details())
+    unknown = await refused(ada.resolve("mine", "three"))
+    assert unknown.code() == grpc.StatusCode.NOT_FOUND
+
+
+async def test_the_digest_changes_with_the_content_and_with_nothing_else(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec("one"))
+    before = (await ada.resolve()).toolset
+    await registry.as_("globex").register(make_spec("theirs"))
+    assert (await ada.resolve()).toolset == before
+    registry.prices.give(make_price("tool/one", PER_CALL))
+    priced = (await ada.resolve()).toolset
+    assert priced.digest != before.digest
+    await ada.register(make_spec("two"))
+    await ada.deprecate("two")
+    assert (await ada.resolve()).toolset == priced
+
+
+async def test_the_same_registry_started_twice_gives_the_same_digest(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> None:
+    url, digests = await database(), []
+    for _ in range(2):
+        async with running_registry(url, tmp_path) as registry:
+            await registry.as_().register(make_spec(tags=["b", "a"]))
+            await registry.as_().register(make_llm_spec(make_model("x"), make_model("y")))
+            digests.append((await registry.as_().resolve()).toolset.digest)
+    assert digests[0] == digests[1]
+
+
+async def test_a_change_made_by_one_replica_is_seen_by_the_next_call_of_another(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> None:
+    url = await database()
+    (tmp_path / "other").mkdir()
+    async with (
+        running_registry(url, tmp_path) as one,
+        running_registry(url, tmp_path / "other") as other,
+    ):
+        assert not (await other.as_().resolve()).toolset.tools
+        await one.as_().register(make_spec())
+        assert [tool.name for tool in (await other.as_().resolve()).toolset.tools] == ["calculator"]
+        await one.as_("acme", Scope.LEDGER_WRITE).record(make_facts("calculator"))
+        assert "412 calls" in (await other.as_().resolve()).toolset.tools[0].description
+
+
+async def test_without_the_ledger_there_is_no_toolset_rather_than_a_free_one(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> None:
+    async with running_registry(await database(), tmp_path, "127.0.0.1:1") as registry:
+        await registry.as_().register(make_spec())
+        error = await refused(registry.as_().resolve())
+    assert error.code() == grpc.StatusCode.UNAVAILABLE
+    assert "cost-ledger does not answer" in str(error.details())
+
+
+async def test_explain_says_why_each_tool_is_in_or_out_under_a_tried_policy(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec("inside", tags=["on-premise"]))
+    await ada.register(make_spec("outside"))
+    spec = policy_pb2.PolicySpec(
+        name="tried",
+        allow=policy_pb2.ToolSelector(tags=["on-premise"]),
+        unknown_price=policy_pb2.UNKNOWN_PRICE_RULE_ADMIT,
+    )
+    reply = await ada.policies.ExplainToolset(policies_pb.ExplainToolsetRequest(spec=spec))
+    assert [(one.name, one.allowed, one.reason) for one in reply.decisions] == [
+        ("inside", True, "allowed by tag on-premise"),
+        ("outside", False, "the policy allows only others"),
+    ]
+    assert (await refused(ada.resolve("tried"))).code() == grpc.StatusCode.NOT_FOUND
+
+
+async def test_facts_of_processes_are_merged_by_their_samples(registry: RunningRegistry) -> None:
+    adapters = registry.as_("acme", Scope.LEDGER_WRITE)
+    await registry.as_().register(make_spec())
+    await adapters.record(make_facts("calculator", count=1, p50_s=9, p95_s=9), reporter="one")
+    await adapters.record(make_facts("calculator", count=100, p50_s=1, p95_s=2), reporter="one")
+    await adapters.record(make_facts("calculator", count=300, p50_s=3, p95_s=6), reporter="two")
+    reply = await registry.as_().tools.ListToolFacts(pb.ListToolFactsRequest())
+    [facts] = reply.facts
+    assert (facts.sample_count, facts.latency_p50) == (400, seconds(2.5))
+    assert facts.latency_p95 == seconds(5)
+
+
+async def test_a_report_counts_for_ten_minutes(registry: RunningRegistry) -> None:
+    ada, adapters = registry.as_(), registry.as_("acme", Scope.LEDGER_WRITE)
+    await ada.register(make_spec())
+    await adapters.record(make_facts("calculator"))
+    registry.clock.advance(timedelta(minutes=9, seconds=59))
+    assert "412 calls" in (await ada.resolve()).toolset.tools[0].description
+    registry.clock.advance(timedelta(seconds=2))
+    assert "not measured yet" in (await ada.resolve()).toolset.tools[0].description
+
+
+async def test_facts_of_shared_tools_are_shared_and_of_own_tools_are_not(
+    registry: RunningRegistry,
+) -> None:
+    await registry.platform().register(make_spec("weather"), shared=True)
+    for tenant in ("acme", "globex"):
+        await registry.as_(tenant).register(make_spec("own"))
+    adapters = registry.as_("acme", Scope.LEDGER_WRITE)
+    await adapters.record(make_facts("weather"), make_facts("own"))
+    listed = await registry.as_("globex").tools.ListToolFacts(pb.ListToolFactsRequest())
+    assert [facts.tool_name for facts in listed.facts] == ["weather"]
+
+
+async def test_only_the_platforms_own_processes_report(registry: RunningRegistry) -> None:
+    await registry.as_().register(make_spec())
+    error = await refused(registry.as_().record(make_facts("calculator")))
+    assert error.code() == grpc.StatusCode.PERMISSION_DENIED
+    adapters = registry.as_("acme", Scope.LEDGER_WRITE)
+    contradictory = make_facts("calculator", p50_s=3, p95_s=1)
+    assert (await refused(adapters.record(contradictory))).code() == (
+        grpc.StatusCode.INVALID_ARGUMENT
+    )
+    assert (await refused(adapters.record(make_facts("nothing")))).code() == (
+        grpc.StatusCode.NOT_FOUND
+    )

@@ -1,0 +1,150 @@
+"""What a policy decides, whatever the tools and whatever the rules."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from money import Money
+from tool_registry.compiled_policy import Circumstances, refusal
+from tool_registry.models import (
+    ModelChoice,
+    PolicySpec,
+    Preferences,
+    Selector,
+    ToolKind,
+    ToolSpec,
+    UnknownPriceRule,
+)
+
+WORDS = st.sampled_from(["a", "b", "c", "d"])
+SETS = st.frozensets(WORDS, max_size=3)
+KINDS = st.sampled_from(list(ToolKind))
+PRICES = st.decimals("0", "100", places=4).map(lambda amount: Money(amount, "USD"))
+SECONDS = st.floats(0.001, 100)
+SELECTORS = st.builds(
+    Selector,
+    names=SETS,
+    kinds=st.frozensets(KINDS, max_size=2),
+    tags=SETS,
+    providers=SETS,
+    models=SETS,
+)
+CHOICES = st.builds(
+    ModelChoice, alias=WORDS, model=WORDS, sku=WORDS, description=WORDS, provider=WORDS, tags=SETS
+)
+SPECS = st.builds(
+    ToolSpec,
+    name=WORDS,
+    kind=KINDS,
+    connection_kind=WORDS,
+    description=WORDS,
+    parameters_schema=WORDS,
+    result_schema=WORDS,
+    models=st.just(()),
+    max_output_tokens=st.just(0),
+    sku=WORDS,
+    timeout_s=SECONDS,
+    tags=SETS,
+    provider=WORDS,
+    wire=st.just(b""),
+)
+POLICIES = st.builds(
+    PolicySpec,
+    name=WORDS,
+    preferences=st.just(Preferences()),
+    allow=SELECTORS,
+    deny=SELECTORS,
+    required_tags=st.frozensets(WORDS, max_size=1),
+    price_ceiling=st.none() | PRICES,
+    latency_ceiling_s=st.none() | SECONDS,
+    unknown_price=st.sampled_from(list(UnknownPriceRule)),
+    approval=SELECTORS,
+    instruction=st.just(""),
+    training_consent=st.booleans(),
+    wire=st.just(b""),
+)
+KNOWN = st.builds(
+    Circumstances, price_known=st.just(True), worst_case=PRICES, latency_p95_s=st.none() | SECONDS
+)
+UNKNOWN = st.builds(
+    Circumstances,
+    price_known=st.just(False),
+    worst_case=st.none(),
+    latency_p95_s=st.none() | SECONDS,
+)
+CIRCUMSTANCES = KNOWN | UNKNOWN
+
+
+@given(POLICIES, SPECS, CHOICES, CIRCUMSTANCES)
+def test_deny_beats_every_way_to_be_allowed(
+    policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances
+) -> None:
+    for denying in (
+        Selector(names=frozenset({spec.name})),
+        Selector(kinds=frozenset({spec.kind})),
+        Selector(providers=frozenset({choice.provider})),
+        Selector(models=frozenset({choice.model})),
+        Selector(models=frozenset({choice.alias})),
+    ):
+        assert refusal(replace(policy, deny=denying), spec, choice, now).startswith("denied by")
+
+
+@given(POLICIES, SPECS, CHOICES, CIRCUMSTANCES, WORDS)
+def test_without_a_required_tag_nothing_is_in(
+    policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances, tag: str
+) -> None:
+    assume(tag not in choice.tags)
+    assert refusal(replace(policy, required_tags=frozenset({tag})), spec, choice, now)
+
+
+@given(POLICIES, SPECS, CHOICES, CIRCUMSTANCES)
+def test_allowing_everything_never_keeps_out_more(
+    policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances
+) -> None:
+    assume(not refusal(policy, spec, choice, now))
+    assert not refusal(replace(policy, allow=Selector()), spec, choice, now)
+
+
+@given(POLICIES, SPECS, CHOICES, KNOWN, PRICES, PRICES)
+def test_a_higher_price_ceiling_never_keeps_out_more(
+    policy: PolicySpec,
+    spec: ToolSpec,
+    choice: ModelChoice,
+    now: Circumstances,
+    one: Money,
+    two: Money,
+) -> None:
+    low, high = sorted([one, two], key=lambda money: money.amount)
+    assume(not refusal(replace(policy, price_ceiling=low), spec, choice, now))
+    assert not refusal(replace(policy, price_ceiling=high), spec, choice, now)
+
+
+@given(POLICIES, SPECS, CHOICES, CIRCUMSTANCES, SECONDS, SECONDS)
+def test_a_higher_latency_ceiling_never_keeps_out_more(
+    policy: PolicySpec,
+    spec: ToolSpec,
+    choice: ModelChoice,
+    now: Circumstances,
+    one: float,
+    two: float,
+) -> None:
+    low, high = sorted([one, two])
+    assume(not refusal(replace(policy, latency_ceiling_s=low), spec, choice, now))
+    assert not refusal(replace(policy, latency_ceiling_s=high), spec, choice, now)
+
+
+@given(POLICIES, SPECS, CHOICES, UNKNOWN)
+def test_an_unknown_price_is_never_in_where_it_is_refused(
+    policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances
+) -> None:
+    assert refusal(replace(policy, unknown_price=UnknownPriceRule.REFUSE), spec, choice, now)
+
+
+@given(POLICIES, SPECS, CHOICES, KNOWN)
+def test_a_ceiling_in_another_currency_never_lets_in(
+    policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances
+) -> None:
+    ceiling = Money(Decimal(1_000_000), "EUR")
+    assert refusal(replace(policy, price_ceiling=ceiling), spec, choice, now)
