@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 
 from cachetools import LRUCache
 
@@ -24,10 +25,16 @@ class Tools:
 
     by_name: Versions
 
-    def current(self) -> list[ToolVersion]:
+    @cached_property
+    def current(self) -> tuple[ToolVersion, ...]:
         """The newest version of each tool that is not deprecated."""
         newest = (_newest(versions) for versions in self.by_name.values())
-        return [tool for tool in newest if tool is not None]
+        return tuple(tool for tool in newest if tool is not None)
+
+    @cached_property
+    def skus(self) -> frozenset[str]:
+        """Every SKU a call of a current tool may be priced by."""
+        return frozenset(sku for tool in self.current for sku in tool.spec.skus)
 
     def newest(self) -> list[ToolVersion]:
         """The newest version of each tool, also of those that have only deprecated ones."""

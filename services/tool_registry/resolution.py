@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from rpckit.errors import InvalidArgument
 from rpckit.identity import Scope, current_identity, require_scope
-from tool_registry.catalogue import Catalogues, Tools
+from tool_registry.catalogue import Catalogues
 from tool_registry.measurements import MeasurementBook, Measurements
 from tool_registry.models import Decision, Facts, PolicySpec, PolicyVersion, Toolset
 from tool_registry.price_cache import PriceCache
@@ -59,13 +59,8 @@ class Resolution:
         catalogue = await self.catalogues.of(tenant, versions.catalogue)
         policy = catalogue.policy(name) if spec is None else _tried(spec)
         measured = await self.measurements.of(tenant, versions.facts)
-        prices = await self.prices.effective(tenant, skus_of(catalogue.tools))
+        prices = await self.prices.effective(tenant, catalogue.tools.skus)
         return self.toolsets.of(catalogue.tools, policy, prices, measured)
-
-
-def skus_of(tools: Tools) -> frozenset[str]:
-    """Every SKU a call of a current tool may be priced by."""
-    return frozenset(sku for tool in tools.current() for sku in tool.spec.skus)
 
 
 def _tried(spec: PolicySpec) -> PolicyVersion:

@@ -51,7 +51,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
             frozenset(request.tags),
             tuple(request.query.lower().split()),
         )
-        newest = tools.newest() if request.include_deprecated else tools.current()
+        newest = tools.newest() if request.include_deprecated else tools.current
         found = filter_tools(newest, keep)
         page, token = take_page(found, _name, request.page_size, request.page_token)
         return pb.ListToolsResponse(

@@ -30,7 +30,7 @@ class Toolsets:
         key = (tools, identity, prices, measured)
         if not policy.digest or key not in self._known:
             known = Known(prices.by_sku, measured.facts, self._llm_input_tokens_max)
-            toolset = resolve(tools.current(), policy, known)
+            toolset = resolve(tools.current, policy, known)
             if not policy.digest or _size(toolset) > TOOLS_KEPT:
                 return toolset
             self._known[key] = toolset

@@ -69,7 +69,9 @@ async def test_models_are_an_enum_and_a_table(registry: RunningRegistry) -> None
     ada = registry.as_()
     await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))
     registry.prices.give(make_price("llm/strong", TOKENS))
-    await registry.as_("acme", Scope.LEDGER_WRITE).record(make_facts("answer", "strong", p50_s=31))
+    await registry.as_("acme", Scope.LEDGER_WRITE).record(
+        make_facts("answer", "strong", p50_s=31, p95_s=40)
+    )
     [tool] = (await ada.resolve()).toolset.tools
     schema = json.loads(tool.parameters_json_schema)
     assert schema["properties"]["model"]["enum"] == ["strong", "quick"]
