@@ -53,12 +53,12 @@ class MeasurementBook:
             self._known[tenant] = known
         return known
 
-    async def record(self, reporter: str, reports: Sequence[tuple[str, Facts]]) -> None:
+    async def record(self, source: Source, reports: Sequence[tuple[str, Facts]]) -> None:
         """Takes a process's figures; each comes with the owner of its tool."""
         for _, facts in reports:
             check_facts(facts)
         now = self._clock()
-        await self._store.record(reporter, reports, now, now - REPORT_LIFETIME)
+        await self._store.record(source, reports, now, now - REPORT_LIFETIME)
 
     async def _read(self, tenant: str, version: int, now: datetime) -> Measurements:
         reports = await self._store.reports(tenant, now - REPORT_LIFETIME)

@@ -187,6 +187,14 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Source:
+    """An adapters process, and the tenant whose calls it measured."""
+
+    reporter: str
+    tenant: str
+
+
+@dataclass(frozen=True)
 class Report:
     """What one adapters process measured, and when it said so."""
 

@@ -8,7 +8,7 @@ from rpckit.errors import InvalidArgument
 from rpckit.identity import Scope, current_identity, require_scope
 from tool_registry.catalogue import Catalogues
 from tool_registry.measurements import MeasurementBook, Measurements
-from tool_registry.models import Decision, Facts, PolicySpec, PolicyVersion, Toolset
+from tool_registry.models import Decision, Facts, PolicySpec, PolicyVersion, Source, Toolset
 from tool_registry.price_cache import PriceCache
 from tool_registry.resolver import narrowed
 from tool_registry.store_tools import ToolStore
@@ -46,7 +46,7 @@ class Resolution:
         versions = await self.tools.versions()
         tools = (await self.catalogues.of(identity.tenant, versions.catalogue)).tools
         reports = [(tools.versions(entry.tool_name)[0].owner, entry) for entry in facts]
-        await self.measurements.record(reporter, reports)
+        await self.measurements.record(Source(reporter, identity.tenant), reports)
 
     async def facts(self) -> Measurements:
         """Measured behaviour of the tools the caller can see."""

@@ -1,7 +1,8 @@
 """Measured behaviour of tools in PostgreSQL: the latest report of every adapters process.
 
 Facts belong to whoever owns the tool: those of a shared tool help every tenant, those
-of a tenant's own tool are nobody else's business.
+of a tenant's own tool are nobody else's business. A process measures tenant by tenant,
+so what it saw of a shared tool under one tenant must not replace what it saw under another.
 """
 
 from collections.abc import Sequence
@@ -12,16 +13,17 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from money import Money
-from tool_registry.models import PLATFORM, Facts, Report
+from tool_registry.models import PLATFORM, Facts, Report, Source
 from tool_registry.store_engine import bump_facts, transaction
 
 RECORD = text(
     """
-    INSERT INTO tool_facts (owner, tool_name, model_alias, reporter, sample_count, latency_p50_s,
-                            latency_p95_s, success_rate, mean_cost, currency, report_time)
-    VALUES (:owner, :tool_name, :model_alias, :reporter, :sample_count, :latency_p50_s,
-            :latency_p95_s, :success_rate, :mean_cost, :currency, :report_time)
-    ON CONFLICT (owner, tool_name, model_alias, reporter) DO UPDATE SET
+    INSERT INTO tool_facts (owner, tool_name, model_alias, reporter, tenant, sample_count,
+                            latency_p50_s, latency_p95_s, success_rate, mean_cost, currency,
+                            report_time)
+    VALUES (:owner, :tool_name, :model_alias, :reporter, :tenant, :sample_count,
+            :latency_p50_s, :latency_p95_s, :success_rate, :mean_cost, :currency, :report_time)
+    ON CONFLICT (owner, tool_name, model_alias, reporter, tenant) DO UPDATE SET
         sample_count = excluded.sample_count, latency_p50_s = excluded.latency_p50_s,
         latency_p95_s = excluded.latency_p95_s, success_rate = excluded.success_rate,
         mean_cost = excluded.mean_cost, currency = excluded.currency,
@@ -44,10 +46,10 @@ class FactsStore:
         self._engine = engine
 
     async def record(
-        self, reporter: str, reports: Sequence[tuple[str, Facts]], now: datetime, oldest: datetime
+        self, source: Source, reports: Sequence[tuple[str, Facts]], now: datetime, oldest: datetime
     ) -> None:
-        """Replaces what the process reported of the same tools; `reports` name the owners."""
-        values = [_values(reporter, owner, entry, now) for owner, entry in reports]
+        """Replaces what the source reported of the same tools; `reports` name the owners."""
+        values = [_values(source, owner, entry, now) for owner, entry in reports]
         async with transaction(self._engine) as connection:
             # First, so that two reports never wait for each other's rows.
             await bump_facts(connection)
@@ -62,12 +64,12 @@ class FactsStore:
             return [_report(row) for row in await connection.execute(REPORTS, values)]
 
 
-def _values(reporter: str, owner: str, facts: Facts, now: datetime) -> dict[str, object]:
+def _values(source: Source, owner: str, facts: Facts, now: datetime) -> dict[str, object]:
     cost = facts.mean_cost
     return {
         **vars(facts),
+        **vars(source),
         "owner": owner,
-        "reporter": reporter,
         "mean_cost": cost and cost.amount,
         "currency": cost and cost.currency_code,
         "report_time": now,

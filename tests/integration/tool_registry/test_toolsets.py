@@ -283,6 +283,17 @@ async def test_facts_of_shared_tools_are_shared_and_of_own_tools_are_not(
     assert [facts.tool_name for facts in listed.facts] == ["weather"]
 
 
+async def test_what_one_process_saw_under_two_tenants_is_added_up(
+    registry: RunningRegistry,
+) -> None:
+    await registry.platform().register(make_spec("weather"), shared=True)
+    for tenant, count in (("acme", 100), ("globex", 300), ("globex", 200)):
+        adapters = registry.as_(tenant, Scope.LEDGER_WRITE)
+        await adapters.record(make_facts("weather", count=count), reporter="one")
+    reply = await registry.as_("newcomer").tools.ListToolFacts(pb.ListToolFactsRequest())
+    assert [facts.sample_count for facts in reply.facts] == [300]
+
+
 async def test_only_the_platforms_own_processes_report(registry: RunningRegistry) -> None:
     await registry.as_().register(make_spec())
     error = await refused(registry.as_().record(make_facts("calculator")))

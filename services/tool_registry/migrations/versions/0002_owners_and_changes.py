@@ -18,6 +18,7 @@ STATEMENTS = (
         tool_name text NOT NULL,
         model_alias text NOT NULL,
         reporter text NOT NULL,
+        tenant text NOT NULL,
         sample_count bigint NOT NULL,
         latency_p50_s double precision NOT NULL,
         latency_p95_s double precision NOT NULL,
@@ -25,7 +26,7 @@ STATEMENTS = (
         mean_cost numeric(28, 12),
         currency text,
         report_time timestamptz NOT NULL,
-        PRIMARY KEY (owner, tool_name, model_alias, reporter)
+        PRIMARY KEY (owner, tool_name, model_alias, reporter, tenant)
     )
     """,
     "CREATE INDEX tool_facts_by_age ON tool_facts (report_time)",
