@@ -14,7 +14,7 @@ from cachetools import LRUCache
 
 from money import Money
 from tool_registry.errors import InvalidFacts
-from tool_registry.models import Facts
+from tool_registry.models import Facts, Source
 from tool_registry.store_facts import FactsStore
 
 REPORT_LIFETIME = timedelta(minutes=10)
