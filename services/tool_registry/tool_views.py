@@ -2,7 +2,7 @@
 
 Every description ends the same way, so that a model can learn to read it:
 
-    Price: $0.01 per call. Latency: about 0.8 s (p95 2.1 s, 412 calls).
+    Price: $0.01 per call. Latency: under 1 s (p95 under 5 s).
 
 A choice of models is an enum in the schema; the description lists what each is good
 at and a table like the paper's (appendix C): model, input price, output price, latency.
@@ -31,6 +31,7 @@ TOKEN_NAMES = {
     Dimension.AUDIO_OUTPUT: "audio output tokens",
 }
 GPU_SECOND = "GPU second"
+LATENCY_STEPS_S = tuple(digit * 10**power for power in range(-2, 4) for digit in (1, 2, 5))
 
 
 def describe_tool(
@@ -79,11 +80,10 @@ def describe_price(price: Price | None) -> str:
 
 
 def describe_latency(facts: Facts | None) -> str:
-    """For example `about 0.8 s (p95 2.1 s, 412 calls)`."""
+    """For example `under 1 s (p95 under 5 s)`. No count of calls: it never stands still."""
     if facts is None:
         return "not measured yet"
-    calls = "1 call" if facts.sample_count == 1 else f"{facts.sample_count} calls"
-    return f"about {_seconds(facts.latency_p50_s)} (p95 {_seconds(facts.latency_p95_s)}, {calls})"
+    return f"{_coarse(facts.latency_p50_s)} (p95 {_coarse(facts.latency_p95_s)})"
 
 
 def _model_lines(
@@ -135,8 +135,8 @@ def _amount(amount: Decimal, currency_code: str) -> str:
     return f"${text}" if currency_code == "USD" else f"{text} {currency_code}"
 
 
-def _seconds(seconds: float) -> str:
-    """Two significant digits: a description should change only when the latency does."""
-    if seconds < 0.001:
-        return "under 0.001 s"
-    return f"{float(f'{seconds:.2g}'):g} s"
+def _coarse(seconds: float) -> str:
+    """The next of 0.01, 0.02, 0.05, 0.1 ... s: a model needs no more, and a prompt whose
+    words stay the same is served from the engine's prefix cache."""
+    step = next((step for step in LATENCY_STEPS_S if seconds <= step), None)
+    return f"over {LATENCY_STEPS_S[-1]:g} s" if step is None else f"under {step:g} s"

@@ -43,7 +43,7 @@ async def test_a_description_ends_with_the_price_and_the_measured_latency(
     await registry.as_("platform", Scope.LEDGER_WRITE).record(make_facts("calculator"))
     [tool] = (await registry.as_().resolve()).toolset.tools
     assert tool.description == (
-        "Evaluates arithmetic. Price: $0.01 per call. Latency: about 0.8 s (p95 2.1 s, 412 calls)."
+        "Evaluates arithmetic. Price: $0.01 per call. Latency: under 1 s (p95 under 5 s)."
     )
     assert tool.price_per_call == usd("0.01")
 
@@ -76,7 +76,7 @@ async def test_models_are_an_enum_and_a_table(registry: RunningRegistry) -> None
     schema = json.loads(tool.parameters_json_schema)
     assert schema["properties"]["model"]["enum"] == ["strong", "quick"]
     assert schema["required"] == ["model"]
-    assert "strong | $0.20 | $0.80 | about 31 s" in tool.description
+    assert "strong | $0.20 | $0.80 | under 50 s (p95 under 50 s)" in tool.description
     assert "quick | price unknown | price unknown | not measured yet" in tool.description
     assert dict(tool.model_skus) == {"strong": "llm/strong", "quick": "llm/quick"}
 
@@ -217,7 +217,7 @@ async def test_a_change_made_by_one_replica_is_seen_by_the_next_call_of_another(
         await one.as_().register(make_spec())
         assert [tool.name for tool in (await other.as_().resolve()).toolset.tools] == ["calculator"]
         await one.as_("acme", Scope.LEDGER_WRITE).record(make_facts("calculator"))
-        assert "412 calls" in (await other.as_().resolve()).toolset.tools[0].description
+        assert "under 1 s" in (await other.as_().resolve()).toolset.tools[0].description
 
 
 async def test_without_the_ledger_there_is_no_toolset_rather_than_a_free_one(
@@ -266,7 +266,7 @@ async def test_a_report_counts_for_ten_minutes(registry: RunningRegistry) -> Non
     await ada.register(make_spec())
     await adapters.record(make_facts("calculator"))
     registry.clock.advance(timedelta(minutes=9, seconds=59))
-    assert "412 calls" in (await ada.resolve()).toolset.tools[0].description
+    assert "under 1 s" in (await ada.resolve()).toolset.tools[0].description
     registry.clock.advance(timedelta(seconds=2))
     assert "not measured yet" in (await ada.resolve()).toolset.tools[0].description
 
@@ -281,6 +281,19 @@ async def test_facts_of_shared_tools_are_shared_and_of_own_tools_are_not(
     await adapters.record(make_facts("weather"), make_facts("own"))
     listed = await registry.as_("globex").tools.ListToolFacts(pb.ListToolFactsRequest())
     assert [facts.tool_name for facts in listed.facts] == ["weather"]
+
+
+async def test_a_little_slower_or_one_more_call_changes_no_word(
+    registry: RunningRegistry,
+) -> None:
+    ada, adapters = registry.as_(), registry.as_("acme", Scope.LEDGER_WRITE)
+    await ada.register(make_spec())
+    await adapters.record(make_facts("calculator"))
+    before = (await ada.resolve()).toolset
+    await adapters.record(make_facts("calculator", count=413, p50_s=0.9, p95_s=2.2))
+    assert (await ada.resolve()).toolset == before
+    await adapters.record(make_facts("calculator", count=414, p50_s=9_000, p95_s=9_000))
+    assert "over 5000 s" in (await ada.resolve()).toolset.tools[0].description
 
 
 async def test_what_one_process_saw_under_two_tenants_is_added_up(
