@@ -6,6 +6,7 @@ no dictionary to try, and every request would pay for the slowness.
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,10 +25,12 @@ from gateway.errors import (
     UnknownScope,
 )
 from rpckit.identity import TENANT_SCOPES, Identity, Scope
+from rpckit.pages import InvalidPageToken
 
 PREFIX = "pod"
 CACHED_KEYS_MAX = 10_000
 NAME_CHARACTERS_MAX = 128
+KEY_ID = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,8 @@ class ApiKeys:
         """The key behind the text. Raises InvalidApiKey, ExpiredApiKey, RevokedApiKey."""
         prefix, _, rest = text.partition("_")
         key_id, _, secret = rest.partition("_")
-        key = await self._get(key_id) if prefix == PREFIX else None
+        known = prefix == PREFIX and KEY_ID.fullmatch(key_id)
+        key = await self._get(key_id) if known else None
         if key is None or not hmac.compare_digest(_hash(secret), key.secret_hash):
             raise InvalidApiKey
         if key.revoke_time is not None:
@@ -97,12 +101,14 @@ class ApiKeys:
         return key
 
     async def list(self, tenant: str, after_id: str, limit: int) -> list[ApiKey]:
-        """The tenant's keys in id order, revoked ones included."""
+        """The tenant's keys in id order, revoked ones included. Raises InvalidPageToken."""
+        if after_id and not KEY_ID.fullmatch(after_id):
+            raise InvalidPageToken
         return await self._store.list(tenant, after_id, limit)
 
     async def revoke(self, tenant: str, key_id: str) -> ApiKey:
         """Ends a key; ending it again changes nothing. Raises ApiKeyNotFound."""
-        key = await self._store.revoke(tenant, key_id)
+        key = await self._store.revoke(tenant, key_id) if KEY_ID.fullmatch(key_id) else None
         if key is None:
             raise ApiKeyNotFound(key_id)
         self._cache.pop(key_id, None)
@@ -136,9 +142,9 @@ def check_grantable(granter: Identity, scopes: Iterable[str]) -> None:
 
 def _check_names(tenant: str, subject: str) -> None:
     for name, value in (("tenant", tenant), ("subject", subject)):
-        if not 1 <= len(value.strip()) <= NAME_CHARACTERS_MAX:
+        if not 1 <= len(value.strip()) <= NAME_CHARACTERS_MAX or not value.isprintable():
             raise InvalidApiKeyRequest(
-                f"{name} must have 1 to {NAME_CHARACTERS_MAX} characters", param=name
+                f"{name} must have 1 to {NAME_CHARACTERS_MAX} printable characters", param=name
             )
 
 

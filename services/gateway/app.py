@@ -69,6 +69,11 @@ def _handle_errors(app: FastAPI) -> None:
         where = f"{param}: " if param else ""
         return error_response(MalformedRequest(f"{where}{first['msg']}", param=param))
 
+    @app.exception_handler(UnicodeEncodeError)
+    async def half_a_character(_: Request, __: UnicodeEncodeError) -> JSONResponse:
+        # JSON can write half of a surrogate pair; UTF-8, and so every service, cannot.
+        return error_response(MalformedRequest("a text holds half a character, like \\ud800"))
+
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404:

@@ -15,7 +15,7 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-cache",
 }
-FILES = {path.name: path for path in FOLDER.iterdir() if path.suffix in {".css", ".js"}}
+FILES = {path.name: path for path in FOLDER.iterdir() if path.suffix in {".css", ".js", ".svg"}}
 
 
 def console_router() -> APIRouter:

@@ -34,7 +34,7 @@ def merge_body(message: Message, body: bytes) -> None:
         return
     try:
         values = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedRequest(f"the body is not JSON: {error}") from error
     if not isinstance(values, dict):
         raise MalformedRequest("the body must be a JSON object")
@@ -61,16 +61,21 @@ def merge_query(message: Message, query: Iterable[tuple[str, str]]) -> None:
 # The stubs know two kinds of Descriptor, hence Any.
 def _put(values: dict[str, Any], owner: Any, name: str, path: list[str], text: str) -> None:
     field = _field(owner, path[0])
-    if field is None:
+    if field is None or (len(path) > 1 and field.message_type is None):
         known = ", ".join(each.name for each in owner.fields)
         raise MalformedRequest(f"unknown query parameter {name}; known are {known}", param=name)
     inner, rest = field.message_type, ".".join(path[1:])
-    if rest and inner is not None and inner.GetOptions().map_entry:
-        values.setdefault(field.name, {})[rest] = text
-    elif rest and inner is not None:
-        _put(values.setdefault(field.name, {}), inner, name, path[1:], text)
-    elif field.is_repeated:
-        values.setdefault(field.name, []).append(_scalar(field, text))
+    is_map = inner is not None and inner.GetOptions().map_entry
+    if rest:
+        inside = values.setdefault(field.name, {})
+        if not isinstance(inside, dict):
+            raise MalformedRequest(f"{field.name} is given both whole and in parts", param=name)
+        if is_map:
+            inside[rest] = text
+        else:
+            _put(inside, inner, name, path[1:], text)
+    elif field.is_repeated and not is_map:
+        values[field.name] = [*values.get(field.name, []), _scalar(field, text)]
     else:
         values[field.name] = _scalar(field, text)
 

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import uvicorn
 from openai import AsyncOpenAI
 
 from gateway.config import DatabaseSettings, Settings
-from gateway.server import DrainingServer, api_keys, application
+from gateway.server import api_keys, application
 from integration.gateway.neighbours import (
     Budgets,
     Corpora,
@@ -50,6 +50,13 @@ TARGETS = (
     "tool_adapters_target",
     "orchestrator_inference_target",
 )
+
+
+class SignallessServer(uvicorn.Server):
+    """Leaves SIGINT and SIGTERM to pytest."""
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()
 
 
 @dataclass
@@ -143,7 +150,7 @@ async def _served(app: object, settings: Settings, draining: asyncio.Event) -> A
         lifespan="off",
         timeout_graceful_shutdown=1,
     )
-    server = DrainingServer(config, draining, settings.drain_wait_s)
+    server = SignallessServer(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started:
         await asyncio.sleep(0.01)

@@ -12,6 +12,7 @@ from gateway.config import DatabaseSettings
 from gateway.server import api_keys
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from rpckit.identity import Scope
+from rpckit.pages import encode_page_token
 
 
 @pytest.mark.parametrize("key", ["sk-nonsense", "pod_0011_abc", "pod_", "pod__"])
@@ -96,6 +97,7 @@ async def test_keys_are_listed_page_by_page(gateway: GatewayUnderTest) -> None:
         ({"subject": "x", "scopes": ["ledger:write"]}, 400, "unknown scope"),
         ({"subject": "x", "scopes": []}, 400, "at least 1"),
         ({"subject": " ", "scopes": ["episodes:run"]}, 400, "1 to 128"),
+        ({"subject": "a\0", "scopes": ["episodes:run"]}, 400, "printable"),
         (
             {"subject": "x", "scopes": ["episodes:run"], "expire_time": "2001-01-01T00:00:00Z"},
             400,
@@ -110,6 +112,22 @@ async def test_a_key_that_must_not_exist_is_refused(
         reply = await http.post("/v1/api-keys", json=body)
     assert reply.status_code == status
     assert words in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("key_id", ["0" * 16, "%00", "nonsense"])
+async def test_a_key_that_never_was_cannot_be_revoked(
+    gateway: GatewayUnderTest, key_id: str
+) -> None:
+    async with gateway.http() as http:
+        reply = await http.post(f"/v1/api-keys/{key_id}/revoke")
+    assert (reply.status_code, reply.json()["error"]["reason"]) == (404, "API_KEY_NOT_FOUND")
+
+
+async def test_a_forged_page_token_is_refused(gateway: GatewayUnderTest) -> None:
+    token = encode_page_token({"after_id": "\0"})
+    async with gateway.http() as http:
+        reply = await http.get("/v1/api-keys", params={"page_token": token})
+    assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "INVALID_PAGE_TOKEN")
 
 
 async def test_another_tenants_key_is_not_found(gateway: GatewayUnderTest) -> None:

@@ -221,6 +221,14 @@ async def test_a_bad_request_names_its_cause(
     assert not gateway.episodes.episodes
 
 
+async def test_half_a_character_is_refused(gateway: GatewayUnderTest) -> None:
+    body = b'{"model": "podium", "messages": [{"role": "user", "content": "\\ud800"}]}'
+    headers = {"content-type": "application/json"}
+    async with gateway.http() as http:
+        reply = await http.post("/v1/chat/completions", content=body, headers=headers)
+    assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "MALFORMED_REQUEST")
+
+
 async def test_a_client_that_goes_away_cancels_its_episode(gateway: GatewayUnderTest) -> None:
     gateway.episodes.script = lambda request: []
     async with gateway.http() as http:

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from asyncio.subprocess import Process
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -47,7 +47,7 @@ async def test_sigterm_ends_event_streams_and_lets_a_running_chat_finish(
 ) -> None:
     """In a process of its own, because the signal is for the whole process."""
     port = free_port()
-    process = await start_command(gateway.environment(port=port, drain_grace_s=20))
+    process = await start_command(gateway.environment(port=port, drain_grace_s=20), stderr=DEVNULL)
     gateway.base_url = f"http://127.0.0.1:{port}"
     gateway.episodes.script = lambda request: []
     body = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
@@ -133,7 +133,7 @@ async def test_serving_without_settings_names_what_is_missing() -> None:
     assert "GATEWAY_SIGNING_KEY_FILE" in complaint
 
 
-async def start_command(settings: dict[str, str], *arguments: str) -> Process:
+async def start_command(settings: dict[str, str], *arguments: str, stderr: int = PIPE) -> Process:
     inherited = {name: value for name, value in os.environ.items() if "GATEWAY" not in name}
     return await asyncio.create_subprocess_exec(
         sys.executable,
@@ -141,8 +141,8 @@ async def start_command(settings: dict[str, str], *arguments: str) -> Process:
         "gateway",
         *arguments,
         env={**inherited, **settings},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        stdout=PIPE,
+        stderr=stderr,
     )
 
 

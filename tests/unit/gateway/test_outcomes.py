@@ -1,0 +1,73 @@
+"""What an episode's end means to a client of OpenAI."""
+
+from decimal import Decimal
+
+import pytest
+
+from failures import FailureKind, ToolFailure
+from gateway.chat_response import podium, usage
+from gateway.error_responses import error_body, error_response, http_status
+from gateway.models import Outcome, StopReason
+from gateway.outcomes import episode_error, finish_reason
+from metering import Dimension, Quantity
+from money import Money
+from rpckit.errors import DomainError
+
+
+def make_outcome(
+    stop_reason: StopReason = StopReason.ANSWERED,
+    failure: ToolFailure | None = None,
+    turn_count: int = 1,
+    cost: Money | None = None,
+    quantities: tuple[Quantity, ...] = (),
+) -> Outcome:
+    return Outcome(
+        episode_id="0190",
+        stop_reason=stop_reason,
+        answer="",
+        failure=failure,
+        turn_count=turn_count,
+        tool_call_count=0,
+        cost=cost,
+        unpriced_call_count=0,
+        quantities=quantities,
+        policy_name="balanced",
+        policy_version=1,
+    )
+
+
+def test_a_limit_before_the_first_turn_is_an_error_and_not_an_empty_answer() -> None:
+    with pytest.raises(DomainError) as raised:
+        finish_reason(make_outcome(StopReason.DEADLINE, turn_count=0))
+    assert http_status(raised.value)[0] == 504
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_every_kind_of_failure_has_a_status_and_a_code(kind: FailureKind) -> None:
+    outcome = make_outcome(StopReason.FAILED, ToolFailure(kind, "the cause"))
+    error = episode_error(outcome)
+    assert http_status(error)[0] >= 400
+    assert error_body(error)["error"]["code"] == f"episode_{kind.name.lower()}"
+    assert "the cause" in error.message
+
+
+def test_a_failure_that_says_when_to_retry_says_so_in_http() -> None:
+    failure = ToolFailure(FailureKind.RATE_LIMITED, "slow down", True, retry_after_s=1.2)
+    reply = error_response(episode_error(make_outcome(StopReason.FAILED, failure)))
+    assert (reply.status_code, reply.headers["retry-after"]) == (429, "2")
+    assert reply.headers["x-should-retry"] == "true"
+
+
+def test_every_token_is_in_the_usage_once() -> None:
+    quantities = tuple(Quantity(each, Decimal(10)) for each in Dimension)
+    counted = usage(make_outcome(quantities=quantities))
+    assert counted["prompt_tokens"] == 50
+    assert counted["completion_tokens"] == 30
+    assert counted["total_tokens"] == 80
+    assert counted["prompt_tokens_details"] == {"cached_tokens": 10}
+
+
+def test_an_unknown_cost_is_null_and_a_tiny_one_is_exact() -> None:
+    assert podium(make_outcome())["cost"] is None
+    tiny = Money.parse("0.00000000015", "USD")
+    assert podium(make_outcome(cost=tiny))["cost"]["amount"] == "0.00000000015"
