@@ -12,7 +12,7 @@ from rpckit.errors import InvalidArgument
 
 AMOUNT_PLACES = 12
 _QUANTUM = Decimal(1).scaleb(-AMOUNT_PLACES)
-_INTEGER_DIGITS = 16
+_LIMIT = Decimal(10) ** 16
 _WIDE = Context(prec=60, rounding=ROUND_HALF_EVEN)
 _AMOUNT = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _CURRENCY = re.compile(r"[A-Z]{3}")
@@ -32,7 +32,7 @@ class Money:
     def __post_init__(self) -> None:
         if not _CURRENCY.fullmatch(self.currency_code):
             raise InvalidMoney(f"currency {self.currency_code!r} is not an ISO 4217 code like USD")
-        if not self.amount.is_finite() or abs(self.amount) >= Decimal(10) ** _INTEGER_DIGITS:
+        if not self.amount.is_finite() or self.amount.copy_abs() >= _LIMIT:
             raise InvalidMoney(f"amount {self.amount} is out of range")
 
     @classmethod
@@ -46,6 +46,8 @@ class Money:
             raise InvalidMoney(f"amount {amount!r} is not a decimal like 0.0015") from error
         if -int(value.as_tuple().exponent) > AMOUNT_PLACES:
             raise InvalidMoney(f"amount {amount!r} has more than {AMOUNT_PLACES} decimals")
+        if value.is_zero() and value.is_signed():
+            raise InvalidMoney(f"amount {amount!r} is a negative zero; write 0")
         return cls(value, currency_code)
 
     @classmethod
@@ -64,7 +66,7 @@ class Money:
         return Money(_WIDE.subtract(self.amount, self._same(other)), self.currency_code)
 
     def __mul__(self, factor: Decimal | int) -> "Money":
-        return Money(_WIDE.multiply(self.amount, Decimal(factor)), self.currency_code)
+        return Money(_WIDE.multiply(self.amount, factor), self.currency_code)
 
     def __neg__(self) -> "Money":
         return self * -1
@@ -86,7 +88,7 @@ class Money:
 
     def amount_string(self) -> str:
         """The amount without exponent and without trailing zeros."""
-        text = f"{self.amount:f}"
+        text = f"{self.amount or Decimal(0):f}"  # -0 is 0
         return text.rstrip("0").rstrip(".") if "." in text else text
 
     def _same(self, other: "Money") -> Decimal:

@@ -70,7 +70,7 @@ class _OutgoingCall:
 
     # The details are a named tuple; the stubs do not say so.
     def _complete(self, details: Any) -> Any:
-        metadata = details.metadata or grpc.aio.Metadata()
+        metadata = grpc.aio.Metadata(*(details.metadata or ()))
         if token := self._token():
             metadata.add("authorization", f"Bearer {token}")
         return details._replace(metadata=metadata, timeout=self._deadline(details))

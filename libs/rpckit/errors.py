@@ -11,7 +11,7 @@ import re
 class DomainError(Exception):
     """An error whose message may be shown to the caller: cause and mend, no secrets."""
 
-    def __init__(self, message: str, **metadata: object) -> None:
+    def __init__(self, message: str, /, **metadata: object) -> None:
         super().__init__(message)
         self.message = message
         self.metadata = {key: str(value) for key, value in metadata.items() if value is not None}

@@ -57,9 +57,11 @@ async def _deadline(context: Context) -> AsyncIterator[None]:
         yield
         return
     try:
-        async with asyncio.timeout(DEFAULT_DEADLINE_S):
+        async with asyncio.timeout(DEFAULT_DEADLINE_S) as limit:
             yield
     except TimeoutError as error:
+        if not limit.expired():
+            raise
         raise DeadlineExceeded(f"no answer within {DEFAULT_DEADLINE_S:.0f} s") from error
 
 

@@ -105,7 +105,7 @@ async def _start_probe_server(
     """Health in plaintext on its own port: the kubelet's gRPC probe speaks no TLS."""
     if settings.health_port is None:
         return None
-    server = grpc.aio.server()
+    server = grpc.aio.server(options=SERVER_OPTIONS)
     health_pb2_grpc.add_HealthServicer_to_server(monitor.servicer, server)
     _listen(server, f"{settings.host}:{settings.health_port}", None)
     await server.start()

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from rpckit.errors import InvalidArgument
+
 
 def timestamp_to_proto(moment: datetime) -> Timestamp:
     """The message of an aware datetime."""
@@ -14,8 +16,13 @@ def timestamp_to_proto(moment: datetime) -> Timestamp:
 
 
 def timestamp_from_proto(message: Timestamp) -> datetime:
-    """An aware datetime in UTC, to the microsecond."""
-    return message.ToDatetime(tzinfo=UTC)
+    """An aware datetime in UTC, to the microsecond. Raises InvalidArgument."""
+    try:
+        return message.ToDatetime(tzinfo=UTC)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"timestamp of {message.seconds} s and {message.nanos} ns is not in years 1 to 9999"
+        ) from error
 
 
 def duration_to_proto(seconds: float) -> Duration:

@@ -1,13 +1,16 @@
 """podium.common.v1.Usage and Quantity."""
 
+import re
 from collections.abc import Iterable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from metering import Dimension, InvalidUsage, Quantity, Usage, UsageSource
 from podium.common.v1 import usage_pb2
 
 _DIMENSION_PREFIX = "USAGE_DIMENSION_"
 _SOURCE_PREFIX = "USAGE_SOURCE_"
+# No exponent: nine characters could otherwise stand for a number of a gigabyte.
+_AMOUNT = re.compile(r"[0-9]{1,16}(\.[0-9]{1,40})?")
 _TO_WIRE = {
     dimension: usage_pb2.UsageDimension.Value(_DIMENSION_PREFIX + dimension.name)
     for dimension in Dimension
@@ -22,7 +25,9 @@ _SOURCE_FROM_WIRE = {number: source for source, number in _SOURCE_TO_WIRE.items(
 def quantities_to_proto(quantities: Iterable[Quantity]) -> list[usage_pb2.Quantity]:
     """One message per quantity, in order."""
     return [
-        usage_pb2.Quantity(dimension=_TO_WIRE[entry.dimension], amount=f"{entry.amount:f}")
+        usage_pb2.Quantity(
+            dimension=_TO_WIRE[entry.dimension], amount=f"{entry.amount.copy_abs():f}"
+        )
         for entry in quantities
     ]
 
@@ -47,11 +52,9 @@ def dimension_to_proto(dimension: Dimension) -> usage_pb2.UsageDimension.ValueTy
 
 def _quantity_from_proto(message: usage_pb2.Quantity) -> Quantity:
     dimension = dimension_from_proto(message.dimension)
-    try:
-        amount = Decimal(message.amount)
-    except InvalidOperation as error:
-        raise InvalidUsage(f"quantity.amount {message.amount!r} is not a decimal") from error
-    return Quantity(dimension, amount)
+    if not _AMOUNT.fullmatch(message.amount):
+        raise InvalidUsage(f"quantity.amount {message.amount!r} is not a decimal like 1532 or 0.25")
+    return Quantity(dimension, Decimal(message.amount))
 
 
 def usage_to_proto(usage: Usage) -> usage_pb2.Usage:
