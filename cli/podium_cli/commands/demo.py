@@ -11,6 +11,8 @@ import uuid_utils
 from rich.console import Group
 from rich.text import Text
 
+from podium.episodes.v1 import episode_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium.registry.v1 import tool_registry_service_pb2
 from podium_cli.bundled import bundled_folder
 from podium_cli.command import Session, command
@@ -34,13 +36,16 @@ from podium_cli.demo.tasks import choose, load_tasks, tools_by_kind
 from podium_cli.errors import CliError
 from podium_cli.formats import format_money, format_seconds
 from podium_cli.gateway import Gateway
+from podium_cli.inputs import parse_seconds
 from podium_cli.local.background import start_in_background
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.installation import ensure_engine_installed
 from podium_cli.local.platform import PlatformOptions
 from podium_cli.local.running import running_platform
 from podium_cli.local.state import NotUp
+from wire import duration_to_proto
 
+COMPLETION_TOKENS_MAX = 128
 REPORT = Path("build") / "demo" / "report.html"
 
 
@@ -54,6 +59,7 @@ async def demo(
     *,
     tasks: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 26,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per task.")] = 6,
+    time_limit: Annotated[str, typer.Option(help="Longest task, like 90s.")] = "90s",
     tools: Annotated[int, typer.Option(min=1, help="Tools offered per task.")] = 6,
     at_once: Annotated[int, typer.Option(min=1, help="Tasks in flight.")] = 4,
     report: Annotated[Path, typer.Option(help="HTML report to write.")] = REPORT,
@@ -74,9 +80,9 @@ async def demo(
     with stopping_on_sigterm():
         async with _platform(session, choice, yes, keep) as gateway:
             with SolvingProgress(session.output.progress, len(chosen)) as progress:
-                labels = {"demo": str(uuid_utils.uuid7())}
+                limits = _limits(turn_limit, parse_seconds(time_limit))
                 offered = tools_by_kind(chosen, await _tool_names(gateway), tools)
-                solver = Solver(gateway, session.output, offered, turn_limit, labels)
+                solver = Solver(gateway, session.output, offered, limits)
                 outcomes = await solver.solve(chosen, at_once, progress)
             found = await accounts(gateway, outcomes)
             # The plots are slow to import, and needed here alone.
@@ -101,6 +107,16 @@ async def _platform(
         except NotUp:
             await _start(session, choice, yes, keep, stack)
         yield await stack.enter_async_context(session.gateway())
+
+
+def _limits(turn_limit: int, time_limit_s: float) -> episode_pb2.EpisodeSpec:
+    return episode_pb2.EpisodeSpec(
+        turn_limit=turn_limit,
+        time_limit=duration_to_proto(time_limit_s),
+        # A small model that has lost its way writes until it is stopped.
+        sampling=orchestrator_pb2.Sampling(max_tokens=COMPLETION_TOKENS_MAX),
+        labels={"demo": str(uuid_utils.uuid7())},
+    )
 
 
 async def _tool_names(gateway: Gateway) -> list[str]:

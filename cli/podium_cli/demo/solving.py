@@ -55,15 +55,13 @@ class Solver:
         gateway: Gateway,
         output: Output,
         offered: Mapping[str, tuple[str, ...]],
-        turn_limit: int,
-        labels: dict[str, str],
+        limits: episode_pb2.EpisodeSpec,
     ) -> None:
-        """`offered` names the tools by kind of task."""
+        """`offered` names the tools by kind of task; `limits` holds for every task."""
         self._gateway = gateway
         self._output = output
         self._offered = offered
-        self._turn_limit = turn_limit
-        self._labels = labels
+        self._limits = limits
 
     async def solve(self, tasks: list[Task], at_once: int, progress: Progress) -> list[Outcome]:
         """One outcome per task, in their order. Raises Refused, Unreachable."""
@@ -80,11 +78,9 @@ class Solver:
     async def _solve(self, task: Task, progress: Progress) -> Outcome:
         episode_id = str(uuid_utils.uuid7())
         spec = episode_pb2.EpisodeSpec(
-            task=task.question,
-            tool_names=self._offered[task.kind],
-            turn_limit=self._turn_limit,
-            labels={**self._labels, "task": task.id},
+            task=task.question, tool_names=self._offered[task.kind], labels={"task": task.id}
         )
+        spec.MergeFrom(self._limits)
         progress(task, "starting")
         try:
             await self._gateway.post(
