@@ -20,6 +20,8 @@ from rpckit.errors import PermissionDenied, Unauthenticated
 AUDIENCE = "podium-internal"
 ALGORITHM = "EdDSA"
 RENEW_BEFORE_S = 60.0
+# Clocks of two nodes differ a little; a token must not come from the future for that.
+CLOCK_SKEW_S = 5.0
 
 
 class Scope(StrEnum):
@@ -99,16 +101,16 @@ class TokenSigner:
     def __init__(self, private_key_pem: str, key_id: str) -> None:
         self._key = load_pem_private_key(private_key_pem.encode(), password=None)
         self._key_id = key_id
-        self._cache: dict[Identity, tuple[float, str]] = {}
+        self._cache: dict[tuple[Identity, float], tuple[float, str]] = {}
 
     def sign(self, identity: Identity, lifetime_s: float = 300.0) -> str:
         """A JWT (RFC 7519) for the identity, valid for at most `lifetime_s` seconds."""
         now = time.time()
-        expires_at, token = self._cache.get(identity, (0.0, ""))
+        expires_at, token = self._cache.get((identity, lifetime_s), (0.0, ""))
         if expires_at - now < RENEW_BEFORE_S:
             expires_at, token = now + lifetime_s, self._encode(identity, now, lifetime_s)
             self._forget_expired(now)
-            self._cache[identity] = (expires_at, token)
+            self._cache[identity, lifetime_s] = (expires_at, token)
         return token
 
     def _encode(self, identity: Identity, now: float, lifetime_s: float) -> str:
@@ -155,6 +157,7 @@ class TokenVerifier:
                 key,  # type: ignore[arg-type]
                 algorithms=[ALGORITHM],
                 audience=AUDIENCE,
+                leeway=CLOCK_SKEW_S,
                 options={"require": ["exp", "sub", "tenant", "scopes"]},
             )
             return claims

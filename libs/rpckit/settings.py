@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
-from pydantic_settings import BaseSettings
+from pydantic import BaseModel, Field, FilePath, ValidationError
+from pydantic_settings import BaseSettings, SettingsError
 
 from rpckit.identity import TokenSigner, TokenVerifier
 from telemetry import TelemetrySettings
@@ -26,7 +26,7 @@ class ServerSettings(BaseSettings):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(description="gRPC port; 0 takes a free one")
     health_port: int | None = Field(None, description="extra plaintext port for probes")
-    verify_keys_file: Path = Field(description="JSON object of key id to public key PEM")
+    verify_keys_file: FilePath = Field(description="JSON object of key id to public key PEM")
     drain_wait_s: float = Field(0.0, description="seconds between NOT_SERVING and the drain")
     drain_grace_s: float = Field(10.0, description="seconds running calls get to finish")
     tls: TlsFiles | None = Field(None, description="mutual TLS; plaintext when unset")
@@ -41,7 +41,7 @@ class SigningKey(BaseModel):
     """A private key for internal tokens: a PEM file and the id others know it by."""
 
     key_id: str
-    private_key_file: Path
+    private_key_file: FilePath
 
     def signer(self) -> TokenSigner:
         """Signer with the key of the file."""
@@ -60,6 +60,10 @@ def load_settings(kind: type[S]) -> S:
         return kind()
     except ValidationError as error:
         sys.stderr.write(_explain(kind, error))
+        raise SystemExit(2) from None
+    except SettingsError as error:
+        # It names the field; the text that is no JSON stays in its cause, unprinted.
+        sys.stderr.write(f"settings are not usable: {error}\n")
         raise SystemExit(2) from None
 
 
