@@ -80,7 +80,9 @@ def _time(outcomes: Sequence[Outcome]) -> str:
     both = [one + other for one, other in zip(model, tools, strict=True)]
     axes.barh(names, model, color=MODEL, label="model", height=0.62)
     axes.barh(names, tools, left=model, color=TOOLS, label="tools", height=0.62)
-    axes.barh(names, rest, left=both, color="#c3cad4", label="platform", height=0.62)
+    axes.barh(
+        names, rest, left=both, color="#c3cad4", label="platform, unfinished calls", height=0.62
+    )
     axes.set_xlabel("seconds")
     return _svg(figure, axes, legend=True)
 
