@@ -80,10 +80,9 @@ class Episodes:
 
     async def trajectory(self, episode_id: str) -> bytes:
         """The serialized record of an ended episode. Raises EpisodeNotFinished."""
-        tenant = current_identity().tenant
-        record = await self.outbox.trajectory(tenant, episode_id)
+        stored = await self.get(episode_id)
+        record = await self.outbox.trajectory(stored.new.tenant, episode_id)
         if record is None:
-            await self.store.get(tenant, episode_id)
             raise EpisodeNotFinished(episode_id)
         return record
 

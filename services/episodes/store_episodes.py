@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -98,6 +99,8 @@ class EpisodeStore:
 
     async def get(self, tenant: str, episode_id: str) -> StoredEpisode:
         """The tenant's episode. Raises EpisodeNotFound."""
+        if not _is_uuid(episode_id):
+            raise EpisodeNotFound(episode_id)
         statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid) AND e.tenant = :tenant")
         async with self._engine.connect() as connection:
             row = (
@@ -143,6 +146,14 @@ class EpisodeStore:
         async with self._engine.connect() as connection:
             rows = await connection.execute(statement, {"age": older_than_s, "limit": limit})
             return [episode_of(row) for row in rows]
+
+
+def _is_uuid(name: str) -> bool:
+    try:
+        uuid.UUID(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _insert_values(new: NewEpisode) -> dict[str, object]:

@@ -1,5 +1,7 @@
 """What the workflow decides: when an episode goes on and how it ends."""
 
+import asyncio
+
 import pytest
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
@@ -45,6 +47,20 @@ async def test_cancel_finishes_the_episode_in_order(temporal: EmbeddedTemporal) 
         result = await handle.result()
     assert result.stop_reason == "cancelled"
     assert [finish.stop_reason for finish in activities.finished] == ["cancelled"]
+
+
+async def test_cancel_ends_an_episode_whose_turns_are_too_short_to_be_cancelled(
+    temporal: EmbeddedTemporal,
+) -> None:
+    activities = ScriptedActivities(answers_in(10_000))
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start(turn_limit=200)
+        while not activities.turns:
+            await asyncio.sleep(0.01)
+        await handle.cancel()
+        result = await handle.result()
+    assert result.stop_reason == "cancelled"
+    assert len(activities.turns) < 200
 
 
 async def test_deadline_ends_a_turn_that_is_too_slow(temporal: EmbeddedTemporal) -> None:

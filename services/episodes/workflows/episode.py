@@ -48,6 +48,7 @@ class EpisodeWorkflow:
     def __init__(self) -> None:
         self._waiting: dict[int, list[int]] = {}
         self._decided: dict[int, dict[str, bool]] = {}
+        self._ending = False
 
     @workflow.run
     async def run(self, episode: EpisodeInput) -> EpisodeResult:
@@ -82,6 +83,8 @@ class EpisodeWorkflow:
             return TurnResult(stop="failed", message=_cause(error))
         finally:
             timer.cancel()
+        # A turn that completes before the cancel reaches it returns as if nothing had happened.
+        self._ending = True
         turns.cancel()
         with suppress(asyncio.CancelledError, ActivityError):
             await turns
@@ -104,7 +107,7 @@ class EpisodeWorkflow:
     async def _take_turns(self, episode: EpisodeInput) -> TurnResult:
         for turn in range(1, episode.turn_limit + 1):
             result = await self._take_turn(episode, turn)
-            if result.stop:
+            if result.stop or self._ending:
                 return result
         return TurnResult(stop="turn_limit")
 

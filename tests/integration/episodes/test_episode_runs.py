@@ -218,6 +218,17 @@ async def test_episode_of_another_tenant_does_not_exist(platform: EpisodesPlatfo
     assert not listed.episodes
 
 
+async def test_name_that_is_no_id_is_an_unknown_episode(platform: EpisodesPlatform) -> None:
+    async with platform.client() as client:
+        for request in (
+            client.GetEpisode(pb.GetEpisodeRequest(episode_id="nope")),
+            client.GetTrajectory(pb.GetTrajectoryRequest(episode_id="nope")),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await request
+            assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+
+
 async def test_list_pages_from_newest_to_oldest(platform: EpisodesPlatform) -> None:
     async with platform.client() as client:
         ids = [(await start(client, labels={"batch": "one"})).id for _ in range(3)]
