@@ -15,7 +15,7 @@ OVERHEAD_RUNS = 7
 # Four model calls, a tool call in between each two: seven durable steps.
 MODEL_CALLS = 4
 MODEL_DELAY_S = 0.5
-CONCURRENCIES = {1: 4, 40: 120, 50: 150, 256: 768}
+CONCURRENCIES = {1: 3, 40: 80, 50: 100, 256: 384}
 HISTORY_TURNS = 100
 HISTORY_TURN_BYTES = 20_000
 # Runs per second of the closest peer: non-durable, flat from 40 clients up on two cores.

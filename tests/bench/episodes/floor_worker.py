@@ -19,7 +19,10 @@ TASK_QUEUE = "floor"
 
 @dataclass(frozen=True)
 class FloorInput:
-    """How many turns, durable steps per turn, and seconds the first step of a turn waits."""
+    """How many turns, durable steps per turn, and seconds the first step of a turn waits.
+
+    The last turn has one step: an episode ends with a model call and no tool call.
+    """
 
     turns: int
     steps_per_turn: int
@@ -40,8 +43,8 @@ class Floor:
 
     @workflow.run
     async def run(self, floor: FloorInput) -> int:
-        for _ in range(floor.turns):
-            for number in range(floor.steps_per_turn):
+        for turn in range(1, floor.turns + 1):
+            for number in range(floor.steps_per_turn if turn < floor.turns else 1):
                 await workflow.execute_activity(
                     step,
                     floor.wait_s if number == 0 else 0.0,
