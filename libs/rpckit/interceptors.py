@@ -6,8 +6,8 @@ an unknown error says "internal error" outside and keeps its stack trace inside.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,10 +114,10 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg,mis
 
         return guarded
 
-    def _stream(self, behaviour: Callable[..., AsyncIterator[Any]]) -> Callable[..., Any]:
+    def _stream(self, behaviour: Callable[..., AsyncGenerator[Any]]) -> Callable[..., Any]:
         async def guarded(request: Any, context: Context) -> AsyncIterator[Any]:
-            async with self._guard(context):
-                async for response in behaviour(request, context):
+            async with self._guard(context), aclosing(behaviour(request, context)) as responses:
+                async for response in responses:
                     yield response
 
         return guarded

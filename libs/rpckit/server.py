@@ -16,6 +16,7 @@ import telemetry
 from rpckit.health import Check, HealthMonitor
 from rpckit.interceptors import CallGuard, GuardInterceptor
 from rpckit.settings import ServerSettings, TlsFiles
+from rpckit.streams import ClosingInterceptor
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,8 @@ async def running_server(
     """A started server; yields its port. Leaving drains it."""
     guard = GuardInterceptor(CallGuard(settings.token_verifier()))
     server = grpc.aio.server(
-        interceptors=[*telemetry.server_interceptors(), guard], options=SERVER_OPTIONS
+        interceptors=[ClosingInterceptor(), *telemetry.server_interceptors(), guard],
+        options=SERVER_OPTIONS,
     )
     monitor = HealthMonitor([service.name for service in services], checks)
     _register(server, services, monitor)

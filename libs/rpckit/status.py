@@ -23,6 +23,9 @@ from rpckit.errors import (
 
 ERROR_DOMAIN = "podium"
 DETAILS_KEY = "grpc-status-details-bin"
+# Clients drop trailers above 8 KiB, status and all; a message is in them twice, percent-encoded.
+MESSAGE_BYTES_MAX = 1_500
+METADATA_BYTES_MAX = 300
 
 CODE_OF: dict[type[DomainError], grpc.StatusCode] = {
     InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
@@ -49,15 +52,18 @@ def code_of(error: DomainError) -> grpc.StatusCode:
 
 def status_of(error: DomainError) -> grpc.Status:
     """The error as a gRPC status with ErrorInfo (AIP-193)."""
-    info = error_details_pb2.ErrorInfo(
-        reason=error.reason, domain=ERROR_DOMAIN, metadata=error.metadata
-    )
+    metadata = {key: _cut(value, METADATA_BYTES_MAX) for key, value in error.metadata.items()}
+    info = error_details_pb2.ErrorInfo(reason=error.reason, domain=ERROR_DOMAIN, metadata=metadata)
     detail = any_pb2.Any()
     detail.Pack(info)
-    status = status_pb2.Status(
-        code=code_of(error).value[0], message=error.message, details=[detail]
-    )
+    message = _cut(error.message, MESSAGE_BYTES_MAX)
+    status = status_pb2.Status(code=code_of(error).value[0], message=message, details=[detail])
     return rpc_status.to_status(status)
+
+
+def _cut(text: str, bytes_max: int) -> str:
+    raw = text.encode()
+    return text if len(raw) <= bytes_max else raw[:bytes_max].decode(errors="ignore") + "..."
 
 
 def domain_error_from(error: grpc.aio.AioRpcError) -> DomainError:
