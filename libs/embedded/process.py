@@ -129,10 +129,12 @@ class ManagedProcess:
 
     async def wait(self) -> int:
         """Wait for the process to end by itself; returns its exit status."""
-        if self._child is None:
+        # This child, although a supervisor may start the next one meanwhile.
+        child = self._child
+        if child is None:
             raise RuntimeError(f"{self.name} was never started")
         # Polled: a child watcher would tie the process to one event loop.
-        while (status := self._child.poll()) is None:  # noqa: ASYNC110
+        while (status := child.poll()) is None:  # noqa: ASYNC110
             await asyncio.sleep(POLL_INTERVAL_S)
         return status
 

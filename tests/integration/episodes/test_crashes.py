@@ -79,12 +79,19 @@ def _assert_charged_once(platform: EpisodesPlatform, ended: list[episode_pb2.Epi
 async def _assert_on_topic_once(
     platform: EpisodesPlatform, ended: list[episode_pb2.Episode]
 ) -> None:
-    records = await read_topic(platform.kafka.bootstrap_servers, platform.topic, 2 * EPISODES)
-    seen = Counter(r.trajectory.episode_id for r in records if r.HasField("trajectory"))
-    assert set(seen) == {episode.id for episode in ended}
-    # A relay that died between the broker's answer and its own note sends again, under the
-    # same record id; consumers drop what they have seen (docs/architecture.md).
+    ids = {episode.id for episode in ended}
+    async with asyncio.timeout(60):
+        # A relay that died between the broker's answer and its own note sends again, under the
+        # same record id; consumers drop what they have seen.
+        while not ids <= (seen := await _on_topic(platform)).keys():
+            await asyncio.sleep(0.2)
+    assert set(seen) == ids
     assert all(count <= 2 for count in seen.values())
+
+
+async def _on_topic(platform: EpisodesPlatform) -> Counter[str]:
+    records = await read_topic(platform.kafka.bootstrap_servers, platform.topic, EPISODES)
+    return Counter(r.trajectory.episode_id for r in records if r.HasField("trajectory"))
 
 
 async def _finished_after_all(platform: EpisodesPlatform, episode_id: str) -> episode_pb2.Episode:
