@@ -97,6 +97,7 @@ class EpisodeWorkflow:
                 FINISH_EPISODE,
                 finish,
                 start_to_close_timeout=FINISH_TIMEOUT,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 retry_policy=FINISH_RETRY,
             )
         )
