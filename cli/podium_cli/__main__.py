@@ -1,6 +1,12 @@
 """`podium`, also as `python -m podium_cli`."""
 
-from podium_cli.app import app
+import os
+
+# Read when grpc is imported: its fork handlers crash children that are started once a
+# channel is open, and `up` starts a service again when it died.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+
+from podium_cli.app import app  # noqa: E402
 
 
 def main() -> None:
