@@ -6,7 +6,7 @@ import os
 # channel is open, and `up` starts a service again when it died.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
-from podium_cli.app import app  # noqa: E402
+from podium_cli.app import app
 
 
 def main() -> None:
