@@ -87,7 +87,7 @@ up: setup ## Start the platform on this machine (Ctrl-C stops it)
 	$(PYTHON) -m podium_cli up
 
 bench-episodes: setup ## Per-turn overhead and throughput against a bare Temporal floor
-	PYTHONPATH=tests $(PYTHON) -m bench.episodes
+	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.episodes
 
 clean: ## Remove what was built and cached, but not .venv
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -12,8 +12,6 @@ def open_engine(database_url: str, pool_size: int = 16) -> AsyncEngine:
         max_overflow=0,
         pool_timeout=30,
         isolation_level="AUTOCOMMIT",
-        # A database that was restarted leaves dead connections in the pool.
-        pool_pre_ping=False,
         pool_use_lifo=True,
     )
 
