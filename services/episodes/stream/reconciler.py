@@ -51,11 +51,12 @@ class Reconciler:
 
     async def reconcile(self) -> Findings:
         """Checks one batch; what is not on the topic as it was sent is owed again."""
-        ends = await asyncio.to_thread(self._topic.end_offsets)
-        await self._doubt_if_shrunk(ends)
+        await self._doubt_if_shrunk()
         records = await self._outbox.unconfirmed(BATCH)
         if not records:
             return Findings(0, 0)
+        # After the records: what the relay publishes meanwhile must not look lost.
+        ends = await asyncio.to_thread(self._topic.end_offsets)
         found = await asyncio.to_thread(self._topic.digests, _first_offsets(records), ends)
         present = [entry for entry in records if found.get(entry.record_id) == entry.digest]
         lost = [entry for entry in records if found.get(entry.record_id) != entry.digest]
@@ -65,8 +66,9 @@ class Reconciler:
             await self._outbox.owe_again([entry.row_id for entry in lost])
         return Findings(len(present), len(lost))
 
-    async def _doubt_if_shrunk(self, ends: dict[int, int]) -> None:
+    async def _doubt_if_shrunk(self) -> None:
         high_water = await self._outbox.high_water(WINDOW_S)
+        ends = await asyncio.to_thread(self._topic.end_offsets)
         if any(offset >= ends.get(partition, 0) for partition, offset in high_water.items()):
             log.warning("the topic ends before records it acknowledged; checking all of them")
             await self._outbox.doubt(WINDOW_S)

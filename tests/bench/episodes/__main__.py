@@ -1,4 +1,4 @@
-"""`make bench-episodes`: overhead, throughput, history and inference, each against its floor."""
+"""`make bench-episodes`: overhead, throughput, history, recovery and inference, each against its floor."""
 
 import argparse
 import asyncio
@@ -9,6 +9,7 @@ from bench.episodes.floor import TemporalFloor, running_floor
 from bench.episodes.floor_worker import FloorInput
 from bench.episodes.inference import measure_inference
 from bench.episodes.product import Product, running_product
+from bench.episodes.recovery import measure_recovery
 
 OVERHEAD_TURNS = 20
 OVERHEAD_RUNS = 7
@@ -92,7 +93,7 @@ async def _product_ms_per_turn(product: Product) -> float:
 async def main() -> None:
     """Runs the parts asked for, all by default."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = ["overhead", "throughput", "history", "inference"]
+    parts = ["overhead", "throughput", "history", "recovery", "inference"]
     parser.add_argument("parts", nargs="*", default=parts, help=f"any of {', '.join(parts)}")
     chosen = parser.parse_args().parts
     figures = Figures()
@@ -102,6 +103,8 @@ async def main() -> None:
         await measure_throughput(figures, CONCURRENCIES)
     if "history" in chosen:
         await measure_history(figures)
+    if "recovery" in chosen:
+        await measure_recovery(figures)
     if "inference" in chosen:
         await measure_inference(figures)
     figures.write()

@@ -7,6 +7,8 @@ request's id (`<episode id>/<turn>/model/0`), so it keeps no state.
 import argparse
 import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,24 +18,38 @@ MODEL = "bench"
 CALL = {"tool": "calculator", "arguments": {"expression": "6*7"}}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Script:
     """When it answers, how many turns an episode takes, how much text a turn carries."""
 
     delay_s: float
     turns: int
     thought_bytes: int
+    in_flight: int = 0
 
     async def chat(self, request: web.Request) -> web.Response:
         """POST /v1/chat/completions"""
         body = await request.json()
-        await asyncio.sleep(self.delay_s)
+        with self._counted():
+            await asyncio.sleep(self.delay_s)
         turn = int(request.headers["X-Request-Id"].split("/")[1])
         return web.json_response(self._completion(body, turn))
 
     async def models(self, _request: web.Request) -> web.Response:
         """GET /v1/models"""
         return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+
+    async def calls(self, _request: web.Request) -> web.Response:
+        """GET /in-flight: how many callers wait for an answer."""
+        return web.Response(text=str(self.in_flight))
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
 
     def _completion(self, body: dict[str, Any], turn: int) -> dict[str, Any]:
         action: dict[str, Any] = {"answer": "42"} if turn >= self.turns else dict(CALL)
@@ -63,7 +79,16 @@ def main() -> None:
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/v1/chat/completions", script.chat)
     app.router.add_get("/v1/models", script.models)
-    web.run_app(app, host="127.0.0.1", port=options.port, print=None, access_log=None)
+    app.router.add_get("/in-flight", script.calls)
+    # A caller that goes away ends its call, as it does on a real engine.
+    web.run_app(
+        app,
+        host="127.0.0.1",
+        port=options.port,
+        print=None,
+        access_log=None,
+        handler_cancellation=True,
+    )
 
 
 if __name__ == "__main__":

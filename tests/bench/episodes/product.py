@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import aiohttp
 import uuid_utils
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -48,18 +49,46 @@ class Size:
 class Product:
     """Runs episodes through EpisodeService, as any application would."""
 
-    def __init__(self, platform: LocalPlatform, client: "EpisodeServiceAsyncStub") -> None:
-        self._platform = platform
+    def __init__(
+        self, platform: LocalPlatform, client: "EpisodeServiceAsyncStub", model_origin: str
+    ) -> None:
+        self.platform = platform
         self._client = client
+        self._model_origin = model_origin
 
-    async def run(self) -> tuple[float, episode_pb2.Episode]:
-        """Seconds one episode takes, from the start call to the end event."""
+    async def start(self) -> str:
+        """Starts an episode; its id."""
         episode_id = str(uuid.UUID(int=uuid_utils.uuid7().int))
         spec = episode_pb2.EpisodeSpec(
             task="what is 6 x 7?", tool_names=["calculator"], turn_limit=200
         )
-        started = time.perf_counter()
         await self._client.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
+        return episode_id
+
+    async def cancel(self, episode_id: str) -> None:
+        """Asks an episode to stop."""
+        await self._client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode_id))
+
+    async def turns(self, episode_id: str) -> AsyncIterator[int]:
+        """The number of every turn, as its action is decided."""
+        async for response in self._client.WatchEpisode(
+            pb.WatchEpisodeRequest(episode_id=episode_id)
+        ):
+            if response.event.HasField("action_decided"):
+                yield response.event.turn
+
+    async def model_calls(self) -> int:
+        """How many calls the model server is answering now."""
+        async with (
+            aiohttp.ClientSession(self._model_origin) as session,
+            session.get("/in-flight") as reply,
+        ):
+            return int(await reply.text())
+
+    async def run(self) -> tuple[float, episode_pb2.Episode]:
+        """Seconds one episode takes, from the start call to the end event."""
+        started = time.perf_counter()
+        episode_id = await self.start()
         watch = self._client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id))
         async for response in watch:
             if response.event.HasField("finished"):
@@ -91,7 +120,7 @@ class Product:
 
     async def size(self, episode_id: str) -> Size:
         """Bytes in the workflow's history and in the step log."""
-        target = f"127.0.0.1:{self._platform.ports['temporal']}"
+        target = f"127.0.0.1:{self.platform.ports['temporal']}"
         temporal = await Client.connect(target)
         handle = temporal.get_workflow_handle(f"episode/{episode_id}")
         description = await handle.describe()
@@ -99,9 +128,9 @@ class Product:
         return Size(history, await self._stored_bytes(episode_id))
 
     async def _stored_bytes(self, episode_id: str) -> int:
-        if self._platform.postgres is None:
+        if self.platform.postgres is None:
             raise RuntimeError("the platform is not up")
-        engine = create_async_engine(self._platform.postgres.dsn("episodes"))
+        engine = create_async_engine(self.platform.postgres.dsn("episodes"))
         query = text(
             "SELECT sum(length(body)) FROM segments WHERE digest IN"
             " (SELECT digest FROM steps WHERE episode_id = CAST(:id AS uuid))"
@@ -119,8 +148,8 @@ async def running_product(
 ) -> AsyncIterator[Product]:
     """The platform up on a fresh state folder, telemetry off, as the floor has none."""
     with TemporaryDirectory(prefix="podium-bench-") as folder:
-        async with _model_server(Path(folder), delay_s, turns, thought_bytes) as base_url:
-            engine = EngineChoice(openai_base_url=base_url, model=MODEL)
+        async with _model_server(Path(folder), delay_s, turns, thought_bytes) as origin:
+            engine = EngineChoice(openai_base_url=f"{origin}/v1", model=MODEL)
             options = PlatformOptions(Path(folder) / "state", engine, telemetry=False)
             platform = LocalPlatform(options, _quiet)
             say("  starting the platform")
@@ -128,7 +157,7 @@ async def running_product(
             try:
                 await fill(platform, _quiet)
                 async with open_channel(*_episodes(platform)) as channel:
-                    yield Product(platform, EpisodeServiceStub(channel))
+                    yield Product(platform, EpisodeServiceStub(channel), origin)
             finally:
                 await platform.stop()
 
@@ -164,6 +193,6 @@ async def _model_server(
 
     await process.wait_ready(answers, 30)
     try:
-        yield f"http://127.0.0.1:{port}/v1"
+        yield f"http://127.0.0.1:{port}"
     finally:
         await process.terminate()

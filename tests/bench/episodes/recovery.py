@@ -1,0 +1,58 @@
+"""How soon a killed worker is back at work, and how soon a cancel reaches the model server."""
+
+import asyncio
+import contextlib
+import statistics
+import time
+
+from bench.episodes.figures import Figures, say
+from bench.episodes.product import Product, running_product
+
+ROUNDS = 3
+TURN_S = 0.2
+TURNS = 200
+LONG_CALL_S = 60.0
+BACK_AT_WORK_S = 6.0
+CANCELLED_S = 2.0
+
+
+async def measure_recovery(figures: Figures) -> None:
+    """Seconds from kill -9 of the worker to the next turn, and from a cancel to a free model."""
+    say("recovery")
+    async with running_product(TURN_S, TURNS) as product:
+        supervision = asyncio.create_task(product.platform.supervise())
+        back = [await _seconds_back_at_work(product) for _ in range(ROUNDS)]
+        supervision.cancel()
+        await asyncio.wait({supervision})
+    async with running_product(LONG_CALL_S, 1) as product:
+        stopped = [await _seconds_to_cancel(product) for _ in range(ROUNDS)]
+    figures.note("recovery.worker_back_at_work_s", [round(value, 2) for value in back])
+    figures.note("recovery.model_call_cancelled_s", [round(value, 2) for value in stopped])
+    figures.ratio("episode.worker_back_at_work", max(back) / BACK_AT_WORK_S, "<=", 1)
+    figures.ratio("episode.model_call_cancelled", statistics.fmean(stopped) / CANCELLED_S, "<=", 1)
+
+
+async def _seconds_back_at_work(product: Product) -> float:
+    """From the kill in the middle of a turn to the first turn after it."""
+    episode_id = await product.start()
+    async with contextlib.aclosing(product.turns(episode_id)) as turns:
+        for _ in range(3):
+            await anext(turns)
+        await product.platform.processes["episodes_worker"].kill()
+        killed = time.perf_counter()
+        await anext(turns)
+        seconds = time.perf_counter() - killed
+    await product.cancel(episode_id)
+    return seconds
+
+
+async def _seconds_to_cancel(product: Product) -> float:
+    """From the cancel to the moment the model server has lost its caller."""
+    episode_id = await product.start()
+    while not await product.model_calls():
+        await asyncio.sleep(0.02)
+    asked = time.perf_counter()
+    await product.cancel(episode_id)
+    while await product.model_calls():
+        await asyncio.sleep(0.01)
+    return time.perf_counter() - asked

@@ -1,0 +1,88 @@
+"""The reconciler beside a relay that goes on publishing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import episodes
+import pytest_asyncio
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from embedded import EmbeddedKafka
+from episodes.store_engine import open_engine
+from episodes.store_locks import Leadership
+from episodes.store_outbox import OutboxStore
+from episodes.stream.producer_kafka import Producer
+from episodes.stream.reconciler import Findings, Reconciler
+from episodes.stream.records import trajectory_record
+from episodes.stream.relay import Relay
+from episodes.stream.topic_kafka import TopicReader
+from integration.episodes.platform_under_test import new_id
+from integration.episodes.topic import read_topic
+from podium.episodes.v1 import trajectory_pb2
+from rpckit.migrations import upgrade
+
+
+class BusyTopic(TopicReader):
+    """A topic that grows right after its ends were read, as a topic in use does."""
+
+    grow: Callable[[], None]
+
+    def end_offsets(self) -> dict[int, int]:
+        ends = super().end_offsets()
+        self.grow()
+        return ends
+
+
+@dataclass
+class Stream:
+    """An outbox, its relay and its reconciler over one topic."""
+
+    outbox: OutboxStore
+    relay: Relay
+    topic: BusyTopic
+    reconciler: Reconciler
+
+    async def publish_one(self) -> None:
+        """One more trajectory on the topic."""
+        trajectory = trajectory_pb2.Trajectory(episode_id=new_id(), tenant="acme")
+        trajectory.group_id = trajectory.episode_id
+        await self.outbox.owe(trajectory_record(trajectory))
+        await self.relay.relay_once()
+
+
+@pytest_asyncio.fixture
+async def engine(database: Callable[[], Awaitable[str]]) -> AsyncIterator[AsyncEngine]:
+    url = await database()
+    await upgrade(url, Path(episodes.__file__).parent / "migrations")
+    engine = open_engine(url)
+    yield engine
+    await engine.dispose()
+
+
+@pytest_asyncio.fixture
+async def stream(engine: AsyncEngine, kafka: EmbeddedKafka) -> AsyncIterator[Stream]:
+    name = f"busy-{new_id()[-8:]}"
+    await kafka.create_topics({name: 1})
+    outbox, producer = OutboxStore(engine), Producer(kafka.bootstrap_servers)
+    leadership = Leadership(engine, 1)
+    topic = BusyTopic(kafka.bootstrap_servers, name)
+    relay = Relay(outbox, producer, leadership, name)
+    made = Stream(outbox, relay, topic, Reconciler(outbox, leadership, topic, 60))
+    loop = asyncio.get_running_loop()
+    topic.grow = lambda: asyncio.run_coroutine_threadsafe(made.publish_one(), loop).result(30)
+    yield made
+    await producer.close()
+
+
+async def test_what_is_published_during_a_reconciliation_does_not_look_lost(
+    stream: Stream, kafka: EmbeddedKafka
+) -> None:
+    await stream.publish_one()
+    findings = [await stream.reconciler.reconcile() for _ in range(3)]
+    assert findings == [Findings(present=2, lost=0)] * 3
+    await stream.relay.relay_once()
+    records = await read_topic(kafka.bootstrap_servers, stream.topic._topic, 7)
+    ids = [record.trajectory.episode_id for record in records]
+    assert len(ids) == len(set(ids)) == 7
