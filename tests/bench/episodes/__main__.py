@@ -1,4 +1,4 @@
-"""`make bench-episodes`: overhead, throughput, history, recovery and inference, each against its floor."""
+"""`make bench-episodes`: the product against its floors, in one run."""
 
 import argparse
 import asyncio

@@ -4,7 +4,7 @@ import asyncio
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +69,7 @@ class Product:
         """Asks an episode to stop."""
         await self._client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode_id))
 
-    async def turns(self, episode_id: str) -> AsyncIterator[int]:
+    async def turns(self, episode_id: str) -> AsyncGenerator[int, None]:
         """The number of every turn, as its action is decided."""
         async for response in self._client.WatchEpisode(
             pb.WatchEpisodeRequest(episode_id=episode_id)

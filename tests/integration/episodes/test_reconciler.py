@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import episodes
 import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+import episodes
 from embedded import EmbeddedKafka
 from episodes.store_engine import open_engine
 from episodes.store_locks import Leadership
