@@ -1,8 +1,8 @@
 """What quantities cost under one price version.
 
-amount = sum over components of round_half_even(quantity * unit_price / per, 12 places)
+amount = sum over quantities of round_half_even(quantity * unit_price / per, 12 places)
 
-Each component is rounded once, so an amount can be recomputed for ever from the
+Each quantity is rounded once, so an amount can be recomputed for ever from the
 stored quantities and the price version.
 """
 
@@ -22,6 +22,13 @@ PER_MAX = Decimal(10) ** 15
 EXACT = Context(prec=120, rounding=ROUND_HALF_EVEN)
 QUANTUM = Decimal(1).scaleb(-12)
 TOKEN = Decimal(1)
+# What a token is charged as when a price does not name its kind: never nothing.
+CHARGED_AS = {
+    Dimension.CACHE_READ: Dimension.INPUT_FRESH,
+    Dimension.CACHE_WRITE_5M: Dimension.INPUT_FRESH,
+    Dimension.CACHE_WRITE_1H: Dimension.INPUT_FRESH,
+    Dimension.REASONING: Dimension.OUTPUT_TEXT,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +82,21 @@ class PriceVersion:
         return started and (self.end_time is None or at < self.end_time)
 
     def cost(self, quantities: tuple[Quantity, ...]) -> Money:
-        """The amount; a dimension without a component costs nothing.
+        """The amount; a dimension that is not priced costs nothing.
 
-        Raises InvalidMoney when the sum is beyond what the ledger can store.
+        Cached and reasoning tokens without a component of their own are charged as input
+        and output. Raises InvalidMoney when the sum is beyond what the ledger can store.
         """
-        amounts = {quantity.dimension: quantity.amount for quantity in quantities}
-        parts = (
-            component.amount_of(amounts[component.dimension])
-            for component in self.components
-            if component.dimension in amounts
-        )
         total = Decimal(0)
-        for part in parts:
-            total = EXACT.add(total, part)
+        for quantity in quantities:
+            if component := self._component(quantity.dimension):
+                total = EXACT.add(total, component.amount_of(quantity.amount))
         return Money(total, self.currency_code)
+
+    def _component(self, dimension: Dimension) -> PriceComponent | None:
+        """What prices a dimension: its own component, else that of its kind of token."""
+        priced = {component.dimension: component for component in self.components}
+        return priced.get(dimension) or priced.get(CHARGED_AS.get(dimension, dimension))
 
     def fitting_output_tokens(
         self, worst_case: tuple[Quantity, ...], remaining: Money
