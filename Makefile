@@ -14,7 +14,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 # The plugin fails a run that skipped anything: a skipped test proves nothing.
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test demo up bench-episodes clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ format: $(INSTALLED) ## Put Python and contracts into the house format
 test: setup lint ## Set up, lint, run every test; WORKERS=n in parallel (killing tests run alone)
 	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not chaos and not vllm"
 	$(PYTEST) -m "chaos or vllm"
+
+chaos: setup ## Kill PostgreSQL, the ledger and its callers at named points; KILLS=n SEED=n
+	KILLS=$(or $(KILLS),100) $(PYTEST) tests/integration/cost_ledger/kills
 
 demo: setup ## Solve real tasks with everything started for real, and show the result
 	$(PYTHON) -m podium_cli demo
