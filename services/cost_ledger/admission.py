@@ -1,4 +1,8 @@
-"""Whether the worst case of a call may be held: its price, then every budget that covers it."""
+"""Whether the worst case of a call may be held: its price, then every budget that covers it.
+
+When the budgets do not cover all of it, the call is clamped to the output they cover, if
+the caller says that so little is worth it; else the refusal names what would fit.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +15,7 @@ from cost_ledger.errors import BudgetNotFound, CurrencyMismatch
 from cost_ledger.models import (
     BudgetWindowKey,
     Call,
+    FittingAlternative,
     Hold,
     HoldState,
     Refusal,
@@ -19,7 +24,8 @@ from cost_ledger.models import (
     UnknownPricePolicy,
 )
 from cost_ledger.operations import Reserve
-from cost_ledger.pricing import PriceVersion
+from cost_ledger.pricing import Period, PriceVersion
+from metering import Dimension, Quantity
 from money import Money
 
 
@@ -31,26 +37,33 @@ class Shortage:
     remaining: Money
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What is held: a worst case and the most it can cost; None is unknown."""
+
+    price: PriceVersion | None
+    worst_case: tuple[Quantity, ...]
+    amount: Money | None
+
+
 def admit(asked: Reserve, books: Books) -> Hold | Refusal:
     """The hold, or the refusal that names the tightest budget and what would fit."""
-    price = books.price(asked.tenant, asked.sku, books.now)
+    price = books.price(asked.tenant, asked.sku, books.now, asked.service_class, asked.region)
     if price is None and asked.unknown_price is UnknownPricePolicy.REFUSE:
         return _unknown_price(asked)
-    amount = price.cost(asked.worst_case) if price else _unpriced_amount(asked)
+    period = _period(asked, books)
+    amount = price.worst_cost(asked.worst_case, period) if price else _unpriced_amount(asked)
     standings = standings_of(asked.tenant, asked.subject, asked.budget_ids, books.now, books)
     shortage = _shortage(standings, amount, books) if amount else None
-    if shortage:
-        return _exhausted(asked, price, shortage)
-    windows = tuple(window_key(standing) for standing in standings)
-    return Hold(
-        call=Call(asked.tenant, asked.key, asked.subject, asked.sku, windows),
-        worst_case=asked.worst_case,
-        amount=amount,
-        state=HoldState.OPEN,
-        price_version_id=price.id if price else "",
-        create_time=books.now,
-        expire_time=books.now + timedelta(seconds=asked.time_to_live_s),
-    )
+    if shortage is None:
+        return _hold(asked, Offer(price, asked.worst_case, amount), standings, period)
+    fitting = price and price.fitting_output_tokens(asked.worst_case, shortage.remaining, period)
+    if price and fitting and 0 < asked.min_output_tokens <= fitting:
+        clamped = _clamped(asked.worst_case, fitting)
+        offer = Offer(price, clamped, price.worst_cost(clamped, period))
+        return _hold(asked, offer, standings, period)
+    alternative = _next_cheaper(asked, shortage.remaining, period, books)
+    return _exhausted(shortage, fitting or None, alternative)
 
 
 def windows_of(
@@ -110,16 +123,74 @@ def _unpriced_amount(asked: Reserve) -> Money | None:
     return asked.ceiling if at_ceiling else None
 
 
-def _exhausted(asked: Reserve, price: PriceVersion | None, shortage: Shortage) -> Refusal:
-    fitting = price and price.fitting_output_tokens(asked.worst_case, shortage.remaining)
-    mend = f"ask for at most {fitting} output tokens" if fitting else "raise the budget or wait"
+def _period(asked: Reserve, books: Books) -> Period:
+    """When the call may be made: the hold covers the dearest hour of it."""
+    return Period(books.now, books.now + timedelta(seconds=asked.time_to_live_s))
+
+
+def _hold(asked: Reserve, offer: Offer, standings: list[Standing], period: Period) -> Hold:
+    call = Call(
+        tenant=asked.tenant,
+        key=asked.key,
+        subject=asked.subject,
+        sku=asked.sku,
+        windows=tuple(window_key(standing) for standing in standings),
+        service_class=asked.service_class,
+        region=asked.region,
+    )
+    return Hold(
+        call=call,
+        worst_case=offer.worst_case,
+        amount=offer.amount,
+        state=HoldState.OPEN,
+        price_version_id=offer.price.id if offer.price else "",
+        create_time=period.start,
+        expire_time=period.end,
+    )
+
+
+def _clamped(worst_case: tuple[Quantity, ...], output_tokens: int) -> tuple[Quantity, ...]:
+    return tuple(
+        Quantity(entry.dimension, Decimal(output_tokens))
+        if entry.dimension is Dimension.OUTPUT_TEXT
+        else entry
+        for entry in worst_case
+    )
+
+
+def _next_cheaper(
+    asked: Reserve, remaining: Money, period: Period, books: Books
+) -> FittingAlternative | None:
+    """The dearest alternative that the tightest budget, and so every budget, covers."""
+    fitting = [
+        FittingAlternative(each.tool, each.model, cost)
+        for each in asked.alternatives
+        if (price := books.price(asked.tenant, each.sku, books.now))
+        and price.currency_code == remaining.currency_code
+        and (cost := price.worst_cost(each.worst_case, period)) <= remaining
+    ]
+    return max(fitting, key=lambda each: each.worst_case_cost.amount, default=None)
+
+
+def _exhausted(
+    shortage: Shortage, fitting: int | None, alternative: FittingAlternative | None
+) -> Refusal:
+    mends = []
+    if fitting:
+        mends.append(f"ask for at most {fitting} output tokens")
+    if alternative:
+        model = f" with model {alternative.model}" if alternative.model else ""
+        mends.append(
+            f"use {alternative.tool}{model}, which costs at most {alternative.worst_case_cost}"
+        )
     return Refusal(
         RefusalReason.BUDGET_EXHAUSTED,
         f"budget {shortage.standing.budget_id} has {shortage.remaining} left, "
-        f"less than the call can cost; {mend}",
+        f"less than the call can cost; {' or '.join(mends) or 'raise the budget or wait'}",
         shortage.standing.budget_id,
         shortage.remaining,
-        fitting or None,
+        fitting,
+        alternative,
     )
 
 

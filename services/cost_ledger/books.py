@@ -119,10 +119,12 @@ class Books:
         moved = self._moved(self.written, standing) + self._moved(self.draft, standing)
         return standing.used + moved
 
-    def price(self, tenant: str, sku: str, at: datetime) -> PriceVersion | None:
+    def price(
+        self, tenant: str, sku: str, at: datetime, service_class: str = "", region: str = ""
+    ) -> PriceVersion | None:
         """The price that holds at a time; None: unknown."""
         history = self.prices.get((tenant, sku))
-        return history.effective(at) if history else None
+        return history.effective(at, service_class, region) if history else None
 
     def price_version(self, tenant: str, sku: str, version_id: str) -> PriceVersion | None:
         """A version by its id."""

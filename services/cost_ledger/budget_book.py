@@ -1,21 +1,27 @@
 """Creates, shows and ends budgets; the journal enforces them."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
+from cost_ledger.alerts import BudgetAlert
 from cost_ledger.budgets import Budget, BudgetStatus
 from cost_ledger.errors import BudgetConflict, BudgetNotFound
+from cost_ledger.store_alerts import AlertStore
 from cost_ledger.store_budgets import BudgetStore
 
 
 class BudgetBook:
     """A tenant's budgets."""
 
-    def __init__(self, store: BudgetStore) -> None:
+    def __init__(self, store: BudgetStore, alerts: AlertStore) -> None:
         self._store = store
+        self._alerts = alerts
 
     async def create(self, budget: Budget) -> Budget:
         """The stored budget. Raises BudgetConflict when the id has other content."""
-        await self._store.add(budget)
+        if await self._store.status(budget.tenant, budget.id) is None:
+            budget.check_not_past(datetime.now(UTC))
+            await self._store.add(budget)
         stored = (await self.status(budget.tenant, budget.id)).budget
         if replace(stored, create_time=None, close_time=None) != budget:
             raise BudgetConflict(budget.id)
@@ -36,3 +42,9 @@ class BudgetBook:
         """The ended budget. Raises BudgetNotFound."""
         await self._store.close(tenant, budget_id)
         return (await self.status(tenant, budget_id)).budget
+
+    async def alerts(
+        self, tenant: str, budget_id: str, before: int, limit: int
+    ) -> list[BudgetAlert]:
+        """Soft limits that were passed, newest first; an empty id means any budget's."""
+        return await self._alerts.page(tenant, budget_id, before, limit)

@@ -1,7 +1,7 @@
 """Budgets: whose spending is limited, in which window, to how much."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from zoneinfo import available_timezones
@@ -10,6 +10,7 @@ from cost_ledger.errors import InvalidBudget
 from money import Money
 
 ID_CHARACTERS_MAX = 128
+CLOCK_SKEW_MAX = timedelta(minutes=5)
 ROLLING_MIN_S = 60.0
 ROLLING_MAX_S = 31 * 86_400.0
 TIME_ZONES = frozenset(available_timezones())
@@ -49,6 +50,9 @@ class Budget:
     time_zone: str
     hard_limit: Money
     soft_limits: tuple[Money, ...] = ()
+    # None: from its creation, until it is closed.
+    start_time: datetime | None = None
+    end_time: datetime | None = None
     create_time: datetime | None = None
     close_time: datetime | None = None
 
@@ -74,9 +78,8 @@ class Budget:
             raise InvalidBudget("rolling_length must be between one minute and 31 days")
         if not rolling and self.rolling_length_s:
             raise InvalidBudget("rolling_length must be unset unless the window is ROLLING")
-        # Alerts are kept once per window row; a rolling window has no row of its own.
-        if rolling and self.soft_limits:
-            raise InvalidBudget("a rolling budget cannot have soft limits; use a calendar window")
+        if self.start_time and self.end_time and self.end_time <= self.start_time:
+            raise InvalidBudget("end_time must be after start_time")
 
     def _check_limits(self) -> None:
         for limit in (self.hard_limit, *self.soft_limits):
@@ -84,6 +87,18 @@ class Budget:
                 raise InvalidBudget(f"limit {limit} is negative")
             if limit.currency_code != self.hard_limit.currency_code:
                 raise InvalidBudget("soft limits must be in the currency of the hard limit")
+            if limit.amount > self.hard_limit.amount:
+                raise InvalidBudget(f"soft limit {limit} is above the hard limit: never reached")
+
+    def check_not_past(self, now: datetime) -> None:
+        """Raises InvalidBudget when it would have to count what nobody counted."""
+        if self.start_time and self.start_time < now - CLOCK_SKEW_MAX:
+            raise InvalidBudget(
+                "start_time is in the past; what was spent before the budget existed was not "
+                "counted: leave it unset for now"
+            )
+        if self.end_time and self.end_time <= now:
+            raise InvalidBudget("end_time is in the past; the budget would decide no call")
 
 
 @dataclass(frozen=True, slots=True)

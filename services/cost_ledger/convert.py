@@ -3,8 +3,10 @@
 from cost_ledger.decisions import Outcome
 from cost_ledger.errors import InvalidOperation
 from cost_ledger.models import (
+    Alternative,
     Entry,
     EntryKind,
+    FittingAlternative,
     Hold,
     HoldState,
     Refusal,
@@ -21,6 +23,7 @@ from wire import (
     money_to_proto,
     optional_money_from_proto,
     quantities_from_proto,
+    quantities_to_proto,
     timestamp_from_proto,
     timestamp_to_proto,
     usage_from_proto,
@@ -57,6 +60,13 @@ def reserve_from_proto(message: pb.ReserveRequest, caller: Identity) -> Reserve:
         ceiling=optional_money_from_proto(message.ceiling),
         time_to_live_s=duration_from_proto(message.time_to_live) if has_time else TIME_TO_LIVE_S,
         budget_ids=tuple(message.budget_ids),
+        service_class=message.service_class,
+        region=message.region,
+        alternatives=tuple(
+            Alternative(each.tool, each.model, each.sku, quantities_from_proto(each.worst_case))
+            for each in message.alternatives
+        ),
+        min_output_tokens=message.min_output_tokens,
     )
 
 
@@ -82,6 +92,8 @@ def record_from_proto(message: pb.RecordRequest, caller: Identity) -> Record:
         occur_time=(
             timestamp_from_proto(message.occur_time) if message.HasField("occur_time") else None
         ),
+        service_class=message.service_class,
+        region=message.region,
     )
 
 
@@ -146,6 +158,9 @@ def hold_to_proto(hold: Hold) -> hold_pb2.Hold:
         price_version_id=hold.price_version_id,
         create_time=timestamp_to_proto(hold.create_time),
         expire_time=timestamp_to_proto(hold.expire_time),
+        worst_case=quantities_to_proto(hold.worst_case),
+        service_class=hold.call.service_class,
+        region=hold.call.region,
     )
 
 
@@ -157,6 +172,15 @@ def refusal_to_proto(refusal: Refusal) -> hold_pb2.Refusal:
         budget_id=refusal.budget_id,
         remaining=money_to_proto(refusal.remaining) if refusal.remaining else None,
         fitting_output_tokens=refusal.fitting_output_tokens,
+        alternative=_alternative_to_proto(refusal.alternative) if refusal.alternative else None,
+    )
+
+
+def _alternative_to_proto(alternative: FittingAlternative) -> hold_pb2.FittingAlternative:
+    return hold_pb2.FittingAlternative(
+        tool=alternative.tool,
+        model=alternative.model,
+        worst_case_cost=money_to_proto(alternative.worst_case_cost),
     )
 
 

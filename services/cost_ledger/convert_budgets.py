@@ -1,6 +1,7 @@
 """podium.ledger.v1 budgets as domain values, and back."""
 
 from cost_ledger.budgets import Budget, BudgetScope, BudgetStatus, BudgetWindow
+from cost_ledger.convert_times import optional_time
 from cost_ledger.errors import InvalidBudget
 from money import Money
 from podium.ledger.v1 import budget_service_pb2 as pb
@@ -36,6 +37,8 @@ def budget_from_proto(message: pb.Budget, tenant: str) -> Budget:
         time_zone=message.time_zone or "UTC",
         hard_limit=money_from_proto(message.hard_limit),
         soft_limits=tuple(money_from_proto(limit) for limit in message.soft_limits),
+        start_time=optional_time(message, "start_time"),
+        end_time=optional_time(message, "end_time"),
     )
 
 
@@ -53,6 +56,8 @@ def budget_to_proto(budget: Budget) -> pb.Budget:
         soft_limits=[money_to_proto(limit) for limit in budget.soft_limits],
         create_time=timestamp_to_proto(budget.create_time) if budget.create_time else None,
         close_time=timestamp_to_proto(budget.close_time) if budget.close_time else None,
+        start_time=timestamp_to_proto(budget.start_time) if budget.start_time else None,
+        end_time=timestamp_to_proto(budget.end_time) if budget.end_time else None,
     )
 
 

@@ -132,8 +132,16 @@ def record(asked: Record, books: Books) -> Entry:
     _check_not_in_future(asked.occur_time, books)
     at = asked.occur_time or books.now
     windows = windows_of(asked.tenant, asked.subject, at, books)
-    call = Call(asked.tenant, asked.key, asked.subject, asked.sku, windows)
-    price = books.price(asked.tenant, asked.sku, at)
+    call = Call(
+        asked.tenant,
+        asked.key,
+        asked.subject,
+        asked.sku,
+        windows,
+        asked.service_class,
+        asked.region,
+    )
+    price = books.price(asked.tenant, asked.sku, at, asked.service_class, asked.region)
     entry = _post_cost(books, EntryKind.RECORD, call, usage=asked.usage, price=price, at=at)
     _remember(asked, books, entry)
     return entry
@@ -165,7 +173,7 @@ def _price_of(hold: Hold, at: datetime, books: Books) -> PriceVersion | None:
     """The price the hold was admitted at; of an unpriced one, what is known by now."""
     call = hold.call
     pinned = books.price_version(call.tenant, call.sku, hold.price_version_id)
-    return pinned or books.price(call.tenant, call.sku, at)
+    return pinned or books.price(call.tenant, call.sku, at, call.service_class, call.region)
 
 
 def _post_cost(
@@ -178,7 +186,7 @@ def _post_cost(
     at: datetime,
 ) -> Entry:
     """Posts what a usage costs, unknown when the price is, and counts it in the budgets."""
-    amount = price.cost(usage.quantities) if price else None
+    amount = price.cost(usage.quantities, at) if price else None
     move(books, call, posted=amount)
     return post(
         books,

@@ -78,11 +78,19 @@ class CurrencyMismatch(FailedPrecondition):
 class PriceOverlap(FailedPrecondition):
     """Two versions of one price would hold at the same time."""
 
-    def __init__(self, sku: str) -> None:
+    def __init__(self, sku: str, price_id: str) -> None:
         super().__init__(
-            f"another price of {sku} already holds in that time; start the new one where it ends",
+            f"the price {price_id} of {sku} already holds in that time; start the new one where "
+            "it ends, or correct it by its id",
             sku=sku,
         )
+
+
+class PriceNotFound(NotFound):
+    """No version of the SKU has the id, as the price book is known now."""
+
+    def __init__(self, price_id: str, sku: str) -> None:
+        super().__init__(f"{sku} has no price {price_id} that could be corrected", sku=sku)
 
 
 class BudgetNotFound(NotFound):

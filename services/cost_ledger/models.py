@@ -77,6 +77,8 @@ class Call:
     subject: Subject
     sku: str
     windows: tuple[BudgetWindowKey, ...]
+    service_class: str = ""
+    region: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,25 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """A call the caller may make instead."""
+
+    tool: str
+    model: str
+    sku: str
+    worst_case: tuple[Quantity, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FittingAlternative:
+    """An alternative that the budgets cover, and the most it can cost."""
+
+    tool: str
+    model: str
+    worst_case_cost: Money
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why nothing is held, and what would fit."""
 
@@ -103,6 +124,7 @@ class Refusal:
     budget_id: str = ""
     remaining: Money | None = None
     fitting_output_tokens: int | None = None
+    alternative: FittingAlternative | None = None
 
 
 @dataclass(frozen=True, slots=True)

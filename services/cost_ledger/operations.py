@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from cost_ledger.errors import InvalidOperation
 from cost_ledger.fingerprint import fingerprint, quantities_text, usage_text
-from cost_ledger.models import Subject, UnknownPricePolicy
+from cost_ledger.models import Alternative, Subject, UnknownPricePolicy
 from metering import Quantity, Usage
 from money import Money
 
@@ -16,6 +16,7 @@ TEXT_CHARACTERS_MAX = 500
 QUANTITY_MAX = Decimal(10) ** 18
 QUANTITY_PLACES_MAX = 12
 TIME_TO_LIVE_MAX_S = 366 * 86_400.0
+ALTERNATIVES_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,20 @@ class Reserve:
     ceiling: Money | None
     time_to_live_s: float
     budget_ids: tuple[str, ...] = ()
+    service_class: str = ""
+    region: str = ""
+    alternatives: tuple[Alternative, ...] = ()
+    # Fewest output tokens the call is worth making for; 0 means all that are asked.
+    min_output_tokens: int = 0
 
     def __post_init__(self) -> None:
         check_key(self.key)
         check_subject(self.subject)
-        check_text("sku", self.sku)
+        check_priced(self.sku, self.service_class, self.region)
         check_quantities(self.worst_case)
+        check_alternatives(self.alternatives)
+        if self.min_output_tokens < 0:
+            raise InvalidOperation("min_output_tokens must not be negative")
         for budget_id in self.budget_ids:
             check_text("budget_ids", budget_id)
         if not 0 < self.time_to_live_s <= TIME_TO_LIVE_MAX_S:
@@ -62,6 +71,13 @@ class Reserve:
             ceiling=self.ceiling and str(self.ceiling),
             time_to_live_s=self.time_to_live_s,
             budget_ids=sorted(set(self.budget_ids)),
+            service_class=self.service_class,
+            region=self.region,
+            alternatives=[
+                [each.tool, each.model, each.sku, quantities_text(each.worst_case)]
+                for each in self.alternatives
+            ],
+            min_output_tokens=self.min_output_tokens or None,
         )
 
 
@@ -108,11 +124,13 @@ class Record:
     sku: str
     usage: Usage
     occur_time: datetime | None = None
+    service_class: str = ""
+    region: str = ""
 
     def __post_init__(self) -> None:
         check_key(self.key)
         check_subject(self.subject)
-        check_text("sku", self.sku)
+        check_priced(self.sku, self.service_class, self.region)
         check_usage(self.usage)
 
     def request_hash(self) -> str:
@@ -122,6 +140,8 @@ class Record:
             sku=self.sku,
             usage=usage_text(self.usage),
             occur_time=_iso(self.occur_time),
+            service_class=self.service_class,
+            region=self.region,
         )
 
 
@@ -174,6 +194,20 @@ def check_text(field: str, text: str) -> None:
     # PostgreSQL stores no NUL; found here it spoils only its own request.
     if "\0" in text:
         raise InvalidOperation(f"{field} contains a NUL character")
+
+
+def check_priced(sku: str, service_class: str, region: str) -> None:
+    for field, text in (("sku", sku), ("service_class", service_class), ("region", region)):
+        check_text(field, text)
+
+
+def check_alternatives(alternatives: tuple[Alternative, ...]) -> None:
+    if len(alternatives) > ALTERNATIVES_MAX:
+        raise InvalidOperation(f"more than {ALTERNATIVES_MAX} alternatives; send the likeliest")
+    for each in alternatives:
+        for field in ("tool", "model", "sku"):
+            check_text(f"alternatives.{field}", getattr(each, field))
+        check_quantities(each.worst_case)
 
 
 def check_subject(subject: Subject) -> None:

@@ -7,37 +7,50 @@ from time import monotonic
 from typing import Protocol
 
 from cost_ledger.errors import InvalidPrice
-from cost_ledger.price_specs import PriceSpec
+from cost_ledger.price_specs import Placement, PriceSpec
 from cost_ledger.pricing import PriceHistory, PriceVersion
 
 # How late a price published through another replica may take effect here.
 CACHE_LIFETIME_S = 2.0
 CACHE_SIZE_MAX = 20_000
 BATCH_MAX = 1000
-PriceKey = tuple[str, str]
+# Tenant and SKU.
+HistoryKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class CreatedPrices:
-    """One version per spec, and how many did not exist before."""
+class PriceQuestion:
+    """Asks what a call of a service class in a region costs; None times mean now.
 
-    versions: tuple[PriceVersion, ...]
-    created_count: int
+    `known_at` leaves out what was learned later, whenever it holds.
+    """
+
+    at: datetime | None = None
+    known_at: datetime | None = None
+    service_class: str = ""
+    region: str = ""
 
 
 class PriceStore(Protocol):
     """What the price book keeps its versions in."""
 
-    async def create(self, specs: list[PriceSpec], validate_only: bool) -> CreatedPrices:
+    async def create(self, specs: list[PriceSpec], validate_only: bool) -> list[Placement]:
         """Adds all specs or none."""
 
     async def page(
-        self, tenant: str, sku_prefix: str, after: tuple[str, str], limit: int
+        self,
+        tenant: str,
+        sku_prefix: str,
+        after: tuple[str, str],
+        limit: int,
+        known_at: datetime | None,
     ) -> list[PriceVersion]:
         """Versions the tenant can see, by SKU and id."""
 
-    async def histories(self, keys: Iterable[PriceKey]) -> dict[PriceKey, PriceHistory]:
-        """Every version of every (tenant, SKU)."""
+    async def histories(
+        self, keys: Iterable[HistoryKey], known_at: datetime | None = None
+    ) -> dict[HistoryKey, PriceHistory]:
+        """Every version of every (tenant, SKU), as it was known at a time (None: now)."""
 
 
 class PriceBook:
@@ -45,32 +58,44 @@ class PriceBook:
 
     def __init__(self, store: PriceStore) -> None:
         self._store = store
-        self._cache: dict[PriceKey, tuple[float, PriceHistory]] = {}
+        self._cache: dict[HistoryKey, tuple[float, PriceHistory]] = {}
 
-    async def create(self, specs: list[PriceSpec], validate_only: bool) -> CreatedPrices:
-        """Adds price versions, all or none. Raises PriceOverlap."""
+    async def create(self, specs: list[PriceSpec], validate_only: bool) -> list[Placement]:
+        """Adds price versions, all or none. Raises PriceOverlap, PriceNotFound."""
         _check_count(len(specs), "prices")
-        created = await self._store.create(specs, validate_only)
+        placements = await self._store.create(specs, validate_only)
         self._cache.clear()
-        return created
+        return placements
 
     async def page(
-        self, tenant: str, sku_prefix: str, after: tuple[str, str], limit: int
+        self,
+        tenant: str,
+        sku_prefix: str,
+        after: tuple[str, str],
+        limit: int,
+        known_at: datetime | None = None,
     ) -> list[PriceVersion]:
         """A page of what the tenant can see: list prices and its own."""
-        return await self._store.page(tenant, sku_prefix, after, limit)
+        return await self._store.page(tenant, sku_prefix, after, limit, known_at)
 
     async def effective(
-        self, tenant: str, skus: list[str], at: datetime | None
+        self, tenant: str, skus: list[str], asked: PriceQuestion
     ) -> dict[str, PriceVersion]:
-        """What SKUs cost at a time (None: now); a SKU without a known price is left out."""
+        """What SKUs cost; a SKU without a known price is left out."""
         _check_count(len(skus), "SKUs")
-        histories = await self.histories({(tenant, sku) for sku in skus})
-        moment = at or datetime.now(UTC)
-        found = {sku: histories[tenant, sku].effective(moment) for sku in skus}
+        keys = {(tenant, sku) for sku in skus}
+        if asked.known_at:
+            histories = await self._store.histories(keys, asked.known_at)
+        else:
+            histories = await self.histories(keys)
+        at = asked.at or datetime.now(UTC)
+        found = {
+            sku: histories[tenant, sku].effective(at, asked.service_class, asked.region)
+            for sku in skus
+        }
         return {sku: version for sku, version in found.items() if version}
 
-    async def histories(self, keys: set[PriceKey]) -> dict[PriceKey, PriceHistory]:
+    async def histories(self, keys: set[HistoryKey]) -> dict[HistoryKey, PriceHistory]:
         """Every version of every (tenant, SKU), from the cache where it is fresh."""
         now = monotonic()
         fresh = {
@@ -81,7 +106,7 @@ class PriceBook:
         missing = keys - fresh.keys()
         return fresh | (await self._fetch(missing, now) if missing else {})
 
-    async def _fetch(self, keys: set[PriceKey], now: float) -> dict[PriceKey, PriceHistory]:
+    async def _fetch(self, keys: set[HistoryKey], now: float) -> dict[HistoryKey, PriceHistory]:
         found = await self._store.histories(keys)
         if len(self._cache) > CACHE_SIZE_MAX:
             self._cache.clear()

@@ -2,51 +2,75 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 
-from cost_ledger.errors import InvalidPrice, PriceOverlap
+from cost_ledger.errors import InvalidPrice, PriceNotFound, PriceOverlap
 from cost_ledger.operations import check_text
-from cost_ledger.pricing import PriceComponent, PriceVersion
+from cost_ledger.price_components import PriceComponent, check_components
+from cost_ledger.pricing import PriceVersion
 from money import Money
+
+
+class PriceChange(StrEnum):
+    """What a spec does to the price book."""
+
+    NEW = "new"
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    CORRECTED = "corrected"
+
+
+@dataclass(frozen=True, slots=True)
+class PriceKey:
+    """What at most one version holds for at any time. An empty tenant means the list price."""
+
+    tenant: str
+    sku: str
+    service_class: str = ""
+    region: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceSpec:
-    """A price to add. `tenant` is empty for a list price; None times are unset."""
+    """A price to add. None times are unset."""
 
-    tenant: str
-    sku: str
+    key: PriceKey
     currency_code: str
     components: tuple[PriceComponent, ...]
     start_time: datetime | None
     end_time: datetime | None
     source: str
+    corrects_price_id: str = ""
 
     def __post_init__(self) -> None:
-        check_text("sku", self.sku)
+        sku = self.key.sku
+        for field in ("sku", "service_class", "region"):
+            check_text(field, getattr(self.key, field))
         check_text("source", self.source)
-        if not self.sku:
+        if not sku:
             raise InvalidPrice("sku is unset; name what is priced")
         Money.zero(self.currency_code)
-        if not self.components:
-            raise InvalidPrice(f"{self.sku} has no component; what is free has unit_price 0")
-        if len({entry.dimension for entry in self.components}) != len(self.components):
-            raise InvalidPrice(f"{self.sku} prices a dimension twice")
+        check_components(sku, self.components)
         if self.start_time and self.end_time and self.end_time <= self.start_time:
-            raise InvalidPrice(f"{self.sku} ends before it starts")
+            raise InvalidPrice(f"{sku} ends before it starts")
 
     def same_price(self, version: PriceVersion) -> bool:
         """Whether the version charges the same, whoever wrote it down."""
-        mine = {(entry.dimension, entry.unit_price, entry.per) for entry in self.components}
-        its = {(entry.dimension, entry.unit_price, entry.per) for entry in version.components}
-        return version.currency_code == self.currency_code and mine == its
+        same_parts = set(self.components) == set(version.components)
+        return version.currency_code == self.currency_code and same_parts
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A new version, and the one it ends, cut short; or the version that existed already."""
+    """A version and what storing it does to the one before it.
+
+    `before` stops being what is known; `shortened` is the same version with the validity
+    that is left to it, None when nothing is.
+    """
 
     version: PriceVersion
-    is_new: bool
+    change: PriceChange
+    before: PriceVersion | None = None
     shortened: PriceVersion | None = None
     end_is_given: bool = False
 
@@ -62,37 +86,67 @@ class StoredVersion:
 def place(
     spec: PriceSpec, stored: list[StoredVersion], version_id: str, now: datetime
 ) -> Placement:
-    """Fits a spec among the versions of its SKU. Raises PriceOverlap.
+    """Fits a spec among the versions of its key. Raises PriceOverlap, PriceNotFound.
 
     A new version starts where the old one ends: an older version without a given end
     is cut at the new start, and a new one without an end lasts until the next start.
+    A correction takes the place of the version it names.
     """
     existing = _existing(spec, stored, now)
     if existing:
-        return Placement(existing, is_new=False)
+        return Placement(existing, PriceChange.UNCHANGED)
+    if spec.corrects_price_id:
+        return _correction(spec, stored, version_id, now)
     start = spec.start_time if spec.start_time or not stored else now
     later = [entry.version for entry in stored if _starts_after(entry.version, start)]
     end = spec.end_time or min((v.start_time for v in later if v.start_time), default=None)
-    version = PriceVersion(
-        version_id,
-        spec.tenant,
-        spec.sku,
-        spec.currency_code,
-        spec.components,
-        start,
-        end,
-        spec.source,
-        now,
+    version = _version(spec, version_id, start, end, now)
+    before = _ended(version, stored)
+    shortened = replace(before, end_time=start) if before else None
+    _check_free(version, [shortened if each == before else each for each in _versions(stored)])
+    change = PriceChange.CHANGED if before else PriceChange.NEW
+    return Placement(version, change, before, shortened, spec.end_time is not None)
+
+
+def _correction(
+    spec: PriceSpec, stored: list[StoredVersion], version_id: str, now: datetime
+) -> Placement:
+    wrong = next((each for each in stored if each.version.id == spec.corrects_price_id), None)
+    if wrong is None:
+        raise PriceNotFound(spec.corrects_price_id, spec.key.sku)
+    start = spec.start_time or wrong.version.start_time
+    end = spec.end_time or wrong.version.end_time
+    version = _version(spec, version_id, start, end, now)
+    _check_free(version, [each for each in _versions(stored) if each != wrong.version])
+    end_is_given = wrong.end_is_given or spec.end_time is not None
+    return Placement(version, PriceChange.CORRECTED, wrong.version, None, end_is_given)
+
+
+def _version(
+    spec: PriceSpec, version_id: str, start: datetime | None, end: datetime | None, now: datetime
+) -> PriceVersion:
+    return PriceVersion(
+        id=version_id,
+        tenant=spec.key.tenant,
+        sku=spec.key.sku,
+        currency_code=spec.currency_code,
+        components=spec.components,
+        start_time=start,
+        end_time=end,
+        source=spec.source,
+        create_time=now,
+        service_class=spec.key.service_class,
+        region=spec.key.region,
     )
-    shortened = _shortened(version, stored)
-    _check_free(version, stored, shortened)
-    return Placement(version, True, shortened, spec.end_time is not None)
+
+
+def _versions(stored: list[StoredVersion]) -> list[PriceVersion]:
+    return [entry.version for entry in stored]
 
 
 def _existing(spec: PriceSpec, stored: list[StoredVersion], now: datetime) -> PriceVersion | None:
     """The version a repeated spec already has."""
-    for entry in stored:
-        version = entry.version
+    for version in _versions(stored):
         in_place = (
             version.start_time == spec.start_time if spec.start_time else version.holds_at(now)
         )
@@ -106,23 +160,20 @@ def _starts_after(version: PriceVersion, start: datetime | None) -> bool:
     return version.start_time is not None and (start is None or version.start_time > start)
 
 
-def _shortened(version: PriceVersion, stored: list[StoredVersion]) -> PriceVersion | None:
+def _ended(version: PriceVersion, stored: list[StoredVersion]) -> PriceVersion | None:
     """The open version that the new one ends."""
     start = version.start_time
     for entry in stored:
         old = entry.version
         if start and not entry.end_is_given and old.holds_at(start) and old.start_time != start:
-            return replace(old, end_time=start)
+            return old
     return None
 
 
-def _check_free(
-    version: PriceVersion, stored: list[StoredVersion], shortened: PriceVersion | None
-) -> None:
-    for entry in stored:
-        other = shortened if shortened and shortened.id == entry.version.id else entry.version
-        if _overlap(version, other):
-            raise PriceOverlap(version.sku)
+def _check_free(version: PriceVersion, others: list[PriceVersion | None]) -> None:
+    for other in others:
+        if other and _overlap(version, other):
+            raise PriceOverlap(version.sku, other.id)
 
 
 def _overlap(one: PriceVersion, other: PriceVersion) -> bool:

@@ -16,6 +16,7 @@ from cost_ledger.service import CostLedger
 from cost_ledger.servicer import CostLedgerServicer
 from cost_ledger.servicer_budgets import BudgetServicer
 from cost_ledger.servicer_prices import PriceBookServicer
+from cost_ledger.store_alerts import AlertStore
 from cost_ledger.store_budgets import BudgetStore
 from cost_ledger.store_engine import check, open_engine, open_journal_engine
 from cost_ledger.store_journal import JournalStore
@@ -49,9 +50,10 @@ async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service]
     journal_engine = open_journal_engine(settings.database_url)
     prices = PriceBook(PostgresPriceStore(engine))
     ledger = CostLedger(JournalStore(journal_engine), ReportStore(engine), prices)
+    alerts = AlertStore(engine)
     sweep = asyncio.create_task(sweep_forever(ledger, settings.sweep_interval_s))
     try:
-        yield _services(ledger, prices, BudgetBook(BudgetStore(engine))), engine
+        yield _services(ledger, prices, BudgetBook(BudgetStore(engine), alerts)), engine
     finally:
         sweep.cancel()
         with suppress(asyncio.CancelledError):

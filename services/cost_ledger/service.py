@@ -83,8 +83,15 @@ def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:
         for operation in batch
         if isinstance(operation, Reserve | Record)
     }
+    offered = {
+        (operation.tenant, each.sku)
+        for batch in batches
+        for operation in batch
+        if isinstance(operation, Reserve)
+        for each in operation.alternatives
+    }
     held = {(hold.call.tenant, hold.call.sku) for hold in books.loaded.holds.values()}
-    return {key for key in asked | held if key[1]}
+    return {key for key in asked | offered | held if key[1]}
 
 
 def _batches(operations: Iterable[Operation]) -> list[Batch]:

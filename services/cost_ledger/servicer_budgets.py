@@ -6,6 +6,7 @@ import grpc
 
 from cost_ledger.access import require_budget_read, require_budget_write
 from cost_ledger.budget_book import BudgetBook
+from cost_ledger.convert_alerts import alert_to_proto, before_from_token, next_alerts_page
 from cost_ledger.convert_budgets import budget_from_proto, budget_to_proto, status_to_proto
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2_grpc as rpc
@@ -56,4 +57,16 @@ class BudgetServicer(rpc.BudgetServiceServicer):
         require_budget_write(status.budget.scope)
         return pb.CloseBudgetResponse(
             budget=budget_to_proto(await self._budgets.close(tenant, request.id))
+        )
+
+    async def ListAlerts(
+        self, request: pb.ListAlertsRequest, context: Context
+    ) -> pb.ListAlertsResponse:
+        caller = require_budget_read()
+        limit = page_size(request.page_size, 50, 500)
+        before = before_from_token(request.page_token)
+        alerts = await self._budgets.alerts(caller.tenant, request.budget_id, before, limit)
+        return pb.ListAlertsResponse(
+            alerts=[alert_to_proto(alert) for alert in alerts],
+            next_page_token=next_alerts_page(alerts, limit),
         )

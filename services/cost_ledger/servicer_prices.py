@@ -7,16 +7,18 @@ import grpc
 from cost_ledger.access import require_price_write
 from cost_ledger.convert_prices import (
     after_from_token,
+    created_to_proto,
     next_prices_page,
     price_to_proto,
+    question_from_proto,
     spec_from_proto,
 )
+from cost_ledger.convert_times import optional_time
 from cost_ledger.price_book import PriceBook
 from podium.ledger.v1 import price_book_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2_grpc as rpc
 from rpckit.identity import current_identity
 from rpckit.pages import page_size
-from wire import timestamp_from_proto
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -32,11 +34,7 @@ class PriceBookServicer(rpc.PriceBookServiceServicer):
     ) -> pb.CreatePricesResponse:
         caller = require_price_write(all(spec.tenant_override for spec in request.specs))
         specs = [spec_from_proto(spec, caller) for spec in request.specs]
-        created = await self._prices.create(specs, request.validate_only)
-        return pb.CreatePricesResponse(
-            prices=[price_to_proto(version) for version in created.versions],
-            created_count=created.created_count,
-        )
+        return created_to_proto(await self._prices.create(specs, request.validate_only))
 
     async def ListPrices(
         self, request: pb.ListPricesRequest, context: Context
@@ -47,6 +45,7 @@ class PriceBookServicer(rpc.PriceBookServiceServicer):
             request.sku_prefix,
             after_from_token(request.page_token),
             limit,
+            optional_time(request, "known_at"),
         )
         return pb.ListPricesResponse(
             prices=[price_to_proto(version) for version in versions],
@@ -56,8 +55,8 @@ class PriceBookServicer(rpc.PriceBookServiceServicer):
     async def GetEffectivePrices(
         self, request: pb.GetEffectivePricesRequest, context: Context
     ) -> pb.GetEffectivePricesResponse:
-        at = timestamp_from_proto(request.at) if request.HasField("at") else None
-        found = await self._prices.effective(current_identity().tenant, list(request.skus), at)
+        asked = question_from_proto(request)
+        found = await self._prices.effective(current_identity().tenant, list(request.skus), asked)
         return pb.GetEffectivePricesResponse(
             prices={sku: price_to_proto(version) for sku, version in found.items()}
         )

@@ -11,9 +11,9 @@ from money import Money
 
 ADD = text("""
     INSERT INTO budget (tenant, id, scope, scope_id, budget_window, rolling_length_s, time_zone,
-                        currency, hard_limit, soft_limits)
+                        currency, hard_limit, soft_limits, start_time, end_time)
     VALUES (:tenant, :id, :scope, :scope_id, :window, :rolling_length_s, :time_zone,
-            :currency, :hard_limit, CAST(:soft_limits AS numeric[]))
+            :currency, :hard_limit, CAST(:soft_limits AS numeric[]), :start_time, :end_time)
     ON CONFLICT DO NOTHING
 """)
 
@@ -62,6 +62,8 @@ class BudgetStore:
             currency=budget.hard_limit.currency_code,
             hard_limit=budget.hard_limit.amount,
             soft_limits=[limit.amount for limit in budget.soft_limits],
+            start_time=budget.start_time,
+            end_time=budget.end_time,
         )
 
     async def close(self, tenant: str, budget_id: str) -> None:
@@ -101,6 +103,8 @@ def _status(row: Any) -> BudgetStatus:
         time_zone=row.time_zone,
         hard_limit=Money(row.hard_limit, row.currency),
         soft_limits=tuple(Money(amount, row.currency) for amount in row.soft_limits),
+        start_time=row.start_time,
+        end_time=row.end_time,
         create_time=row.create_time,
         close_time=row.close_time,
     )

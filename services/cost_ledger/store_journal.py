@@ -6,7 +6,6 @@ as one JSON array: its text never changes, whatever the size of the group.
 """
 
 import json
-import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -33,8 +32,6 @@ from cost_ledger.store_rows import (
     to_json,
 )
 from money import Money
-
-log = logging.getLogger(__name__)
 
 
 class JournalStore:
@@ -141,7 +138,7 @@ async def _write(connection: AsyncConnection, books: Books) -> None:
     new = {key: hold for key, hold in written.holds.items() if key not in books.loaded.holds}
     changed = {key: hold for key, hold in written.holds.items() if key in books.loaded.holds}
     opened, moved = _window_rows(books)
-    alerts = await connection.execute(
+    await connection.execute(
         WRITE,
         {
             "heads": to_json({"tenant": t, "sequence": n} for t, n in written.heads.items()),
@@ -153,12 +150,6 @@ async def _write(connection: AsyncConnection, books: Books) -> None:
             "moved_windows": to_json(moved),
         },
     )
-    for alert in alerts:
-        log.warning("tenant %s: budget %s passed its soft limit %s", *_alert(alert))
-
-
-def _alert(row: Any) -> tuple[str, str, Decimal]:
-    return row.tenant, row.budget_id, row.soft_limit
 
 
 def _state_row(hold: Hold) -> dict[str, Any]:

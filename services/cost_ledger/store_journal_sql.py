@@ -48,7 +48,7 @@ STANDINGS = text("""
     FROM json_to_recordset(CAST(:asked AS json))
         AS asked(tenant text, scope text, scope_id text, at timestamptz)
     JOIN budget b ON (b.tenant, b.scope, b.scope_id)
-        = (asked.tenant, asked.scope, asked.scope_id) AND b.close_time IS NULL
+        = (asked.tenant, asked.scope, asked.scope_id) AND budget_holds(b, asked.at)
     CROSS JOIN LATERAL (
         SELECT window_first(b, asked.at) AS first, window_start(b, asked.at) AS start
     ) span
@@ -61,8 +61,7 @@ STANDINGS = text("""
     ) used
 """)
 
-# One statement, so one round trip; its parts all see the state before it. The soft
-# limits a window passes are kept once each and returned.
+# One statement, so one round trip; its parts all see the state before it.
 WRITE = text("""
     WITH head AS (
         UPDATE ledger_head SET sequence = n.sequence
@@ -85,19 +84,8 @@ WRITE = text("""
     ), opened AS (
         INSERT INTO budget_window
         SELECT * FROM json_populate_recordset(NULL::budget_window, CAST(:opened_windows AS json))
-        RETURNING *
-    ), moved AS (
-        UPDATE budget_window w SET posted = w.posted + n.posted, held = w.held + n.held
-        FROM json_populate_recordset(NULL::budget_window, CAST(:moved_windows AS json)) n
-        WHERE (w.tenant, w.budget_id, w.start) = (n.tenant, n.budget_id, n.start)
-        RETURNING w.*
     )
-    INSERT INTO budget_alert (tenant, budget_id, start, soft_limit)
-    SELECT now.tenant, now.budget_id, now.start, soft.soft_limit
-    FROM (SELECT * FROM opened UNION ALL SELECT * FROM moved) now
-    JOIN budget b ON (b.tenant, b.id) = (now.tenant, now.budget_id)
-    CROSS JOIN LATERAL unnest(b.soft_limits) AS soft(soft_limit)
-    WHERE now.posted >= soft.soft_limit
-    ON CONFLICT DO NOTHING
-    RETURNING tenant, budget_id, start, soft_limit
+    UPDATE budget_window w SET posted = w.posted + n.posted, held = w.held + n.held
+    FROM json_populate_recordset(NULL::budget_window, CAST(:moved_windows AS json)) n
+    WHERE (w.tenant, w.budget_id, w.start) = (n.tenant, n.budget_id, n.start)
 """)

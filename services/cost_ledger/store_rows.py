@@ -16,6 +16,7 @@ from cost_ledger.models import (
     Call,
     Entry,
     EntryKind,
+    FittingAlternative,
     Hold,
     HoldState,
     Refusal,
@@ -131,6 +132,8 @@ def _call_row(call: Call) -> dict[str, Any]:
         "user_id": subject.user,
         "agent": subject.agent,
         "sku": call.sku,
+        "service_class": call.service_class,
+        "region": call.region,
         "windows": [[key.budget_id, key.start, key.currency_code] for key in call.windows],
     }
 
@@ -154,6 +157,8 @@ def _call_from_row(row: Row) -> Call:
             BudgetWindowKey(tenant, budget_id, moment(start), currency)
             for budget_id, start, currency in row["windows"]
         ),
+        service_class=row["service_class"],
+        region=row["region"],
     )
 
 
@@ -189,11 +194,21 @@ def _usage_from_row(row: Row) -> Usage | None:
 def _refusal_from_row(row: Row | None) -> Refusal | None:
     if row is None:
         return None
-    remaining = row["remaining"]
+    remaining, alternative = row["remaining"], row.get("alternative")
     return Refusal(
         reason=RefusalReason(row["reason"]),
         message=row["message"],
         budget_id=row["budget_id"],
-        remaining=remaining and Money(Decimal(remaining["amount"]), remaining["currency_code"]),
+        remaining=remaining and _plain_money(remaining),
         fitting_output_tokens=row["fitting_output_tokens"],
+        alternative=alternative
+        and FittingAlternative(
+            alternative["tool"],
+            alternative["model"],
+            _plain_money(alternative["worst_case_cost"]),
+        ),
     )
+
+
+def _plain_money(fields: Row) -> Money:
+    return Money(Decimal(fields["amount"]), fields["currency_code"])

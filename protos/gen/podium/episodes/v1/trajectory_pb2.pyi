@@ -158,6 +158,7 @@ class Trajectory(_message.Message):
     HISTORY_FIELD_NUMBER: _builtins.int
     TOOLS_FIELD_NUMBER: _builtins.int
     INSTRUCTION_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """The episode."""
     group_id: _builtins.str
@@ -238,6 +239,12 @@ class Trajectory(_message.Message):
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.ToolDefinition]:
         """The frozen tools as the model saw them."""
 
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why it ended without an answer, for example which budget was used up; unset
+        when there is nothing to explain.
+        """
+
     def __init__(
         self,
         *,
@@ -269,10 +276,11 @@ class Trajectory(_message.Message):
         history: _abc.Iterable[_orchestrator_service_pb2.ConversationMessage] | None = ...,
         tools: _abc.Iterable[_orchestrator_service_pb2.ToolDefinition] | None = ...,
         instruction: _builtins.str = ...,
+        failure: _failure_pb2.Failure | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "end_time", b"end_time", "features", b"features", "latency", b"latency", "preferences", b"preferences", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "end_time", b"end_time", "failure", b"failure", "features", b"features", "latency", b"latency", "preferences", b"preferences", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "failure", b"failure", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -322,8 +330,13 @@ class ModelCall(_message.Message):
     RESPONSE_FIELD_NUMBER: _builtins.int
     COST_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    GRANTED_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/model/0"."""
+    granted_output_tokens: _builtins.int
+    """Output tokens the budgets covered, when fewer than were asked for; 0 when
+    they covered all.
+    """
     @_builtins.property
     def response(self) -> _orchestrator_service_pb2.NextActionResponse:
         """Everything the engine said."""
@@ -343,10 +356,11 @@ class ModelCall(_message.Message):
         response: _orchestrator_service_pb2.NextActionResponse | None = ...,
         cost: _money_pb2.Money | None = ...,
         failure: _failure_pb2.Failure | None = ...,
+        granted_output_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "failure", b"failure", "response", b"response"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "failure", b"failure", "key", b"key", "response", b"response"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "failure", b"failure", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "response", b"response"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -366,6 +380,7 @@ class ToolInvocation(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     LATENCY_FIELD_NUMBER: _builtins.int
     SKU_FIELD_NUMBER: _builtins.int
+    GRANTED_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     tool_version: _builtins.int
@@ -374,6 +389,8 @@ class ToolInvocation(_message.Message):
     """Model alias, for tools of kind llm."""
     sku: _builtins.str
     """SKU it was priced by."""
+    granted_output_tokens: _builtins.int
+    """As in ModelCall, for tools of kind llm."""
     @_builtins.property
     def observation(self) -> _orchestrator_service_pb2.Observation:
         """The call and what it gave."""
@@ -401,10 +418,11 @@ class ToolInvocation(_message.Message):
         usage: _usage_pb2.Usage | None = ...,
         latency: _duration_pb2.Duration | None = ...,
         sku: _builtins.str = ...,
+        granted_output_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "key", b"key", "latency", b"latency", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

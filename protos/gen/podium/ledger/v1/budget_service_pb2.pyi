@@ -11,6 +11,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from podium.common.v1 import money_pb2 as _money_pb2
+from podium.ledger.v1 import alert_pb2 as _alert_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -114,6 +115,8 @@ class Budget(_message.Message):
     SOFT_LIMITS_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     CLOSE_TIME_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Id chosen by the caller, unique per tenant, at most 128 characters."""
     scope: Global___BudgetScope.ValueType
@@ -134,7 +137,9 @@ class Budget(_message.Message):
 
     @_builtins.property
     def soft_limits(self) -> _containers.RepeatedCompositeFieldContainer[_money_pb2.Money]:
-        """Passing one of these raises an alert once per window."""
+        """Spending up to one of these raises an alert, once per window. The windows of
+        a rolling budget overlap, so it raises one at most once in its length.
+        """
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
@@ -143,6 +148,16 @@ class Budget(_message.Message):
     @_builtins.property
     def close_time(self) -> _timestamp_pb2.Timestamp:
         """When it was closed; unset means it is open."""
+
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """From when it decides calls; unset means its creation, and no earlier time is
+        allowed: what was spent before it existed was never counted.
+        """
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """Until when it decides calls, in the future; unset means until it is closed."""
 
     def __init__(
         self,
@@ -157,10 +172,12 @@ class Budget(_message.Message):
         soft_limits: _abc.Iterable[_money_pb2.Money] | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         close_time: _timestamp_pb2.Timestamp | None = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["close_time", b"close_time", "create_time", b"create_time", "hard_limit", b"hard_limit", "rolling_length", b"rolling_length"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["close_time", b"close_time", "create_time", b"create_time", "end_time", b"end_time", "hard_limit", b"hard_limit", "rolling_length", b"rolling_length", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["close_time", b"close_time", "create_time", b"create_time", "hard_limit", b"hard_limit", "id", b"id", "rolling_length", b"rolling_length", "scope", b"scope", "scope_id", b"scope_id", "soft_limits", b"soft_limits", "time_zone", b"time_zone", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["close_time", b"close_time", "create_time", b"create_time", "end_time", b"end_time", "hard_limit", b"hard_limit", "id", b"id", "rolling_length", b"rolling_length", "scope", b"scope", "scope_id", b"scope_id", "soft_limits", b"soft_limits", "start_time", b"start_time", "time_zone", b"time_zone", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -407,3 +424,61 @@ class CloseBudgetResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CloseBudgetResponse: _TypeAlias = CloseBudgetResponse  # noqa: Y015
+
+@_typing.final
+class ListAlertsRequest(_message.Message):
+    """Asks for a page of alerts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    BUDGET_ID_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """At most 500; 0 means 50."""
+    page_token: _builtins.str
+    """From the previous page; unset means the first."""
+    budget_id: _builtins.str
+    """Keeps only this budget; unset means all."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        budget_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_id", b"budget_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAlertsRequest: _TypeAlias = ListAlertsRequest  # noqa: Y015
+
+@_typing.final
+class ListAlertsResponse(_message.Message):
+    """A page of alerts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALERTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Unset on the last page."""
+    @_builtins.property
+    def alerts(self) -> _containers.RepeatedCompositeFieldContainer[_alert_pb2.BudgetAlert]:
+        """The alerts."""
+
+    def __init__(
+        self,
+        *,
+        alerts: _abc.Iterable[_alert_pb2.BudgetAlert] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alerts", b"alerts", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAlertsResponse: _TypeAlias = ListAlertsResponse  # noqa: Y015

@@ -56,6 +56,11 @@ class BudgetServiceStub(object):
                 request_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.CloseBudgetRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.CloseBudgetResponse.FromString,
                 _registered_method=True)
+        self.ListAlerts = channel.unary_unary(
+                '/podium.ledger.v1.BudgetService/ListAlerts',
+                request_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListAlertsRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListAlertsResponse.FromString,
+                _registered_method=True)
 
 
 class BudgetServiceServicer(object):
@@ -91,6 +96,13 @@ class BudgetServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAlerts(self, request, context):
+        """Lists soft limits that were passed, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_BudgetServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -113,6 +125,11 @@ def add_BudgetServiceServicer_to_server(servicer, server):
                     servicer.CloseBudget,
                     request_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.CloseBudgetRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.CloseBudgetResponse.SerializeToString,
+            ),
+            'ListAlerts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAlerts,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListAlertsRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListAlertsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -225,6 +242,33 @@ class BudgetService(object):
             '/podium.ledger.v1.BudgetService/CloseBudget',
             podium_dot_ledger_dot_v1_dot_budget__service__pb2.CloseBudgetRequest.SerializeToString,
             podium_dot_ledger_dot_v1_dot_budget__service__pb2.CloseBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAlerts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.BudgetService/ListAlerts',
+            podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListAlertsRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListAlertsResponse.FromString,
             options,
             channel_credentials,
             insecure,

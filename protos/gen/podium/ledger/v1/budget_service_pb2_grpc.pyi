@@ -43,6 +43,8 @@ class BudgetServiceStub:
     """Lists the tenant's budgets in id order."""
     CloseBudget: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.CloseBudgetRequest, _budget_service_pb2.CloseBudgetResponse]
     """Ends a budget: it decides no further call."""
+    ListAlerts: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.ListAlertsRequest, _budget_service_pb2.ListAlertsResponse]
+    """Lists soft limits that were passed, newest first."""
 
 @_typing.type_check_only
 class BudgetServiceAsyncStub(BudgetServiceStub):
@@ -59,6 +61,8 @@ class BudgetServiceAsyncStub(BudgetServiceStub):
     """Lists the tenant's budgets in id order."""
     CloseBudget: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.CloseBudgetRequest, _budget_service_pb2.CloseBudgetResponse]  # type: ignore[assignment]
     """Ends a budget: it decides no further call."""
+    ListAlerts: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.ListAlertsRequest, _budget_service_pb2.ListAlertsResponse]  # type: ignore[assignment]
+    """Lists soft limits that were passed, newest first."""
 
 class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
     """Limits on spending. Every budget whose scope covers a call is decided in the
@@ -96,5 +100,13 @@ class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_budget_service_pb2.CloseBudgetResponse, _abc.Awaitable[_budget_service_pb2.CloseBudgetResponse]]:
         """Ends a budget: it decides no further call."""
+
+    @_abc_1.abstractmethod
+    def ListAlerts(
+        self,
+        request: _budget_service_pb2.ListAlertsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_budget_service_pb2.ListAlertsResponse, _abc.Awaitable[_budget_service_pb2.ListAlertsResponse]]:
+        """Lists soft limits that were passed, newest first."""
 
 def add_BudgetServiceServicer_to_server(servicer: BudgetServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -61,6 +61,44 @@ SPEND_DIMENSION_USER: SpendDimension.ValueType  # 5
 Global___SpendDimension: _TypeAlias = SpendDimension  # noqa: Y015
 
 @_typing.final
+class Alternative(_message.Message):
+    """Another call the caller may make instead."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    SKU_FIELD_NUMBER: _builtins.int
+    WORST_CASE_FIELD_NUMBER: _builtins.int
+    tool: _builtins.str
+    """Tool name."""
+    model: _builtins.str
+    """Model alias, for tools of kind llm."""
+    sku: _builtins.str
+    """What is priced; unset means the price is unknown and the call is never
+    offered.
+    """
+    @_builtins.property
+    def worst_case(self) -> _containers.RepeatedCompositeFieldContainer[_usage_pb2.Quantity]:
+        """The most it can use."""
+
+    def __init__(
+        self,
+        *,
+        tool: _builtins.str = ...,
+        model: _builtins.str = ...,
+        sku: _builtins.str = ...,
+        worst_case: _abc.Iterable[_usage_pb2.Quantity] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "sku", b"sku", "tool", b"tool", "worst_case", b"worst_case"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Alternative: _TypeAlias = Alternative  # noqa: Y015
+
+@_typing.final
 class ReserveRequest(_message.Message):
     """Asks to hold money."""
 
@@ -74,6 +112,10 @@ class ReserveRequest(_message.Message):
     CEILING_FIELD_NUMBER: _builtins.int
     TIME_TO_LIVE_FIELD_NUMBER: _builtins.int
     BUDGET_IDS_FIELD_NUMBER: _builtins.int
+    SERVICE_CLASS_FIELD_NUMBER: _builtins.int
+    REGION_FIELD_NUMBER: _builtins.int
+    ALTERNATIVES_FIELD_NUMBER: _builtins.int
+    MIN_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/<kind>/<call index>", or any id the caller keeps for
     retries, at most 200 characters.
@@ -82,6 +124,15 @@ class ReserveRequest(_message.Message):
     """What is priced; unset means the price is unknown."""
     unknown_price: _hold_pb2.UnknownPricePolicy.ValueType
     """What to do when the price is unknown."""
+    service_class: _builtins.str
+    """Class of service of the provider; unset means the standard one."""
+    region: _builtins.str
+    """Region of the provider; unset means prices without one."""
+    min_output_tokens: _builtins.int
+    """Fewest output tokens the call is worth making for. When the budgets cover
+    so many but not all, the hold is for the most they cover; 0 means all or
+    nothing.
+    """
     @_builtins.property
     def subject(self) -> _hold_pb2.Subject:
         """What it is charged to."""
@@ -104,6 +155,12 @@ class ReserveRequest(_message.Message):
     def budget_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Budgets that apply besides those of the subject's scopes."""
 
+    @_builtins.property
+    def alternatives(self) -> _containers.RepeatedCompositeFieldContainer[Global___Alternative]:
+        """Calls the caller is allowed to make instead, at most 50. A refusal names the
+        dearest of those that fit: the next cheaper one.
+        """
+
     def __init__(
         self,
         *,
@@ -115,10 +172,14 @@ class ReserveRequest(_message.Message):
         ceiling: _money_pb2.Money | None = ...,
         time_to_live: _duration_pb2.Duration | None = ...,
         budget_ids: _abc.Iterable[_builtins.str] | None = ...,
+        service_class: _builtins.str = ...,
+        region: _builtins.str = ...,
+        alternatives: _abc.Iterable[Global___Alternative] | None = ...,
+        min_output_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ceiling", b"ceiling", "subject", b"subject", "time_to_live", b"time_to_live"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_ids", b"budget_ids", "ceiling", b"ceiling", "key", b"key", "sku", b"sku", "subject", b"subject", "time_to_live", b"time_to_live", "unknown_price", b"unknown_price", "worst_case", b"worst_case"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "budget_ids", b"budget_ids", "ceiling", b"ceiling", "key", b"key", "min_output_tokens", b"min_output_tokens", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "time_to_live", b"time_to_live", "unknown_price", b"unknown_price", "worst_case", b"worst_case"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -271,10 +332,16 @@ class RecordRequest(_message.Message):
     SKU_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     OCCUR_TIME_FIELD_NUMBER: _builtins.int
+    SERVICE_CLASS_FIELD_NUMBER: _builtins.int
+    REGION_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """As in ReserveRequest."""
     sku: _builtins.str
     """What is priced; unset means the price is unknown."""
+    service_class: _builtins.str
+    """Class of service of the provider; unset means the standard one."""
+    region: _builtins.str
+    """Region of the provider; unset means prices without one."""
     @_builtins.property
     def subject(self) -> _hold_pb2.Subject:
         """What it is charged to."""
@@ -295,10 +362,12 @@ class RecordRequest(_message.Message):
         sku: _builtins.str = ...,
         usage: _usage_pb2.Usage | None = ...,
         occur_time: _timestamp_pb2.Timestamp | None = ...,
+        service_class: _builtins.str = ...,
+        region: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["occur_time", b"occur_time", "subject", b"subject", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "occur_time", b"occur_time", "sku", b"sku", "subject", b"subject", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "occur_time", b"occur_time", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,27 +27,29 @@ from podium.common.v1 import money_pb2 as podium_dot_common_dot_v1_dot_money__pb
 from podium.common.v1 import usage_pb2 as podium_dot_common_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bpodium/ledger/v1/hold.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\"s\n\x07Subject\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x0c\n\x04team\x18\x05 \x01(\t\x12\x0c\n\x04user\x18\x06 \x01(\t\x12\r\n\x05\x61gent\x18\x07 \x01(\t\"\x9d\x02\n\x04Hold\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12\'\n\x06\x61mount\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\x05state\x18\x05 \x01(\x0e\x32\x1b.podium.ledger.v1.HoldState\x12\x18\n\x10price_version_id\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xc8\x01\n\x07Refusal\x12/\n\x06reason\x18\x01 \x01(\x0e\x32\x1f.podium.ledger.v1.RefusalReason\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\tbudget_id\x18\x03 \x01(\t\x12*\n\tremaining\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\"\n\x15\x66itting_output_tokens\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x18\n\x16_fitting_output_tokens\"\xff\x02\n\x05\x45ntry\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12)\n\x04kind\x18\x02 \x01(\x0e\x32\x1b.podium.ledger.v1.EntryKind\x12\x0b\n\x03key\x18\x03 \x01(\t\x12*\n\x07subject\x18\x04 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x05 \x01(\t\x12&\n\x05usage\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\'\n\x06\x61mount\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x18\n\x10price_version_id\x18\x08 \x01(\t\x12\x19\n\x11\x63orrects_sequence\x18\t \x01(\x03\x12.\n\noccur_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04hash\x18\x0c \x01(\x0c*\x8a\x01\n\tHoldState\x12\x1a\n\x16HOLD_STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fHOLD_STATE_OPEN\x10\x01\x12\x17\n\x13HOLD_STATE_CAPTURED\x10\x02\x12\x17\n\x13HOLD_STATE_RELEASED\x10\x03\x12\x1a\n\x16HOLD_STATE_PROVISIONAL\x10\x04*v\n\rRefusalReason\x12\x1e\n\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12#\n\x1fREFUSAL_REASON_BUDGET_EXHAUSTED\x10\x01\x12 \n\x1cREFUSAL_REASON_UNKNOWN_PRICE\x10\x02*\xa6\x01\n\x12UnknownPricePolicy\x12$\n UNKNOWN_PRICE_POLICY_UNSPECIFIED\x10\x00\x12\x1f\n\x1bUNKNOWN_PRICE_POLICY_REFUSE\x10\x01\x12)\n%UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING\x10\x02\x12\x1e\n\x1aUNKNOWN_PRICE_POLICY_ADMIT\x10\x03*\xe3\x01\n\tEntryKind\x12\x1a\n\x16\x45NTRY_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12\x45NTRY_KIND_RESERVE\x10\x01\x12\x16\n\x12\x45NTRY_KIND_CAPTURE\x10\x02\x12\x16\n\x12\x45NTRY_KIND_RELEASE\x10\x03\x12\x15\n\x11\x45NTRY_KIND_EXTEND\x10\x04\x12\x15\n\x11\x45NTRY_KIND_RECORD\x10\x05\x12\x16\n\x12\x45NTRY_KIND_REVERSE\x10\x06\x12\x15\n\x11\x45NTRY_KIND_ADJUST\x10\x07\x12\x15\n\x11\x45NTRY_KIND_SETTLE\x10\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bpodium/ledger/v1/hold.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\"s\n\x07Subject\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x0c\n\x04team\x18\x05 \x01(\t\x12\x0c\n\x04user\x18\x06 \x01(\t\x12\r\n\x05\x61gent\x18\x07 \x01(\t\"\xf4\x02\n\x04Hold\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12\'\n\x06\x61mount\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\x05state\x18\x05 \x01(\x0e\x32\x1b.podium.ledger.v1.HoldState\x12\x18\n\x10price_version_id\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nworst_case\x18\x14 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12\x15\n\rservice_class\x18\x15 \x01(\t\x12\x0e\n\x06region\x18\x16 \x01(\t\"\x83\x02\n\x07Refusal\x12/\n\x06reason\x18\x01 \x01(\x0e\x32\x1f.podium.ledger.v1.RefusalReason\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\tbudget_id\x18\x03 \x01(\t\x12*\n\tremaining\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\"\n\x15\x66itting_output_tokens\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x39\n\x0b\x61lternative\x18\n \x01(\x0b\x32$.podium.ledger.v1.FittingAlternativeB\x18\n\x16_fitting_output_tokens\"c\n\x12\x46ittingAlternative\x12\x0c\n\x04tool\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x30\n\x0fworst_case_cost\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\"\xff\x02\n\x05\x45ntry\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12)\n\x04kind\x18\x02 \x01(\x0e\x32\x1b.podium.ledger.v1.EntryKind\x12\x0b\n\x03key\x18\x03 \x01(\t\x12*\n\x07subject\x18\x04 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x05 \x01(\t\x12&\n\x05usage\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\'\n\x06\x61mount\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x18\n\x10price_version_id\x18\x08 \x01(\t\x12\x19\n\x11\x63orrects_sequence\x18\t \x01(\x03\x12.\n\noccur_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04hash\x18\x0c \x01(\x0c*\x8a\x01\n\tHoldState\x12\x1a\n\x16HOLD_STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fHOLD_STATE_OPEN\x10\x01\x12\x17\n\x13HOLD_STATE_CAPTURED\x10\x02\x12\x17\n\x13HOLD_STATE_RELEASED\x10\x03\x12\x1a\n\x16HOLD_STATE_PROVISIONAL\x10\x04*v\n\rRefusalReason\x12\x1e\n\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12#\n\x1fREFUSAL_REASON_BUDGET_EXHAUSTED\x10\x01\x12 \n\x1cREFUSAL_REASON_UNKNOWN_PRICE\x10\x02*\xa6\x01\n\x12UnknownPricePolicy\x12$\n UNKNOWN_PRICE_POLICY_UNSPECIFIED\x10\x00\x12\x1f\n\x1bUNKNOWN_PRICE_POLICY_REFUSE\x10\x01\x12)\n%UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING\x10\x02\x12\x1e\n\x1aUNKNOWN_PRICE_POLICY_ADMIT\x10\x03*\xe3\x01\n\tEntryKind\x12\x1a\n\x16\x45NTRY_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12\x45NTRY_KIND_RESERVE\x10\x01\x12\x16\n\x12\x45NTRY_KIND_CAPTURE\x10\x02\x12\x16\n\x12\x45NTRY_KIND_RELEASE\x10\x03\x12\x15\n\x11\x45NTRY_KIND_EXTEND\x10\x04\x12\x15\n\x11\x45NTRY_KIND_RECORD\x10\x05\x12\x16\n\x12\x45NTRY_KIND_REVERSE\x10\x06\x12\x15\n\x11\x45NTRY_KIND_ADJUST\x10\x07\x12\x15\n\x11\x45NTRY_KIND_SETTLE\x10\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.ledger.v1.hold_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_HOLDSTATE']._serialized_start=1137
-  _globals['_HOLDSTATE']._serialized_end=1275
-  _globals['_REFUSALREASON']._serialized_start=1277
-  _globals['_REFUSALREASON']._serialized_end=1395
-  _globals['_UNKNOWNPRICEPOLICY']._serialized_start=1398
-  _globals['_UNKNOWNPRICEPOLICY']._serialized_end=1564
-  _globals['_ENTRYKIND']._serialized_start=1567
-  _globals['_ENTRYKIND']._serialized_end=1794
+  _globals['_HOLDSTATE']._serialized_start=1384
+  _globals['_HOLDSTATE']._serialized_end=1522
+  _globals['_REFUSALREASON']._serialized_start=1524
+  _globals['_REFUSALREASON']._serialized_end=1642
+  _globals['_UNKNOWNPRICEPOLICY']._serialized_start=1645
+  _globals['_UNKNOWNPRICEPOLICY']._serialized_end=1811
+  _globals['_ENTRYKIND']._serialized_start=1814
+  _globals['_ENTRYKIND']._serialized_end=2041
   _globals['_SUBJECT']._serialized_start=142
   _globals['_SUBJECT']._serialized_end=257
   _globals['_HOLD']._serialized_start=260
-  _globals['_HOLD']._serialized_end=545
-  _globals['_REFUSAL']._serialized_start=548
-  _globals['_REFUSAL']._serialized_end=748
-  _globals['_ENTRY']._serialized_start=751
-  _globals['_ENTRY']._serialized_end=1134
+  _globals['_HOLD']._serialized_end=632
+  _globals['_REFUSAL']._serialized_start=635
+  _globals['_REFUSAL']._serialized_end=894
+  _globals['_FITTINGALTERNATIVE']._serialized_start=896
+  _globals['_FITTINGALTERNATIVE']._serialized_end=995
+  _globals['_ENTRY']._serialized_start=998
+  _globals['_ENTRY']._serialized_end=1381
 # @@protoc_insertion_point(module_scope)

@@ -3,9 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
@@ -216,6 +218,9 @@ class Hold(_message.Message):
     PRICE_VERSION_ID_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    WORST_CASE_FIELD_NUMBER: _builtins.int
+    SERVICE_CLASS_FIELD_NUMBER: _builtins.int
+    REGION_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """The key it was reserved under."""
     sku: _builtins.str
@@ -224,6 +229,10 @@ class Hold(_message.Message):
     """Where it stands."""
     price_version_id: _builtins.str
     """The price version that priced it; unset means the price is unknown."""
+    service_class: _builtins.str
+    """Class of service that was priced; unset means the standard one."""
+    region: _builtins.str
+    """Region that was priced; unset means none."""
     @_builtins.property
     def subject(self) -> Global___Subject:
         """What it is charged to."""
@@ -240,6 +249,12 @@ class Hold(_message.Message):
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """When an open hold is swept."""
 
+    @_builtins.property
+    def worst_case(self) -> _containers.RepeatedCompositeFieldContainer[_usage_pb2.Quantity]:
+        """What it was made for: what was asked, or what the budgets cover of it. The
+        call must not use more.
+        """
+
     def __init__(
         self,
         *,
@@ -251,10 +266,13 @@ class Hold(_message.Message):
         price_version_id: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        worst_case: _abc.Iterable[_usage_pb2.Quantity] | None = ...,
+        service_class: _builtins.str = ...,
+        region: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "create_time", b"create_time", "expire_time", b"expire_time", "subject", b"subject"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "create_time", b"create_time", "expire_time", b"expire_time", "key", b"key", "price_version_id", b"price_version_id", "sku", b"sku", "state", b"state", "subject", b"subject"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "create_time", b"create_time", "expire_time", b"expire_time", "key", b"key", "price_version_id", b"price_version_id", "region", b"region", "service_class", b"service_class", "sku", b"sku", "state", b"state", "subject", b"subject", "worst_case", b"worst_case"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -271,6 +289,7 @@ class Refusal(_message.Message):
     BUDGET_ID_FIELD_NUMBER: _builtins.int
     REMAINING_FIELD_NUMBER: _builtins.int
     FITTING_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    ALTERNATIVE_FIELD_NUMBER: _builtins.int
     reason: Global___RefusalReason.ValueType
     """Why."""
     message: _builtins.str
@@ -283,6 +302,12 @@ class Refusal(_message.Message):
     def remaining(self) -> _money_pb2.Money:
         """What is left in that budget."""
 
+    @_builtins.property
+    def alternative(self) -> Global___FittingAlternative:
+        """The dearest of the caller's alternatives that would fit; unset when none
+        would.
+        """
+
     def __init__(
         self,
         *,
@@ -291,16 +316,49 @@ class Refusal(_message.Message):
         budget_id: _builtins.str = ...,
         remaining: _money_pb2.Money | None = ...,
         fitting_output_tokens: _builtins.int | None = ...,
+        alternative: Global___FittingAlternative | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_fitting_output_tokens", b"_fitting_output_tokens", "fitting_output_tokens", b"fitting_output_tokens", "remaining", b"remaining"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fitting_output_tokens", b"_fitting_output_tokens", "alternative", b"alternative", "fitting_output_tokens", b"fitting_output_tokens", "remaining", b"remaining"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fitting_output_tokens", b"_fitting_output_tokens", "budget_id", b"budget_id", "fitting_output_tokens", b"fitting_output_tokens", "message", b"message", "reason", b"reason", "remaining", b"remaining"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fitting_output_tokens", b"_fitting_output_tokens", "alternative", b"alternative", "budget_id", b"budget_id", "fitting_output_tokens", b"fitting_output_tokens", "message", b"message", "reason", b"reason", "remaining", b"remaining"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__fitting_output_tokens: _TypeAlias = _typing.Literal["fitting_output_tokens"]  # noqa: Y015
     _WhichOneofArgType__fitting_output_tokens: _TypeAlias = _typing.Literal["_fitting_output_tokens", b"_fitting_output_tokens"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__fitting_output_tokens) -> _WhichOneofReturnType__fitting_output_tokens | None: ...
 
 Global___Refusal: _TypeAlias = Refusal  # noqa: Y015
+
+@_typing.final
+class FittingAlternative(_message.Message):
+    """A call that the budgets cover."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    WORST_CASE_COST_FIELD_NUMBER: _builtins.int
+    tool: _builtins.str
+    """Tool name."""
+    model: _builtins.str
+    """Model alias; unset for other tools."""
+    @_builtins.property
+    def worst_case_cost(self) -> _money_pb2.Money:
+        """The most it can cost."""
+
+    def __init__(
+        self,
+        *,
+        tool: _builtins.str = ...,
+        model: _builtins.str = ...,
+        worst_case_cost: _money_pb2.Money | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["worst_case_cost", b"worst_case_cost"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "tool", b"tool", "worst_case_cost", b"worst_case_cost"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FittingAlternative: _TypeAlias = FittingAlternative  # noqa: Y015
 
 @_typing.final
 class Entry(_message.Message):

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from podium.common.v1 import usage_pb2 as _usage_pb2
 import builtins as _builtins
 import sys
@@ -20,6 +21,142 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _Weekday:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WeekdayEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Weekday.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WEEKDAY_UNSPECIFIED: _Weekday.ValueType  # 0
+    """Refused."""
+    WEEKDAY_MONDAY: _Weekday.ValueType  # 1
+    """Monday."""
+    WEEKDAY_TUESDAY: _Weekday.ValueType  # 2
+    """Tuesday."""
+    WEEKDAY_WEDNESDAY: _Weekday.ValueType  # 3
+    """Wednesday."""
+    WEEKDAY_THURSDAY: _Weekday.ValueType  # 4
+    """Thursday."""
+    WEEKDAY_FRIDAY: _Weekday.ValueType  # 5
+    """Friday."""
+    WEEKDAY_SATURDAY: _Weekday.ValueType  # 6
+    """Saturday."""
+    WEEKDAY_SUNDAY: _Weekday.ValueType  # 7
+    """Sunday."""
+
+class Weekday(_Weekday, metaclass=_WeekdayEnumTypeWrapper):
+    """Days of the week."""
+
+WEEKDAY_UNSPECIFIED: Weekday.ValueType  # 0
+"""Refused."""
+WEEKDAY_MONDAY: Weekday.ValueType  # 1
+"""Monday."""
+WEEKDAY_TUESDAY: Weekday.ValueType  # 2
+"""Tuesday."""
+WEEKDAY_WEDNESDAY: Weekday.ValueType  # 3
+"""Wednesday."""
+WEEKDAY_THURSDAY: Weekday.ValueType  # 4
+"""Thursday."""
+WEEKDAY_FRIDAY: Weekday.ValueType  # 5
+"""Friday."""
+WEEKDAY_SATURDAY: Weekday.ValueType  # 6
+"""Saturday."""
+WEEKDAY_SUNDAY: Weekday.ValueType  # 7
+"""Sunday."""
+Global___Weekday: _TypeAlias = Weekday  # noqa: Y015
+
+class _PriceChange:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PriceChangeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PriceChange.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PRICE_CHANGE_UNSPECIFIED: _PriceChange.ValueType  # 0
+    """Never returned."""
+    PRICE_CHANGE_NEW: _PriceChange.ValueType  # 1
+    """The SKU had no price."""
+    PRICE_CHANGE_UNCHANGED: _PriceChange.ValueType  # 2
+    """The price holds already."""
+    PRICE_CHANGE_CHANGED: _PriceChange.ValueType  # 3
+    """Another price holds before it."""
+    PRICE_CHANGE_CORRECTED: _PriceChange.ValueType  # 4
+    """It replaces a version that was wrong."""
+
+class PriceChange(_PriceChange, metaclass=_PriceChangeEnumTypeWrapper):
+    """What a spec does to the price book."""
+
+PRICE_CHANGE_UNSPECIFIED: PriceChange.ValueType  # 0
+"""Never returned."""
+PRICE_CHANGE_NEW: PriceChange.ValueType  # 1
+"""The SKU had no price."""
+PRICE_CHANGE_UNCHANGED: PriceChange.ValueType  # 2
+"""The price holds already."""
+PRICE_CHANGE_CHANGED: PriceChange.ValueType  # 3
+"""Another price holds before it."""
+PRICE_CHANGE_CORRECTED: PriceChange.ValueType  # 4
+"""It replaces a version that was wrong."""
+Global___PriceChange: _TypeAlias = PriceChange  # noqa: Y015
+
+@_typing.final
+class TokenBand(_message.Message):
+    """Sizes of prompts in tokens: all of it, cached or not."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FROM_TOKENS_FIELD_NUMBER: _builtins.int
+    UNTIL_TOKENS_FIELD_NUMBER: _builtins.int
+    from_tokens: _builtins.int
+    """The smallest prompt in the band; 0 means any."""
+    until_tokens: _builtins.int
+    """The smallest prompt above the band; 0 means there is none."""
+    def __init__(
+        self,
+        *,
+        from_tokens: _builtins.int = ...,
+        until_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_tokens", b"from_tokens", "until_tokens", b"until_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TokenBand: _TypeAlias = TokenBand  # noqa: Y015
+
+@_typing.final
+class WeeklyHours(_message.Message):
+    """Hours of the week, UTC."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEEKDAYS_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    start: _builtins.str
+    """From this time of day on, "HH:MM", for example "08:30"."""
+    end: _builtins.str
+    """Until before this time, "HH:MM"; "24:00" is midnight. Hours that pass
+    midnight are written as two components.
+    """
+    @_builtins.property
+    def weekdays(self) -> _containers.RepeatedScalarFieldContainer[Global___Weekday.ValueType]:
+        """On these days; empty means every day."""
+
+    def __init__(
+        self,
+        *,
+        weekdays: _abc.Iterable[Global___Weekday.ValueType] | None = ...,
+        start: _builtins.str = ...,
+        end: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "start", b"start", "weekdays", b"weekdays"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WeeklyHours: _TypeAlias = WeeklyHours  # noqa: Y015
+
 @_typing.final
 class PriceComponent(_message.Message):
     """The price of one dimension."""
@@ -29,6 +166,8 @@ class PriceComponent(_message.Message):
     DIMENSION_FIELD_NUMBER: _builtins.int
     UNIT_PRICE_FIELD_NUMBER: _builtins.int
     PER_FIELD_NUMBER: _builtins.int
+    BAND_FIELD_NUMBER: _builtins.int
+    HOURS_FIELD_NUMBER: _builtins.int
     dimension: _usage_pb2.UsageDimension.ValueType
     """What is counted."""
     unit_price: _builtins.str
@@ -37,16 +176,31 @@ class PriceComponent(_message.Message):
     """How many units the price is for, for example "1000000" tokens; unset
     means "1".
     """
+    @_builtins.property
+    def band(self) -> Global___TokenBand:
+        """Only for calls whose prompt is of this size; unset means every size. The
+        size prices the whole call, not the tokens above a threshold. The bands of a
+        dimension leave no gap.
+        """
+
+    @_builtins.property
+    def hours(self) -> Global___WeeklyHours:
+        """Only for calls made in these hours, in place of the components without
+        hours; unset means at all times.
+        """
+
     def __init__(
         self,
         *,
         dimension: _usage_pb2.UsageDimension.ValueType = ...,
         unit_price: _builtins.str = ...,
         per: _builtins.str = ...,
+        band: Global___TokenBand | None = ...,
+        hours: Global___WeeklyHours | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["band", b"band", "hours", b"hours"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimension", b"dimension", "per", b"per", "unit_price", b"unit_price"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["band", b"band", "dimension", b"dimension", "hours", b"hours", "per", b"per", "unit_price", b"unit_price"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -65,6 +219,9 @@ class PriceSpec(_message.Message):
     END_TIME_FIELD_NUMBER: _builtins.int
     TENANT_OVERRIDE_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    SERVICE_CLASS_FIELD_NUMBER: _builtins.int
+    REGION_FIELD_NUMBER: _builtins.int
+    CORRECTS_PRICE_ID_FIELD_NUMBER: _builtins.int
     sku: _builtins.str
     """What is priced, for example "openai/gpt-5" or "tool/calculator"."""
     currency_code: _builtins.str
@@ -75,9 +232,25 @@ class PriceSpec(_message.Message):
     """
     source: _builtins.str
     """Where the price was read, for the auditor."""
+    service_class: _builtins.str
+    """Class of service of the provider, for example "batch" or "priority"; unset
+    means the standard one. A call of a class is priced by that class alone.
+    """
+    region: _builtins.str
+    """Region of the provider the price holds in; unset means every region that
+    has no price of its own.
+    """
+    corrects_price_id: _builtins.str
+    """Id of a version that was wrong and that this one replaces for its whole
+    validity, which times that are unset take over; unset means none. What was
+    posted at the wrong price stays.
+    """
     @_builtins.property
     def components(self) -> _containers.RepeatedCompositeFieldContainer[Global___PriceComponent]:
-        """The priced dimensions. A dimension that is not listed costs nothing."""
+        """The priced dimensions. Tokens that are not listed cost what they are a kind
+        of: cached, written and audio input like input_fresh, reasoning and audio
+        output like output_text. Any other dimension that is not listed costs nothing.
+        """
 
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -99,10 +272,13 @@ class PriceSpec(_message.Message):
         end_time: _timestamp_pb2.Timestamp | None = ...,
         tenant_override: _builtins.bool = ...,
         source: _builtins.str = ...,
+        service_class: _builtins.str = ...,
+        region: _builtins.str = ...,
+        corrects_price_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["components", b"components", "currency_code", b"currency_code", "end_time", b"end_time", "sku", b"sku", "source", b"source", "start_time", b"start_time", "tenant_override", b"tenant_override"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["components", b"components", "corrects_price_id", b"corrects_price_id", "currency_code", b"currency_code", "end_time", b"end_time", "region", b"region", "service_class", b"service_class", "sku", b"sku", "source", b"source", "start_time", b"start_time", "tenant_override", b"tenant_override"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -143,6 +319,34 @@ class Price(_message.Message):
 Global___Price: _TypeAlias = Price  # noqa: Y015
 
 @_typing.final
+class PriceDifference(_message.Message):
+    """The change that one spec makes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGE_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    change: Global___PriceChange.ValueType
+    """What it does."""
+    @_builtins.property
+    def before(self) -> Global___Price:
+        """The version it ends or replaces; unset for a new or an unchanged price."""
+
+    def __init__(
+        self,
+        *,
+        change: Global___PriceChange.ValueType = ...,
+        before: Global___Price | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["before", b"before"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "change", b"change"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PriceDifference: _TypeAlias = PriceDifference  # noqa: Y015
+
+@_typing.final
 class CreatePricesRequest(_message.Message):
     """Asks to add prices."""
 
@@ -178,21 +382,27 @@ class CreatePricesResponse(_message.Message):
 
     PRICES_FIELD_NUMBER: _builtins.int
     CREATED_COUNT_FIELD_NUMBER: _builtins.int
+    DIFFERENCES_FIELD_NUMBER: _builtins.int
     created_count: _builtins.int
     """How many did not exist before."""
     @_builtins.property
     def prices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Price]:
         """One per spec."""
 
+    @_builtins.property
+    def differences(self) -> _containers.RepeatedCompositeFieldContainer[Global___PriceDifference]:
+        """What each spec changes, in the order of the request."""
+
     def __init__(
         self,
         *,
         prices: _abc.Iterable[Global___Price] | None = ...,
         created_count: _builtins.int = ...,
+        differences: _abc.Iterable[Global___PriceDifference] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_count", b"created_count", "prices", b"prices"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_count", b"created_count", "differences", b"differences", "prices", b"prices"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -207,22 +417,28 @@ class ListPricesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     SKU_PREFIX_FIELD_NUMBER: _builtins.int
+    KNOWN_AT_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most 1000; 0 means 100."""
     page_token: _builtins.str
     """From the previous page; unset means the first."""
     sku_prefix: _builtins.str
     """Keeps only SKUs that start so; unset means all."""
+    @_builtins.property
+    def known_at(self) -> _timestamp_pb2.Timestamp:
+        """As the price book was known at this time; unset means now."""
+
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         sku_prefix: _builtins.str = ...,
+        known_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["known_at", b"known_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "sku_prefix", b"sku_prefix"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["known_at", b"known_at", "page_size", b"page_size", "page_token", b"page_token", "sku_prefix", b"sku_prefix"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -264,6 +480,13 @@ class GetEffectivePricesRequest(_message.Message):
 
     SKUS_FIELD_NUMBER: _builtins.int
     AT_FIELD_NUMBER: _builtins.int
+    KNOWN_AT_FIELD_NUMBER: _builtins.int
+    SERVICE_CLASS_FIELD_NUMBER: _builtins.int
+    REGION_FIELD_NUMBER: _builtins.int
+    service_class: _builtins.str
+    """Class of service; unset means the standard one."""
+    region: _builtins.str
+    """Region; unset means prices without one."""
     @_builtins.property
     def skus(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """At most 1000."""
@@ -272,15 +495,24 @@ class GetEffectivePricesRequest(_message.Message):
     def at(self) -> _timestamp_pb2.Timestamp:
         """At which time; unset means now."""
 
+    @_builtins.property
+    def known_at(self) -> _timestamp_pb2.Timestamp:
+        """As the price book was known at this time; unset means now. A price learned
+        later is left out, also when it holds at an earlier time.
+        """
+
     def __init__(
         self,
         *,
         skus: _abc.Iterable[_builtins.str] | None = ...,
         at: _timestamp_pb2.Timestamp | None = ...,
+        known_at: _timestamp_pb2.Timestamp | None = ...,
+        service_class: _builtins.str = ...,
+        region: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "known_at", b"known_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "skus", b"skus"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "known_at", b"known_at", "region", b"region", "service_class", b"service_class", "skus", b"skus"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
