@@ -33,7 +33,7 @@ def _named(price: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("path", LISTS, ids=lambda path: path.stem)
 def test_every_price_of_a_list_is_a_valid_spec_of_its_own_sku(path: Path) -> None:
     read = [spec_from_proto(spec, make_identity()) for spec in specs(path)]
-    assert len({spec.sku for spec in read}) == len(read) > 10
+    assert len({spec.key.sku for spec in read}) == len(read) > 10
 
 
 def test_the_papers_search_with_thirty_documents_costs_seven_cents() -> None:

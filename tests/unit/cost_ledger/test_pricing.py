@@ -1,6 +1,6 @@
 """Every amount is exact: quantity times price, rounded once per component."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cost_ledger.errors import InvalidPrice
-from cost_ledger.pricing import PriceComponent, PriceVersion
+from cost_ledger.price_components import PriceComponent
+from cost_ledger.pricing import Period, PriceVersion
 from metering import Dimension, Quantity
 from money import Money
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PERIOD = Period(NOW, NOW + timedelta(hours=1))
 QUANTITIES = st.decimals(0, Decimal(10) ** 15, places=6)
 UNIT_PRICES = st.decimals(0, Decimal(10) ** 6, places=18)
 PERS = st.sampled_from([Decimal(1), Decimal(3), Decimal(1000), Decimal(1_000_000)])
@@ -57,10 +59,10 @@ def test_the_fitting_output_is_the_largest_that_fits(
     )
 
     def cost(output: int) -> Decimal:
-        return version.cost(worst_case(input_tokens, output)).amount
+        return version.worst_cost(worst_case(input_tokens, output), PERIOD).amount
 
     asked = worst_case(input_tokens, output_tokens)
-    fitting = version.fitting_output_tokens(asked, Money(remaining, "USD"))
+    fitting = version.fitting_output_tokens(asked, Money(remaining, "USD"), PERIOD)
     if fitting is None:
         assert output_tokens == 0 or cost(1) > remaining
     else:
@@ -78,7 +80,7 @@ def worst_case(input_tokens: int, output_tokens: int) -> tuple[Quantity, ...]:
 
 def test_ten_calls_at_three_ten_thousandths_are_three_thousandths() -> None:
     component = PriceComponent(Dimension.CALL, Decimal("0.0003"), Decimal(1))
-    cost = make_version(component).cost((Quantity(Dimension.CALL, Decimal(1)),))
+    cost = make_version(component).cost((Quantity(Dimension.CALL, Decimal(1)),), NOW)
     total = sum((cost.amount for _ in range(10)), Decimal(0))
     assert total == Decimal("0.003")
 
@@ -92,7 +94,8 @@ def test_components_are_added_and_other_dimensions_cost_nothing() -> None:
             Quantity(Dimension.INPUT_FRESH, Decimal(1000)),
             Quantity(Dimension.CACHE_READ, Decimal(8000)),
             Quantity(Dimension.IMAGE, Decimal(3)),
-        )
+        ),
+        NOW,
     )
     assert cost == Money(Decimal("0.00225"), "USD")
 
