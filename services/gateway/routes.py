@@ -54,6 +54,7 @@ ROUTES = (
     Route("GET", "/v1/budgets", BUDGETS, "ListBudgets"),
     Route("GET", "/v1/budgets/{id}", BUDGETS, "GetBudget"),
     Route("POST", "/v1/budgets/{id}/close", BUDGETS, "CloseBudget"),
+    Route("GET", "/v1/budget-alerts", BUDGETS, "ListAlerts"),
     Route("POST", "/v1/prices", PRICES, "CreatePrices"),
     Route("GET", "/v1/prices", PRICES, "ListPrices"),
     Route("GET", "/v1/prices/effective", PRICES, "GetEffectivePrices"),

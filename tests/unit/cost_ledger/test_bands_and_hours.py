@@ -65,7 +65,9 @@ def used(**amounts: int) -> tuple[Quantity, ...]:
     return tuple(Quantity(Dimension(name), Decimal(amount)) for name, amount in amounts.items())
 
 
-def cost(components: tuple[PriceComponent, ...], at: datetime = MONDAY, **amounts: int) -> Decimal:
+def cost(
+    components: tuple[PriceComponent, ...], at: datetime = MONDAY, /, **amounts: int
+) -> Decimal:
     return make_version(*components).cost(used(**amounts), at).amount
 
 
