@@ -15,7 +15,7 @@ FORWARDED = {"authorization"}
 
 
 @dataclass
-class UnreliableWire(grpc.GenericRpcHandler):
+class UnreliableWire(grpc.GenericRpcHandler):  # type: ignore[type-arg]
     """Forwards unary calls as bytes, each with a fault drawn from a seed."""
 
     upstream: grpc.aio.Channel
