@@ -10,11 +10,16 @@ PROTO_CHECK := build/proto-check
 RELEASED := protos/released.binpb
 WORKERS ?= 2
 SOURCES := libs services cli training tests scripts
+SERVICES := gateway episodes orchestrator_inference tool_registry tool_adapters cost_ledger
+BUILD ?= docker build
+BASE ?= python:3.11-slim-bookworm
+PREFIX ?= podium/
+TAG ?= 0.1.0
 PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' -print -quit 2>/dev/null),$(dir)))
 # The plugin fails a run that skipped anything: a skipped test proves nothing.
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes wheels images clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +43,7 @@ pin: ## Resolve requirements/*.in again; UPGRADE=--upgrade takes the newest vers
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url $(UPGRADE) \
 	  requirements/{base,tools,local,dev}.in -o requirements/dev.txt
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
-	  -c requirements/dev.txt requirements/{base,tools,local}.in -o requirements/runtime.txt
+	  -c requirements/dev.txt requirements/{base,tools}.in -o requirements/runtime.txt
 
 proto: $(INSTALLED) ## Generate the Python code of the contracts into protos/gen
 	@mkdir -p $(GEN)
@@ -91,6 +96,17 @@ up: setup ## Start the platform on this machine (Ctrl-C stops it)
 
 bench-episodes: setup ## Per-turn overhead and throughput against a bare Temporal floor
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.episodes
+
+wheels: $(INSTALLED) ## Collect everything the images install in build/wheels
+	rm -rf build/wheels
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check -r requirements/runtime.txt -w build/wheels
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels .
+
+images: wheels ## Build every service's image; BUILD="docker build" BASE=... PREFIX=podium/ TAG=...
+	@for service in $(SERVICES); do \
+	  $(BUILD) --build-arg BASE=$(BASE) -f services/$$service/Dockerfile \
+	    -t $(PREFIX)$${service//_/-}:$(TAG) . || exit 1; \
+	done
 
 clean: ## Remove what was built and cached, but not .venv
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -5,15 +5,17 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-RUNTIME_FILES = ("base.in", "tools.in", "local.in")
+# What only one part of the platform needs: the tool adapters, `podium up`.
+EXTRAS = ("tools", "local")
 
 
 class RequirementsHook(MetadataHookInterface):
     """Reads the unpinned runtime requirements, so that they are written once."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        folder = Path(self.root) / "requirements"
-        lines = [
-            line for name in RUNTIME_FILES for line in (folder / name).read_text().splitlines()
-        ]
-        metadata["dependencies"] = [line for line in lines if line and not line.startswith("#")]
+        metadata["dependencies"] = self._lines("base")
+        metadata["optional-dependencies"] = {extra: self._lines(extra) for extra in EXTRAS}
+
+    def _lines(self, name: str) -> list[str]:
+        lines = (Path(self.root) / "requirements" / f"{name}.in").read_text().splitlines()
+        return [line for line in lines if line and not line.startswith("#")]
