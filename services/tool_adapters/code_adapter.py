@@ -9,7 +9,14 @@ from failures import FailureKind, ToolFailure
 from metering import Usage, UsageSource
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
 from tool_adapters.models import CodeConnection, ToolDefinition
-from tool_adapters.sandbox import Execution, IsolationUnavailable, Limits, Sandbox, Workspaces
+from tool_adapters.sandbox import (
+    Execution,
+    IsolationUnavailable,
+    Limits,
+    Sandbox,
+    SandboxBroken,
+    Workspaces,
+)
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +40,7 @@ class CodeAdapter:
         except IsolationUnavailable as error:
             log.error("%s", error)
             return cls(sandbox, workspaces, str(error))
+        sandbox.warm_up()
         return cls(sandbox, workspaces)
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
@@ -41,7 +49,10 @@ class CodeAdapter:
         if self._refusal:
             return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, self._refusal))
         limits = _limits(tool, tool.connection)
-        execution = await self._run(call, tool.connection, limits)
+        try:
+            execution = await self._run(call, tool.connection, limits)
+        except SandboxBroken as error:
+            return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, f"{error}; try again", True))
         seconds = Decimal(f"{execution.duration_s:.3f}")
         usage = Usage.of(UsageSource.MEASURED, call=1, second=seconds)
         outcome = execution.failure or Output(execution.output, files=execution.files)
@@ -53,6 +64,7 @@ class CodeAdapter:
 
     async def close(self) -> None:
         """Workspaces stay: an episode goes on after a restart."""
+        await self._sandbox.close()
 
     async def _run(self, call: ToolCall, connection: CodeConnection, limits: Limits) -> Execution:
         code = str(call.arguments["code"])
@@ -64,9 +76,12 @@ class CodeAdapter:
 def _limits(tool: ToolDefinition, connection: CodeConnection) -> Limits:
     limits = Limits()
     timeout_s = tool.limits.timeout_s
+    # Both streams and the files together stay below what the tool may answer.
+    output_bytes = min(tool.limits.max_output_bytes // 4, limits.output_bytes)
     return dataclasses.replace(
         limits,
         wall_time_s=max(timeout_s - CLOCK_LEAD_S, timeout_s / 2),
         memory_bytes=connection.memory_bytes or limits.memory_bytes,
-        output_bytes=min(tool.limits.max_output_bytes, limits.output_bytes),
+        output_bytes=output_bytes,
+        files_bytes=min(tool.limits.max_output_bytes - 3 * output_bytes, limits.files_bytes),
     )

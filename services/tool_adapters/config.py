@@ -42,3 +42,6 @@ class Settings(ServerSettings):
     workspaces_folder: Path = Field(
         Path(gettempdir()) / "podium-workspaces", description="folder for the files of code"
     )
+    warm_sandboxes: int = Field(
+        2, ge=0, description="sandboxes started ahead, so that code need not wait for one"
+    )

@@ -88,7 +88,9 @@ async def assembled(
             ToolKind.FUNCTION: FunctionAdapter(),
             ToolKind.HTTP: HttpAdapter(http, secrets),
             ToolKind.MCP: McpAdapter(pool),
-            ToolKind.CODE: await CodeAdapter.start(Sandbox(workspaces), workspaces),
+            ToolKind.CODE: await CodeAdapter.start(
+                Sandbox(workspaces, warm=settings.warm_sandboxes), workspaces
+            ),
             ToolKind.RETRIEVAL: RetrievalAdapter(corpora),
             ToolKind.LLM: LlmAdapter(http, secrets),
             ToolKind.GRPC: GrpcAdapter(GrpcMethods(guard), secrets),

@@ -115,7 +115,7 @@ async def _sandbox() -> Finding:
         except IsolationUnavailable as error:
             cause, _, mend = str(error).rpartition("; ")
             return Finding("sandbox", False, cause, mend)
-    return Finding("sandbox", True, "bubblewrap isolates code here")
+    return Finding("sandbox", True, "bubblewrap and a system-call filter isolate code here")
 
 
 def _state_folder(state_dir: Path) -> Finding:

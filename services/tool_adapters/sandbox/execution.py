@@ -8,9 +8,24 @@ from tool_adapters.adapter import OutputFile
 
 @dataclass(frozen=True)
 class Execution:
-    """Everything printed, the files made, and the failure when there is one."""
+    """Everything printed, the files made, and the failure when there is one.
 
-    output: str
+    `left_out` names changed files that were too many or too large to come back.
+    """
+
+    stdout: str
+    stderr: str
     files: tuple[OutputFile, ...]
     failure: ToolFailure | None
     duration_s: float
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def output(self) -> str:
+        """What the model reads: standard output, then what else there is under its name."""
+        parts = [self.stdout]
+        if self.stderr:
+            parts.append(f"[stderr]\n{self.stderr}")
+        if self.left_out:
+            parts.append(f"[too many or too large to come back: {', '.join(self.left_out)}]\n")
+        return "".join(parts)

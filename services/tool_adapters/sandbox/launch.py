@@ -1,4 +1,4 @@
-"""The bubblewrap command line of one run.
+"""The bubblewrap command line of one sandbox.
 
 As an ordinary user bubblewrap isolates by itself, in a user namespace. As root it
 is started by a user without an account, because root inside of a user namespace is
@@ -7,70 +7,76 @@ not walk to our Python, so an outer bubblewrap, still root, first shows it the
 mounted paths and nothing else.
 """
 
+import asyncio
 import json
-import math
 import os
-import subprocess
-from dataclasses import dataclass
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
 from tool_adapters.sandbox import runtime
-from tool_adapters.sandbox.limits import Limits
+from tool_adapters.sandbox.limits import Sizes
+from tool_adapters.sandbox.system_calls import filter_program
 
 # A user without an account: nothing on the machine belongs to it.
 UNPRIVILEGED_ID = 65_432
 WORKSPACE = "/workspace"
+TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 (the sandbox's own)
+FONT_FOLDER = "/tmp/matplotlib"  # noqa: S108 (the sandbox's own)
 SETPRIV = Path("/usr/bin/setpriv")
+PRELOADED = ("cloudpickle",)
+START = "from tool_adapters.sandbox.inside.supervisor import main; main()"
 ENVIRONMENT = {
     "HOME": WORKSPACE,
     "LANG": "C.UTF-8",
     "MPLBACKEND": "Agg",
-    "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 (the sandbox's own)
+    "MPLCONFIGDIR": FONT_FOLDER,
     "OPENBLAS_NUM_THREADS": "1",
 }
-# The code is process 1 of its own world: with its end the kernel ends all it started.
+# The supervisor is process 1 of its own world: with its end the kernel ends all there is.
 # Bubblewrap's own process 1 would outlive its parent and wait for somebody to reap it.
 ISOLATION = (
     *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"),
     *("--as-pid-1", "--new-session", "--clearenv", "--hostname", "sandbox", "--cap-drop", "ALL"),
 )
+# Not /dev/zero: mapped and shared it is memory that no limit counts.
+DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
 
 
-@dataclass(frozen=True)
-class Job:
-    """One piece of code and where it runs."""
-
-    code: str
-    workspace: Path
-    stateful: bool
-    limits: Limits
-
-
-def launch(bwrap: Path, job: Job, output: IO[bytes]) -> subprocess.Popen[bytes]:
-    """The started sandbox; everything it prints goes to `output`."""
-    code = os.memfd_create("code")
-    try:
-        os.write(code, job.code.encode())
-        os.lseek(code, 0, os.SEEK_SET)
-        outer = _drop_root(bwrap, job) if os.geteuid() == 0 else []
-        return subprocess.Popen(  # noqa: S603 (the code is data to it)
-            [*outer, *_isolate(bwrap, job, code)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            pass_fds=[code],
+async def launch(bwrap: Path, sizes: Sizes, fonts: Path | None, errors: IO[bytes]) -> Process:
+    """A started sandbox that waits for its job; `fonts` is matplotlib's list, if it is known."""
+    with ExitStack() as stack:
+        program = stack.enter_context(_memory_file(filter_program()))
+        outer = _drop_root(bwrap, fonts) if os.geteuid() == 0 else []
+        return await asyncio.create_subprocess_exec(
+            *outer,
+            *_isolate(bwrap, sizes, fonts, program),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=errors,
+            pass_fds=[program],
             env={},
             cwd="/",
             start_new_session=True,
         )
+
+
+@contextmanager
+def _memory_file(content: bytes) -> Iterator[int]:
+    descriptor = os.memfd_create("sandbox")
+    try:
+        os.write(descriptor, content)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
     finally:
-        os.close(code)
+        os.close(descriptor)
 
 
-def _drop_root(bwrap: Path, job: Job) -> list[str]:
-    shown = [*(mount.source for mount in _mounts()), *runtime.launcher_paths(), SETPRIV]
-    folders = {folder for path in (*shown, job.workspace) for folder in path.parents}
+def _drop_root(bwrap: Path, fonts: Path | None) -> list[str]:
+    shown = [*(mount.source for mount in _mounts(fonts)), *runtime.launcher_paths(), SETPRIV]
+    folders = {folder for path in shown for folder in path.parents}
     identity = str(UNPRIVILEGED_ID)
     return [
         *(str(bwrap), "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"),
@@ -79,33 +85,34 @@ def _drop_root(bwrap: Path, job: Job) -> list[str]:
         *(part for path in shown for part in ("--ro-bind", str(path), str(path))),
         *_links(),
         *("--dev-bind", "/dev", "/dev", "--dev-bind", "/proc", "/proc"),
-        *("--bind", str(job.workspace), str(job.workspace)),
         *("--", str(SETPRIV), "--reuid", identity, "--regid", identity, "--clear-groups", "--"),
     ]
 
 
-def _isolate(bwrap: Path, job: Job, code: int) -> list[str]:
+def _isolate(bwrap: Path, sizes: Sizes, fonts: Path | None, program: int) -> list[str]:
     site_packages = f"{runtime.standard_library()}/site-packages"
     return [
-        *(str(bwrap), *ISOLATION),
-        *(part for each in _mounts() for part in ("--ro-bind", str(each.source), each.target)),
+        *(str(bwrap), *ISOLATION, "--seccomp", str(program)),
+        *("--size", str(sizes.temporary_bytes), "--tmpfs", "/tmp"),  # noqa: S108
+        *(part for each in _mounts(fonts) for part in ("--ro-bind", str(each.source), each.target)),
         *_links(),
         # Only listed packages are for the code, not those installed beside the interpreter.
         *("--tmpfs", site_packages),
         # Settings of the kernel are the machine's, whoever may write them.
-        *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"),
-        *_temporary_folders(job.limits),
-        *("--ro-bind-data", str(code), "/code.py"),
-        *("--bind", str(job.workspace), WORKSPACE, "--chdir", WORKSPACE),
-        # What stays writable is the workspace and two memory file systems with a size.
-        *(part for path in ("/", "/dev", site_packages) for part in ("--remount-ro", path)),
+        *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
+        *(part for path in DEVICES for part in ("--dev-bind", path, path)),
+        *("--size", str(sizes.temporary_bytes), "--tmpfs", "/dev/shm"),  # noqa: S108
+        *("--size", str(sizes.workspace_bytes), "--tmpfs", WORKSPACE, "--chdir", WORKSPACE),
+        # What stays writable is three memory file systems with a size.
+        *(part for path in ("/", site_packages) for part in ("--remount-ro", path)),
         *(part for pair in ENVIRONMENT.items() for part in ("--setenv", *pair)),
-        *("--", str(runtime.PYTHON), "-I", "-S", runtime.RUNNER_PATH, _settings(job)),
+        *("--", str(runtime.PYTHON), "-I", "-S", "-c", _start(), _settings()),
     ]
 
 
-def _mounts() -> tuple[runtime.Mount, ...]:
-    return (*runtime.python_mounts(), *runtime.package_mounts())
+def _mounts(fonts: Path | None) -> tuple[runtime.Mount, ...]:
+    mounts = (*runtime.python_mounts(), *runtime.package_mounts())
+    return (*mounts, runtime.Mount(fonts, f"{FONT_FOLDER}/{fonts.name}")) if fonts else mounts
 
 
 def _links() -> list[str]:
@@ -113,21 +120,17 @@ def _links() -> list[str]:
     return [part for path, target in links for part in ("--symlink", target, path)]
 
 
-def _temporary_folders(limits: Limits) -> list[str]:
-    size = str(limits.temporary_bytes)
-    return ["--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/dev/shm"]  # noqa: S108
+def _start() -> str:
+    return f"import sys; sys.path.insert(0, {runtime.SUPERVISOR_ROOT!r}); {START}"
 
 
-def _settings(job: Job) -> str:
-    limits = {
-        "RLIMIT_AS": job.limits.memory_bytes,
-        # The watchdog's clock comes first: it knows what to say.
-        "RLIMIT_CPU": math.ceil(job.limits.wall_time_s) + 1,
-        "RLIMIT_NPROC": job.limits.processes,
-        "RLIMIT_FSIZE": job.limits.workspace_bytes,
-        "RLIMIT_NOFILE": job.limits.open_files,
-        "RLIMIT_CORE": 0,
-    }
+def _settings() -> str:
+    """See inside.supervisor.main."""
     return json.dumps(
-        {"limits": limits, "path": [runtime.PACKAGES_FOLDER], "stateful": job.stateful}
+        {
+            "path": [runtime.PACKAGES_FOLDER],
+            "preloaded": PRELOADED,
+            "workspace": WORKSPACE,
+            "mounts": [WORKSPACE, *TEMPORARY],
+        }
     )

@@ -1,23 +1,63 @@
 """What one run in the sandbox may take."""
 
+import math
 from dataclasses import dataclass
 
 MIB = 1024 * 1024
+# A dump of 0 bytes would still be piped to the machine's crash handler; of 1 byte is not
+# (core(5)).
+CORE_BYTES = 1
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of the memory file systems a sandbox is made with."""
+
+    workspace_bytes: int = 64 * MIB
+    temporary_bytes: int = 64 * MIB
 
 
 @dataclass(frozen=True)
 class Limits:
     """Upper bounds of one run; whoever passes one is killed or gets an error.
 
-    Memory counts twice: as address space of each process (the kernel's limit)
-    and as resident memory of all of them together (the watchdog's).
+    Memory counts twice: as address space of each process (the kernel's limit) and as
+    resident memory of all of them together (the supervisor's). `entries` are files and
+    folders, `files` those that come back. `output_bytes` is for each of the two streams.
     """
 
     wall_time_s: float = 30.0
     memory_bytes: int = 1024 * MIB
     output_bytes: int = 64 * 1024
-    workspace_bytes: int = 64 * MIB
-    workspace_entries: int = 1000
-    temporary_bytes: int = 64 * MIB
+    entries: int = 1000
+    files: int = 20
+    files_bytes: int = 16 * MIB
     processes: int = 32
     open_files: int = 128
+    sizes: Sizes = Sizes()
+
+    def bounds(self) -> dict[str, float]:
+        """What the supervisor watches; see inside.watching.Bounds."""
+        return {
+            "wall_time_s": self.wall_time_s,
+            "memory_bytes": self.memory_bytes,
+            "output_bytes": self.output_bytes,
+            "workspace_bytes": self.sizes.workspace_bytes,
+            "entries": self.entries,
+            "files": self.files,
+            "files_bytes": self.files_bytes,
+        }
+
+    def resource_limits(self) -> dict[str, int]:
+        """What the kernel keeps, by its name in the module `resource`."""
+        return {
+            "RLIMIT_AS": self.memory_bytes,
+            # The supervisor's clock comes first: it knows what to say.
+            "RLIMIT_CPU": math.ceil(self.wall_time_s) + 1,
+            "RLIMIT_NPROC": self.processes,
+            "RLIMIT_FSIZE": self.sizes.workspace_bytes,
+            "RLIMIT_NOFILE": self.open_files,
+            "RLIMIT_CORE": CORE_BYTES,
+            "RLIMIT_MEMLOCK": 0,
+            "RLIMIT_MSGQUEUE": 0,
+        }

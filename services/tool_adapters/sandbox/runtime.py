@@ -16,8 +16,10 @@ from packaging.requirements import Requirement
 
 PACKAGES = ("cloudpickle", "matplotlib", "numpy", "pandas", "sympy")
 PACKAGES_FOLDER = "/packages"
-RUNNER = Path(__file__).with_name("runner.py")
-RUNNER_PATH = "/runner.py"
+INSIDE = Path(__file__).with_name("inside")
+# The package keeps its name inside; what lies above it there is empty.
+SUPERVISOR_ROOT = "/runner"
+INSIDE_PATH = f"{SUPERVISOR_ROOT}/tool_adapters/sandbox/inside"
 PYTHON = Path(sys.executable).resolve()
 LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo")
 
@@ -31,7 +33,7 @@ class Mount:
 
 
 def python_mounts() -> Iterator[Mount]:
-    """The interpreter, its standard library, the C libraries and the runner."""
+    """The interpreter, its standard library, the C libraries and the supervisor."""
     yield Mount(PYTHON, str(PYTHON))
     yield Mount(standard_library(), str(standard_library()))
     shared = Path(sysconfig.get_config_var("LIBDIR")) / sysconfig.get_config_var("INSTSONAME")
@@ -40,7 +42,7 @@ def python_mounts() -> Iterator[Mount]:
     for folder in map(Path, LIBRARY_FOLDERS):
         if folder.is_dir() and not folder.is_symlink():
             yield Mount(folder, str(folder))
-    yield Mount(RUNNER, RUNNER_PATH)
+    yield Mount(INSIDE, INSIDE_PATH)
 
 
 def standard_library() -> Path:

@@ -127,6 +127,7 @@ async def run_adapters(
         tool_registry_target=f"127.0.0.1:{registry.port}",
         signing_key=SigningKey(key_id=keys.key_id, private_key_file=private_key_file),
         workspaces_folder=folder / "workspaces",
+        warm_sandboxes=0,
         drain_grace_s=0.0,
         **settings,
     )

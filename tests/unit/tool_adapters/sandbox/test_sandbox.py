@@ -1,12 +1,22 @@
 """Honest code in the sandbox: values, files, figures and state come back."""
 
 import os
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from failures import FailureKind
-from tool_adapters.sandbox import IsolationUnavailable, Limits, Sandbox, Workspaces
+from tool_adapters.sandbox import (
+    Execution,
+    IsolationUnavailable,
+    Limits,
+    Sandbox,
+    SandboxBroken,
+    Workspaces,
+)
 
 LIMITS = Limits()
 
@@ -16,9 +26,27 @@ def runs(tmp_path: Path) -> Sandbox:
     return Sandbox(Workspaces(tmp_path / "workspaces"))
 
 
+@pytest_asyncio.fixture
+async def warm(tmp_path: Path) -> AsyncIterator[Sandbox]:
+    sandbox = Sandbox(Workspaces(tmp_path / "workspaces"), warm=2)
+    yield sandbox
+    await sandbox.close()
+
+
+async def in_episode(runs: Sandbox, code: str, episode_id: str = "e1") -> Execution:
+    return await runs.run_in_episode(code, LIMITS, "acme", episode_id)
+
+
 async def test_value_of_the_last_line_is_printed(runs: Sandbox) -> None:
     execution = await runs.run("n = 6\nprint('n is', n)\nn * 7", LIMITS)
     assert (execution.output, execution.failure) == ("n is 6\n42\n", None)
+
+
+async def test_errors_are_printed_apart_from_output(runs: Sandbox) -> None:
+    code = "import sys\nprint('out')\nprint('err', file=sys.stderr)"
+    execution = await runs.run(code, LIMITS)
+    assert (execution.stdout, execution.stderr) == ("out\n", "err\n")
+    assert execution.output == "out\n[stderr]\nerr\n"
 
 
 async def test_error_of_the_code_comes_back_with_its_traceback(runs: Sandbox) -> None:
@@ -26,7 +54,14 @@ async def test_error_of_the_code_comes_back_with_its_traceback(runs: Sandbox) ->
     assert execution.failure is not None
     assert execution.failure.kind is FailureKind.TOOL_ERROR
     assert 'File "<code>", line 2, in f' in execution.failure.message
-    assert "runner.py" not in execution.failure.message
+    assert "cell.py" not in execution.failure.message
+    assert "supervisor" not in execution.failure.message
+
+
+async def test_code_that_is_no_python_says_where(runs: Sandbox) -> None:
+    execution = await runs.run("x = = 1", LIMITS)
+    assert execution.failure is not None
+    assert "SyntaxError" in execution.failure.message
 
 
 async def test_exit_status_zero_is_no_failure(runs: Sandbox) -> None:
@@ -43,9 +78,24 @@ print(numpy.arange(4).sum(), pandas.Series([1, 2]).mean(), sympy.factorint(84))
     assert execution.output == "6 1.5 {2: 2, 3: 1, 7: 1}\n"
 
 
-async def test_our_own_packages_are_not(runs: Sandbox) -> None:
-    for name in ("grpc", "tool_adapters", "pip", "sqlalchemy"):
-        assert "ModuleNotFoundError" in (await runs.run(f"import {name}", LIMITS)).output
+async def test_python_starts_processes_threads_and_event_loops(runs: Sandbox) -> None:
+    code = """
+import asyncio, multiprocessing, subprocess, sys, tempfile
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+async def five():
+    await asyncio.sleep(0)
+    return 5
+def double(n):
+    return 2 * n
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map(abs, [-1, -2]))
+print(list(ThreadPoolExecutor(4).map(double, [1, 2])), asyncio.run(five()))
+print(subprocess.run([sys.executable, "-I", "-c", "print(6)"], capture_output=True).stdout)
+with tempfile.NamedTemporaryFile() as file:
+    print(file.write(b"x"))
+"""
+    execution = await runs.run(code, LIMITS)
+    assert execution.output == "[1, 2]\n[2, 4] 5\nb'6\\n'\n1\n"
 
 
 async def test_files_and_figures_come_back(runs: Sandbox) -> None:
@@ -59,6 +109,19 @@ open("table.csv", "w").write("a,b")
     assert found == {"figure-1.png": ("image/png", b"\x89PNG"), "table.csv": ("text/csv", b"a,b")}
 
 
+async def test_files_that_are_too_many_or_too_large_are_named_instead(runs: Sandbox) -> None:
+    code = """
+open("a.bin", "wb").write(bytes(10))
+open("b.bin", "wb").write(bytes(2000))
+open("c.bin", "wb").write(bytes(10))
+open("d.bin", "wb").write(bytes(10))
+"""
+    execution = await runs.run(code, replace(LIMITS, files=2, files_bytes=1000))
+    assert [file.name for file in execution.files] == ["a.bin", "c.bin"]
+    assert execution.left_out == ("b.bin", "d.bin")
+    assert "[too many or too large to come back: b.bin, d.bin]" in execution.output
+
+
 async def test_nothing_is_left_of_a_stateless_run(runs: Sandbox) -> None:
     await runs.run("open('kept.txt', 'w').write('x'); y = 1", LIMITS)
     assert "FileNotFoundError" in (await runs.run("open('kept.txt')", LIMITS)).output
@@ -66,25 +129,37 @@ async def test_nothing_is_left_of_a_stateless_run(runs: Sandbox) -> None:
 
 async def test_variables_functions_and_files_last_for_an_episode(runs: Sandbox) -> None:
     code = """
-import math
+import math, os
 lock = open("kept.txt", "w")
 lock.write("7"); lock.flush()
+os.makedirs("folder/inner"); os.symlink("../kept.txt", "folder/link")
 def area(radius):
     return math.pi * radius ** 2
 radius = 2
 """
-    await runs.run_in_episode(code, LIMITS, "acme", "e1")
-    second = await runs.run_in_episode(
-        "print(area(radius), open('kept.txt').read())", LIMITS, "acme", "e1"
-    )
+    await in_episode(runs, code)
+    second = await in_episode(runs, "print(area(radius), open('folder/link').read())")
     assert second.output == "12.566370614359172 7\n"
     # Only what this run changed is returned.
     assert second.files == ()
 
 
+async def test_a_run_that_failed_keeps_what_it_did(runs: Sandbox) -> None:
+    await in_episode(runs, "x = 1\n1 / 0")
+    assert (await in_episode(runs, "x")).output == "1\n"
+
+
+async def test_a_run_that_passed_a_limit_changes_nothing(runs: Sandbox) -> None:
+    await in_episode(runs, "x = 1")
+    await runs.run_in_episode(
+        "x = 2\nwhile True: pass", replace(LIMITS, wall_time_s=0.5), "acme", "e1"
+    )
+    assert (await in_episode(runs, "x")).output == "1\n"
+
+
 @pytest.mark.parametrize(("tenant", "episode_id"), [("acme", "e2"), ("globex", "e1")])
 async def test_state_is_not_shared(runs: Sandbox, tenant: str, episode_id: str) -> None:
-    await runs.run_in_episode("secret = 1", LIMITS, "acme", "e1")
+    await in_episode(runs, "secret = 1")
     other = await runs.run_in_episode("secret", LIMITS, tenant, episode_id)
     assert "NameError" in other.output
 
@@ -92,10 +167,44 @@ async def test_state_is_not_shared(runs: Sandbox, tenant: str, episode_id: str) 
 async def test_closed_episode_starts_anew(tmp_path: Path) -> None:
     workspaces = Workspaces(tmp_path)
     runs = Sandbox(workspaces)
-    await runs.run_in_episode("x = 1", LIMITS, "acme", "../../escape")
+    await in_episode(runs, "x = 1", "../../escape")
     workspaces.close_episode("acme", "../../escape")
     assert os.listdir(tmp_path) == []  # noqa: PTH208 (no blocking path methods in a coroutine)
-    assert "NameError" in (await runs.run_in_episode("x", LIMITS, "acme", "../../escape")).output
+    assert "NameError" in (await in_episode(runs, "x", "../../escape")).output
+
+
+async def test_state_outlives_the_service(tmp_path: Path) -> None:
+    await in_episode(Sandbox(Workspaces(tmp_path)), "x = 1")
+    assert (await in_episode(Sandbox(Workspaces(tmp_path)), "x")).output == "1\n"
+
+
+async def test_a_damaged_workspace_is_an_error_and_not_code_in_our_process(tmp_path: Path) -> None:
+    runs = Sandbox(Workspaces(tmp_path))
+    await in_episode(runs, "x = 1")
+    for name in os.listdir(tmp_path):  # noqa: PTH208
+        (tmp_path / name).write_bytes(b"no archive")
+    with pytest.raises(SandboxBroken):
+        await in_episode(runs, "x")
+
+
+async def test_a_warm_sandbox_is_used_once(warm: Sandbox) -> None:
+    outputs = [(await warm.run("import os; os.listdir('.')", LIMITS)).output for _ in range(4)]
+    for number in range(4):
+        await warm.run(f"open('{number}', 'w').close(); import builtins; builtins.x = 1", LIMITS)
+    outputs.append(
+        (
+            await warm.run("import os, builtins; (os.listdir('.'), hasattr(builtins, 'x'))", LIMITS)
+        ).output
+    )
+    assert outputs == ["[]\n"] * 4 + ["([], False)\n"]
+
+
+async def test_fonts_are_listed_once_for_all(warm: Sandbox, tmp_path: Path) -> None:
+    warm.warm_up()
+    code = "import os; os.listdir('/tmp/matplotlib') if os.path.exists('/tmp/matplotlib') else []"
+    while "fontlist" not in (await warm.run(code, LIMITS)).output:
+        pass
+    assert len(list((tmp_path / "workspaces").glob("fontlist*.json"))) == 1
 
 
 async def test_isolation_is_proven_on_this_machine(runs: Sandbox) -> None:

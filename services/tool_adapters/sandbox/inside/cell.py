@@ -1,42 +1,41 @@
-"""Runs inside the sandbox, as its only program: limits itself, then runs the code.
+"""Runs the code of one call, as a notebook runs a cell; the process is the code's alone.
 
-Nothing here protects anything: the namespaces around this process do. The kernel
-limits are set here because they must hold for this process and not for the
-launcher; hard limits cannot be raised again without privileges.
+Nothing here protects anything: the namespaces and the filter around this process do. The
+kernel limits are set here because they must hold for this process and not for its
+supervisor; hard limits cannot be raised again without privileges.
 """
 
 import ast
-import json
 import resource
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-CODE = Path("/code.py")
-VARIABLES = Path("/workspace/.variables.pickle")
+# Hidden, so that it never comes back as a file; in the workspace, so that it stays.
+VARIABLES = ".variables.pickle"
 OUT_OF_MEMORY = 77
 FAILED = 1
 
 
-def main() -> int:
-    """Exit status: 0, FAILED with a traceback printed, or OUT_OF_MEMORY."""
-    settings = json.loads(sys.argv[1])
-    for name, value in settings["limits"].items():
+def run(code: str, workspace: Path, limits: Mapping[str, int], *, stateful: bool) -> int:
+    """Exit status: 0, the code's own, FAILED with a traceback printed, or OUT_OF_MEMORY."""
+    for name, value in limits.items():
         resource.setrlimit(getattr(resource, name), (value, value))
-    sys.path[:] = [*settings["path"], *sys.path, "/workspace"]
     scope: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__}
     try:
-        return _run(CODE.read_text(), scope, stateful=settings["stateful"])
+        return _run(code, scope, workspace, stateful=stateful)
     except MemoryError:
         # What filled the memory lives in the scope; printing needs some of it back.
         scope.clear()
         return OUT_OF_MEMORY
 
 
-def _run(code: str, scope: dict[str, Any], *, stateful: bool) -> int:
+def _run(code: str, scope: dict[str, Any], workspace: Path, *, stateful: bool) -> int:
+    variables = workspace / VARIABLES
     if stateful:
-        _load_variables(scope)
+        _load(variables, scope)
     try:
         _execute(code, scope)
     except MemoryError:
@@ -47,14 +46,14 @@ def _run(code: str, scope: dict[str, Any], *, stateful: bool) -> int:
         _print_traceback()
         return FAILED
     finally:
-        _save_figures()
+        _save_figures(workspace)
         if stateful:
-            _save_variables(scope)
+            _save(scope, variables)
     return 0
 
 
 def _execute(code: str, scope: dict[str, Any]) -> None:
-    """Like a notebook cell: the value of a last expression is printed."""
+    """The value of a last expression is printed."""
     module = ast.parse(code, "<code>")
     last = module.body.pop() if module.body and isinstance(module.body[-1], ast.Expr) else None
     exec(compile(module, "<code>", "exec"), scope)  # noqa: S102 (its purpose)
@@ -73,21 +72,26 @@ def _print_traceback() -> None:
     traceback.print_exception(kind, error, frames)
 
 
-def _save_figures() -> None:
+def _save_figures(workspace: Path) -> None:
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     for number in pyplot.get_fignums() if pyplot else ():
-        pyplot.figure(number).savefig(f"/workspace/figure-{number}.png")
+        pyplot.figure(number).savefig(workspace / f"figure-{number}.png")
 
 
-def _load_variables(scope: dict[str, Any]) -> None:
+def _load(variables: Path, scope: dict[str, Any]) -> None:
+    """What cannot be read, because an earlier call wrote something else there, is left out."""
     import cloudpickle  # type: ignore[import-untyped]  # noqa: PLC0415 (after sys.path is set)
 
-    if VARIABLES.exists():
-        for name, pickled in cloudpickle.loads(VARIABLES.read_bytes()).items():
+    try:
+        for name, pickled in cloudpickle.loads(variables.read_bytes()).items():
             scope[name] = cloudpickle.loads(pickled)
+    except FileNotFoundError:
+        return
+    except Exception as error:  # noqa: BLE001 (a pickle may raise anything)
+        print(f"variables of earlier calls are lost: {error!r}", file=sys.stderr)  # noqa: T201
 
 
-def _save_variables(scope: dict[str, Any]) -> None:
+def _save(scope: dict[str, Any], variables: Path) -> None:
     """Each variable on its own: an open file or a generator must not lose the others."""
     import cloudpickle  # noqa: PLC0415
 
@@ -98,8 +102,8 @@ def _save_variables(scope: dict[str, Any]) -> None:
                 pickled[name] = cloudpickle.dumps(value)
             except Exception:  # noqa: BLE001, S112 (pickling may raise anything)
                 continue
-    VARIABLES.write_bytes(cloudpickle.dumps(pickled))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        variables.unlink(missing_ok=True)
+        variables.write_bytes(cloudpickle.dumps(pickled))
+    except OSError as error:
+        print(f"variables are not kept: {error}", file=sys.stderr)  # noqa: T201

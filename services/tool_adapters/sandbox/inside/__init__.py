@@ -1,0 +1,1 @@
+"""What runs inside the sandbox, from the standard library alone; nothing here protects us."""

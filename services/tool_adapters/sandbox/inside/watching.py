@@ -1,0 +1,131 @@
+"""Watches running code for the limits the kernel keeps for no group of processes."""
+
+import os
+import select
+import signal
+import time
+from dataclasses import dataclass, field
+
+POLL_S = 0.02
+READ_BYTES = 65536
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+# Why code was ended; "" means it ended by itself.
+TIME, OUTPUT, MEMORY, DISK = "time", "output", "memory", "disk"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Upper bounds of one run; `mounts` are the memory file systems it may write to."""
+
+    wall_time_s: float
+    memory_bytes: int
+    output_bytes: int
+    workspace_bytes: int
+    entries: int
+    files: int
+    files_bytes: int
+    mounts: list[str]
+
+
+@dataclass
+class Ended:
+    """How code ended: `status` is its exit status, or minus the signal that killed it."""
+
+    cause: str = ""
+    status: int = 0
+    stdout: bytes = b""
+    stderr: bytes = b""
+
+
+@dataclass
+class _Streams:
+    """What the code prints, read as it comes and never more than fits."""
+
+    bytes_max: int
+    read: dict[int, bytearray] = field(default_factory=dict)
+    open: set[int] = field(default_factory=set)
+
+    def take(self, descriptor: int) -> None:
+        data = os.read(descriptor, READ_BYTES)
+        self.read[descriptor] += data
+        if not data:
+            self.open.discard(descriptor)
+
+    @property
+    def overflowing(self) -> bool:
+        return any(len(read) > self.bytes_max for read in self.read.values())
+
+
+def watch(child: int, out: int, err: int, bounds: Bounds) -> Ended:
+    """Returns when the code ended or was ended; everything it started is left to the caller."""
+    streams = _Streams(bounds.output_bytes, {out: bytearray(), err: bytearray()}, {out, err})
+    pidfd = os.pidfd_open(child)
+    deadline = time.monotonic() + bounds.wall_time_s
+    cause = ""
+    while not cause:
+        ready = _ready([*streams.open, pidfd])
+        for descriptor in ready & streams.open:
+            streams.take(descriptor)
+        cause = _passed(streams, deadline, bounds)
+        if pidfd in ready:
+            break
+    if cause:
+        os.kill(child, signal.SIGKILL)
+    status = _status(child)
+    _drain(streams)
+    printed = (bytes(streams.read[each][: bounds.output_bytes]) for each in (out, err))
+    cause = cause or (OUTPUT if streams.overflowing else "")
+    return Ended(cause, status, *printed)
+
+
+def _ready(descriptors: list[int]) -> set[int]:
+    poller = select.poll()
+    for descriptor in descriptors:
+        poller.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poller.poll(POLL_S * 1000)}
+
+
+def _passed(streams: _Streams, deadline: float, bounds: Bounds) -> str:
+    if streams.overflowing:
+        return OUTPUT
+    if time.monotonic() > deadline:
+        return TIME
+    if _resident_bytes() > bounds.memory_bytes:
+        return MEMORY
+    if sum(map(_entry_count, bounds.mounts)) > bounds.entries:
+        return DISK
+    return ""
+
+
+def _resident_bytes() -> int:
+    """Of every process but this one. Shared pages count once for each that has them."""
+    pages = 0
+    for name in os.listdir("/proc"):  # noqa: PTH208 (fifty times a second)
+        if name.isdigit() and name != "1":
+            try:
+                with open(f"/proc/{name}/statm", "rb") as file:  # noqa: PTH123
+                    pages += int(file.read().split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return pages * PAGE_BYTES
+
+
+def _entry_count(mount: str) -> int:
+    status = os.statvfs(mount)
+    return status.f_files - status.f_ffree
+
+
+def _status(child: int) -> int:
+    """Reaps the child; everybody else's orphans, adopted by process 1, wait for the end."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _drain(streams: _Streams) -> None:
+    """What was printed before the end; a child that holds on to the pipe is not waited for."""
+    for descriptor in list(streams.open):
+        os.set_blocking(descriptor, False)
+        try:
+            while descriptor in streams.open and not streams.overflowing:
+                streams.take(descriptor)
+        except BlockingIOError:
+            continue

@@ -1,0 +1,159 @@
+"""One started sandbox: takes one job, answers with one report, and is gone."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import tempfile
+import time
+from asyncio.subprocess import Process
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Self
+
+import psutil
+
+from tool_adapters.sandbox.launch import launch
+from tool_adapters.sandbox.limits import Limits, Sizes
+from tool_adapters.sandbox.report import BrokenReport, Report, read_report
+
+log = logging.getLogger(__name__)
+
+START_TIMEOUT_S = 30.0
+# The supervisor's clock comes first; it needs this long to end, measure and pack at most.
+REPORT_TIMEOUT_S = 10.0
+# A killed process takes a moment to die.
+DEATH_TIMEOUT_S = 2.0
+ERROR_BYTES_MAX = 2000
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of code; `state` is what an earlier report of the same episode held."""
+
+    code: str
+    stateful: bool
+    limits: Limits
+    state: bytes = b""
+
+
+class SandboxBroken(Exception):
+    """A sandbox that does not start or does not report; the message is its own."""
+
+
+class Session:
+    """A sandbox that no code has run in yet, and that runs one job."""
+
+    def __init__(self, process: Process, errors: IO[bytes], sizes: Sizes) -> None:
+        self._process = process
+        self._errors = errors
+        self.sizes = sizes
+        self.complaint = ""
+
+    @classmethod
+    async def start(cls, bwrap: Path, sizes: Sizes, fonts: Path | None) -> Self:
+        """A sandbox that is ready. Raises SandboxBroken."""
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `end`)
+        session = cls(await launch(bwrap, sizes, fonts, errors), errors, sizes)
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                ready = await session._stdout.readline()
+        except BaseException:
+            await session.end()
+            raise
+        if ready != b"ready\n":
+            await session.end()
+            raise SandboxBroken(session.complaint or "the sandbox did not start")
+        return session
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still take a job."""
+        return self._process.returncode is None
+
+    async def run(self, job: Job) -> Report:
+        """The report. Raises SandboxBroken; whatever happens, nothing is left running."""
+        try:
+            await self._send(job)
+            async with asyncio.timeout(job.limits.wall_time_s + REPORT_TIMEOUT_S):
+                return await read_report(self._stdout, job.limits)
+        except (BrokenReport, TimeoutError, ConnectionError) as error:
+            await self.end()
+            log.error("a sandbox failed: %s", self.complaint or type(error).__name__)
+            raise SandboxBroken(str(error) or "the sandbox did not report in time") from error
+        finally:
+            await self.end()
+
+    async def end(self) -> None:
+        """Also when the caller is cancelled: nothing is left running."""
+        await asyncio.shield(asyncio.create_task(self._end()))
+
+    async def _end(self) -> None:
+        if self._errors.closed:
+            return
+        if self.alive:
+            await asyncio.to_thread(_kill_tree, self._process.pid)
+        await self._process.wait()
+        self.complaint = _beginning(self._errors)
+        self._errors.close()
+
+    async def _send(self, job: Job) -> None:
+        code = job.code.encode(errors="replace")
+        header = {
+            "code_bytes": len(code),
+            "state_bytes": len(job.state),
+            "stateful": job.stateful,
+            "bounds": job.limits.bounds(),
+            "rlimits": job.limits.resource_limits(),
+        }
+        assert self._process.stdin is not None
+        self._process.stdin.writelines((json.dumps(header).encode(), b"\n", code, job.state))
+        await self._process.stdin.drain()
+
+    @property
+    def _stdout(self) -> asyncio.StreamReader:
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+
+def _beginning(errors: IO[bytes]) -> str:
+    errors.seek(0)
+    return errors.read(ERROR_BYTES_MAX).decode(errors="replace").strip()
+
+
+def _kill_tree(pid: int) -> None:
+    """Kills the launcher and everything below it, however far the start has come.
+
+    The group is stopped first: what is stopped forks no more, so the tree is complete
+    when it is read. Killed one by one, a child could be born to a parent just killed.
+    """
+    _signal_group(pid, signal.SIGSTOP)
+    tree = _descendants(pid)
+    _signal_group(pid, signal.SIGKILL)
+    for each in tree:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+    deadline = time.monotonic() + DEATH_TIMEOUT_S
+    while any(map(_is_alive, tree)) and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """A zombie is dead: it only waits for its parent to take note."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
