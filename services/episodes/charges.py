@@ -1,21 +1,30 @@
-"""What the ledger is asked for: holds before calls, true costs after them."""
+"""What the ledger is asked for: holds before calls, true costs after them.
+
+A budget that does not cover a whole answer may cover a shorter one. Calls of language
+models say how short an answer is still worth paying for, and are clamped to what the
+ledger grants; a refusal names what would fit instead.
+"""
 
 from dataclasses import dataclass
-from decimal import Decimal
 
 from episodes.clients import Ledger
 from episodes.keys import StepKind
 from episodes.models import Step
+from episodes.purchases import Purchase, output_tokens
 from episodes.running_episode import RunningEpisode
 from episodes.step_log import StepLog, StepLogs
-from metering import Dimension, Quantity
 from money import Money
 from podium.common.v1 import usage_pb2
 from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium.registry.v1 import policy_pb2
-from wire import duration_to_proto, optional_money_from_proto, quantities_to_proto
+from wire import (
+    duration_to_proto,
+    optional_money_from_proto,
+    quantities_from_proto,
+    quantities_to_proto,
+)
 
 # What a call that was never made costs. Its currency does not matter to a sum of zeros,
 # but Money has one.
@@ -29,16 +38,20 @@ UNKNOWN_PRICE = {
 }
 
 
-@dataclass(frozen=True)
-class Purchase:
-    """A call about to be made and the most it can use."""
+# An answer or a tool call that is cut off sooner helps nobody.
+OUTPUT_TOKENS_MIN = 64
+# Labels of an episode that say for whom it spends; the ledger's budgets may cover them.
+TEAM_LABEL, AGENT_LABEL = "team", "agent"
 
-    key: str
-    turn: int
-    tool: str
-    model: str
-    sku: str
-    worst_case: tuple[Quantity, ...]
+
+@dataclass(frozen=True)
+class Grant:
+    """Money is held for a call. `output_tokens` is 0 unless the budgets cover fewer than asked."""
+
+    output_tokens: int = 0
+
+
+Reply = Grant | hold_pb2.Refusal
 
 
 class Charges:
@@ -50,10 +63,10 @@ class Charges:
 
     async def settle_and_reserve(
         self, episode: RunningEpisode, log: StepLog, purchases: list[Purchase]
-    ) -> list[hold_pb2.Refusal | None]:
+    ) -> list[Reply]:
         """Captures every unsettled step and holds money for the purchases.
 
-        One entry per purchase: None when money is held, else why it is not.
+        One reply per purchase: what is granted, or why nothing is.
         """
         captures = [step for step in log.unsettled() if _charged_usage(log, step) is not None]
         self._settle_free_steps(log)
@@ -65,7 +78,8 @@ class Charges:
         for step, result in zip(captures, results, strict=False):
             cost = optional_money_from_proto(result.capture.entry.amount)
             self._logs.settle(log, step, cost)
-        return [_refusal(result.reserve) for result in results[len(captures) :]]
+        reserves = [result.reserve for result in results[len(captures) :]]
+        return [_reply(*pair) for pair in zip(reserves, purchases, strict=True)]
 
     async def release(self, episode: RunningEpisode) -> None:
         """Gives back what was held for calls that will never be made."""
@@ -75,27 +89,6 @@ class Charges:
         for step in log.unsettled():
             if _charged_usage(log, step) is None:
                 self._logs.settle(log, step, Money.zero(DEFAULT_CURRENCY))
-
-
-def estimated_tokens(text_bytes: int) -> int:
-    """A generous estimate of the tokens of a text: English has about four bytes to a token."""
-    return 512 + text_bytes // 2
-
-
-def token_worst_case(input_tokens: int, output_tokens: int) -> tuple[Quantity, ...]:
-    """The most a language model call can use."""
-    return (
-        Quantity(Dimension.INPUT_FRESH, Decimal(input_tokens)),
-        Quantity(Dimension.OUTPUT_TEXT, Decimal(output_tokens)),
-    )
-
-
-def call_worst_case(timeout_s: float) -> tuple[Quantity, ...]:
-    """The most a tool call can use."""
-    return (
-        Quantity(Dimension.CALL, Decimal(1)),
-        Quantity(Dimension.SECOND, Decimal(str(round(timeout_s, 3)))),
-    )
 
 
 def _charged_usage(log: StepLog, step: Step) -> usage_pb2.Usage | None:
@@ -123,16 +116,23 @@ def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
             tool=purchase.tool,
             model=purchase.model,
             user=new.subject,
+            team=new.labels.get(TEAM_LABEL, ""),
+            agent=new.labels.get(AGENT_LABEL, ""),
         ),
         sku=purchase.sku,
         worst_case=quantities_to_proto(purchase.worst_case),
         unknown_price=UNKNOWN_PRICE[episode.toolset.unknown_price],
         time_to_live=duration_to_proto(new.time_limit_s + HOLD_MARGIN_S),
+        alternatives=purchase.alternatives,
+        min_output_tokens=min(OUTPUT_TOKENS_MIN, purchase.output_tokens),
     )
     if episode.toolset.HasField("price_ceiling"):
         request.ceiling.CopyFrom(episode.toolset.price_ceiling)
     return pb.Operation(reserve=request)
 
 
-def _refusal(response: pb.ReserveResponse) -> hold_pb2.Refusal | None:
-    return response.refusal if response.HasField("refusal") else None
+def _reply(response: pb.ReserveResponse, purchase: Purchase) -> Reply:
+    if response.HasField("refusal"):
+        return response.refusal
+    granted = output_tokens(quantities_from_proto(response.hold.worst_case))
+    return Grant(granted if granted < purchase.output_tokens else 0)

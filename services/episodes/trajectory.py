@@ -10,7 +10,7 @@ from episodes.step_log import StepLog
 from episodes.stop_reasons import STOP_REASON_TO_WIRE
 from metering import Usage
 from money import Money
-from podium.common.v1 import money_pb2
+from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from wire import (
     duration_to_proto,
@@ -60,6 +60,7 @@ def build_trajectory(
         history=episode.spec.history,
         tools=[tool_definition(tool) for tool in episode.toolset.tools],
         instruction=episode.toolset.instruction,
+        failure=failure_pb2.Failure.FromString(ending.failure) if ending.failure else None,
     )
 
 

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from episodes.charges import Charges, Purchase, estimated_tokens, token_worst_case
+from episodes.charges import Charges, Grant
 from episodes.clients import Orchestrator
 from episodes.keys import StepKind, effect_key
 from episodes.model_catalogue import ModelCatalogue
+from episodes.purchases import Purchase, estimated_tokens, token_worst_case
 from episodes.running_episode import RunningEpisode
 from episodes.step_log import StepLog, StepLogs
 from podium.episodes.v1 import trajectory_pb2
@@ -37,11 +38,15 @@ class Decider:
         """Logs the model's decision for the turn, or returns why it cannot be paid for."""
         request = next_action_request(episode, log, turn, must_answer)
         purchase = await self._purchase(episode, request, turn)
-        [refusal] = await self.charges.settle_and_reserve(episode, log, [purchase])
-        if refusal is not None:
-            return refusal
+        [reply] = await self.charges.settle_and_reserve(episode, log, [purchase])
+        if not isinstance(reply, Grant):
+            return reply
+        # What the money covers is all the model may write.
+        request.sampling.max_tokens = reply.output_tokens or request.sampling.max_tokens
         response = await self.orchestrator.next_action(request, MODEL_TIMEOUT_S)
-        call = trajectory_pb2.ModelCall(key=request.key, response=response)
+        call = trajectory_pb2.ModelCall(
+            key=request.key, response=response, granted_output_tokens=reply.output_tokens
+        )
         await self.logs.append(log, [(turn, StepKind.MODEL, 0, call)])
         return None
 

@@ -1,17 +1,16 @@
 """The tool calls of one turn: held together, made in parallel, logged together."""
 
 import asyncio
-import json
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from temporalio import activity
 
-from episodes.charges import Charges, Purchase, call_worst_case, estimated_tokens, token_worst_case
+from episodes.charges import Charges, Grant
 from episodes.clients import Adapters
 from episodes.expert_context import expert_context
 from episodes.keys import StepKind, effect_key
+from episodes.purchases import ToolPurchases, model_alias, timeout_s
 from episodes.running_episode import RunningEpisode
 from episodes.step_log import Body, StepLog, StepLogs
 from failures import FailureKind, ToolFailure
@@ -21,15 +20,15 @@ from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from rpckit.errors import DeadlineExceeded, DomainError, Unavailable
-from wire import duration_from_proto, failure_to_proto
+from wire import failure_to_proto
 
 log = logging.getLogger(__name__)
 
-DEFAULT_TIMEOUT_S = 30.0
 # The adapters enforce the tool's own timeout; this margin lets their answer arrive.
 TIMEOUT_MARGIN_S = 10.0
 # After so many attempts of the turn an unreachable tool becomes a failure the model sees.
 ATTEMPTS_MAX = 8
+Verdict = Grant | ToolFailure
 
 
 @dataclass(frozen=True)
@@ -59,18 +58,31 @@ class Invoker:
     ) -> None:
         """Makes the calls of a turn that are not in the log yet, and logs them."""
         todo = [plan for plan in plans if not steps.has(turn, StepKind.TOOL, plan.call.index)]
-        denials = {plan.call.index: failure for plan in todo if (failure := _denial(plan))}
-        payable = [plan for plan in todo if plan.call.index not in denials]
-        purchases = [_purchase(episode, steps, turn, plan) for plan in payable]
-        refusals = await self.charges.settle_and_reserve(episode, steps, purchases)
-        for plan, refusal in zip(payable, refusals, strict=True):
-            if refusal is not None:
-                denials[plan.call.index] = _refused(refusal)
+        verdicts = await self._verdicts(episode, steps, turn, todo)
         results = await asyncio.gather(
-            *(self._call(episode, steps, turn, plan, denials) for plan in todo),
+            *(self._call(episode, steps, turn, plan, verdicts[plan.call.index]) for plan in todo),
             return_exceptions=True,
         )
         await self._log(steps, turn, todo, results)
+
+    async def _verdicts(
+        self, episode: RunningEpisode, steps: StepLog, turn: int, plans: list[ToolCallPlan]
+    ) -> dict[int, Verdict]:
+        """By call index: what is granted, or why the call is not even tried."""
+        purchases = ToolPurchases(episode, steps, turn)
+        denials = {plan.call.index: failure for plan in plans if (failure := _denial(plan))}
+        payable = [
+            (plan.call.index, purchases.of(plan.call, plan.tool))
+            for plan in plans
+            if plan.tool is not None and plan.call.index not in denials
+        ]
+        replies = await self.charges.settle_and_reserve(
+            episode, steps, [purchase for _, purchase in payable]
+        )
+        verdicts: dict[int, Verdict] = {**denials}
+        for (index, _), reply in zip(payable, replies, strict=True):
+            verdicts[index] = reply if isinstance(reply, Grant) else _refused(reply)
+        return verdicts
 
     async def _log(
         self,
@@ -97,17 +109,18 @@ class Invoker:
         steps: StepLog,
         turn: int,
         plan: ToolCallPlan,
-        denials: Mapping[int, ToolFailure],
+        verdict: Verdict,
     ) -> trajectory_pb2.ToolInvocation:
         key = effect_key(episode.id, turn, StepKind.TOOL, plan.call.index)
         record = trajectory_pb2.ToolInvocation(
             key=key, observation=pb.Observation(call=plan.call), model=_model_alias(plan)
         )
-        if failure := denials.get(plan.call.index):
-            record.observation.failure.CopyFrom(failure_to_proto(failure))
+        if isinstance(verdict, ToolFailure):
+            record.observation.failure.CopyFrom(failure_to_proto(verdict))
             return record
         if plan.tool is None:
             raise AssertionError("a call without a tool is denied")
+        record.granted_output_tokens = verdict.output_tokens
         record.tool_version = plan.tool.version
         await self._ask_adapters(episode, steps, turn, plan.tool, record)
         return record
@@ -122,7 +135,7 @@ class Invoker:
     ) -> None:
         request = _invoke_request(episode, steps, turn, tool, record)
         try:
-            response = await self.adapters.invoke(request, _timeout_s(tool) + TIMEOUT_MARGIN_S)
+            response = await self.adapters.invoke(request, timeout_s(tool) + TIMEOUT_MARGIN_S)
         except DomainError as error:
             record.observation.failure.CopyFrom(failure_to_proto(_platform_failure(error)))
             return
@@ -166,36 +179,8 @@ def _platform_failure(error: DomainError) -> ToolFailure:
     return ToolFailure(FailureKind.UNAVAILABLE, "the tool cannot be reached now", retryable=True)
 
 
-def _purchase(episode: RunningEpisode, steps: StepLog, turn: int, plan: ToolCallPlan) -> Purchase:
-    tool = plan.tool
-    if tool is None:
-        raise AssertionError("a call without a tool is denied")
-    alias = _model_alias(plan)
-    worst_case = call_worst_case(_timeout_s(tool))
-    if tool.kind == tool_pb2.TOOL_KIND_LLM:
-        context = expert_context(steps, turn)
-        size = len(episode.spec.task.encode()) + len(context.encode()) + plan.call.ByteSize()
-        worst_case = token_worst_case(estimated_tokens(size), tool.max_output_tokens)
-    return Purchase(
-        key=effect_key(episode.id, turn, StepKind.TOOL, plan.call.index),
-        turn=turn,
-        tool=tool.name,
-        model=alias,
-        sku=tool.model_skus.get(alias, tool.sku),
-        worst_case=worst_case,
-    )
-
-
 def _model_alias(plan: ToolCallPlan) -> str:
-    """The model an llm tool was asked for; its only one when it has no choice."""
-    if plan.tool is None or not plan.tool.model_skus:
-        return ""
-    chosen = json.loads(plan.call.arguments_json or "{}").get("model")
-    return str(chosen or next(iter(sorted(plan.tool.model_skus))))
-
-
-def _timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
-    return duration_from_proto(tool.timeout) or DEFAULT_TIMEOUT_S
+    return model_alias(plan.call, plan.tool) if plan.tool else ""
 
 
 def _invoke_request(
@@ -211,7 +196,7 @@ def _invoke_request(
         tool_name=tool.name,
         tool_version=tool.version,
         arguments_json=record.observation.call.arguments_json,
-        max_output_tokens=tool.max_output_tokens,
+        max_output_tokens=record.granted_output_tokens or tool.max_output_tokens,
     )
     if tool.kind == tool_pb2.TOOL_KIND_LLM:
         request.task = episode.spec.task
