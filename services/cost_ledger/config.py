@@ -14,4 +14,6 @@ class Settings(ServerSettings):
     )
 
     database_url: str = Field(description="SQLAlchemy URL of its own database")
+    kafka_bootstrap: str = Field("", description="Kafka servers for alerts; unset keeps them here")
+    alert_topic: str = Field("ledger.alerts.v1", description="topic of budget alerts")
     sweep_interval_s: float = Field(5.0, gt=0, description="seconds between two sweeps")

@@ -3,8 +3,10 @@
 from cost_ledger.alerts import BudgetAlert
 from podium.ledger.v1 import alert_pb2
 from rpckit.pages import decode_page_token, encode_page_token
+from stream import StreamRecord
 from wire import money_to_proto, timestamp_to_proto
 
+SCHEMA = "podium.ledger.v1.BudgetAlert"
 # Larger than any sequence: the first page starts at the newest alert.
 NEWEST = 2**63 - 1
 
@@ -22,6 +24,15 @@ def alert_to_proto(alert: BudgetAlert) -> alert_pb2.BudgetAlert:
         hard_limit=money_to_proto(alert.hard_limit),
         create_time=timestamp_to_proto(alert.create_time),
         publish_time=timestamp_to_proto(published) if published else None,
+    )
+
+
+def alert_record(alert: BudgetAlert) -> StreamRecord:
+    """What goes on the topic; one key per budget keeps its alerts in order."""
+    return StreamRecord(
+        key=f"{alert.tenant}/{alert.budget_id}",
+        value=alert_to_proto(alert).SerializeToString(deterministic=True),
+        headers={"record-id": alert.id, "schema": SCHEMA},
     )
 
 

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import telemetry
+from cost_ledger.alert_relay import AlertRelay
 from cost_ledger.budget_book import BudgetBook
 from cost_ledger.config import Settings
 from cost_ledger.price_book import PriceBook
@@ -30,6 +31,7 @@ from podium.ledger.v1 import (
 )
 from rpckit.migrations import upgrade
 from rpckit.server import Service, run_server
+from stream import Producer
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -45,20 +47,24 @@ async def serve(settings: Settings) -> None:
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service], AsyncEngine]]:
-    """The three services over one database, and the sweep beside them."""
+    """The three services over one database, the sweep and the relay beside them."""
     engine = open_engine(settings.database_url)
     journal_engine = open_journal_engine(settings.database_url)
     prices = PriceBook(PostgresPriceStore(engine))
     ledger = CostLedger(JournalStore(journal_engine), ReportStore(engine), prices)
-    alerts = AlertStore(engine)
-    sweep = asyncio.create_task(sweep_forever(ledger, settings.sweep_interval_s))
+    alerts, producer = AlertStore(engine), Producer(settings.kafka_bootstrap)
+    loops = [sweep_forever(ledger, settings.sweep_interval_s)]
+    if settings.kafka_bootstrap:
+        loops.append(AlertRelay(alerts, producer, settings.alert_topic).run())
+    tasks = [asyncio.create_task(loop) for loop in loops]
     try:
         yield _services(ledger, prices, BudgetBook(BudgetStore(engine), alerts)), engine
     finally:
-        sweep.cancel()
-        with suppress(asyncio.CancelledError):
-            await sweep
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await ledger.close()
+        await producer.close()
         await journal_engine.dispose()
         await engine.dispose()
 

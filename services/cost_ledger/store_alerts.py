@@ -42,7 +42,7 @@ PUBLISHED = text("""
 
 
 class AlertStore:
-    """Implements `alerts.OwedAlerts`, and lists a tenant's alerts."""
+    """A tenant's alerts, and those that no topic has."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine

@@ -29,7 +29,6 @@ from episodes.store_episodes import EpisodeStore
 from episodes.store_locks import Leadership
 from episodes.store_outbox import OutboxStore
 from episodes.store_steps import StepStore
-from episodes.stream.producer_kafka import Producer
 from episodes.stream.reconciler import Reconciler
 from episodes.stream.relay import Relay
 from episodes.stream.topic_kafka import TopicReader
@@ -38,6 +37,7 @@ from episodes.workflow_starter import WorkflowStarter
 from episodes.workflows.episode import EpisodeWorkflow
 from rpckit.channel import open_channel
 from rpckit.settings import load_settings
+from stream import Producer
 
 # Any constants will do, as long as the holders of one key do the same work.
 RELAY_LOCK, SWEEP_LOCK = 5_150_001, 5_150_002

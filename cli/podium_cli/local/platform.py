@@ -29,8 +29,7 @@ from podium_cli.local.state import StateFolder
 log = logging.getLogger(__name__)
 
 DATABASES = ("cost_ledger", "tool_registry", "tool_adapters", "episodes", "gateway")
-TOPIC = "trajectories.v1"
-TOPIC_PARTITIONS = 3
+TOPIC_PARTITIONS = {"trajectories.v1": 3, "ledger.alerts.v1": 1}
 SERVICE_START_TIMEOUT_S = 60.0
 SUPERVISE_INTERVAL_S = 0.2
 
@@ -164,7 +163,7 @@ class LocalPlatform:
         )
         await self._run_server("postgres", "PostgreSQL", self.postgres)
         await self._run_server("kafka", "Kafka broker", kafka)
-        await kafka.create_topics({TOPIC: TOPIC_PARTITIONS})
+        await kafka.create_topics(TOPIC_PARTITIONS)
         await self._run_server("temporal", "Temporal", temporal)
         return {name: await self.postgres.create_database(name) for name in DATABASES}
 

@@ -49,7 +49,7 @@ class ServiceProcess:
 def service_processes(around: Surroundings) -> list[ServiceProcess]:
     """Every service, dependencies first."""
     return [
-        _grpc_service(around, "cost_ledger", _database(around, "cost_ledger")),
+        _grpc_service(around, "cost_ledger", _ledger(around)),
         _grpc_service(around, "tool_registry", _registry(around)),
         _grpc_service(around, "tool_adapters", _adapters(around)),
         _grpc_service(around, "orchestrator_inference", _orchestrator(around)),
@@ -96,6 +96,10 @@ def _gateway(around: Surroundings) -> ServiceProcess:
         "signing_key_file": str(around.keys.private_key_file("gateway")),
     }
     return _process(around, ("gateway", "gateway"), settings, around.ports["gateway"])
+
+
+def _ledger(around: Surroundings) -> dict[str, str]:
+    return _database(around, "cost_ledger") | {"kafka_bootstrap": around.target("kafka")}
 
 
 def _registry(around: Surroundings) -> dict[str, str]:

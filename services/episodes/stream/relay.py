@@ -5,8 +5,8 @@ import logging
 
 from episodes.store_locks import Leadership
 from episodes.store_outbox import OutboxStore, OwedRecord
-from episodes.stream.producer_kafka import Producer, StreamRecord
 from episodes.stream.records import InvalidTrajectory, stream_body, validate
+from stream import Producer, StreamRecord
 
 log = logging.getLogger(__name__)
 

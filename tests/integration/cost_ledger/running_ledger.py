@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -64,20 +64,21 @@ class RunningLedger:
 
 @asynccontextmanager
 async def running_ledger(
-    database_url: str, tmp_path: Path, sweep_interval_s: float = 600.0
+    database_url: str, tmp_path: Path, sweep_interval_s: float = 600.0, **settings: Any
 ) -> AsyncIterator[RunningLedger]:
     """A ledger on a database, served on a free port."""
     keys = make_key_pair()
-    settings = Settings(
+    config = Settings(
         port=0,
         verify_keys_file=write_verify_keys(tmp_path / "keys.json", [keys]),
         database_url=database_url,
         sweep_interval_s=sweep_interval_s,
+        **settings,
     )
     await upgrade(database_url, MIGRATIONS)
-    async with open_services(settings) as (services, engine):
+    async with open_services(config) as (services, engine):
         checks = {"postgres": partial(check, engine)}
-        async with running_server(settings, services, checks) as port:
+        async with running_server(config, services, checks) as port:
             ledger = RunningLedger(port, database_url, keys)
             yield ledger
             for channel in ledger.channels:

@@ -13,7 +13,7 @@ from embedded import EmbeddedKafka
 from episodes.store_engine import open_engine
 from episodes.store_locks import Leadership
 from episodes.store_outbox import OutboxStore
-from episodes.stream.producer_kafka import Producer
+from stream import Producer
 from episodes.stream.reconciler import Findings, Reconciler
 from episodes.stream.records import trajectory_record
 from episodes.stream.relay import Relay

@@ -24,8 +24,8 @@ EDGE_FILES = re.compile(
 # The step log stores contract messages as they are (docs/adr/0009), so what works on it reads
 # them; the workflow, the models and the stores of the service still know nothing of the wire.
 STEP_LOG_FILES = re.compile(
-    r".*/episodes/(stream/records|(admission|charges|model_catalogue|running_episode|service"
-    r"|step_log|stop_reasons|trajectory))\.py"
+    r".*/episodes/(stream/records|(admission|charges|model_catalogue|purchases|running_episode"
+    r"|service|step_log|stop_reasons|trajectory))\.py"
 )
 STORE_FILES = re.compile(r"(store_\w+|server|worker)\.py")
 DATABASE_PACKAGES = {"sqlalchemy", "asyncpg", "psycopg", "alembic"}
