@@ -12,7 +12,7 @@ from rpckit.status import domain_error_from
 from tool_adapters.convert_tools import tool_from_proto
 from tool_adapters.facts import Facts
 from tool_adapters.models import ToolDefinition
-from wire import duration_to_proto
+from wire import quantities_to_proto
 
 TOOLS_KEPT = 10_000
 SUBJECT = "tool-adapters"
@@ -70,7 +70,7 @@ def _facts_to_proto(facts: Facts) -> tool_pb2.ToolFacts:
         tool_name=facts.tool_name,
         model_alias=facts.model_alias,
         sample_count=facts.sample_count,
-        latency_p50=duration_to_proto(facts.latency_p50_s),
-        latency_p95=duration_to_proto(facts.latency_p95_s),
         success_rate=facts.success_rate,
+        latencies=tool_pb2.LatencyHistogram(counts=facts.latencies.counts),
+        usage=quantities_to_proto(facts.usage),
     )

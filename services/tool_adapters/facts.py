@@ -1,10 +1,11 @@
 """How tools behaved lately: latency and success over a rolling window, per tenant and tool."""
 
-import statistics
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from metering import LatencyHistogram, Quantity, Usage
 
 SAMPLES_MAX = 500
 WINDOW_S = 900.0
@@ -15,20 +16,21 @@ Subject = tuple[str, str]
 
 @dataclass(frozen=True)
 class Facts:
-    """Measured behaviour of a tool, or of one model of an llm tool. Times in seconds."""
+    """Measured behaviour of a tool, or of one model of an llm tool; usage is of all calls."""
 
     tool_name: str
     model_alias: str
     sample_count: int
-    latency_p50_s: float
-    latency_p95_s: float
+    latencies: LatencyHistogram
     success_rate: float
+    usage: tuple[Quantity, ...]
 
 
 @dataclass(frozen=True)
 class _Sample:
     at: float
     latency_s: float
+    usage: Usage
     succeeded: bool
 
 
@@ -40,9 +42,11 @@ class FactsBook:
         self._samples: dict[str, dict[Subject, deque[_Sample]]] = {}
         self._changed: set[str] = set()
 
-    def record(self, tenant: str, subject: Subject, latency_s: float, *, succeeded: bool) -> None:
+    def record(
+        self, tenant: str, subject: Subject, latency_s: float, usage: Usage, *, succeeded: bool
+    ) -> None:
         """Counts a call, for the tool as a whole and for its model."""
-        sample = _Sample(self._clock(), latency_s, succeeded)
+        sample = _Sample(self._clock(), latency_s, usage, succeeded)
         for one in {subject, (subject[0], "")}:
             windows = self._samples.setdefault(tenant, {})
             windows.setdefault(one, deque(maxlen=SAMPLES_MAX)).append(sample)
@@ -65,18 +69,11 @@ class FactsBook:
 
 
 def _facts(subject: Subject, samples: deque[_Sample]) -> Facts:
-    latencies = [sample.latency_s for sample in samples]
     return Facts(
         tool_name=subject[0],
         model_alias=subject[1],
         sample_count=len(samples),
-        latency_p50_s=statistics.median(latencies),
-        latency_p95_s=_percentile_95(latencies),
+        latencies=LatencyHistogram.of(sample.latency_s for sample in samples),
         success_rate=sum(sample.succeeded for sample in samples) / len(samples),
+        usage=Usage.total([sample.usage for sample in samples]),
     )
-
-
-def _percentile_95(values: list[float]) -> float:
-    if len(values) == 1:
-        return values[0]
-    return statistics.quantiles(values, n=20, method="inclusive")[-1]

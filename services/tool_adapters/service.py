@@ -94,7 +94,10 @@ class Invoker:
         answer = await self._guarded(call, tool, self.gates.of(tool, alias))
         if answer.attempts:
             well = not isinstance(answer.outcome, ToolFailure)
-            self.facts.record(call.tenant, (tool.name, alias), answer.latency_s, succeeded=well)
+            subject = (tool.name, alias)
+            self.facts.record(
+                call.tenant, subject, answer.latency_s, answer.usage, succeeded=well
+            )
         return answer
 
     async def _guarded(self, call: ToolCall, tool: ToolDefinition, gate: Gate) -> Answer:

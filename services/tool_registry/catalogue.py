@@ -1,7 +1,8 @@
 """Tools and policies of a tenant, kept in memory and read on from the last change."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -9,10 +10,10 @@ from functools import cached_property
 from cachetools import LRUCache
 
 from tool_registry.errors import PolicyNotFound, ToolDeprecated, ToolNotFound
-from tool_registry.models import PLATFORM, PolicySpec, PolicyVersion, ToolVersion
+from tool_registry.models import PLATFORM, Activation, PolicySpec, PolicyVersion, ToolVersion
 from tool_registry.presets import DEFAULT_POLICY
 from tool_registry.store_policies import PolicyStore
-from tool_registry.store_tools import ToolStore
+from tool_registry.store_tools import ChangedVersion, ToolStore
 
 PRESET_TIME = datetime(2025, 11, 1, tzinfo=UTC)
 OWNERS_KEPT = 1_000
@@ -21,7 +22,10 @@ Versions = Mapping[str, tuple[ToolVersion, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Tools:
-    """Versions by name, oldest first, names in order. Compared by identity: it never changes."""
+    """Versions by name, oldest first, names in order. Compared by identity: it never changes.
+
+    Deleted versions are found by their number only.
+    """
 
     by_name: Versions
 
@@ -38,25 +42,41 @@ class Tools:
 
     def newest(self) -> list[ToolVersion]:
         """The newest version of each tool, also of those that have only deprecated ones."""
-        return [_newest(versions) or versions[-1] for versions in self.by_name.values()]
+        kept = (_kept(versions) for versions in self.by_name.values())
+        return [_newest(versions) or versions[-1] for versions in kept if versions]
 
     def versions(self, name: str) -> tuple[ToolVersion, ...]:
-        """All of one tool, oldest first. Raises ToolNotFound."""
-        if name not in self.by_name:
+        """All of one tool that are not deleted, oldest first. Raises ToolNotFound."""
+        if not (versions := _kept(self.by_name.get(name, ()))):
             raise ToolNotFound(name)
-        return self.by_name[name]
+        return versions
+
+    def owner(self, name: str) -> str:
+        """Whose tool it is, also when it is deleted. Raises ToolNotFound."""
+        if not (versions := self.by_name.get(name)):
+            raise ToolNotFound(name)
+        return versions[0].owner
+
+    def find(self, name: str, version: int) -> ToolVersion | None:
+        """One version, also a deleted one; None when there is none."""
+        return next((each for each in self.by_name.get(name, ()) if each.version == version), None)
+
+    def sku(self, name: str, model_alias: str) -> str:
+        """What a tool or one of its models is priced by; empty when not known."""
+        newest = _newest(self.by_name.get(name, ()))
+        choices = newest.spec.choices if newest else ()
+        single = len(choices) == 1
+        return next((one.sku for one in choices if single or one.alias == model_alias), "")
 
     def get(self, name: str, version: int) -> ToolVersion:
         """One version; 0 is the newest that is not deprecated."""
-        versions = self.versions(name)
         if version == 0:
-            if (newest := _newest(versions)) is None:
+            if (newest := _newest(self.versions(name))) is None:
                 raise ToolDeprecated(name)
             return newest
-        # Versions count from 1 without gaps.
-        if not 0 < version <= len(versions):
-            raise ToolNotFound(name, version)
-        return versions[version - 1]
+        if (found := self.find(name, version)) is None:
+            raise ToolNotFound(name, version if name in self.by_name else 0)
+        return found
 
 
 @dataclass(frozen=True)
@@ -66,19 +86,30 @@ class Catalogue:
     version: int
     tools: Tools
     policies: tuple[PolicyVersion, ...]
+    # By effective time.
+    activations: tuple[Activation, ...]
 
-    def policy(self, name: str, version: int = 0) -> PolicyVersion:
+    def policy(self, name: str, version: int, now: datetime) -> PolicyVersion:
         """One version; 0 is the newest, the empty name the default. Raises PolicyNotFound."""
-        if not name:
-            return next(policy for policy in self.policies if policy.active)
+        active = self.active(now)
+        name, version = (name, version) if name else active
         for policy in reversed(self.policies):
             if policy.spec.name == name and version in (0, policy.version):
-                return policy
+                return replace(policy, active=(name, policy.version) == active)
         raise PolicyNotFound(name, version)
 
-    def newest_policies(self) -> list[PolicyVersion]:
+    def newest_policies(self, now: datetime) -> list[PolicyVersion]:
         """The newest version of each policy, presets first."""
-        return list({policy.spec.name: policy for policy in self.policies}.values())
+        names = dict.fromkeys(policy.spec.name for policy in self.policies)
+        return [self.policy(name, 0, now) for name in names]
+
+    def active(self, now: datetime) -> tuple[str, int]:
+        """Name and version of what episodes without a policy name run under."""
+        begun = bisect_right(self.activations, now, key=_effective)
+        if not begun:
+            return DEFAULT_POLICY, 1
+        latest = self.activations[begun - 1]
+        return latest.name, latest.version
 
 
 @dataclass(frozen=True)
@@ -108,7 +139,9 @@ class Catalogues:
             return known
         async with self._reading:
             tools = await self._visible(tenant, version)
-            catalogue = Catalogue(version, tools, await self._policies_of(tenant))
+            policies = (*self._presets, *await self._policies.of_tenant(tenant))
+            activations = tuple(await self._policies.activations(tenant))
+            catalogue = Catalogue(version, tools, policies, activations)
         self._catalogues[tenant] = catalogue
         return catalogue
 
@@ -130,26 +163,29 @@ class Catalogues:
             known = self._owners[owner] = _OwnedTools(version, by_name)
         return known.by_name
 
-    async def _policies_of(self, tenant: str) -> tuple[PolicyVersion, ...]:
-        own = await self._policies.of_tenant(tenant)
-        active = await self._policies.active(tenant) or (DEFAULT_POLICY, 1)
-        return tuple(
-            replace(policy, active=(policy.spec.name, policy.version) == active)
-            for policy in [*self._presets, *own]
-        )
-
 
 def _newest(versions: Iterable[ToolVersion]) -> ToolVersion | None:
-    current = [tool for tool in versions if tool.deprecate_time is None]
+    current = [tool for tool in versions if tool.current]
     return current[-1] if current else None
 
 
-def _with_changes(known: Versions, changed: Iterable[ToolVersion]) -> Versions:
+def _kept(versions: Sequence[ToolVersion]) -> tuple[ToolVersion, ...]:
+    return tuple(tool for tool in versions if tool.delete_time is None)
+
+
+def _effective(activation: Activation) -> datetime:
+    return activation.effective_time
+
+
+def _with_changes(known: Versions, changed: Iterable[ChangedVersion]) -> Versions:
     versions: dict[str, dict[int, ToolVersion]] = {}
-    for tool in changed:
-        name = tool.spec.name
+    for change in changed:
+        name = change.name
         before = versions.setdefault(name, {old.version: old for old in known.get(name, ())})
-        before[tool.version] = tool
+        if change.tool is None:
+            before.pop(change.version, None)
+        else:
+            before[change.version] = change.tool
     updates = {
         name: tuple(tool for _, tool in sorted(numbered.items()))
         for name, numbered in versions.items()

@@ -1,30 +1,16 @@
-"""Tools and toolsets on the wire, and back."""
+"""Tools on the wire, and back."""
 
-import hashlib
-
-from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium.registry.v1 import tool_pb2
 from tool_registry.convert_connections import check_connection
-from tool_registry.convert_policies import preferences_to_proto, unknown_price_to_proto
 from tool_registry.errors import InvalidTool
 from tool_registry.models import (
     PLATFORM,
-    Decision,
-    Facts,
     ModelChoice,
-    ResolvedTool,
     ToolKind,
-    Toolset,
     ToolSpec,
     ToolVersion,
 )
-from tool_registry.prices import max_output_tokens
-from wire import (
-    duration_from_proto,
-    duration_to_proto,
-    money_to_proto,
-    optional_money_from_proto,
-    timestamp_to_proto,
-)
+from wire import duration_from_proto, timestamp_to_proto
 
 DEFAULT_TIMEOUT_S = 30.0
 KIND_TO_WIRE = {kind: tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}") for kind in ToolKind}
@@ -85,60 +71,8 @@ def tool_to_proto(tool: ToolVersion) -> tool_pb2.Tool:
     )
     if tool.deprecate_time is not None:
         message.deprecate_time.CopyFrom(timestamp_to_proto(tool.deprecate_time))
-    return message
-
-
-def decisions_to_proto(decisions: tuple[Decision, ...]) -> list[toolset_pb2.ToolDecision]:
-    """Why each tool is in or out."""
-    return [
-        toolset_pb2.ToolDecision(name=one.name, allowed=one.allowed, reason=one.reason)
-        for one in decisions
-    ]
-
-
-def toolset_to_proto(toolset: Toolset) -> toolset_pb2.Toolset:
-    """The frozen toolset, with the digest over everything else in it."""
-    policy = toolset.policy.spec
-    message = toolset_pb2.Toolset(
-        tools=[_resolved_to_proto(tool) for tool in toolset.tools],
-        policy_name=policy.name,
-        policy_version=toolset.policy.version,
-        preferences=preferences_to_proto(policy.preferences),
-        instruction=policy.instruction,
-        unknown_price=unknown_price_to_proto(policy.unknown_price),
-        training_consent=policy.training_consent,
-    )
-    if policy.price_ceiling is not None:
-        message.price_ceiling.CopyFrom(money_to_proto(policy.price_ceiling))
-    message.digest = hashlib.sha256(message.SerializeToString(deterministic=True)).hexdigest()
-    return message
-
-
-def facts_from_proto(facts: tool_pb2.ToolFacts) -> Facts:
-    """Measured behaviour."""
-    return Facts(
-        facts.tool_name,
-        facts.model_alias,
-        facts.sample_count,
-        duration_from_proto(facts.latency_p50),
-        duration_from_proto(facts.latency_p95),
-        facts.success_rate,
-        optional_money_from_proto(facts.mean_cost),
-    )
-
-
-def facts_to_proto(facts: Facts) -> tool_pb2.ToolFacts:
-    """Measured behaviour."""
-    message = tool_pb2.ToolFacts(
-        tool_name=facts.tool_name,
-        model_alias=facts.model_alias,
-        sample_count=facts.sample_count,
-        latency_p50=duration_to_proto(facts.latency_p50_s),
-        latency_p95=duration_to_proto(facts.latency_p95_s),
-        success_rate=facts.success_rate,
-    )
-    if facts.mean_cost is not None:
-        message.mean_cost.CopyFrom(money_to_proto(facts.mean_cost))
+    if tool.delete_time is not None:
+        message.delete_time.CopyFrom(timestamp_to_proto(tool.delete_time))
     return message
 
 
@@ -151,25 +85,3 @@ def _choice_from_proto(model: tool_pb2.LlmModel) -> ModelChoice:
         model.provider,
         frozenset(model.tags),
     )
-
-
-def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
-    spec = tool_pb2.ToolSpec.FromString(tool.version.spec.wire)
-    message = toolset_pb2.ResolvedTool(
-        name=spec.name,
-        version=tool.version.version,
-        kind=spec.kind,
-        description=tool.description,
-        parameters_json_schema=tool.parameters_schema,
-        side_effect=spec.side_effect,
-        weight=tool.weight,
-        sku=spec.sku,
-        model_skus={choice.alias: choice.sku for choice in tool.models},
-        timeout=duration_to_proto(tool.version.spec.timeout_s),
-        max_output_tokens=max_output_tokens(tool.version.spec),
-        needs_approval=tool.needs_approval,
-        capabilities=spec.capabilities,
-    )
-    if tool.price_per_call is not None:
-        message.price_per_call.CopyFrom(money_to_proto(tool.price_per_call))
-    return message

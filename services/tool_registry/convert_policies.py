@@ -2,9 +2,10 @@
 
 import re
 
-from podium.registry.v1 import policy_pb2, tool_pb2
+from podium.registry.v1 import policy_pb2, policy_service_pb2, tool_pb2
 from tool_registry.errors import InvalidPolicy
 from tool_registry.models import (
+    Activation,
     PolicySpec,
     PolicyVersion,
     Preferences,
@@ -56,6 +57,8 @@ def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
         approval=_selector(spec.approval),
         instruction=spec.instruction or INSTRUCTIONS.get(preset, ""),
         training_consent=spec.training_consent,
+        budget_ids=tuple(spec.budget_ids),
+        approval_timeout_s=duration_from_proto(spec.approval_timeout),
         wire=spec.SerializeToString(deterministic=True),
     )
 
@@ -95,6 +98,17 @@ def policy_to_proto(policy: PolicyVersion) -> policy_pb2.Policy:
     )
 
 
+def activation_to_proto(activation: Activation) -> policy_service_pb2.PolicyActivation:
+    """When a policy became or becomes the default."""
+    return policy_service_pb2.PolicyActivation(
+        name=activation.name,
+        version=activation.version,
+        effective_time=timestamp_to_proto(activation.effective_time),
+        create_time=timestamp_to_proto(activation.create_time),
+        created_by=activation.created_by,
+    )
+
+
 def preferences_to_proto(preferences: Preferences) -> policy_pb2.PreferenceVector:
     """The preference vector P."""
     return policy_pb2.PreferenceVector(
@@ -129,8 +143,9 @@ def _check_ceilings(spec: policy_pb2.PolicySpec) -> None:
     price = optional_money_from_proto(spec.price_ceiling)
     if spec.HasField("price_ceiling") and (price is None or price.amount < 0):
         raise InvalidPolicy("price_ceiling must be an amount of at least 0")
-    if spec.HasField("latency_ceiling") and duration_from_proto(spec.latency_ceiling) <= 0:
-        raise InvalidPolicy("latency_ceiling must be above 0 s")
+    for field in ("latency_ceiling", "approval_timeout"):
+        if spec.HasField(field) and duration_from_proto(getattr(spec, field)) <= 0:
+            raise InvalidPolicy(f"{field} must be above 0 s")
 
 
 def _preferences(spec: policy_pb2.PolicySpec, preset: str) -> Preferences:

@@ -35,6 +35,10 @@ class ToolDeprecated(NotFound):
         )
 
 
+class InvalidActivation(InvalidArgument):
+    """A policy cannot have become the default in the past."""
+
+
 class ToolRefused(FailedPrecondition):
     """A tool was asked for that the policy does not allow."""
 

@@ -1,18 +1,17 @@
 """What adapters measured, merged over their processes.
 
-A report counts for ten minutes: latency of an hour ago says nothing about now. Merged
-by sample count; a mean of quantiles is no quantile, but close among like processes.
+A report counts for ten minutes: latency of an hour ago says nothing about now. Latencies
+come as histograms and usage as sums, so merging is addition and loses nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from itertools import groupby
 
 from cachetools import LRUCache
 
-from money import Money
+from metering import LatencyHistogram, Usage, UsageSource
 from tool_registry.errors import InvalidFacts
 from tool_registry.models import Facts, Source
 from tool_registry.store_facts import FactsStore
@@ -20,6 +19,7 @@ from tool_registry.store_facts import FactsStore
 REPORT_LIFETIME = timedelta(minutes=10)
 TENANTS_KEPT = 1_000
 Clock = Callable[[], datetime]
+Subject = tuple[str, str]
 
 
 def utc_now() -> datetime:
@@ -31,7 +31,7 @@ def utc_now() -> datetime:
 class Measurements:
     """Merged facts by tool and model, until the oldest report behind them is too old."""
 
-    facts: Mapping[tuple[str, str], Facts]
+    facts: Mapping[Subject, Facts]
     version: int
     until: datetime
 
@@ -49,8 +49,8 @@ class MeasurementBook:
         now = self._clock()
         known = self._known.get(tenant)
         if known is None or known.version < version or known.until < now:
-            known = await self._read(tenant, version, now)
-            self._known[tenant] = known
+            before = known.facts if known else {}
+            known = self._known[tenant] = await self._read(tenant, version, now, before)
         return known
 
     async def record(self, source: Source, reports: Sequence[tuple[str, Facts]]) -> None:
@@ -60,13 +60,18 @@ class MeasurementBook:
         now = self._clock()
         await self._store.record(source, reports, now, now - REPORT_LIFETIME)
 
-    async def _read(self, tenant: str, version: int, now: datetime) -> Measurements:
+    async def _read(
+        self, tenant: str, version: int, now: datetime, before: Mapping[Subject, Facts]
+    ) -> Measurements:
         reports = await self._store.reports(tenant, now - REPORT_LIFETIME)
         oldest = min((report.time for report in reports), default=now)
-        return Measurements(merge(report.facts for report in reports), version, _until(oldest))
+        merged = merge(report.facts for report in reports)
+        # The same object means that nothing changed, so that nothing is described again.
+        facts = {key: before[key] if before.get(key) == new else new for key, new in merged.items()}
+        return Measurements(facts, version, oldest + REPORT_LIFETIME)
 
 
-def merge(facts: Iterable[Facts]) -> dict[tuple[str, str], Facts]:
+def merge(facts: Iterable[Facts]) -> dict[Subject, Facts]:
     """One per tool and model; `facts` are sorted by them. No samples weigh nothing."""
     measured = (entry for entry in facts if entry.sample_count)
     return {key: _merged(list(group)) for key, group in groupby(measured, _key)}
@@ -74,45 +79,27 @@ def merge(facts: Iterable[Facts]) -> dict[tuple[str, str], Facts]:
 
 def check_facts(facts: Facts) -> None:
     """Raises InvalidFacts."""
-    if facts.sample_count < 0:
-        raise InvalidFacts(f"{facts.tool_name}: sample_count is {facts.sample_count}")
-    if not 0 <= facts.latency_p50_s <= facts.latency_p95_s:
-        raise InvalidFacts(f"{facts.tool_name}: latencies must be 0 <= p50 <= p95")
+    if facts.sample_count != facts.latencies.total or any(
+        count < 0 for count in facts.latencies.counts.values()
+    ):
+        raise InvalidFacts(
+            f"{facts.tool_name}: sample_count is {facts.sample_count},"
+            f" but the histogram holds {facts.latencies.total} latencies"
+        )
     if not 0 <= facts.success_rate <= 1:
         raise InvalidFacts(f"{facts.tool_name}: success_rate must be in [0, 1]")
 
 
 def _merged(group: list[Facts]) -> Facts:
     total = sum(entry.sample_count for entry in group)
-
-    def mean(values: Iterable[float]) -> float:
-        weighed = zip(values, group, strict=True)
-        return sum(value * entry.sample_count for value, entry in weighed) / total
-
-    return Facts(
-        tool_name=group[0].tool_name,
-        model_alias=group[0].model_alias,
-        sample_count=total,
-        latency_p50_s=mean(entry.latency_p50_s for entry in group),
-        latency_p95_s=mean(entry.latency_p95_s for entry in group),
-        success_rate=mean(entry.success_rate for entry in group),
-        mean_cost=_mean_cost(group),
-    )
+    latencies = LatencyHistogram()
+    for entry in group:
+        latencies.merge(entry.latencies)
+    succeeded = sum(entry.success_rate * entry.sample_count for entry in group)
+    used = [Usage(entry.usage, UsageSource.MEASURED) for entry in group]
+    name, alias = _key(group[0])
+    return Facts(name, alias, total, latencies, succeeded / total, Usage.total(used))
 
 
-def _mean_cost(group: list[Facts]) -> Money | None:
-    """Over the calls whose cost is known; None when there are none, or two currencies."""
-    known = [(entry.mean_cost, entry.sample_count) for entry in group if entry.mean_cost]
-    if len({cost.currency_code for cost, _ in known}) != 1:
-        return None
-    total = sum((cost.amount * count for cost, count in known), Decimal(0))
-    count = sum(count for _, count in known)
-    return Money(total / count, known[0][0].currency_code).quantized()
-
-
-def _key(facts: Facts) -> tuple[str, str]:
+def _key(facts: Facts) -> Subject:
     return facts.tool_name, facts.model_alias
-
-
-def _until(oldest: datetime) -> datetime:
-    return oldest + REPORT_LIFETIME

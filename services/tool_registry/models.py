@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
 
-from metering import Dimension
+from metering import Dimension, LatencyHistogram, Quantity
 from money import Money
 
 PLATFORM = ""
@@ -98,6 +98,12 @@ class ToolVersion:
     create_time: datetime
     created_by: str
     deprecate_time: datetime | None = None
+    delete_time: datetime | None = None
+
+    @property
+    def current(self) -> bool:
+        """Whether new episodes may get it."""
+        return self.deprecate_time is None and self.delete_time is None
 
 
 @dataclass(frozen=True)
@@ -141,6 +147,8 @@ class PolicySpec:
     approval: Selector
     instruction: str
     training_consent: bool
+    budget_ids: tuple[str, ...]
+    approval_timeout_s: float
     wire: bytes
 
 
@@ -154,6 +162,18 @@ class PolicyVersion:
     create_time: datetime
     created_by: str
     active: bool = False
+
+
+@dataclass(frozen=True)
+class Activation:
+    """From when on a policy is the tenant's default, until the next activation."""
+
+    sequence: int
+    name: str
+    version: int
+    effective_time: datetime
+    create_time: datetime
+    created_by: str
 
 
 @dataclass(frozen=True)
@@ -175,15 +195,32 @@ class Price:
 
 @dataclass(frozen=True)
 class Facts:
-    """Measured behaviour of a tool, or of one model of it."""
+    """Measured behaviour of a tool, or of one model of it; usage is that of all calls."""
 
     tool_name: str
     model_alias: str
     sample_count: int
-    latency_p50_s: float
-    latency_p95_s: float
+    latencies: LatencyHistogram
     success_rate: float
-    mean_cost: Money | None = None
+    usage: tuple[Quantity, ...] = ()
+
+    @cached_property
+    def latency_p50_s(self) -> float:
+        """Median latency in seconds."""
+        return self.latencies.quantile_s(0.5)
+
+    @cached_property
+    def latency_p95_s(self) -> float:
+        """95th percentile of latency in seconds."""
+        return self.latencies.quantile_s(0.95)
+
+
+@dataclass(frozen=True)
+class MeasuredTool:
+    """Measured behaviour, and what a call costs a tenant on average; None is unknown."""
+
+    facts: Facts
+    mean_cost: Money | None
 
 
 @dataclass(frozen=True)
@@ -211,9 +248,9 @@ class Decision:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ResolvedTool:
-    """One tool as an episode may use it."""
+    """One tool as an episode may use it. Compared by identity: it never changes."""
 
     version: ToolVersion
     description: str
@@ -231,3 +268,16 @@ class Toolset:
     tools: tuple[ResolvedTool, ...]
     policy: PolicyVersion
     decisions: tuple[Decision, ...]
+
+    @cached_property
+    def by_name(self) -> dict[str, ResolvedTool]:
+        """The tools by name."""
+        return {tool.version.spec.name: tool for tool in self.tools}
+
+    def decision(self, name: str) -> Decision | None:
+        """Why a tool is in or out; None when there is no such tool."""
+        return self._decisions.get(name)
+
+    @cached_property
+    def _decisions(self) -> dict[str, Decision]:
+        return {decision.name: decision for decision in self.decisions}

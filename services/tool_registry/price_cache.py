@@ -53,8 +53,11 @@ class PriceCache:
         return known.prices
 
     async def _refresh(self, known: _TenantPrices, skus: frozenset[str]) -> None:
-        by_sku = await self._source.prices(skus)
-        if by_sku != known.prices.by_sku:
-            known.prices = Prices(by_sku)
+        skus |= known.skus
+        before, now = known.prices.by_sku, await self._source.prices(skus)
+        if now != before:
+            # The same object means that nothing changed, so that nothing is described again.
+            kept = {sku: before[sku] if before.get(sku) == new else new for sku, new in now.items()}
+            known.prices = Prices(kept)
         known.skus = skus
         known.until = time.monotonic() + self._lifetime_s

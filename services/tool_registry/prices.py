@@ -1,14 +1,15 @@
-"""The most one call can cost.
+"""The most one call can cost, and what calls did cost.
 
 A token is in exactly one dimension (fresh or cached, text or reasoning), so the worst
 case takes the dearest dimension of its group. What nothing bounds (documents, images)
 has no worst case: None, never a guess.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from metering import Dimension
+from metering import Dimension, Quantity
 from money import Money
 from tool_registry.models import Price, PriceComponent, ToolKind, ToolSpec
 
@@ -59,6 +60,13 @@ def worst_case(price: Price, bounds: CallBounds) -> Money | None:
             dearest = max(units.pop(dimension) for dimension in priced)
             total += Money(dearest * most, price.currency_code).quantized()
     return None if units else total
+
+
+def cost_of(price: Price, used: Iterable[Quantity]) -> Money:
+    """What quantities cost at a price; a dimension without a price is free, as in the ledger."""
+    units = {part.dimension: unit_price(part) for part in price.components}
+    cost = sum((units.get(each.dimension, Decimal(0)) * each.amount for each in used), Decimal(0))
+    return Money(cost, price.currency_code).quantized()
 
 
 def unit_price(part: PriceComponent) -> Decimal:

@@ -1,18 +1,28 @@
-"""Toolsets for episodes, and what they are made of: tools, policy, prices, measurements."""
+"""Toolsets for episodes and decisions on calls, made from tools, policy, prices, measurements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from rpckit.errors import InvalidArgument
 from rpckit.identity import Scope, current_identity, require_scope
-from tool_registry.catalogue import Catalogues
-from tool_registry.measurements import MeasurementBook, Measurements
-from tool_registry.models import Decision, Facts, PolicySpec, PolicyVersion, Source, Toolset
+from tool_registry.call_decisions import CallDecision, PlannedCall, decide_call
+from tool_registry.catalogue import Catalogue, Catalogues
+from tool_registry.measurements import Clock, MeasurementBook
+from tool_registry.models import (
+    Decision,
+    Facts,
+    MeasuredTool,
+    PolicySpec,
+    PolicyVersion,
+    Source,
+    Toolset,
+)
 from tool_registry.price_cache import PriceCache
-from tool_registry.resolver import narrowed
 from tool_registry.store_tools import ToolStore
-from tool_registry.toolsets import Toolsets
+from tool_registry.tool_views import mean_cost
+from tool_registry.toolsets import Sources, Toolsets, narrowed
+
+CALLS_MAX = 100
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,7 @@ class Resolution:
     measurements: MeasurementBook
     prices: PriceCache
     toolsets: Toolsets
+    clock: Clock
 
     async def resolve(self, policy: str, wanted: Sequence[str]) -> Toolset:
         """The frozen toolset.
@@ -34,9 +45,30 @@ class Resolution:
 
     async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[Decision, ...]:
         """Why each tool is in or out, under a stored policy or one that is only tried."""
-        if policy and spec is not None:
-            raise InvalidArgument("give policy or spec, not both")
         return (await self._toolset(policy, spec)).decisions
+
+    async def check(
+        self, policy: str, calls: Sequence[PlannedCall]
+    ) -> tuple[PolicyVersion, list[CallDecision]]:
+        """Whether calls may be made under the policy as it is now, whatever it was before.
+
+        Raises PolicyNotFound, PricesUnavailable.
+        """
+        if len(calls) > CALLS_MAX:
+            raise InvalidArgument(f"{len(calls)} calls; at most {CALLS_MAX} are decided at once")
+        catalogue, sources = await self._sources()
+        tools = [catalogue.tools.find(call.tool_name, call.tool_version) for call in calls]
+        # The catalogue's prices may lack those of an older version.
+        skus = frozenset(sku for tool in tools if tool for sku in tool.spec.skus)
+        if not skus <= catalogue.tools.skus:
+            tenant = current_identity().tenant
+            prices = await self.prices.effective(tenant, catalogue.tools.skus | skus)
+            sources = Sources(sources.tools, prices, sources.measured)
+        version, known = self._policy(catalogue, policy, None), self.toolsets.known(sources)
+        return version, [
+            decide_call(version.spec, tool, call, known)
+            for tool, call in zip(tools, calls, strict=True)
+        ]
 
     async def record_facts(self, reporter: str, facts: Sequence[Facts]) -> None:
         """Takes what an adapters process measured. Raises ToolNotFound, InvalidFacts."""
@@ -45,23 +77,33 @@ class Resolution:
             raise InvalidArgument("reporter is unset; name the process that measured")
         versions = await self.tools.versions()
         tools = (await self.catalogues.of(identity.tenant, versions.catalogue)).tools
-        reports = [(tools.versions(entry.tool_name)[0].owner, entry) for entry in facts]
+        reports = [(tools.owner(entry.tool_name), entry) for entry in facts]
         await self.measurements.record(Source(reporter, identity.tenant), reports)
 
-    async def facts(self) -> Measurements:
-        """Measured behaviour of the tools the caller can see."""
-        versions = await self.tools.versions()
-        return await self.measurements.of(current_identity().tenant, versions.facts)
+    async def facts(self) -> list[MeasuredTool]:
+        """Measured behaviour of the tools the caller can see, at the caller's prices."""
+        catalogue, sources = await self._sources()
+        return [
+            MeasuredTool(facts, mean_cost(sources.prices.by_sku.get(sku), facts))
+            for facts in sources.measured.facts.values()
+            for sku in [catalogue.tools.sku(facts.tool_name, facts.model_alias)]
+        ]
 
     async def _toolset(self, name: str, spec: PolicySpec | None) -> Toolset:
+        if name and spec is not None:
+            raise InvalidArgument("give policy or spec, not both")
+        catalogue, sources = await self._sources()
+        policy = self._policy(catalogue, name, spec)
+        return await self.toolsets.of(current_identity().tenant, policy, sources)
+
+    def _policy(self, catalogue: Catalogue, name: str, spec: PolicySpec | None) -> PolicyVersion:
+        now = self.clock()
+        return PolicyVersion(0, spec, "", now, "") if spec else catalogue.policy(name, 0, now)
+
+    async def _sources(self) -> tuple[Catalogue, Sources]:
         tenant = current_identity().tenant
         versions = await self.tools.versions()
         catalogue = await self.catalogues.of(tenant, versions.catalogue)
-        policy = catalogue.policy(name) if spec is None else _tried(spec)
         measured = await self.measurements.of(tenant, versions.facts)
         prices = await self.prices.effective(tenant, catalogue.tools.skus)
-        return self.toolsets.of(catalogue.tools, policy, prices, measured)
-
-
-def _tried(spec: PolicySpec) -> PolicyVersion:
-    return PolicyVersion(0, spec, "", datetime.now(UTC), "")
+        return catalogue, Sources(catalogue.tools, prices, measured)

@@ -1,25 +1,27 @@
-"""From tools, a policy, prices and measurements to a frozen toolset. Pure."""
+"""From one tool, a policy, prices and measurements to what an episode may use. Pure.
 
-from collections.abc import Mapping, Sequence
+Tools are resolved one by one, so that a change touches only the tools it concerns.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from money import Money
 from tool_registry.compiled_policy import Circumstances, admission, match, refusal
-from tool_registry.errors import ToolNotFound, ToolRefused
 from tool_registry.models import (
     Decision,
+    Facts,
     ModelChoice,
     PolicySpec,
-    PolicyVersion,
     Price,
     ResolvedTool,
-    Toolset,
     ToolSpec,
     ToolVersion,
 )
 from tool_registry.prices import bounds_of, worst_case
 from tool_registry.tool_views import (
     FactsByModel,
+    PricesBySku,
     describe_tool,
     facts_of,
     parameters_with_models,
@@ -30,55 +32,55 @@ from tool_registry.tool_views import (
 class Known:
     """What is known of the tools now, besides what their owners wrote."""
 
-    prices: Mapping[str, Price]
+    prices: PricesBySku
     facts: FactsByModel
     llm_input_tokens_max: int
 
 
-def resolve(tools: Sequence[ToolVersion], policy: PolicyVersion, known: Known) -> Toolset:
-    """What an episode may use; `tools` are in name order, and so is the toolset."""
-    decisions, resolved = [], []
-    for tool in tools:
-        refusals = _refusals(policy.spec, tool.spec, known)
-        choices = [choice for choice, reason in refusals if not reason]
-        decisions.append(_decision(policy.spec, tool.spec, refusals))
-        if choices:
-            resolved.append(_resolve_tool(tool, choices, policy.spec, known))
-    return Toolset(tuple(resolved), policy, tuple(decisions))
+@dataclass(frozen=True, slots=True, eq=False)
+class ResolvedEntry:
+    """A tool's decision, what it was made from and, when the tool is in, its view."""
+
+    sources: tuple[ToolVersion | Price | Facts | None, ...]
+    decision: Decision
+    tool: ResolvedTool | None
 
 
-def narrowed(toolset: Toolset, wanted: Sequence[str]) -> Toolset:
-    """Only the wanted tools. Raises ToolNotFound, ToolRefused."""
-    if not wanted:
-        return toolset
-    decisions = {decision.name: decision for decision in toolset.decisions}
-    for name in wanted:
-        if name not in decisions:
-            raise ToolNotFound(name)
-        if not decisions[name].allowed:
-            raise ToolRefused(name, decisions[name].reason)
-    names = set(wanted)
-    tools = tuple(tool for tool in toolset.tools if tool.version.spec.name in names)
-    return Toolset(tools, toolset.policy, toolset.decisions)
+def sources_of(
+    tool: ToolVersion, known: Known
+) -> tuple[ToolVersion | Price | Facts | None, ...]:
+    """Everything an entry depends on; the same objects mean the same entry."""
+    choices = tool.spec.choices
+    return (
+        tool,
+        *(known.prices.get(choice.sku) for choice in choices),
+        *(facts_of(tool.spec, choice, known.facts) for choice in choices),
+    )
+
+
+def resolve_tool(policy: PolicySpec, tool: ToolVersion, known: Known) -> ResolvedEntry:
+    """Whether an episode may use the tool, why, and how the orchestrator sees it."""
+    refusals = [(choice, refuses(policy, tool.spec, choice, known)) for choice in tool.spec.choices]
+    choices = [choice for choice, reason in refusals if not reason]
+    return ResolvedEntry(
+        sources_of(tool, known),
+        _decision(policy, tool.spec, refusals),
+        _view(tool, choices, policy, known) if choices else None,
+    )
+
+
+def refuses(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, known: Known) -> str:
+    """The rule that keeps a choice out now, in words; empty when it is in."""
+    facts = facts_of(spec, choice, known.facts)
+    now = Circumstances(
+        price_known=choice.sku in known.prices,
+        worst_case=_worst_case(spec, choice, known) if policy.price_ceiling is not None else None,
+        latency_p95_s=None if facts is None else facts.latency_p95_s,
+    )
+    return refusal(policy, spec, choice, now)
 
 
 Refusals = Sequence[tuple[ModelChoice, str]]
-
-
-def _refusals(policy: PolicySpec, spec: ToolSpec, known: Known) -> Refusals:
-    return [
-        (choice, refusal(policy, spec, choice, _circumstances(spec, choice, known)))
-        for choice in spec.choices
-    ]
-
-
-def _circumstances(spec: ToolSpec, choice: ModelChoice, known: Known) -> Circumstances:
-    facts = facts_of(spec, choice, known.facts)
-    return Circumstances(
-        price_known=choice.sku in known.prices,
-        worst_case=_worst_case(spec, choice, known),
-        latency_p95_s=None if facts is None else facts.latency_p95_s,
-    )
 
 
 def _worst_case(spec: ToolSpec, choice: ModelChoice, known: Known) -> Money | None:
@@ -98,7 +100,7 @@ def _decision(policy: PolicySpec, spec: ToolSpec, refusals: Refusals) -> Decisio
     return Decision(spec.name, True, admission(policy, spec, admitted) + without)
 
 
-def _resolve_tool(
+def _view(
     tool: ToolVersion, choices: Sequence[ModelChoice], policy: PolicySpec, known: Known
 ) -> ResolvedTool:
     spec = tool.spec

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from rpckit.server import Service, run_server
 from tool_registry.catalogue import Catalogues
 from tool_registry.clients import PriceBook
 from tool_registry.config import Settings
+from tool_registry.chores import repeated
 from tool_registry.convert import stored_spec
+from tool_registry.convert_facts import STORED_FACTS
 from tool_registry.convert_policies import preset_policies, stored_policy
 from tool_registry.measurements import Clock, MeasurementBook, utc_now
 from tool_registry.price_cache import PriceCache
@@ -32,6 +35,7 @@ from tool_registry.store_tools import ToolStore
 from tool_registry.toolsets import Toolsets
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+PURGE_INTERVAL_S = 3600.0
 
 
 async def serve(settings: Settings) -> None:
@@ -57,15 +61,16 @@ async def assembled(
     resolution = Resolution(
         tools=tools,
         catalogues=catalogues,
-        measurements=MeasurementBook(FactsStore(engine), clock),
+        measurements=MeasurementBook(FactsStore(engine, STORED_FACTS), clock),
         prices=PriceCache(PriceBook(channel), settings.price_cache_s),
         toolsets=Toolsets(settings.llm_input_tokens_max),
+        clock=clock,
     )
+    retention = timedelta(days=settings.retention_days)
+    registry = Registry(tools, policies, catalogues, clock, retention)
     try:
-        yield (
-            _services(Registry(tools, policies, catalogues), resolution),
-            {"postgres": partial(check, engine)},
-        )
+        async with repeated("purging deleted tools", PURGE_INTERVAL_S, registry.purge):
+            yield _services(registry, resolution), {"postgres": partial(check, engine)}
     finally:
         await channel.close(None)
         await engine.dispose()

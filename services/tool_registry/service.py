@@ -1,16 +1,21 @@
-"""Registering tools and taking them out of use, keeping policies."""
+"""Registering tools and taking them out of use, keeping policies and their schedule."""
 
 import hashlib
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from rpckit.identity import Scope, current_identity, require_scope
 from tool_registry.catalogue import Catalogue, Catalogues
-from tool_registry.errors import PresetName, ToolNotFound
+from tool_registry.errors import InvalidActivation, PresetName, ToolNotFound
+from tool_registry.measurements import Clock
 from tool_registry.models import PLATFORM, PolicySpec, PolicyVersion, ToolSpec, ToolVersion
 from tool_registry.presets import PRESETS
 from tool_registry.store_policies import PolicyStore
 from tool_registry.store_tools import ToolStore
 from tool_registry.tool_checks import check_tool
+
+# What a request may take from a caller's clock to ours.
+PUNCTUALITY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,8 @@ class Registry:
     tools: ToolStore
     policies: PolicyStore
     catalogues: Catalogues
+    clock: Clock
+    retention: timedelta
 
     async def register(
         self, spec: ToolSpec, shared: bool, validate_only: bool
@@ -40,14 +47,35 @@ class Registry:
         versions = await self.tools.versions()
         return await self.catalogues.of(current_identity().tenant, versions.catalogue)
 
+    async def policy(self, name: str, version: int) -> PolicyVersion:
+        """One version of a policy. Raises PolicyNotFound."""
+        return (await self.catalogue()).policy(name, version, self.clock())
+
+    async def newest_policies(self) -> list[PolicyVersion]:
+        """The newest version of each policy."""
+        return (await self.catalogue()).newest_policies(self.clock())
+
     async def deprecate(self, name: str, version: int) -> list[ToolVersion]:
         """Takes versions out of new toolsets. Raises ToolNotFound."""
-        owner = (await self.catalogue()).tools.versions(name)[0].owner
-        require_scope(Scope.PLATFORM_ADMIN if owner == PLATFORM else Scope.TOOLS_WRITE)
-        deprecated = await self.tools.deprecate(owner, name, version)
+        deprecated = await self.tools.deprecate(await self._writable(name), name, version)
         if not deprecated:
             raise ToolNotFound(name, version)
-        return sorted(deprecated, key=lambda tool: -tool.version)
+        return _newest_first(deprecated)
+
+    async def delete(self, name: str, version: int) -> list[ToolVersion]:
+        """Takes versions out of sight; they stay readable by number. Raises ToolNotFound."""
+        deleted = await self.tools.delete(await self._writable(name), name, version)
+        if not deleted:
+            raise ToolNotFound(name, version)
+        return _newest_first(deleted)
+
+    async def purge(self) -> None:
+        """Forgets versions whose retention has passed.
+
+        An episode can only have begun with a version before it was deleted, so every
+        episode of the retention's length still finds what it used.
+        """
+        await self.tools.purge(self.clock() - self.retention)
 
     async def create_policy(
         self, spec: PolicySpec, validate_only: bool
@@ -60,12 +88,31 @@ class Registry:
             identity.tenant, spec, _digest(spec.wire), identity.subject, validate_only
         )
 
-    async def activate(self, name: str, version: int) -> PolicyVersion:
-        """Makes a version the tenant's default. Raises PolicyNotFound."""
+    async def activate(self, name: str, version: int, since: datetime | None) -> PolicyVersion:
+        """Makes a version the tenant's default, now or from a time on.
+
+        Raises PolicyNotFound, InvalidActivation.
+        """
         identity = require_scope(Scope.TENANT_ADMIN)
-        policy = (await self.catalogue()).policy(name, version)
-        await self.policies.activate(identity.tenant, policy.spec.name, policy.version)
-        return replace(policy, active=True)
+        now = self.clock()
+        if since is not None and since < now - PUNCTUALITY:
+            raise InvalidActivation(
+                f"effective_time {since.isoformat()} has passed; leave it out to start now"
+            )
+        policy = (await self.catalogue()).policy(name, version, now)
+        since = max(since or now, now)
+        await self.policies.activate(identity.tenant, policy, since, identity.subject)
+        return replace(policy, active=since <= now)
+
+    async def _writable(self, name: str) -> str:
+        """The owner of a tool the caller may change. Raises ToolNotFound, PermissionDenied."""
+        owner = (await self.catalogue()).tools.owner(name)
+        require_scope(Scope.PLATFORM_ADMIN if owner == PLATFORM else Scope.TOOLS_WRITE)
+        return owner
+
+
+def _newest_first(versions: list[ToolVersion]) -> list[ToolVersion]:
+    return sorted(versions, key=lambda tool: -tool.version)
 
 
 def _digest(wire: bytes) -> str:

@@ -6,14 +6,21 @@ import grpc
 
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceServicer
-from tool_registry.convert import decisions_to_proto
-from tool_registry.convert_policies import new_policy_from_proto, policy_to_proto
+from tool_registry.call_decisions import PlannedCall
+from tool_registry.convert_policies import (
+    activation_to_proto,
+    new_policy_from_proto,
+    policy_to_proto,
+)
+from tool_registry.convert_toolsets import decisions_to_proto
 from tool_registry.listing import take_page
-from tool_registry.models import PolicyVersion
+from tool_registry.models import Activation, PolicyVersion
 from tool_registry.presets import PRESETS
 from tool_registry.resolution import Resolution
 from tool_registry.service import Registry
+from wire import timestamp_from_proto
 
+MOMENT_MAX, SEQUENCE_MAX = 10**18, 2**63
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -34,13 +41,13 @@ class PolicyServicer(PolicyServiceServicer):
     async def GetPolicy(
         self, request: pb.GetPolicyRequest, context: Context
     ) -> pb.GetPolicyResponse:
-        policy = (await self._registry.catalogue()).policy(request.name, request.version)
+        policy = await self._registry.policy(request.name, request.version)
         return pb.GetPolicyResponse(policy=policy_to_proto(policy))
 
     async def ListPolicies(
         self, request: pb.ListPoliciesRequest, context: Context
     ) -> pb.ListPoliciesResponse:
-        policies = sorted((await self._registry.catalogue()).newest_policies(), key=_place)
+        policies = sorted(await self._registry.newest_policies(), key=_place)
         page, token = take_page(policies, _place, request.page_size, request.page_token)
         return pb.ListPoliciesResponse(
             policies=[policy_to_proto(policy) for policy in page], next_page_token=token
@@ -49,8 +56,34 @@ class PolicyServicer(PolicyServiceServicer):
     async def ActivatePolicy(
         self, request: pb.ActivatePolicyRequest, context: Context
     ) -> pb.ActivatePolicyResponse:
-        policy = await self._registry.activate(request.name, request.version)
+        since = None
+        if request.HasField("effective_time"):
+            since = timestamp_from_proto(request.effective_time)
+        policy = await self._registry.activate(request.name, request.version, since)
         return pb.ActivatePolicyResponse(policy=policy_to_proto(policy))
+
+    async def ListActivations(
+        self, request: pb.ListActivationsRequest, context: Context
+    ) -> pb.ListActivationsResponse:
+        activations = (await self._registry.catalogue()).activations[::-1]
+        page, token = take_page(activations, _age, request.page_size, request.page_token)
+        return pb.ListActivationsResponse(
+            activations=[activation_to_proto(one) for one in page], next_page_token=token
+        )
+
+    async def CheckCalls(
+        self, request: pb.CheckCallsRequest, context: Context
+    ) -> pb.CheckCallsResponse:
+        calls = [
+            PlannedCall(call.tool_name, call.tool_version, call.model_alias)
+            for call in request.calls
+        ]
+        policy, decisions = await self._resolution.check(request.policy, calls)
+        return pb.CheckCallsResponse(
+            decisions=[pb.CallDecision(**vars(decision)) for decision in decisions],
+            policy_name=policy.spec.name,
+            policy_version=policy.version,
+        )
 
     async def ExplainToolset(
         self, request: pb.ExplainToolsetRequest, context: Context
@@ -58,6 +91,12 @@ class PolicyServicer(PolicyServiceServicer):
         spec = new_policy_from_proto(request.spec) if request.HasField("spec") else None
         decisions = await self._resolution.explain(request.policy, spec)
         return pb.ExplainToolsetResponse(decisions=decisions_to_proto(decisions))
+
+
+def _age(activation: Activation) -> str:
+    """Sorts newest first; of two for the same moment the later one is newer."""
+    moment = int(activation.effective_time.timestamp() * 1e6)
+    return f"{MOMENT_MAX - moment:020}{SEQUENCE_MAX - activation.sequence:020}"
 
 
 def _place(policy: PolicyVersion) -> str:

@@ -6,17 +6,11 @@ import grpc
 
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceServicer
-from tool_registry.convert import (
-    decisions_to_proto,
-    facts_from_proto,
-    facts_to_proto,
-    kind_from_proto,
-    new_spec_from_proto,
-    tool_to_proto,
-    toolset_to_proto,
-)
+from tool_registry.convert import kind_from_proto, new_spec_from_proto, tool_to_proto
+from tool_registry.convert_facts import facts_from_proto, measured_to_proto
+from tool_registry.convert_toolsets import ToolsetWriter
 from tool_registry.listing import ToolFilter, filter_tools, take_page
-from tool_registry.models import Facts, ToolVersion
+from tool_registry.models import MeasuredTool, ToolVersion
 from tool_registry.resolution import Resolution
 from tool_registry.service import Registry
 
@@ -30,6 +24,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
     def __init__(self, registry: Registry, resolution: Resolution) -> None:
         self._registry = registry
         self._resolution = resolution
+        self._toolsets = ToolsetWriter()
 
     async def RegisterTool(
         self, request: pb.RegisterToolRequest, context: Context
@@ -73,13 +68,17 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         tools = await self._registry.deprecate(request.name, request.version)
         return pb.DeprecateToolResponse(tools=[tool_to_proto(tool) for tool in tools])
 
+    async def DeleteTool(
+        self, request: pb.DeleteToolRequest, context: Context
+    ) -> pb.DeleteToolResponse:
+        tools = await self._registry.delete(request.name, request.version)
+        return pb.DeleteToolResponse(tools=[tool_to_proto(tool) for tool in tools])
+
     async def ResolveToolset(
         self, request: pb.ResolveToolsetRequest, context: Context
     ) -> pb.ResolveToolsetResponse:
         toolset = await self._resolution.resolve(request.policy, list(request.tool_names))
-        return pb.ResolveToolsetResponse(
-            toolset=toolset_to_proto(toolset), decisions=decisions_to_proto(toolset.decisions)
-        )
+        return self._toolsets.reply(toolset)
 
     async def RecordToolFacts(
         self, request: pb.RecordToolFactsRequest, context: Context
@@ -92,14 +91,14 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         self, request: pb.ListToolFactsRequest, context: Context
     ) -> pb.ListToolFactsResponse:
         names = set(request.tool_names)
-        facts = [
+        measured = [
             entry
-            for entry in (await self._resolution.facts()).facts.values()
-            if not names or entry.tool_name in names
+            for entry in await self._resolution.facts()
+            if not names or entry.facts.tool_name in names
         ]
-        page, token = take_page(facts, _measured, request.page_size, request.page_token)
+        page, token = take_page(measured, _subject, request.page_size, request.page_token)
         return pb.ListToolFactsResponse(
-            facts=[facts_to_proto(entry) for entry in page], next_page_token=token
+            facts=[measured_to_proto(entry) for entry in page], next_page_token=token
         )
 
 
@@ -112,6 +111,6 @@ def _age(tool: ToolVersion) -> str:
     return f"{VERSION_MAX - tool.version:010}"
 
 
-def _measured(facts: Facts) -> str:
+def _subject(measured: MeasuredTool) -> str:
     # NUL sorts before every character a name may hold.
-    return f"{facts.tool_name}\0{facts.model_alias}"
+    return f"{measured.facts.tool_name}\0{measured.facts.model_alias}"

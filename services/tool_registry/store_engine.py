@@ -28,6 +28,16 @@ async def check(engine: AsyncEngine) -> None:
 
 
 @asynccontextmanager
+async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A connection for one query, without the round trips of a transaction.
+
+    Raises DatabaseUnavailable.
+    """
+    async with transaction(engine.execution_options(isolation_level="AUTOCOMMIT")) as connection:
+        yield connection
+
+
+@asynccontextmanager
 async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     """A connection whose changes are stored together. Raises DatabaseUnavailable."""
     try:

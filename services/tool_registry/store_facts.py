@@ -5,51 +5,54 @@ of a tenant's own tool are nobody else's business. A process measures tenant by 
 so what it saw of a shared tool under one tenant must not replace what it saw under another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from money import Money
 from tool_registry.models import PLATFORM, Facts, Report, Source
 from tool_registry.store_engine import bump_facts, transaction
 
 RECORD = text(
     """
-    INSERT INTO tool_facts (owner, tool_name, model_alias, reporter, tenant, sample_count,
-                            latency_p50_s, latency_p95_s, success_rate, mean_cost, currency,
-                            report_time)
-    VALUES (:owner, :tool_name, :model_alias, :reporter, :tenant, :sample_count,
-            :latency_p50_s, :latency_p95_s, :success_rate, :mean_cost, :currency, :report_time)
+    INSERT INTO tool_facts (owner, tool_name, model_alias, reporter, tenant, facts, report_time)
+    VALUES (:owner, :tool_name, :model_alias, :reporter, :tenant, :facts, :report_time)
     ON CONFLICT (owner, tool_name, model_alias, reporter, tenant) DO UPDATE SET
-        sample_count = excluded.sample_count, latency_p50_s = excluded.latency_p50_s,
-        latency_p95_s = excluded.latency_p95_s, success_rate = excluded.success_rate,
-        mean_cost = excluded.mean_cost, currency = excluded.currency,
-        report_time = excluded.report_time
+        facts = excluded.facts, report_time = excluded.report_time
     """
 )
 FORGET = text("DELETE FROM tool_facts WHERE report_time < :oldest")
 REPORTS = text(
     """
-    SELECT * FROM tool_facts WHERE owner IN (:tenant, :platform) AND report_time >= :oldest
+    SELECT facts, report_time FROM tool_facts
+    WHERE owner IN (:tenant, :platform) AND report_time >= :oldest
     ORDER BY tool_name, model_alias
     """
 )
 
 
+@dataclass(frozen=True)
+class FactsFormat:
+    """How facts become bytes and are read back."""
+
+    write: Callable[[Facts], bytes]
+    read: Callable[[bytes], Facts]
+
+
 class FactsStore:
     """Reports by process, tool and model."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, stored_as: FactsFormat) -> None:
         self._engine = engine
+        self._stored_as = stored_as
 
     async def record(
         self, source: Source, reports: Sequence[tuple[str, Facts]], now: datetime, oldest: datetime
     ) -> None:
         """Replaces what the source reported of the same tools; `reports` name the owners."""
-        values = [_values(source, owner, entry, now) for owner, entry in reports]
+        values = [self._values(source, owner, entry, now) for owner, entry in reports]
         async with transaction(self._engine) as connection:
             # First, so that two reports never wait for each other's rows.
             await bump_facts(connection)
@@ -61,30 +64,15 @@ class FactsStore:
         """What processes said of the tenant's and the shared tools since `oldest`."""
         values = {"tenant": tenant, "platform": PLATFORM, "oldest": oldest}
         async with transaction(self._engine) as connection:
-            return [_report(row) for row in await connection.execute(REPORTS, values)]
+            rows = await connection.execute(REPORTS, values)
+            return [Report(self._stored_as.read(row.facts), row.report_time) for row in rows]
 
-
-def _values(source: Source, owner: str, facts: Facts, now: datetime) -> dict[str, object]:
-    cost = facts.mean_cost
-    return {
-        **vars(facts),
-        **vars(source),
-        "owner": owner,
-        "mean_cost": cost and cost.amount,
-        "currency": cost and cost.currency_code,
-        "report_time": now,
-    }
-
-
-def _report(row: Any) -> Report:
-    cost = None if row.mean_cost is None else Money(row.mean_cost, row.currency)
-    facts = Facts(
-        row.tool_name,
-        row.model_alias,
-        row.sample_count,
-        row.latency_p50_s,
-        row.latency_p95_s,
-        row.success_rate,
-        cost,
-    )
-    return Report(facts, row.report_time)
+    def _values(self, source: Source, owner: str, facts: Facts, now: datetime) -> dict[str, object]:
+        return {
+            **vars(source),
+            "owner": owner,
+            "tool_name": facts.tool_name,
+            "model_alias": facts.model_alias,
+            "facts": self._stored_as.write(facts),
+            "report_time": now,
+        }

@@ -1,13 +1,14 @@
 """Policies in PostgreSQL."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from tool_registry.models import PolicySpec, PolicyVersion
-from tool_registry.store_engine import bump_catalogue, transaction
+from tool_registry.models import Activation, PolicySpec, PolicyVersion
+from tool_registry.store_engine import bump_catalogue, reading, transaction
 
 ReadSpec = Callable[[bytes], PolicySpec]
 
@@ -23,17 +24,20 @@ INSERT = text(
     """
 )
 OF_TENANT = text("SELECT * FROM policies WHERE tenant = :tenant ORDER BY name, version")
-ACTIVE = text("SELECT name, version FROM active_policies WHERE tenant = :tenant")
+# Of two for the same moment the later word holds.
+ACTIVATIONS = text(
+    "SELECT * FROM policy_activations WHERE tenant = :tenant ORDER BY effective_time, sequence"
+)
 ACTIVATE = text(
     """
-    INSERT INTO active_policies (tenant, name, version) VALUES (:tenant, :name, :version)
-    ON CONFLICT (tenant) DO UPDATE SET name = :name, version = :version
+    INSERT INTO policy_activations (tenant, name, version, effective_time, created_by)
+    VALUES (:tenant, :name, :version, :effective_time, :created_by)
     """
 )
 
 
 class PolicyStore:
-    """Versions of policies, and which one is each tenant's default."""
+    """Versions of policies, and from when on which one is each tenant's default."""
 
     def __init__(self, engine: AsyncEngine, read_spec: ReadSpec) -> None:
         self._engine = engine
@@ -56,19 +60,37 @@ class PolicyStore:
 
     async def of_tenant(self, tenant: str) -> list[PolicyVersion]:
         """Every version, by name and version."""
-        async with transaction(self._engine) as connection:
+        async with reading(self._engine) as connection:
             rows = (await connection.execute(OF_TENANT, {"tenant": tenant})).all()
         return [self._version_of(row) for row in rows]
 
-    async def active(self, tenant: str) -> tuple[str, int] | None:
-        """Name and version of the tenant's default, if it chose one."""
-        async with transaction(self._engine) as connection:
-            row = (await connection.execute(ACTIVE, {"tenant": tenant})).one_or_none()
-        return (row.name, row.version) if row else None
+    async def activations(self, tenant: str) -> list[Activation]:
+        """When which version became or becomes the tenant's default, by that time."""
+        async with reading(self._engine) as connection:
+            rows = (await connection.execute(ACTIVATIONS, {"tenant": tenant})).all()
+        return [
+            Activation(
+                row.sequence,
+                row.name,
+                row.version,
+                row.effective_time,
+                row.create_time,
+                row.created_by,
+            )
+            for row in rows
+        ]
 
-    async def activate(self, tenant: str, name: str, version: int) -> None:
-        """Makes a version the tenant's default."""
-        values = {"tenant": tenant, "name": name, "version": version}
+    async def activate(
+        self, tenant: str, policy: PolicyVersion, effective_time: datetime, created_by: str
+    ) -> None:
+        """Makes a version the tenant's default from a time on."""
+        values = {
+            "tenant": tenant,
+            "name": policy.spec.name,
+            "version": policy.version,
+            "effective_time": effective_time,
+            "created_by": created_by,
+        }
         async with transaction(self._engine) as connection:
             await bump_catalogue(connection)
             await connection.execute(ACTIVATE, values)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
@@ -9,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from tool_registry.errors import NameTaken, NameTakenByTenants
 from tool_registry.models import PLATFORM, ToolSpec, ToolVersion
-from tool_registry.store_engine import bump_catalogue, transaction
+from tool_registry.store_engine import bump_catalogue, reading, transaction
 
 ReadSpec = Callable[[bytes], ToolSpec]
 
@@ -25,18 +26,42 @@ INSERT = text(
 )
 REVIVE = text(
     """
-    UPDATE tools SET deprecate_time = NULL, change = :change
+    UPDATE tools SET deprecate_time = NULL, delete_time = NULL, spec = :spec, change = :change
     WHERE owner = :owner AND name = :name AND digest = :digest RETURNING *
     """
 )
-OTHER_OWNERS = text("SELECT DISTINCT owner FROM tools WHERE name = :name AND owner <> :owner")
+OTHER_OWNERS = text(
+    """
+    SELECT DISTINCT owner FROM tools
+    WHERE name = :name AND owner <> :owner AND spec IS NOT NULL
+    """
+)
 # A second call changes nothing: the first moment stands.
 DEPRECATE = text(
     """
     UPDATE tools SET deprecate_time = COALESCE(deprecate_time, clock_timestamp()), change = :change
     WHERE owner = :owner AND name = :name AND (:version = 0 OR version = :version)
+        AND delete_time IS NULL
     RETURNING *
     """
+)
+DELETE = text(
+    """
+    UPDATE tools SET delete_time = clock_timestamp(), change = :change
+    WHERE owner = :owner AND name = :name AND (:version = 0 OR version = :version)
+        AND delete_time IS NULL
+    RETURNING *
+    """
+)
+# The row stays, so that its number is never given to other content.
+PURGE = text(
+    """
+    UPDATE tools SET spec = NULL, change = :change
+    WHERE delete_time < :deleted_before AND spec IS NOT NULL
+    """
+)
+TO_PURGE = text(
+    "SELECT 1 FROM tools WHERE delete_time < :deleted_before AND spec IS NOT NULL LIMIT 1"
 )
 CHANGED = text("SELECT * FROM tools WHERE owner = :owner AND change > :since")
 
@@ -49,6 +74,15 @@ class Versions:
     facts: int
 
 
+@dataclass(frozen=True)
+class ChangedVersion:
+    """What became of a version: its content, or nothing when it was purged."""
+
+    name: str
+    version: int
+    tool: ToolVersion | None
+
+
 class ToolStore:
     """Versions of tools; a spec is read back by the function it is given."""
 
@@ -58,7 +92,7 @@ class ToolStore:
 
     async def versions(self) -> Versions:
         """How far changes have come."""
-        async with transaction(self._engine) as connection:
+        async with reading(self._engine) as connection:
             row = (await connection.execute(VERSIONS)).one()
         return Versions(row.version, row.facts_version)
 
@@ -67,7 +101,7 @@ class ToolStore:
     ) -> tuple[ToolVersion, bool]:
         """The version of the spec, and whether it is new. Raises NameTaken.
 
-        A deprecated version that is registered again is current again.
+        A deprecated or deleted version that is registered again is current again.
         """
         values: dict[str, object] = {"owner": owner, "name": spec.name, "digest": digest}
         async with transaction(self._engine) as connection:
@@ -75,8 +109,8 @@ class ToolStore:
             values["change"] = await bump_catalogue(connection)
             await _check_name(connection, owner, spec.name)
             known = (await connection.execute(FIND_DIGEST, values)).one_or_none()
-            if known is not None and known.deprecate_time is not None:
-                known = (await connection.execute(REVIVE, values)).one()
+            if known is not None and (known.deprecate_time or known.delete_time):
+                known = (await connection.execute(REVIVE, values | {"spec": spec.wire})).one()
             row = known or await self._insert(connection, values, spec, created_by)
             if validate_only:
                 # Everything was done for real, and is taken back.
@@ -91,11 +125,28 @@ class ToolStore:
             rows = (await connection.execute(DEPRECATE, values)).all()
         return [self._version_of(row) for row in rows]
 
-    async def changed(self, owner: str, since: int) -> list[ToolVersion]:
-        """Every version of the owner's tools that changed after a catalogue version."""
+    async def delete(self, owner: str, name: str, version: int) -> list[ToolVersion]:
+        """Takes versions out of sight; 0 takes all."""
+        values: dict[str, object] = {"owner": owner, "name": name, "version": version}
         async with transaction(self._engine) as connection:
+            values["change"] = await bump_catalogue(connection)
+            rows = (await connection.execute(DELETE, values)).all()
+        return [self._version_of(row) for row in rows]
+
+    async def purge(self, deleted_before: datetime) -> int:
+        """Forgets the content of versions deleted long ago; how many."""
+        values: dict[str, object] = {"deleted_before": deleted_before}
+        async with transaction(self._engine) as connection:
+            if (await connection.execute(TO_PURGE, values)).first() is None:
+                return 0
+            values["change"] = await bump_catalogue(connection)
+            return (await connection.execute(PURGE, values)).rowcount
+
+    async def changed(self, owner: str, since: int) -> list[ChangedVersion]:
+        """Every version of the owner's tools that changed after a catalogue version."""
+        async with reading(self._engine) as connection:
             rows = await connection.execute(CHANGED, {"owner": owner, "since": since})
-            return [self._version_of(row) for row in rows]
+            return [self._changed_of(row) for row in rows]
 
     async def _insert(
         self,
@@ -107,6 +158,10 @@ class ToolStore:
         new = values | {"spec": spec.wire, "created_by": created_by}
         return (await connection.execute(INSERT, new)).one()
 
+    def _changed_of(self, row: Any) -> ChangedVersion:
+        tool = None if row.spec is None else self._version_of(row)
+        return ChangedVersion(row.name, row.version, tool)
+
     def _version_of(self, row: Any) -> ToolVersion:
         return ToolVersion(
             owner=row.owner,
@@ -116,6 +171,7 @@ class ToolStore:
             create_time=row.create_time,
             created_by=row.created_by,
             deprecate_time=row.deprecate_time,
+            delete_time=row.delete_time,
         )
 
 

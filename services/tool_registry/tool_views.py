@@ -2,10 +2,12 @@
 
 Every description ends the same way, so that a model can learn to read it:
 
-    Price: $0.01 per call. Latency: under 1 s (p95 under 5 s).
+    Price: $0.01 per call. Latency: under 1 s (p95 under 5 s). Success: over 99 %.
 
 A choice of models is an enum in the schema; the description lists what each is good
-at and a table like the paper's (appendix C): model, input price, output price, latency.
+at and a table like the paper's (appendix C): model, input price, output price, latency,
+and what was measured besides: cost of a call and success. Figures are coarse: a model
+needs no more, and a prompt whose words stay the same is served from the engine's cache.
 """
 
 import json
@@ -13,13 +15,18 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from metering import Dimension
+from money import Money
 from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolSpec
-from tool_registry.prices import unit_price
+from tool_registry.prices import cost_of, unit_price
 
 FactsByModel = Mapping[tuple[str, str], Facts]
+PricesBySku = Mapping[str, Price]
 MILLION = Decimal(1_000_000)
 MODEL_ARGUMENT = "model"
-TABLE_HEADER = "model | input per million tokens | output per million tokens | latency"
+TABLE_HEADER = (
+    "model | input per million tokens | output per million tokens | latency"
+    " | cost of a call | success"
+)
 TOKEN_NAMES = {
     Dimension.INPUT_FRESH: "input tokens",
     Dimension.CACHE_READ: "cached input tokens",
@@ -32,6 +39,10 @@ TOKEN_NAMES = {
 }
 GPU_SECOND = "GPU second"
 LATENCY_STEPS_S = tuple(digit * 10**power for power in range(-2, 4) for digit in (1, 2, 5))
+COST_STEPS = tuple(Decimal(digit).scaleb(power) for power in range(-9, 4) for digit in (1, 2, 5))
+SUCCESS_STEPS = (99, 95, 90, 80, 50)
+# One failure of two calls is no measurement.
+SUCCESS_SAMPLES_MIN = 10
 
 
 def describe_tool(
@@ -43,9 +54,16 @@ def describe_tool(
     """The owner's description, then what a call costs and how long it takes."""
     if offers_models(spec):
         return "\n".join([spec.description, *_model_lines(spec, choices, prices, facts)])
-    price = describe_price(prices.get(choices[0].sku))
-    latency = describe_latency(facts_of(spec, choices[0], facts))
-    return f"{spec.description.rstrip()} Price: {price}. Latency: {latency}."
+    price, measured = prices.get(choices[0].sku), facts_of(spec, choices[0], facts)
+    said = [
+        f"{spec.description.rstrip()} Price: {describe_price(price)}.",
+        f"Latency: {describe_latency(measured)}.",
+    ]
+    if price and not _per_call_only(price) and (cost := describe_cost(price, measured)):
+        said.append(f"Cost of a call: {cost}.")
+    if success := describe_success(measured):
+        said.append(f"Success: {success}.")
+    return " ".join(said)
 
 
 def parameters_with_models(spec: ToolSpec, choices: Sequence[ModelChoice]) -> str:
@@ -86,6 +104,36 @@ def describe_latency(facts: Facts | None) -> str:
     return f"{_coarse(facts.latency_p50_s)} (p95 {_coarse(facts.latency_p95_s)})"
 
 
+def describe_cost(price: Price | None, facts: Facts | None) -> str:
+    """What a call costs on average, for example `under $0.002`; empty when not known."""
+    mean = mean_cost(price, facts)
+    if mean is None:
+        return ""
+    step = next((step for step in COST_STEPS if mean.amount <= step), None)
+    return f"under {_amount(step, mean.currency_code)}" if step else str(mean)
+
+
+def describe_success(facts: Facts | None) -> str:
+    """For example `over 95 %`; empty when too few calls were measured."""
+    if facts is None or facts.sample_count < SUCCESS_SAMPLES_MIN:
+        return ""
+    percent = facts.success_rate * 100
+    step = next((step for step in SUCCESS_STEPS if percent >= step), None)
+    return f"over {step} %" if step else f"under {SUCCESS_STEPS[-1]} %"
+
+
+def mean_cost(price: Price | None, facts: Facts | None) -> Money | None:
+    """Average cost of the measured calls at a price; None when either is unknown."""
+    if price is None or facts is None or not facts.sample_count:
+        return None
+    total = cost_of(price, facts.usage)
+    return Money(total.amount / facts.sample_count, total.currency_code).quantized()
+
+
+def _per_call_only(price: Price) -> bool:
+    return all(part.dimension is Dimension.CALL for part in price.components)
+
+
 def _model_lines(
     spec: ToolSpec,
     choices: Sequence[ModelChoice],
@@ -94,16 +142,22 @@ def _model_lines(
 ) -> list[str]:
     about = [f"- {choice.alias}: {choice.description}" for choice in choices if choice.description]
     rows = [
-        " | ".join(
-            [
-                choice.alias,
-                *_token_cells(prices.get(choice.sku)),
-                describe_latency(facts_of(spec, choice, facts)),
-            ]
-        )
+        _model_row(choice, prices.get(choice.sku), facts_of(spec, choice, facts))
         for choice in choices
     ]
     return [*about, TABLE_HEADER, *rows]
+
+
+def _model_row(choice: ModelChoice, price: Price | None, facts: Facts | None) -> str:
+    cost, success = describe_cost(price, facts), describe_success(facts)
+    cells = (
+        choice.alias,
+        *_token_cells(price),
+        describe_latency(facts),
+        cost or "unknown",
+        success or "unknown",
+    )
+    return " | ".join(cells)
 
 
 def _token_cells(price: Price | None) -> tuple[str, str]:
@@ -136,7 +190,6 @@ def _amount(amount: Decimal, currency_code: str) -> str:
 
 
 def _coarse(seconds: float) -> str:
-    """The next of 0.01, 0.02, 0.05, 0.1 ... s: a model needs no more, and a prompt whose
-    words stay the same is served from the engine's prefix cache."""
+    """The next of 0.01, 0.02, 0.05, 0.1 ... s."""
     step = next((step for step in LATENCY_STEPS_S if seconds <= step), None)
     return f"over {LATENCY_STEPS_S[-1]:g} s" if step is None else f"under {step:g} s"

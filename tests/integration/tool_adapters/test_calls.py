@@ -135,7 +135,7 @@ async def test_what_the_adapters_measured_reaches_the_registry(
     while (facts := (await adapters.registry.facts_of(name))[0]).sample_count < 2:
         await adapters.call(name, {})
     assert facts.success_rate == 0.5
-    assert facts.latency_p95.ToNanoseconds() >= facts.latency_p50.ToNanoseconds() > 0
+    assert sum(facts.latencies.counts.values()) == 2
 
 
 async def test_a_kind_without_an_adapter_is_a_failure_that_says_so(

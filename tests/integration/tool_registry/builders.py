@@ -1,13 +1,16 @@
 """Specs and prices as their authors would write them."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
+from metering import Dimension, LatencyHistogram, Quantity
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import price_book_service_pb2 as ledger_pb
 from podium.registry.v1 import tool_pb2
+from wire import quantities_to_proto
 
 CALL = usage_pb2.USAGE_DIMENSION_CALL
 INPUT = usage_pb2.USAGE_DIMENSION_INPUT_FRESH
@@ -85,17 +88,33 @@ def make_price(
 
 
 def make_facts(
-    tool: str, model: str = "", *, count: int = 412, p50_s: float = 0.8, p95_s: float = 2.1
+    tool: str,
+    model: str = "",
+    *,
+    count: int = 400,
+    p50_s: float = 0.8,
+    p95_s: float = 2.1,
+    **changes: Any,
 ) -> tool_pb2.ToolFacts:
-    """What an adapters process measured."""
+    """What an adapters process measured: nine calls of ten took p50_s, the others p95_s."""
+    slow = count - count * 9 // 10
+    latencies = LatencyHistogram.of([p50_s] * (count - slow) + [p95_s] * slow)
+    fields: dict[str, Any] = {
+        "success_rate": 1.0,
+        "usage": quantities_to_proto([Quantity(Dimension.CALL, Decimal(count))]),
+    }
     return tool_pb2.ToolFacts(
         tool_name=tool,
         model_alias=model,
         sample_count=count,
-        latency_p50=seconds(p50_s),
-        latency_p95=seconds(p95_s),
-        success_rate=1.0,
+        latencies=tool_pb2.LatencyHistogram(counts=latencies.counts),
+        **(fields | changes),
     )
+
+
+def used(dimension: usage_pb2.UsageDimension.ValueType, amount: str) -> usage_pb2.Quantity:
+    """A quantity."""
+    return usage_pb2.Quantity(dimension=dimension, amount=amount)
 
 
 def seconds(value: float) -> Duration:

@@ -6,14 +6,17 @@ from datetime import timedelta
 from pathlib import Path
 
 import grpc
+import pytest
 
 from integration.tool_registry.builders import (
+    INPUT,
     make_facts,
     make_llm_spec,
     make_model,
     make_price,
     make_spec,
     seconds,
+    used,
 )
 from integration.tool_registry.running_registry import RunningRegistry, refused, running_registry
 from podium.common.v1 import money_pb2
@@ -44,6 +47,7 @@ async def test_a_description_ends_with_the_price_and_the_measured_latency(
     [tool] = (await registry.as_().resolve()).toolset.tools
     assert tool.description == (
         "Evaluates arithmetic. Price: $0.01 per call. Latency: under 1 s (p95 under 5 s)."
+        " Success: over 99 %."
     )
     assert tool.price_per_call == usd("0.01")
 
@@ -70,14 +74,19 @@ async def test_models_are_an_enum_and_a_table(registry: RunningRegistry) -> None
     await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))
     registry.prices.give(make_price("llm/strong", TOKENS))
     await registry.as_("acme", Scope.LEDGER_WRITE).record(
-        make_facts("answer", "strong", p50_s=31, p95_s=40)
+        # 400 calls used 0.4 million input tokens, so one costs 0.0002 on average.
+        make_facts("answer", "strong", p50_s=31, p95_s=40, usage=[used(INPUT, "400000")])
     )
     [tool] = (await ada.resolve()).toolset.tools
     schema = json.loads(tool.parameters_json_schema)
     assert schema["properties"]["model"]["enum"] == ["strong", "quick"]
     assert schema["required"] == ["model"]
-    assert "strong | $0.20 | $0.80 | under 50 s (p95 under 50 s)" in tool.description
-    assert "quick | price unknown | price unknown | not measured yet" in tool.description
+    assert "strong | $0.20 | $0.80 | under 50 s (p95 under 50 s) | under $0.0002 | over 99 %" in (
+        tool.description
+    )
+    assert "quick | price unknown | price unknown | not measured yet | unknown | unknown" in (
+        tool.description
+    )
     assert dict(tool.model_skus) == {"strong": "llm/strong", "quick": "llm/quick"}
 
 
@@ -160,7 +169,7 @@ async def test_a_slow_tool_is_out_only_when_it_was_measured(registry: RunningReg
     await ada.create_policy(latency_ceiling=seconds(2))
     assert not reasons(await ada.resolve("mine"))
     await registry.as_("acme", Scope.LEDGER_WRITE).record(make_facts("calculator", p95_s=2.1))
-    assert "p95 latency is 2.1 s" in reasons(await ada.resolve("mine"))["calculator"]
+    assert "p95 latency is 2.1" in reasons(await ada.resolve("mine"))["calculator"]
 
 
 async def test_a_wanted_tool_must_exist_and_be_allowed(registry: RunningRegistry) -> None:
@@ -249,16 +258,24 @@ async def test_explain_says_why_each_tool_is_in_or_out_under_a_tried_policy(
     assert (await refused(ada.resolve("tried"))).code() == grpc.StatusCode.NOT_FOUND
 
 
-async def test_facts_of_processes_are_merged_by_their_samples(registry: RunningRegistry) -> None:
+async def test_facts_of_unlike_processes_are_merged_without_loss(
+    registry: RunningRegistry,
+) -> None:
     adapters = registry.as_("acme", Scope.LEDGER_WRITE)
     await registry.as_().register(make_spec())
     await adapters.record(make_facts("calculator", count=1, p50_s=9, p95_s=9), reporter="one")
-    await adapters.record(make_facts("calculator", count=100, p50_s=1, p95_s=2), reporter="one")
-    await adapters.record(make_facts("calculator", count=300, p50_s=3, p95_s=6), reporter="two")
+    await adapters.record(make_facts("calculator", count=900, p50_s=1, p95_s=1), reporter="one")
+    await adapters.record(
+        make_facts("calculator", count=100, p50_s=60, p95_s=60, success_rate=0), reporter="two"
+    )
+    registry.prices.give(make_price("tool/calculator", PER_CALL))
     reply = await registry.as_().tools.ListToolFacts(pb.ListToolFactsRequest())
     [facts] = reply.facts
-    assert (facts.sample_count, facts.latency_p50) == (400, seconds(2.5))
-    assert facts.latency_p95 == seconds(5)
+    # Means of the two processes' quantiles, weighed by calls, would both be near 7 s.
+    assert facts.latency_p50.ToTimedelta().total_seconds() == pytest.approx(1, rel=0.01)
+    assert facts.latency_p95.ToTimedelta().total_seconds() == pytest.approx(60, rel=0.01)
+    assert (facts.sample_count, facts.success_rate) == (1000, 0.9)
+    assert facts.mean_cost == usd("0.01")
 
 
 async def test_a_report_counts_for_ten_minutes(registry: RunningRegistry) -> None:
@@ -290,9 +307,9 @@ async def test_a_little_slower_or_one_more_call_changes_no_word(
     await ada.register(make_spec())
     await adapters.record(make_facts("calculator"))
     before = (await ada.resolve()).toolset
-    await adapters.record(make_facts("calculator", count=413, p50_s=0.9, p95_s=2.2))
+    await adapters.record(make_facts("calculator", count=401, p50_s=0.9, p95_s=2.2))
     assert (await ada.resolve()).toolset == before
-    await adapters.record(make_facts("calculator", count=414, p50_s=9_000, p95_s=9_000))
+    await adapters.record(make_facts("calculator", count=402, p50_s=9_000, p95_s=9_000))
     assert "over 5000 s" in (await ada.resolve()).toolset.tools[0].description
 
 
@@ -312,7 +329,8 @@ async def test_only_the_platforms_own_processes_report(registry: RunningRegistry
     error = await refused(registry.as_().record(make_facts("calculator")))
     assert error.code() == grpc.StatusCode.PERMISSION_DENIED
     adapters = registry.as_("acme", Scope.LEDGER_WRITE)
-    contradictory = make_facts("calculator", p50_s=3, p95_s=1)
+    contradictory = make_facts("calculator")
+    contradictory.sample_count += 1
     assert (await refused(adapters.record(contradictory))).code() == (
         grpc.StatusCode.INVALID_ARGUMENT
     )

@@ -63,6 +63,8 @@ POLICIES = st.builds(
     approval=SELECTORS,
     instruction=st.just(""),
     training_consent=st.booleans(),
+    budget_ids=st.just(()),
+    approval_timeout_s=st.just(0.0),
     wire=st.just(b""),
 )
 # Nothing but ceilings keeps a tool out, so that what a ceiling decides shows every time.

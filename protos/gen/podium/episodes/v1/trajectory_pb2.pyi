@@ -380,6 +380,7 @@ class ToolInvocation(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     LATENCY_FIELD_NUMBER: _builtins.int
     SKU_FIELD_NUMBER: _builtins.int
+    APPROVAL_FIELD_NUMBER: _builtins.int
     GRANTED_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
@@ -407,6 +408,10 @@ class ToolInvocation(_message.Message):
     def latency(self) -> _duration_pb2.Duration:
         """Time it took."""
 
+    @_builtins.property
+    def approval(self) -> Global___ApprovalDecision:
+        """What a person decided; unset when the call needed no approval."""
+
     def __init__(
         self,
         *,
@@ -418,15 +423,46 @@ class ToolInvocation(_message.Message):
         usage: _usage_pb2.Usage | None = ...,
         latency: _duration_pb2.Duration | None = ...,
         sku: _builtins.str = ...,
+        approval: Global___ApprovalDecision | None = ...,
         granted_output_tokens: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "cost", b"cost", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ToolInvocation: _TypeAlias = ToolInvocation  # noqa: Y015
+
+@_typing.final
+class ApprovalDecision(_message.Message):
+    """What became of a call that waited for approval."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPROVED_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    approved: _builtins.bool
+    """Whether the call was made."""
+    actor: _builtins.str
+    """Subject that decided; unset when nobody did in time."""
+    reason: _builtins.str
+    """Why, in that person's words."""
+    def __init__(
+        self,
+        *,
+        approved: _builtins.bool = ...,
+        actor: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "approved", b"approved", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApprovalDecision: _TypeAlias = ApprovalDecision  # noqa: Y015
 
 @_typing.final
 class Outcome(_message.Message):

@@ -206,6 +206,7 @@ class PolicySpec(_message.Message):
     INSTRUCTION_FIELD_NUMBER: _builtins.int
     BUDGET_IDS_FIELD_NUMBER: _builtins.int
     TRAINING_CONSENT_FIELD_NUMBER: _builtins.int
+    APPROVAL_TIMEOUT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower-case name, unique per tenant, at most 64 characters."""
     preset: Global___PolicyPreset.ValueType
@@ -250,6 +251,12 @@ class PolicySpec(_message.Message):
     def budget_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Budgets that apply, by id in the ledger, besides the tenant's own."""
 
+    @_builtins.property
+    def approval_timeout(self) -> _duration_pb2.Duration:
+        """How long a call waits for a person before it counts as denied; unset means
+        one hour.
+        """
+
     def __init__(
         self,
         *,
@@ -266,10 +273,11 @@ class PolicySpec(_message.Message):
         instruction: _builtins.str = ...,
         budget_ids: _abc.Iterable[_builtins.str] | None = ...,
         training_consent: _builtins.bool = ...,
+        approval_timeout: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "deny", b"deny", "latency_ceiling", b"latency_ceiling", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "deny", b"deny", "latency_ceiling", b"latency_ceiling", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "budget_ids", b"budget_ids", "deny", b"deny", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "name", b"name", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "deny", b"deny", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "name", b"name", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

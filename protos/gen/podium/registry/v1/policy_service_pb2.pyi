@@ -5,8 +5,12 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from podium.common.v1 import money_pb2 as _money_pb2
 from podium.registry.v1 import policy_pb2 as _policy_pb2
 from podium.registry.v1 import toolset_pb2 as _toolset_pb2
 import builtins as _builtins
@@ -19,6 +23,30 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _SolvedRule:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SolvedRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SolvedRule.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SOLVED_RULE_UNSPECIFIED: _SolvedRule.ValueType  # 0
+    """As SOLVED_RULE_JUDGED."""
+    SOLVED_RULE_JUDGED: _SolvedRule.ValueType  # 1
+    """It is left out: only verifiers say what is solved."""
+    SOLVED_RULE_ANSWERED: _SolvedRule.ValueType  # 2
+    """An episode that ended with an answer counts as solved."""
+
+class SolvedRule(_SolvedRule, metaclass=_SolvedRuleEnumTypeWrapper):
+    """How an episode without a verifier's outcome is counted."""
+
+SOLVED_RULE_UNSPECIFIED: SolvedRule.ValueType  # 0
+"""As SOLVED_RULE_JUDGED."""
+SOLVED_RULE_JUDGED: SolvedRule.ValueType  # 1
+"""It is left out: only verifiers say what is solved."""
+SOLVED_RULE_ANSWERED: SolvedRule.ValueType  # 2
+"""An episode that ended with an answer counts as solved."""
+Global___SolvedRule: _TypeAlias = SolvedRule  # noqa: Y015
 
 @_typing.final
 class CreatePolicyRequest(_message.Message):
@@ -190,19 +218,25 @@ class ActivatePolicyRequest(_message.Message):
 
     NAME_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    EFFECTIVE_TIME_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Policy name."""
     version: _builtins.int
     """Version; 0 means the newest."""
+    @_builtins.property
+    def effective_time(self) -> _timestamp_pb2.Timestamp:
+        """From when on; unset means now. Until then the present default stays."""
+
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         version: _builtins.int = ...,
+        effective_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["effective_time", b"effective_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_time", b"effective_time", "name", b"name", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -231,6 +265,556 @@ class ActivatePolicyResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ActivatePolicyResponse: _TypeAlias = ActivatePolicyResponse  # noqa: Y015
+
+@_typing.final
+class ListActivationsRequest(_message.Message):
+    """Asks for a page of activations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """At most 500; 0 means 50."""
+    page_token: _builtins.str
+    """From the previous page; unset means the first."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListActivationsRequest: _TypeAlias = ListActivationsRequest  # noqa: Y015
+
+@_typing.final
+class PolicyActivation(_message.Message):
+    """When a policy became or becomes the default."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    EFFECTIVE_TIME_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    CREATED_BY_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Policy name."""
+    version: _builtins.int
+    """Its version."""
+    created_by: _builtins.str
+    """Subject that asked."""
+    @_builtins.property
+    def effective_time(self) -> _timestamp_pb2.Timestamp:
+        """From when on; it lasts until the next activation's."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was asked for."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+        effective_time: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        created_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "effective_time", b"effective_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "created_by", b"created_by", "effective_time", b"effective_time", "name", b"name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PolicyActivation: _TypeAlias = PolicyActivation  # noqa: Y015
+
+@_typing.final
+class ListActivationsResponse(_message.Message):
+    """A page of activations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTIVATIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Unset on the last page."""
+    @_builtins.property
+    def activations(self) -> _containers.RepeatedCompositeFieldContainer[Global___PolicyActivation]:
+        """Newest effective time first, future ones included."""
+
+    def __init__(
+        self,
+        *,
+        activations: _abc.Iterable[Global___PolicyActivation] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activations", b"activations", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListActivationsResponse: _TypeAlias = ListActivationsResponse  # noqa: Y015
+
+@_typing.final
+class PlannedCall(_message.Message):
+    """A call of one version of a tool."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_NAME_FIELD_NUMBER: _builtins.int
+    TOOL_VERSION_FIELD_NUMBER: _builtins.int
+    MODEL_ALIAS_FIELD_NUMBER: _builtins.int
+    tool_name: _builtins.str
+    """Tool name."""
+    tool_version: _builtins.int
+    """Version the episode is pinned to."""
+    model_alias: _builtins.str
+    """Model alias, for tools of kind llm with a choice; unset otherwise."""
+    def __init__(
+        self,
+        *,
+        tool_name: _builtins.str = ...,
+        tool_version: _builtins.int = ...,
+        model_alias: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model_alias", b"model_alias", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedCall: _TypeAlias = PlannedCall  # noqa: Y015
+
+@_typing.final
+class CheckCallsRequest(_message.Message):
+    """Asks to decide calls."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    policy: _builtins.str
+    """Policy the episode asked for; unset means the active one. Its newest
+    version decides, not the one the episode started under.
+    """
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedCall]:
+        """The calls, at most 100."""
+
+    def __init__(
+        self,
+        *,
+        policy: _builtins.str = ...,
+        calls: _abc.Iterable[Global___PlannedCall] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "policy", b"policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckCallsRequest: _TypeAlias = CheckCallsRequest  # noqa: Y015
+
+@_typing.final
+class CallDecision(_message.Message):
+    """What the policy says about one call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOWED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    NEEDS_APPROVAL_FIELD_NUMBER: _builtins.int
+    allowed: _builtins.bool
+    """Whether the call may be made."""
+    reason: _builtins.str
+    """The rule that decided, in words."""
+    needs_approval: _builtins.bool
+    """Whether a person must approve it first."""
+    def __init__(
+        self,
+        *,
+        allowed: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        needs_approval: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "needs_approval", b"needs_approval", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallDecision: _TypeAlias = CallDecision  # noqa: Y015
+
+@_typing.final
+class CheckCallsResponse(_message.Message):
+    """The decisions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECISIONS_FIELD_NUMBER: _builtins.int
+    POLICY_NAME_FIELD_NUMBER: _builtins.int
+    POLICY_VERSION_FIELD_NUMBER: _builtins.int
+    policy_name: _builtins.str
+    """The policy that decided."""
+    policy_version: _builtins.int
+    """Its version."""
+    @_builtins.property
+    def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___CallDecision]:
+        """One per call, in the same order."""
+
+    def __init__(
+        self,
+        *,
+        decisions: _abc.Iterable[Global___CallDecision] | None = ...,
+        policy_name: _builtins.str = ...,
+        policy_version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "policy_name", b"policy_name", "policy_version", b"policy_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckCallsResponse: _TypeAlias = CheckCallsResponse  # noqa: Y015
+
+@_typing.final
+class PastEpisodes(_message.Message):
+    """Which of the tenant's ended episodes to look at."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_TIME_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    policy: _builtins.str
+    """Only those that ran under this policy; unset means any."""
+    limit: _builtins.int
+    """At most so many, the newest; 0 means 200, at most 2000."""
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """Only those accepted at or after; unset means of the last seven days."""
+
+    def __init__(
+        self,
+        *,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        policy: _builtins.str = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "policy", b"policy", "start_time", b"start_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PastEpisodes: _TypeAlias = PastEpisodes  # noqa: Y015
+
+@_typing.final
+class DryRunPolicyRequest(_message.Message):
+    """Asks what a policy would have changed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    PAST_FIELD_NUMBER: _builtins.int
+    policy: _builtins.str
+    """Policy name; its newest version is tried."""
+    @_builtins.property
+    def spec(self) -> _policy_pb2.PolicySpec:
+        """A spec to try instead, without storing it."""
+
+    @_builtins.property
+    def past(self) -> Global___PastEpisodes:
+        """The episodes to try it on."""
+
+    def __init__(
+        self,
+        *,
+        policy: _builtins.str = ...,
+        spec: _policy_pb2.PolicySpec | None = ...,
+        past: Global___PastEpisodes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["past", b"past", "spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["past", b"past", "policy", b"policy", "spec", b"spec"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DryRunPolicyRequest: _TypeAlias = DryRunPolicyRequest  # noqa: Y015
+
+@_typing.final
+class RefusedCalls(_message.Message):
+    """Past calls of one tool or model that a policy would have refused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_NAME_FIELD_NUMBER: _builtins.int
+    MODEL_ALIAS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    CALL_COUNT_FIELD_NUMBER: _builtins.int
+    EPISODE_COUNT_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    tool_name: _builtins.str
+    """Tool name."""
+    model_alias: _builtins.str
+    """Model alias; unset for tools without a choice."""
+    reason: _builtins.str
+    """The rule that refuses them, in words."""
+    call_count: _builtins.int
+    """How many calls."""
+    episode_count: _builtins.int
+    """Episodes they were made in."""
+    @_builtins.property
+    def cost(self) -> _money_pb2.Money:
+        """What they cost; unset when the cost of one is unknown."""
+
+    def __init__(
+        self,
+        *,
+        tool_name: _builtins.str = ...,
+        model_alias: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        call_count: _builtins.int = ...,
+        episode_count: _builtins.int = ...,
+        cost: _money_pb2.Money | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_count", b"call_count", "cost", b"cost", "episode_count", b"episode_count", "model_alias", b"model_alias", "reason", b"reason", "tool_name", b"tool_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusedCalls: _TypeAlias = RefusedCalls  # noqa: Y015
+
+@_typing.final
+class DryRunPolicyResponse(_message.Message):
+    """What a policy would have changed. What the orchestrator would have done
+    instead of a refused call is unknown, so costs are those not spent.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPISODE_COUNT_FIELD_NUMBER: _builtins.int
+    CALL_COUNT_FIELD_NUMBER: _builtins.int
+    REFUSED_CALL_COUNT_FIELD_NUMBER: _builtins.int
+    AFFECTED_EPISODE_COUNT_FIELD_NUMBER: _builtins.int
+    APPROVAL_CALL_COUNT_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    REFUSED_COST_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    episode_count: _builtins.int
+    """Episodes looked at."""
+    call_count: _builtins.int
+    """Tool calls in them."""
+    refused_call_count: _builtins.int
+    """Calls that would have been refused."""
+    affected_episode_count: _builtins.int
+    """Episodes with at least one refused call."""
+    approval_call_count: _builtins.int
+    """Calls that would have waited for a person and did not need to."""
+    @_builtins.property
+    def cost(self) -> _money_pb2.Money:
+        """What all the calls cost that are priced."""
+
+    @_builtins.property
+    def refused_cost(self) -> _money_pb2.Money:
+        """What the refused ones among them cost."""
+
+    @_builtins.property
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedCalls]:
+        """The refused calls by tool, model and reason, most calls first."""
+
+    def __init__(
+        self,
+        *,
+        episode_count: _builtins.int = ...,
+        call_count: _builtins.int = ...,
+        refused_call_count: _builtins.int = ...,
+        affected_episode_count: _builtins.int = ...,
+        approval_call_count: _builtins.int = ...,
+        cost: _money_pb2.Money | None = ...,
+        refused_cost: _money_pb2.Money | None = ...,
+        refused: _abc.Iterable[Global___RefusedCalls] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "refused_cost", b"refused_cost"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["affected_episode_count", b"affected_episode_count", "approval_call_count", b"approval_call_count", "call_count", b"call_count", "cost", b"cost", "episode_count", b"episode_count", "refused", b"refused", "refused_call_count", b"refused_call_count", "refused_cost", b"refused_cost"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DryRunPolicyResponse: _TypeAlias = DryRunPolicyResponse  # noqa: Y015
+
+@_typing.final
+class ReportAdherenceRequest(_message.Message):
+    """Asks how well preferences were followed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAST_FIELD_NUMBER: _builtins.int
+    BASELINE_POLICY_FIELD_NUMBER: _builtins.int
+    SOLVED_RULE_FIELD_NUMBER: _builtins.int
+    baseline_policy: _builtins.str
+    """Policy whose episodes are the baseline, matched by task; unset means
+    "balanced". An episode whose task the baseline never did is not scored.
+    """
+    solved_rule: Global___SolvedRule.ValueType
+    """What counts as solved."""
+    @_builtins.property
+    def past(self) -> Global___PastEpisodes:
+        """The episodes to score."""
+
+    def __init__(
+        self,
+        *,
+        past: Global___PastEpisodes | None = ...,
+        baseline_policy: _builtins.str = ...,
+        solved_rule: Global___SolvedRule.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["past", b"past"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline_policy", b"baseline_policy", "past", b"past", "solved_rule", b"solved_rule"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportAdherenceRequest: _TypeAlias = ReportAdherenceRequest  # noqa: Y015
+
+@_typing.final
+class EpisodeAdherence(_message.Message):
+    """The score of one episode (appendix L of the paper)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPISODE_ID_FIELD_NUMBER: _builtins.int
+    POLICY_NAME_FIELD_NUMBER: _builtins.int
+    POLICY_VERSION_FIELD_NUMBER: _builtins.int
+    SOLVED_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    episode_id: _builtins.str
+    """The episode."""
+    policy_name: _builtins.str
+    """Policy it ran under."""
+    policy_version: _builtins.int
+    """Its version."""
+    solved: _builtins.bool
+    """Whether it counts as solved; an unsolved one scores 0."""
+    score: _builtins.float
+    """The score; not bounded above."""
+    def __init__(
+        self,
+        *,
+        episode_id: _builtins.str = ...,
+        policy_name: _builtins.str = ...,
+        policy_version: _builtins.int = ...,
+        solved: _builtins.bool = ...,
+        score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "policy_name", b"policy_name", "policy_version", b"policy_version", "score", b"score", "solved", b"solved"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpisodeAdherence: _TypeAlias = EpisodeAdherence  # noqa: Y015
+
+@_typing.final
+class PolicyAdherence(_message.Message):
+    """The scores of a policy's episodes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_NAME_FIELD_NUMBER: _builtins.int
+    POLICY_VERSION_FIELD_NUMBER: _builtins.int
+    SCORED_COUNT_FIELD_NUMBER: _builtins.int
+    WITHOUT_BASELINE_COUNT_FIELD_NUMBER: _builtins.int
+    WITHOUT_OUTCOME_COUNT_FIELD_NUMBER: _builtins.int
+    SOLVED_COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_SCORE_FIELD_NUMBER: _builtins.int
+    MEAN_SCORE_FIELD_NUMBER: _builtins.int
+    MEAN_COST_FIELD_NUMBER: _builtins.int
+    MEAN_LATENCY_FIELD_NUMBER: _builtins.int
+    policy_name: _builtins.str
+    """Policy name."""
+    policy_version: _builtins.int
+    """Its version."""
+    scored_count: _builtins.int
+    """Episodes scored."""
+    without_baseline_count: _builtins.int
+    """Episodes left out because the baseline never did their task."""
+    without_outcome_count: _builtins.int
+    """Episodes left out because nobody judged them."""
+    solved_count: _builtins.int
+    """Solved among the scored."""
+    total_score: _builtins.float
+    """Sum of the scores, the paper's benchmark score."""
+    mean_score: _builtins.float
+    """Mean score; 0 when none was scored."""
+    @_builtins.property
+    def mean_cost(self) -> _money_pb2.Money:
+        """Mean cost of the scored episodes; unset when none is known."""
+
+    @_builtins.property
+    def mean_latency(self) -> _duration_pb2.Duration:
+        """Mean latency of the scored episodes."""
+
+    def __init__(
+        self,
+        *,
+        policy_name: _builtins.str = ...,
+        policy_version: _builtins.int = ...,
+        scored_count: _builtins.int = ...,
+        without_baseline_count: _builtins.int = ...,
+        without_outcome_count: _builtins.int = ...,
+        solved_count: _builtins.int = ...,
+        total_score: _builtins.float = ...,
+        mean_score: _builtins.float = ...,
+        mean_cost: _money_pb2.Money | None = ...,
+        mean_latency: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["mean_cost", b"mean_cost", "mean_latency", b"mean_latency"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mean_cost", b"mean_cost", "mean_latency", b"mean_latency", "mean_score", b"mean_score", "policy_name", b"policy_name", "policy_version", b"policy_version", "scored_count", b"scored_count", "solved_count", b"solved_count", "total_score", b"total_score", "without_baseline_count", b"without_baseline_count", "without_outcome_count", b"without_outcome_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PolicyAdherence: _TypeAlias = PolicyAdherence  # noqa: Y015
+
+@_typing.final
+class ReportAdherenceResponse(_message.Message):
+    """How well preferences were followed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICIES_FIELD_NUMBER: _builtins.int
+    EPISODES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def policies(self) -> _containers.RepeatedCompositeFieldContainer[Global___PolicyAdherence]:
+        """One per policy version, in name order."""
+
+    @_builtins.property
+    def episodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___EpisodeAdherence]:
+        """One per scored episode, newest first."""
+
+    def __init__(
+        self,
+        *,
+        policies: _abc.Iterable[Global___PolicyAdherence] | None = ...,
+        episodes: _abc.Iterable[Global___EpisodeAdherence] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["episodes", b"episodes", "policies", b"policies"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportAdherenceResponse: _TypeAlias = ReportAdherenceResponse  # noqa: Y015
 
 @_typing.final
 class ExplainToolsetRequest(_message.Message):

@@ -55,10 +55,30 @@ class PolicyServiceStub(object):
                 request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ActivatePolicyRequest.SerializeToString,
                 response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ActivatePolicyResponse.FromString,
                 _registered_method=True)
+        self.ListActivations = channel.unary_unary(
+                '/podium.registry.v1.PolicyService/ListActivations',
+                request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsResponse.FromString,
+                _registered_method=True)
         self.ExplainToolset = channel.unary_unary(
                 '/podium.registry.v1.PolicyService/ExplainToolset',
                 request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ExplainToolsetRequest.SerializeToString,
                 response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ExplainToolsetResponse.FromString,
+                _registered_method=True)
+        self.CheckCalls = channel.unary_unary(
+                '/podium.registry.v1.PolicyService/CheckCalls',
+                request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.CheckCallsRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.CheckCallsResponse.FromString,
+                _registered_method=True)
+        self.DryRunPolicy = channel.unary_unary(
+                '/podium.registry.v1.PolicyService/DryRunPolicy',
+                request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.DryRunPolicyRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.DryRunPolicyResponse.FromString,
+                _registered_method=True)
+        self.ReportAdherence = channel.unary_unary(
+                '/podium.registry.v1.PolicyService/ReportAdherence',
+                request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ReportAdherenceRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ReportAdherenceResponse.FromString,
                 _registered_method=True)
 
 
@@ -95,8 +115,36 @@ class PolicyServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListActivations(self, request, context):
+        """Lists when which policy became or becomes the default, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExplainToolset(self, request, context):
         """Says for every tool why the policy lets it in or keeps it out.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckCalls(self, request, context):
+        """Decides calls that are about to be made, under the policy as it is now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DryRunPolicy(self, request, context):
+        """Says what a policy would have changed in the tenant's past episodes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReportAdherence(self, request, context):
+        """Scores how well past episodes followed their preference vector.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -125,10 +173,30 @@ def add_PolicyServiceServicer_to_server(servicer, server):
                     request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ActivatePolicyRequest.FromString,
                     response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ActivatePolicyResponse.SerializeToString,
             ),
+            'ListActivations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListActivations,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsResponse.SerializeToString,
+            ),
             'ExplainToolset': grpc.unary_unary_rpc_method_handler(
                     servicer.ExplainToolset,
                     request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ExplainToolsetRequest.FromString,
                     response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ExplainToolsetResponse.SerializeToString,
+            ),
+            'CheckCalls': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckCalls,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.CheckCallsRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.CheckCallsResponse.SerializeToString,
+            ),
+            'DryRunPolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.DryRunPolicy,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.DryRunPolicyRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.DryRunPolicyResponse.SerializeToString,
+            ),
+            'ReportAdherence': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportAdherence,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ReportAdherenceRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ReportAdherenceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -251,6 +319,33 @@ class PolicyService(object):
             _registered_method=True)
 
     @staticmethod
+    def ListActivations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.PolicyService/ListActivations',
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ExplainToolset(request,
             target,
             options=(),
@@ -267,6 +362,87 @@ class PolicyService(object):
             '/podium.registry.v1.PolicyService/ExplainToolset',
             podium_dot_registry_dot_v1_dot_policy__service__pb2.ExplainToolsetRequest.SerializeToString,
             podium_dot_registry_dot_v1_dot_policy__service__pb2.ExplainToolsetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckCalls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.PolicyService/CheckCalls',
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.CheckCallsRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.CheckCallsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DryRunPolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.PolicyService/DryRunPolicy',
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.DryRunPolicyRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.DryRunPolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportAdherence(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.PolicyService/ReportAdherence',
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.ReportAdherenceRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.ReportAdherenceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,8 +43,16 @@ class PolicyServiceStub:
     """Lists the newest versions of the tenant's policies, in name order."""
     ActivatePolicy: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ActivatePolicyRequest, _policy_service_pb2.ActivatePolicyResponse]
     """Makes a version the tenant's default for new episodes."""
+    ListActivations: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ListActivationsRequest, _policy_service_pb2.ListActivationsResponse]
+    """Lists when which policy became or becomes the default, newest first."""
     ExplainToolset: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ExplainToolsetRequest, _policy_service_pb2.ExplainToolsetResponse]
     """Says for every tool why the policy lets it in or keeps it out."""
+    CheckCalls: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.CheckCallsRequest, _policy_service_pb2.CheckCallsResponse]
+    """Decides calls that are about to be made, under the policy as it is now."""
+    DryRunPolicy: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.DryRunPolicyRequest, _policy_service_pb2.DryRunPolicyResponse]
+    """Says what a policy would have changed in the tenant's past episodes."""
+    ReportAdherence: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ReportAdherenceRequest, _policy_service_pb2.ReportAdherenceResponse]
+    """Scores how well past episodes followed their preference vector."""
 
 @_typing.type_check_only
 class PolicyServiceAsyncStub(PolicyServiceStub):
@@ -61,8 +69,16 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     """Lists the newest versions of the tenant's policies, in name order."""
     ActivatePolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.ActivatePolicyRequest, _policy_service_pb2.ActivatePolicyResponse]  # type: ignore[assignment]
     """Makes a version the tenant's default for new episodes."""
+    ListActivations: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.ListActivationsRequest, _policy_service_pb2.ListActivationsResponse]  # type: ignore[assignment]
+    """Lists when which policy became or becomes the default, newest first."""
     ExplainToolset: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.ExplainToolsetRequest, _policy_service_pb2.ExplainToolsetResponse]  # type: ignore[assignment]
     """Says for every tool why the policy lets it in or keeps it out."""
+    CheckCalls: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.CheckCallsRequest, _policy_service_pb2.CheckCallsResponse]  # type: ignore[assignment]
+    """Decides calls that are about to be made, under the policy as it is now."""
+    DryRunPolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.DryRunPolicyRequest, _policy_service_pb2.DryRunPolicyResponse]  # type: ignore[assignment]
+    """Says what a policy would have changed in the tenant's past episodes."""
+    ReportAdherence: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.ReportAdherenceRequest, _policy_service_pb2.ReportAdherenceResponse]  # type: ignore[assignment]
+    """Scores how well past episodes followed their preference vector."""
 
 class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
     """Per-tenant preference policies and what they decide."""
@@ -102,11 +118,43 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         """Makes a version the tenant's default for new episodes."""
 
     @_abc_1.abstractmethod
+    def ListActivations(
+        self,
+        request: _policy_service_pb2.ListActivationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_service_pb2.ListActivationsResponse, _abc.Awaitable[_policy_service_pb2.ListActivationsResponse]]:
+        """Lists when which policy became or becomes the default, newest first."""
+
+    @_abc_1.abstractmethod
     def ExplainToolset(
         self,
         request: _policy_service_pb2.ExplainToolsetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_service_pb2.ExplainToolsetResponse, _abc.Awaitable[_policy_service_pb2.ExplainToolsetResponse]]:
         """Says for every tool why the policy lets it in or keeps it out."""
+
+    @_abc_1.abstractmethod
+    def CheckCalls(
+        self,
+        request: _policy_service_pb2.CheckCallsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_service_pb2.CheckCallsResponse, _abc.Awaitable[_policy_service_pb2.CheckCallsResponse]]:
+        """Decides calls that are about to be made, under the policy as it is now."""
+
+    @_abc_1.abstractmethod
+    def DryRunPolicy(
+        self,
+        request: _policy_service_pb2.DryRunPolicyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_service_pb2.DryRunPolicyResponse, _abc.Awaitable[_policy_service_pb2.DryRunPolicyResponse]]:
+        """Says what a policy would have changed in the tenant's past episodes."""
+
+    @_abc_1.abstractmethod
+    def ReportAdherence(
+        self,
+        request: _policy_service_pb2.ReportAdherenceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_service_pb2.ReportAdherenceResponse, _abc.Awaitable[_policy_service_pb2.ReportAdherenceResponse]]:
+        """Scores how well past episodes followed their preference vector."""
 
 def add_PolicyServiceServicer_to_server(servicer: PolicyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

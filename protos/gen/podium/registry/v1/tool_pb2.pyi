@@ -11,6 +11,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from podium.common.v1 import money_pb2 as _money_pb2
+from podium.common.v1 import usage_pb2 as _usage_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -886,6 +887,7 @@ class Tool(_message.Message):
     CREATED_BY_FIELD_NUMBER: _builtins.int
     DEPRECATE_TIME_FIELD_NUMBER: _builtins.int
     SHARED_FIELD_NUMBER: _builtins.int
+    DELETE_TIME_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """Counts from 1 for each name."""
     content_digest: _builtins.str
@@ -906,6 +908,12 @@ class Tool(_message.Message):
     def deprecate_time(self) -> _timestamp_pb2.Timestamp:
         """When it was deprecated; unset means it is current."""
 
+    @_builtins.property
+    def delete_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was deleted; unset means it is not. A deleted version is read by
+        its number until its retention ends, because recent episodes refer to it.
+        """
+
     def __init__(
         self,
         *,
@@ -916,14 +924,61 @@ class Tool(_message.Message):
         created_by: _builtins.str = ...,
         deprecate_time: _timestamp_pb2.Timestamp | None = ...,
         shared: _builtins.bool = ...,
+        delete_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "deprecate_time", b"deprecate_time", "spec", b"spec"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "delete_time", b"delete_time", "deprecate_time", b"deprecate_time", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "create_time", b"create_time", "created_by", b"created_by", "deprecate_time", b"deprecate_time", "shared", b"shared", "spec", b"spec", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "create_time", b"create_time", "created_by", b"created_by", "delete_time", b"delete_time", "deprecate_time", b"deprecate_time", "shared", b"shared", "spec", b"spec", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Tool: _TypeAlias = Tool  # noqa: Y015
+
+@_typing.final
+class LatencyHistogram(_message.Message):
+    """Calls by latency in logarithmic buckets, so that what several processes
+    measured is added up without loss (the idea of DDSketch, VLDB 2019).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class CountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.int
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.int = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    COUNTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def counts(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
+        """Calls by bucket: bucket i holds latencies in (1.02^(i-1), 1.02^i] seconds."""
+
+    def __init__(
+        self,
+        *,
+        counts: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LatencyHistogram: _TypeAlias = LatencyHistogram  # noqa: Y015
 
 @_typing.final
 class ToolFacts(_message.Message):
@@ -938,6 +993,8 @@ class ToolFacts(_message.Message):
     LATENCY_P95_FIELD_NUMBER: _builtins.int
     SUCCESS_RATE_FIELD_NUMBER: _builtins.int
     MEAN_COST_FIELD_NUMBER: _builtins.int
+    LATENCIES_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     tool_name: _builtins.str
     """Tool name."""
     model_alias: _builtins.str
@@ -948,15 +1005,25 @@ class ToolFacts(_message.Message):
     """Share of calls that succeeded, 0 to 1."""
     @_builtins.property
     def latency_p50(self) -> _duration_pb2.Duration:
-        """Median latency."""
+        """Median latency, filled by the registry; ignored when facts are recorded."""
 
     @_builtins.property
     def latency_p95(self) -> _duration_pb2.Duration:
-        """95th percentile of latency."""
+        """95th percentile of latency, likewise."""
 
     @_builtins.property
     def mean_cost(self) -> _money_pb2.Money:
-        """Mean cost of a call; unset means unknown."""
+        """Mean cost of a call at the caller's effective price, filled by the
+        registry; unset means unknown. Ignored when facts are recorded.
+        """
+
+    @_builtins.property
+    def latencies(self) -> Global___LatencyHistogram:
+        """The latencies of all calls; as many as sample_count."""
+
+    @_builtins.property
+    def usage(self) -> _containers.RepeatedCompositeFieldContainer[_usage_pb2.Quantity]:
+        """What all the calls used together."""
 
     def __init__(
         self,
@@ -968,10 +1035,12 @@ class ToolFacts(_message.Message):
         latency_p95: _duration_pb2.Duration | None = ...,
         success_rate: _builtins.float = ...,
         mean_cost: _money_pb2.Money | None = ...,
+        latencies: Global___LatencyHistogram | None = ...,
+        usage: _abc.Iterable[_usage_pb2.Quantity] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["latency_p50", b"latency_p50", "latency_p95", b"latency_p95", "mean_cost", b"mean_cost"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["latencies", b"latencies", "latency_p50", b"latency_p50", "latency_p95", b"latency_p95", "mean_cost", b"mean_cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["latency_p50", b"latency_p50", "latency_p95", b"latency_p95", "mean_cost", b"mean_cost", "model_alias", b"model_alias", "sample_count", b"sample_count", "success_rate", b"success_rate", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["latencies", b"latencies", "latency_p50", b"latency_p50", "latency_p95", b"latency_p95", "mean_cost", b"mean_cost", "model_alias", b"model_alias", "sample_count", b"sample_count", "success_rate", b"success_rate", "tool_name", b"tool_name", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ from podium.registry.v1 import tool_pb2 as podium_dot_registry_dot_v1_dot_tool__
 from podium.registry.v1 import toolset_pb2 as podium_dot_registry_dot_v1_dot_toolset__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.podium/registry/v1/tool_registry_service.proto\x12\x12podium.registry.v1\x1a\x1dpodium/registry/v1/tool.proto\x1a podium/registry/v1/toolset.proto\"h\n\x13RegisterToolRequest\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\x12\x0e\n\x06shared\x18\x03 \x01(\x08\"O\n\x14RegisterToolResponse\x12&\n\x04tool\x18\x01 \x01(\x0b\x32\x18.podium.registry.v1.Tool\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\"/\n\x0eGetToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"9\n\x0fGetToolResponse\x12&\n\x04tool\x18\x01 \x01(\x0b\x32\x18.podium.registry.v1.Tool\"\x9f\x01\n\x10ListToolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12+\n\x05kinds\x18\x03 \x03(\x0e\x32\x1c.podium.registry.v1.ToolKind\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\r\n\x05query\x18\x05 \x01(\t\x12\x1a\n\x12include_deprecated\x18\x06 \x01(\x08\"U\n\x11ListToolsResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"N\n\x17ListToolVersionsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\\\n\x18ListToolVersionsResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"5\n\x14\x44\x65precateToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"@\n\x15\x44\x65precateToolResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\";\n\x15ResolveToolsetRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x12\n\ntool_names\x18\x02 \x03(\t\"{\n\x16ResolveToolsetResponse\x12,\n\x07toolset\x18\x01 \x01(\x0b\x32\x1b.podium.registry.v1.Toolset\x12\x33\n\tdecisions\x18\x02 \x03(\x0b\x32 .podium.registry.v1.ToolDecision\"X\n\x16RecordToolFactsRequest\x12\x10\n\x08reporter\x18\x01 \x01(\t\x12,\n\x05\x66\x61\x63ts\x18\x02 \x03(\x0b\x32\x1d.podium.registry.v1.ToolFacts\"\x19\n\x17RecordToolFactsResponse\"Q\n\x14ListToolFactsRequest\x12\x12\n\ntool_names\x18\x01 \x03(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x15ListToolFactsResponse\x12,\n\x05\x66\x61\x63ts\x18\x01 \x03(\x0b\x32\x1d.podium.registry.v1.ToolFacts\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xb6\x06\n\x13ToolRegistryService\x12\x61\n\x0cRegisterTool\x12\'.podium.registry.v1.RegisterToolRequest\x1a(.podium.registry.v1.RegisterToolResponse\x12R\n\x07GetTool\x12\".podium.registry.v1.GetToolRequest\x1a#.podium.registry.v1.GetToolResponse\x12X\n\tListTools\x12$.podium.registry.v1.ListToolsRequest\x1a%.podium.registry.v1.ListToolsResponse\x12m\n\x10ListToolVersions\x12+.podium.registry.v1.ListToolVersionsRequest\x1a,.podium.registry.v1.ListToolVersionsResponse\x12\x64\n\rDeprecateTool\x12(.podium.registry.v1.DeprecateToolRequest\x1a).podium.registry.v1.DeprecateToolResponse\x12g\n\x0eResolveToolset\x12).podium.registry.v1.ResolveToolsetRequest\x1a*.podium.registry.v1.ResolveToolsetResponse\x12j\n\x0fRecordToolFacts\x12*.podium.registry.v1.RecordToolFactsRequest\x1a+.podium.registry.v1.RecordToolFactsResponse\x12\x64\n\rListToolFacts\x12(.podium.registry.v1.ListToolFactsRequest\x1a).podium.registry.v1.ListToolFactsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.podium/registry/v1/tool_registry_service.proto\x12\x12podium.registry.v1\x1a\x1dpodium/registry/v1/tool.proto\x1a podium/registry/v1/toolset.proto\"h\n\x13RegisterToolRequest\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\x12\x0e\n\x06shared\x18\x03 \x01(\x08\"O\n\x14RegisterToolResponse\x12&\n\x04tool\x18\x01 \x01(\x0b\x32\x18.podium.registry.v1.Tool\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\"/\n\x0eGetToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"9\n\x0fGetToolResponse\x12&\n\x04tool\x18\x01 \x01(\x0b\x32\x18.podium.registry.v1.Tool\"\x9f\x01\n\x10ListToolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12+\n\x05kinds\x18\x03 \x03(\x0e\x32\x1c.podium.registry.v1.ToolKind\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\r\n\x05query\x18\x05 \x01(\t\x12\x1a\n\x12include_deprecated\x18\x06 \x01(\x08\"U\n\x11ListToolsResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"N\n\x17ListToolVersionsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\\\n\x18ListToolVersionsResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"5\n\x14\x44\x65precateToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"@\n\x15\x44\x65precateToolResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\"2\n\x11\x44\x65leteToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"=\n\x12\x44\x65leteToolResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\"q\n\x12SearchToolsRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12+\n\x05kinds\x18\x03 \x03(\x0e\x32\x1c.podium.registry.v1.ToolKind\x12\x0c\n\x04tags\x18\x04 \x03(\t\"B\n\tFoundTool\x12&\n\x04tool\x18\x01 \x01(\x0b\x32\x18.podium.registry.v1.Tool\x12\r\n\x05score\x18\x02 \x01(\x01\"^\n\x13SearchToolsResponse\x12.\n\x07results\x18\x01 \x03(\x0b\x32\x1d.podium.registry.v1.FoundTool\x12\x17\n\x0f\x65mbeddings_used\x18\x02 \x01(\x08\"\xab\x01\n\x12ReadOpenApiRequest\x12\x10\n\x08\x64ocument\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61se_url\x18\x02 \x01(\t\x12\x13\n\x0bname_prefix\x18\x03 \x01(\t\x12\x15\n\roperation_ids\x18\x04 \x03(\t\x12\x16\n\x0eoperation_tags\x18\x05 \x03(\t\x12-\n\x06secret\x18\x06 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\"5\n\x10SkippedOperation\x12\x11\n\toperation\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x88\x01\n\x13ReadOpenApiResponse\x12+\n\x05specs\x18\x01 \x03(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x35\n\x07skipped\x18\x02 \x03(\x0b\x32$.podium.registry.v1.SkippedOperation\x12\r\n\x05title\x18\x03 \x01(\t\";\n\x15ResolveToolsetRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x12\n\ntool_names\x18\x02 \x03(\t\"{\n\x16ResolveToolsetResponse\x12,\n\x07toolset\x18\x01 \x01(\x0b\x32\x1b.podium.registry.v1.Toolset\x12\x33\n\tdecisions\x18\x02 \x03(\x0b\x32 .podium.registry.v1.ToolDecision\"X\n\x16RecordToolFactsRequest\x12\x10\n\x08reporter\x18\x01 \x01(\t\x12,\n\x05\x66\x61\x63ts\x18\x02 \x03(\x0b\x32\x1d.podium.registry.v1.ToolFacts\"\x19\n\x17RecordToolFactsResponse\"Q\n\x14ListToolFactsRequest\x12\x12\n\ntool_names\x18\x01 \x03(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x15ListToolFactsResponse\x12,\n\x05\x66\x61\x63ts\x18\x01 \x03(\x0b\x32\x1d.podium.registry.v1.ToolFacts\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xd3\x08\n\x13ToolRegistryService\x12\x61\n\x0cRegisterTool\x12\'.podium.registry.v1.RegisterToolRequest\x1a(.podium.registry.v1.RegisterToolResponse\x12R\n\x07GetTool\x12\".podium.registry.v1.GetToolRequest\x1a#.podium.registry.v1.GetToolResponse\x12X\n\tListTools\x12$.podium.registry.v1.ListToolsRequest\x1a%.podium.registry.v1.ListToolsResponse\x12m\n\x10ListToolVersions\x12+.podium.registry.v1.ListToolVersionsRequest\x1a,.podium.registry.v1.ListToolVersionsResponse\x12\x64\n\rDeprecateTool\x12(.podium.registry.v1.DeprecateToolRequest\x1a).podium.registry.v1.DeprecateToolResponse\x12[\n\nDeleteTool\x12%.podium.registry.v1.DeleteToolRequest\x1a&.podium.registry.v1.DeleteToolResponse\x12^\n\x0bSearchTools\x12&.podium.registry.v1.SearchToolsRequest\x1a\'.podium.registry.v1.SearchToolsResponse\x12^\n\x0bReadOpenApi\x12&.podium.registry.v1.ReadOpenApiRequest\x1a\'.podium.registry.v1.ReadOpenApiResponse\x12g\n\x0eResolveToolset\x12).podium.registry.v1.ResolveToolsetRequest\x1a*.podium.registry.v1.ResolveToolsetResponse\x12j\n\x0fRecordToolFacts\x12*.podium.registry.v1.RecordToolFactsRequest\x1a+.podium.registry.v1.RecordToolFactsResponse\x12\x64\n\rListToolFacts\x12(.podium.registry.v1.ListToolFactsRequest\x1a).podium.registry.v1.ListToolFactsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,18 +53,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DEPRECATETOOLREQUEST']._serialized_end=906
   _globals['_DEPRECATETOOLRESPONSE']._serialized_start=908
   _globals['_DEPRECATETOOLRESPONSE']._serialized_end=972
-  _globals['_RESOLVETOOLSETREQUEST']._serialized_start=974
-  _globals['_RESOLVETOOLSETREQUEST']._serialized_end=1033
-  _globals['_RESOLVETOOLSETRESPONSE']._serialized_start=1035
-  _globals['_RESOLVETOOLSETRESPONSE']._serialized_end=1158
-  _globals['_RECORDTOOLFACTSREQUEST']._serialized_start=1160
-  _globals['_RECORDTOOLFACTSREQUEST']._serialized_end=1248
-  _globals['_RECORDTOOLFACTSRESPONSE']._serialized_start=1250
-  _globals['_RECORDTOOLFACTSRESPONSE']._serialized_end=1275
-  _globals['_LISTTOOLFACTSREQUEST']._serialized_start=1277
-  _globals['_LISTTOOLFACTSREQUEST']._serialized_end=1358
-  _globals['_LISTTOOLFACTSRESPONSE']._serialized_start=1360
-  _globals['_LISTTOOLFACTSRESPONSE']._serialized_end=1454
-  _globals['_TOOLREGISTRYSERVICE']._serialized_start=1457
-  _globals['_TOOLREGISTRYSERVICE']._serialized_end=2279
+  _globals['_DELETETOOLREQUEST']._serialized_start=974
+  _globals['_DELETETOOLREQUEST']._serialized_end=1024
+  _globals['_DELETETOOLRESPONSE']._serialized_start=1026
+  _globals['_DELETETOOLRESPONSE']._serialized_end=1087
+  _globals['_SEARCHTOOLSREQUEST']._serialized_start=1089
+  _globals['_SEARCHTOOLSREQUEST']._serialized_end=1202
+  _globals['_FOUNDTOOL']._serialized_start=1204
+  _globals['_FOUNDTOOL']._serialized_end=1270
+  _globals['_SEARCHTOOLSRESPONSE']._serialized_start=1272
+  _globals['_SEARCHTOOLSRESPONSE']._serialized_end=1366
+  _globals['_READOPENAPIREQUEST']._serialized_start=1369
+  _globals['_READOPENAPIREQUEST']._serialized_end=1540
+  _globals['_SKIPPEDOPERATION']._serialized_start=1542
+  _globals['_SKIPPEDOPERATION']._serialized_end=1595
+  _globals['_READOPENAPIRESPONSE']._serialized_start=1598
+  _globals['_READOPENAPIRESPONSE']._serialized_end=1734
+  _globals['_RESOLVETOOLSETREQUEST']._serialized_start=1736
+  _globals['_RESOLVETOOLSETREQUEST']._serialized_end=1795
+  _globals['_RESOLVETOOLSETRESPONSE']._serialized_start=1797
+  _globals['_RESOLVETOOLSETRESPONSE']._serialized_end=1920
+  _globals['_RECORDTOOLFACTSREQUEST']._serialized_start=1922
+  _globals['_RECORDTOOLFACTSREQUEST']._serialized_end=2010
+  _globals['_RECORDTOOLFACTSRESPONSE']._serialized_start=2012
+  _globals['_RECORDTOOLFACTSRESPONSE']._serialized_end=2037
+  _globals['_LISTTOOLFACTSREQUEST']._serialized_start=2039
+  _globals['_LISTTOOLFACTSREQUEST']._serialized_end=2120
+  _globals['_LISTTOOLFACTSRESPONSE']._serialized_start=2122
+  _globals['_LISTTOOLFACTSRESPONSE']._serialized_end=2216
+  _globals['_TOOLREGISTRYSERVICE']._serialized_start=2219
+  _globals['_TOOLREGISTRYSERVICE']._serialized_end=3326
 # @@protoc_insertion_point(module_scope)

@@ -313,6 +313,262 @@ class DeprecateToolResponse(_message.Message):
 Global___DeprecateToolResponse: _TypeAlias = DeprecateToolResponse  # noqa: Y015
 
 @_typing.final
+class DeleteToolRequest(_message.Message):
+    """Asks to delete a tool."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Tool name."""
+    version: _builtins.int
+    """Version; 0 means every version."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteToolRequest: _TypeAlias = DeleteToolRequest  # noqa: Y015
+
+@_typing.final
+class DeleteToolResponse(_message.Message):
+    """What was deleted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOLS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.Tool]:
+        """The deleted versions."""
+
+    def __init__(
+        self,
+        *,
+        tools: _abc.Iterable[_tool_pb2.Tool] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tools", b"tools"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteToolResponse: _TypeAlias = DeleteToolResponse  # noqa: Y015
+
+@_typing.final
+class SearchToolsRequest(_message.Message):
+    """Asks for the tools that fit best."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """Words that say what is wanted; not empty."""
+    page_size: _builtins.int
+    """At most 100; 0 means 10."""
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_tool_pb2.ToolKind.ValueType]:
+        """Keeps only these kinds; empty means all."""
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Keeps only tools with all of these tags."""
+
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        kinds: _abc.Iterable[_tool_pb2.ToolKind.ValueType] | None = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kinds", b"kinds", "page_size", b"page_size", "query", b"query", "tags", b"tags"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchToolsRequest: _TypeAlias = SearchToolsRequest  # noqa: Y015
+
+@_typing.final
+class FoundTool(_message.Message):
+    """A tool that fits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    score: _builtins.float
+    """Reciprocal rank fusion of the rankings; only its order means something."""
+    @_builtins.property
+    def tool(self) -> _tool_pb2.Tool:
+        """The tool."""
+
+    def __init__(
+        self,
+        *,
+        tool: _tool_pb2.Tool | None = ...,
+        score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["tool", b"tool"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["score", b"score", "tool", b"tool"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FoundTool: _TypeAlias = FoundTool  # noqa: Y015
+
+@_typing.final
+class SearchToolsResponse(_message.Message):
+    """The tools that fit, best first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    EMBEDDINGS_USED_FIELD_NUMBER: _builtins.int
+    embeddings_used: _builtins.bool
+    """Whether the meaning of the words counted besides the words: an embeddings
+    endpoint is configured and answered.
+    """
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___FoundTool]:
+        """The tools."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___FoundTool] | None = ...,
+        embeddings_used: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embeddings_used", b"embeddings_used", "results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchToolsResponse: _TypeAlias = SearchToolsResponse  # noqa: Y015
+
+@_typing.final
+class ReadOpenApiRequest(_message.Message):
+    """Asks to read an OpenAPI document."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    BASE_URL_FIELD_NUMBER: _builtins.int
+    NAME_PREFIX_FIELD_NUMBER: _builtins.int
+    OPERATION_IDS_FIELD_NUMBER: _builtins.int
+    OPERATION_TAGS_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    document: _builtins.str
+    """The document, YAML or JSON, at most 2 MiB."""
+    base_url: _builtins.str
+    """URL the paths follow; unset means the document's first server."""
+    name_prefix: _builtins.str
+    """Put before every name, for example "crm_"; unset means nothing."""
+    @_builtins.property
+    def operation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Keeps only operations with one of these ids; empty means all."""
+
+    @_builtins.property
+    def operation_tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Keeps only operations with one of these OpenAPI tags; empty means all."""
+
+    @_builtins.property
+    def secret(self) -> _tool_pb2.SecretRef:
+        """Name of the secret for operations that need one; unset means none is
+        known, and operations that need one are skipped.
+        """
+
+    def __init__(
+        self,
+        *,
+        document: _builtins.str = ...,
+        base_url: _builtins.str = ...,
+        name_prefix: _builtins.str = ...,
+        operation_ids: _abc.Iterable[_builtins.str] | None = ...,
+        operation_tags: _abc.Iterable[_builtins.str] | None = ...,
+        secret: _tool_pb2.SecretRef | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_url", b"base_url", "document", b"document", "name_prefix", b"name_prefix", "operation_ids", b"operation_ids", "operation_tags", b"operation_tags", "secret", b"secret"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadOpenApiRequest: _TypeAlias = ReadOpenApiRequest  # noqa: Y015
+
+@_typing.final
+class SkippedOperation(_message.Message):
+    """An operation that cannot become a tool."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    operation: _builtins.str
+    """Method and path, for example "GET /pets/{id}"."""
+    reason: _builtins.str
+    """Why, in words."""
+    def __init__(
+        self,
+        *,
+        operation: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation", b"operation", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SkippedOperation: _TypeAlias = SkippedOperation  # noqa: Y015
+
+@_typing.final
+class ReadOpenApiResponse(_message.Message):
+    """The document's operations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPECS_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    title: _builtins.str
+    """Title and version the document gives itself."""
+    @_builtins.property
+    def specs(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.ToolSpec]:
+        """Specs ready for RegisterTool, in the order of the document."""
+
+    @_builtins.property
+    def skipped(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkippedOperation]:
+        """Operations left out, and why."""
+
+    def __init__(
+        self,
+        *,
+        specs: _abc.Iterable[_tool_pb2.ToolSpec] | None = ...,
+        skipped: _abc.Iterable[Global___SkippedOperation] | None = ...,
+        title: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["skipped", b"skipped", "specs", b"specs", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadOpenApiResponse: _TypeAlias = ReadOpenApiResponse  # noqa: Y015
+
+@_typing.final
 class ResolveToolsetRequest(_message.Message):
     """Asks what an episode may use."""
 

@@ -60,6 +60,21 @@ class ToolRegistryServiceStub(object):
                 request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeprecateToolRequest.SerializeToString,
                 response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeprecateToolResponse.FromString,
                 _registered_method=True)
+        self.DeleteTool = channel.unary_unary(
+                '/podium.registry.v1.ToolRegistryService/DeleteTool',
+                request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeleteToolRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeleteToolResponse.FromString,
+                _registered_method=True)
+        self.SearchTools = channel.unary_unary(
+                '/podium.registry.v1.ToolRegistryService/SearchTools',
+                request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.SearchToolsRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.SearchToolsResponse.FromString,
+                _registered_method=True)
+        self.ReadOpenApi = channel.unary_unary(
+                '/podium.registry.v1.ToolRegistryService/ReadOpenApi',
+                request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ReadOpenApiRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ReadOpenApiResponse.FromString,
+                _registered_method=True)
         self.ResolveToolset = channel.unary_unary(
                 '/podium.registry.v1.ToolRegistryService/ResolveToolset',
                 request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetRequest.SerializeToString,
@@ -117,6 +132,30 @@ class ToolRegistryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteTool(self, request, context):
+        """Takes a tool out of lists, searches and new toolsets. Its versions stay
+        readable by number until the registry's retention has passed, so that
+        every recent episode can still be explained.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SearchTools(self, request, context):
+        """Ranks the tools the caller can see by how well they fit words.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadOpenApi(self, request, context):
+        """Reads an OpenAPI 3 document and returns its operations as tools of kind
+        http, ready to be registered. Stores nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ResolveToolset(self, request, context):
         """Returns the tools an episode may use, as the orchestrator will see them.
         """
@@ -165,6 +204,21 @@ def add_ToolRegistryServiceServicer_to_server(servicer, server):
                     servicer.DeprecateTool,
                     request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeprecateToolRequest.FromString,
                     response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeprecateToolResponse.SerializeToString,
+            ),
+            'DeleteTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteTool,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeleteToolRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeleteToolResponse.SerializeToString,
+            ),
+            'SearchTools': grpc.unary_unary_rpc_method_handler(
+                    servicer.SearchTools,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.SearchToolsRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.SearchToolsResponse.SerializeToString,
+            ),
+            'ReadOpenApi': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadOpenApi,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ReadOpenApiRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ReadOpenApiResponse.SerializeToString,
             ),
             'ResolveToolset': grpc.unary_unary_rpc_method_handler(
                     servicer.ResolveToolset,
@@ -318,6 +372,87 @@ class ToolRegistryService(object):
             '/podium.registry.v1.ToolRegistryService/DeprecateTool',
             podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeprecateToolRequest.SerializeToString,
             podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeprecateToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.ToolRegistryService/DeleteTool',
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeleteToolRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.DeleteToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SearchTools(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.ToolRegistryService/SearchTools',
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.SearchToolsRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.SearchToolsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadOpenApi(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.ToolRegistryService/ReadOpenApi',
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ReadOpenApiRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ReadOpenApiResponse.FromString,
             options,
             channel_credentials,
             insecure,

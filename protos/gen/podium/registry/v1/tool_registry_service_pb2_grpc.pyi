@@ -45,6 +45,17 @@ class ToolRegistryServiceStub:
     """Lists the versions of one tool, newest first."""
     DeprecateTool: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.DeprecateToolRequest, _tool_registry_service_pb2.DeprecateToolResponse]
     """Takes a tool out of new toolsets. Running episodes keep their version."""
+    DeleteTool: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.DeleteToolRequest, _tool_registry_service_pb2.DeleteToolResponse]
+    """Takes a tool out of lists, searches and new toolsets. Its versions stay
+    readable by number until the registry's retention has passed, so that
+    every recent episode can still be explained.
+    """
+    SearchTools: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.SearchToolsRequest, _tool_registry_service_pb2.SearchToolsResponse]
+    """Ranks the tools the caller can see by how well they fit words."""
+    ReadOpenApi: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ReadOpenApiRequest, _tool_registry_service_pb2.ReadOpenApiResponse]
+    """Reads an OpenAPI 3 document and returns its operations as tools of kind
+    http, ready to be registered. Stores nothing.
+    """
     ResolveToolset: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ResolveToolsetRequest, _tool_registry_service_pb2.ResolveToolsetResponse]
     """Returns the tools an episode may use, as the orchestrator will see them."""
     RecordToolFacts: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RecordToolFactsRequest, _tool_registry_service_pb2.RecordToolFactsResponse]
@@ -69,6 +80,17 @@ class ToolRegistryServiceAsyncStub(ToolRegistryServiceStub):
     """Lists the versions of one tool, newest first."""
     DeprecateTool: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.DeprecateToolRequest, _tool_registry_service_pb2.DeprecateToolResponse]  # type: ignore[assignment]
     """Takes a tool out of new toolsets. Running episodes keep their version."""
+    DeleteTool: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.DeleteToolRequest, _tool_registry_service_pb2.DeleteToolResponse]  # type: ignore[assignment]
+    """Takes a tool out of lists, searches and new toolsets. Its versions stay
+    readable by number until the registry's retention has passed, so that
+    every recent episode can still be explained.
+    """
+    SearchTools: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.SearchToolsRequest, _tool_registry_service_pb2.SearchToolsResponse]  # type: ignore[assignment]
+    """Ranks the tools the caller can see by how well they fit words."""
+    ReadOpenApi: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ReadOpenApiRequest, _tool_registry_service_pb2.ReadOpenApiResponse]  # type: ignore[assignment]
+    """Reads an OpenAPI 3 document and returns its operations as tools of kind
+    http, ready to be registered. Stores nothing.
+    """
     ResolveToolset: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ResolveToolsetRequest, _tool_registry_service_pb2.ResolveToolsetResponse]  # type: ignore[assignment]
     """Returns the tools an episode may use, as the orchestrator will see them."""
     RecordToolFacts: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RecordToolFactsRequest, _tool_registry_service_pb2.RecordToolFactsResponse]  # type: ignore[assignment]
@@ -120,6 +142,35 @@ class ToolRegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tool_registry_service_pb2.DeprecateToolResponse, _abc.Awaitable[_tool_registry_service_pb2.DeprecateToolResponse]]:
         """Takes a tool out of new toolsets. Running episodes keep their version."""
+
+    @_abc_1.abstractmethod
+    def DeleteTool(
+        self,
+        request: _tool_registry_service_pb2.DeleteToolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_registry_service_pb2.DeleteToolResponse, _abc.Awaitable[_tool_registry_service_pb2.DeleteToolResponse]]:
+        """Takes a tool out of lists, searches and new toolsets. Its versions stay
+        readable by number until the registry's retention has passed, so that
+        every recent episode can still be explained.
+        """
+
+    @_abc_1.abstractmethod
+    def SearchTools(
+        self,
+        request: _tool_registry_service_pb2.SearchToolsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_registry_service_pb2.SearchToolsResponse, _abc.Awaitable[_tool_registry_service_pb2.SearchToolsResponse]]:
+        """Ranks the tools the caller can see by how well they fit words."""
+
+    @_abc_1.abstractmethod
+    def ReadOpenApi(
+        self,
+        request: _tool_registry_service_pb2.ReadOpenApiRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_registry_service_pb2.ReadOpenApiResponse, _abc.Awaitable[_tool_registry_service_pb2.ReadOpenApiResponse]]:
+        """Reads an OpenAPI 3 document and returns its operations as tools of kind
+        http, ready to be registered. Stores nothing.
+        """
 
     @_abc_1.abstractmethod
     def ResolveToolset(

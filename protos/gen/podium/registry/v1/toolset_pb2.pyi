@@ -171,6 +171,8 @@ class Toolset(_message.Message):
     UNKNOWN_PRICE_FIELD_NUMBER: _builtins.int
     PRICE_CEILING_FIELD_NUMBER: _builtins.int
     TRAINING_CONSENT_FIELD_NUMBER: _builtins.int
+    BUDGET_IDS_FIELD_NUMBER: _builtins.int
+    APPROVAL_TIMEOUT_FIELD_NUMBER: _builtins.int
     digest: _builtins.str
     """Hexadecimal SHA-256 over the rest; recorded in the trajectory."""
     policy_name: _builtins.str
@@ -195,6 +197,14 @@ class Toolset(_message.Message):
     def price_ceiling(self) -> _money_pb2.Money:
         """Ceiling for calls of unknown price."""
 
+    @_builtins.property
+    def budget_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Budgets of the policy, by id in the ledger."""
+
+    @_builtins.property
+    def approval_timeout(self) -> _duration_pb2.Duration:
+        """How long a call waits for a person; unset means one hour."""
+
     def __init__(
         self,
         *,
@@ -207,10 +217,12 @@ class Toolset(_message.Message):
         unknown_price: _policy_pb2.UnknownPriceRule.ValueType = ...,
         price_ceiling: _money_pb2.Money | None = ...,
         training_consent: _builtins.bool = ...,
+        budget_ids: _abc.Iterable[_builtins.str] | None = ...,
+        approval_timeout: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "instruction", b"instruction", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_ceiling", b"price_ceiling", "tools", b"tools", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "digest", b"digest", "instruction", b"instruction", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_ceiling", b"price_ceiling", "tools", b"tools", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
