@@ -35,6 +35,7 @@ CONTRACTS = (
     budget_service_pb2,
     cost_ledger_service_pb2,
     price_book_service_pb2,
+    policy_service_pb2,
     tool_registry_service_pb2,
 )
 # Shorter than the servers' own limit for calls, so that a watch is renewed and not cut.

@@ -95,9 +95,7 @@ class Invoker:
         if answer.attempts:
             well = not isinstance(answer.outcome, ToolFailure)
             subject = (tool.name, alias)
-            self.facts.record(
-                call.tenant, subject, answer.latency_s, answer.usage, succeeded=well
-            )
+            self.facts.record(call.tenant, subject, answer.latency_s, answer.usage, succeeded=well)
         return answer
 
     async def _guarded(self, call: ToolCall, tool: ToolDefinition, gate: Gate) -> Answer:

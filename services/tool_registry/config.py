@@ -1,6 +1,6 @@
 """Settings of the tool registry."""
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
 from rpckit.settings import ServerSettings
@@ -19,6 +19,14 @@ class Settings(ServerSettings):
     retention_days: float = Field(
         90.0, gt=0, description="days for which a deleted tool stays readable by version"
     )
+    episodes_target: str | None = Field(
+        None, description="gRPC target of episodes, for dry runs, reports and descriptions"
+    )
+    embeddings_base_url: str | None = Field(
+        None, description="OpenAI-compatible API for searching by meaning, up to and with /v1"
+    )
+    embeddings_model: str = Field("text-embedding-3-small", description="its model")
+    embeddings_api_key: SecretStr | None = Field(None, description="its API key")
     llm_input_tokens_max: int = Field(
         32_768, gt=0, description="input tokens of the dearest llm call, for price ceilings"
     )

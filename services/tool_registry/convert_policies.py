@@ -119,6 +119,13 @@ def preferences_to_proto(preferences: Preferences) -> policy_pb2.PreferenceVecto
     )
 
 
+def preferences_from_proto(preferences: policy_pb2.PreferenceVector) -> Preferences:
+    """The preference vector P as it applied, every weight as written."""
+    return Preferences(
+        preferences.outcome, preferences.compute, preferences.latency, dict(preferences.tools)
+    )
+
+
 def unknown_price_to_proto(rule: UnknownPriceRule) -> policy_pb2.UnknownPriceRule.ValueType:
     """The rule."""
     return RULE_TO_WIRE[rule]

@@ -21,9 +21,7 @@ class ToolsetWriter:
 
     def __init__(self) -> None:
         self._replies: WeakKeyDictionary[Toolset, pb.ResolveToolsetResponse] = WeakKeyDictionary()
-        self._tools: WeakKeyDictionary[ResolvedTool, toolset_pb2.ResolvedTool] = (
-            WeakKeyDictionary()
-        )
+        self._tools: WeakKeyDictionary[ResolvedTool, toolset_pb2.ResolvedTool] = WeakKeyDictionary()
 
     def reply(self, toolset: Toolset) -> pb.ResolveToolsetResponse:
         """The frozen toolset, and why each tool is in or out."""

@@ -35,6 +35,10 @@ class ToolDeprecated(NotFound):
         )
 
 
+class InvalidSelection(InvalidArgument):
+    """Too many past episodes were asked for."""
+
+
 class InvalidActivation(InvalidArgument):
     """A policy cannot have become the default in the past."""
 

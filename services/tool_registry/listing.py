@@ -20,16 +20,14 @@ class ToolFilter:
     tags: frozenset[str]
     words: tuple[str, ...]
 
-
-def filter_tools(tools: Sequence[ToolVersion], keep: ToolFilter) -> list[ToolVersion]:
-    """The tools that match all of the filter."""
-    return [
-        tool
-        for tool in tools
-        if (not keep.kinds or tool.spec.kind in keep.kinds)
-        and keep.tags <= tool.spec.tags
-        and all(word in f"{tool.spec.name} {tool.spec.description}".lower() for word in keep.words)
-    ]
+    def keeps(self, tool: ToolVersion) -> bool:
+        """Whether the tool matches all of the filter."""
+        spec = tool.spec
+        return (
+            (not self.kinds or spec.kind in self.kinds)
+            and self.tags <= spec.tags
+            and all(word in f"{spec.name} {spec.description}".lower() for word in self.words)
+        )
 
 
 def take_page(

@@ -56,7 +56,14 @@ class Resolution:
         """
         if len(calls) > CALLS_MAX:
             raise InvalidArgument(f"{len(calls)} calls; at most {CALLS_MAX} are decided at once")
+        return await self.decide(policy, None, calls)
+
+    async def decide(
+        self, name: str, spec: PolicySpec | None, calls: Sequence[PlannedCall]
+    ) -> tuple[PolicyVersion, list[CallDecision]]:
+        """Decides calls under a stored policy or one that is only tried."""
         catalogue, sources = await self._sources()
+        policy = self._policy(catalogue, name, spec)
         tools = [catalogue.tools.find(call.tool_name, call.tool_version) for call in calls]
         # The catalogue's prices may lack those of an older version.
         skus = frozenset(sku for tool in tools if tool for sku in tool.spec.skus)
@@ -64,11 +71,9 @@ class Resolution:
             tenant = current_identity().tenant
             prices = await self.prices.effective(tenant, catalogue.tools.skus | skus)
             sources = Sources(sources.tools, prices, sources.measured)
-        version, known = self._policy(catalogue, policy, None), self.toolsets.known(sources)
-        return version, [
-            decide_call(version.spec, tool, call, known)
-            for tool, call in zip(tools, calls, strict=True)
-        ]
+        known = self.toolsets.known(sources)
+        pairs = zip(tools, calls, strict=True)
+        return policy, [decide_call(policy.spec, tool, call, known) for tool, call in pairs]
 
     async def record_facts(self, reporter: str, facts: Sequence[Facts]) -> None:
         """Takes what an adapters process measured. Raises ToolNotFound, InvalidFacts."""
@@ -90,15 +95,17 @@ class Resolution:
         ]
 
     async def _toolset(self, name: str, spec: PolicySpec | None) -> Toolset:
-        if name and spec is not None:
-            raise InvalidArgument("give policy or spec, not both")
         catalogue, sources = await self._sources()
         policy = self._policy(catalogue, name, spec)
         return await self.toolsets.of(current_identity().tenant, policy, sources)
 
     def _policy(self, catalogue: Catalogue, name: str, spec: PolicySpec | None) -> PolicyVersion:
         now = self.clock()
-        return PolicyVersion(0, spec, "", now, "") if spec else catalogue.policy(name, 0, now)
+        if spec is None:
+            return catalogue.policy(name, 0, now)
+        if name:
+            raise InvalidArgument("give policy or spec, not both")
+        return PolicyVersion(0, spec, "", now, "")
 
     async def _sources(self) -> tuple[Catalogue, Sources]:
         tenant = current_identity().tenant

@@ -46,9 +46,7 @@ class ResolvedEntry:
     tool: ResolvedTool | None
 
 
-def sources_of(
-    tool: ToolVersion, known: Known
-) -> tuple[ToolVersion | Price | Facts | None, ...]:
+def sources_of(tool: ToolVersion, known: Known) -> tuple[ToolVersion | Price | Facts | None, ...]:
     """Everything an entry depends on; the same objects mean the same entry."""
     choices = tool.spec.choices
     return (

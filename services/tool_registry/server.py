@@ -1,10 +1,12 @@
 """Wiring of the tool registry."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+
+import grpc
 
 import telemetry
 from podium.registry.v1.policy_service_pb2_grpc import add_PolicyServiceServicer_to_server
@@ -16,15 +18,21 @@ from rpckit.health import Check
 from rpckit.migrations import upgrade
 from rpckit.server import Service, run_server
 from tool_registry.catalogue import Catalogues
-from tool_registry.clients import PriceBook
-from tool_registry.config import Settings
 from tool_registry.chores import repeated
+from tool_registry.clients import PriceBook
+from tool_registry.clients_embeddings import OpenAiEmbedder, open_embeddings_client
+from tool_registry.clients_episodes import EpisodeHistory
+from tool_registry.config import Settings
 from tool_registry.convert import stored_spec
 from tool_registry.convert_facts import STORED_FACTS
 from tool_registry.convert_policies import preset_policies, stored_policy
+from tool_registry.embeddings import Embeddings
 from tool_registry.measurements import Clock, MeasurementBook, utc_now
+from tool_registry.past_episodes import NoPastEpisodes, PastEpisodes
+from tool_registry.policy_history import PolicyHistory
 from tool_registry.price_cache import PriceCache
 from tool_registry.resolution import Resolution
+from tool_registry.search import ToolSearch
 from tool_registry.service import Registry
 from tool_registry.servicer_policies import PolicyServicer
 from tool_registry.servicer_tools import ToolRegistryServicer
@@ -53,39 +61,56 @@ async def serve(settings: Settings) -> None:
 async def assembled(
     settings: Settings, clock: Clock = utc_now
 ) -> AsyncIterator[tuple[list[Service], dict[str, Check]]]:
-    """The two services over one database, and their checks."""
-    engine = open_engine(settings.database_url)
-    channel = open_channel(settings.cost_ledger_target, tls=settings.tls)
-    tools, policies = ToolStore(engine, stored_spec), PolicyStore(engine, stored_policy)
-    catalogues = Catalogues(tools, policies, preset_policies())
-    resolution = Resolution(
-        tools=tools,
-        catalogues=catalogues,
-        measurements=MeasurementBook(FactsStore(engine, STORED_FACTS), clock),
-        prices=PriceCache(PriceBook(channel), settings.price_cache_s),
-        toolsets=Toolsets(settings.llm_input_tokens_max),
-        clock=clock,
-    )
-    retention = timedelta(days=settings.retention_days)
-    registry = Registry(tools, policies, catalogues, clock, retention)
-    try:
-        async with repeated("purging deleted tools", PURGE_INTERVAL_S, registry.purge):
-            yield _services(registry, resolution), {"postgres": partial(check, engine)}
-    finally:
-        await channel.close(None)
-        await engine.dispose()
+    """The services over one database, and their checks."""
+    async with AsyncExitStack() as stack:
+        engine = open_engine(settings.database_url)
+        stack.push_async_callback(engine.dispose)
+        channel = await _channel(stack, settings, settings.cost_ledger_target)
+        tools, policies = ToolStore(engine, stored_spec), PolicyStore(engine, stored_policy)
+        catalogues = Catalogues(tools, policies, preset_policies())
+        resolution = Resolution(
+            tools=tools,
+            catalogues=catalogues,
+            measurements=MeasurementBook(FactsStore(engine, STORED_FACTS), clock),
+            prices=PriceCache(PriceBook(channel), settings.price_cache_s),
+            toolsets=Toolsets(settings.llm_input_tokens_max),
+            clock=clock,
+        )
+        retention = timedelta(days=settings.retention_days)
+        registry = Registry(tools, policies, catalogues, clock, retention)
+        history = PolicyHistory(await _past_episodes(stack, settings), resolution, clock)
+        search = ToolSearch(await _embeddings(stack, settings))
+        purging = repeated("purging deleted tools", PURGE_INTERVAL_S, registry.purge)
+        await stack.enter_async_context(purging)
+        services = [
+            Service(
+                add_ToolRegistryServiceServicer_to_server,
+                ToolRegistryServicer(registry, resolution, search),
+                "podium.registry.v1.ToolRegistryService",
+            ),
+            Service(
+                add_PolicyServiceServicer_to_server,
+                PolicyServicer(registry, resolution, history),
+                "podium.registry.v1.PolicyService",
+            ),
+        ]
+        yield services, {"postgres": partial(check, engine)}
 
 
-def _services(registry: Registry, resolution: Resolution) -> list[Service]:
-    return [
-        Service(
-            add_ToolRegistryServiceServicer_to_server,
-            ToolRegistryServicer(registry, resolution),
-            "podium.registry.v1.ToolRegistryService",
-        ),
-        Service(
-            add_PolicyServiceServicer_to_server,
-            PolicyServicer(registry, resolution),
-            "podium.registry.v1.PolicyService",
-        ),
-    ]
+async def _channel(stack: AsyncExitStack, settings: Settings, target: str) -> grpc.aio.Channel:
+    """A channel that calls as the caller of the request served."""
+    return await stack.enter_async_context(open_channel(target, tls=settings.tls))
+
+
+async def _past_episodes(stack: AsyncExitStack, settings: Settings) -> PastEpisodes:
+    if settings.episodes_target is None:
+        return NoPastEpisodes()
+    return EpisodeHistory(await _channel(stack, settings, settings.episodes_target))
+
+
+async def _embeddings(stack: AsyncExitStack, settings: Settings) -> Embeddings | None:
+    if settings.embeddings_base_url is None:
+        return None
+    client = open_embeddings_client(settings.embeddings_base_url, settings.embeddings_api_key)
+    await stack.enter_async_context(client)
+    return Embeddings(OpenAiEmbedder(client, settings.embeddings_model))

@@ -7,6 +7,11 @@ import grpc
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceServicer
 from tool_registry.call_decisions import PlannedCall
+from tool_registry.convert_history import (
+    adherence_to_proto,
+    dry_run_to_proto,
+    selection_from_proto,
+)
 from tool_registry.convert_policies import (
     activation_to_proto,
     new_policy_from_proto,
@@ -15,6 +20,7 @@ from tool_registry.convert_policies import (
 from tool_registry.convert_toolsets import decisions_to_proto
 from tool_registry.listing import take_page
 from tool_registry.models import Activation, PolicyVersion
+from tool_registry.policy_history import PolicyHistory
 from tool_registry.presets import PRESETS
 from tool_registry.resolution import Resolution
 from tool_registry.service import Registry
@@ -27,9 +33,10 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class PolicyServicer(PolicyServiceServicer):
     """Converts, calls, converts."""
 
-    def __init__(self, registry: Registry, resolution: Resolution) -> None:
+    def __init__(self, registry: Registry, resolution: Resolution, history: PolicyHistory) -> None:
         self._registry = registry
         self._resolution = resolution
+        self._history = history
 
     async def CreatePolicy(
         self, request: pb.CreatePolicyRequest, context: Context
@@ -91,6 +98,21 @@ class PolicyServicer(PolicyServiceServicer):
         spec = new_policy_from_proto(request.spec) if request.HasField("spec") else None
         decisions = await self._resolution.explain(request.policy, spec)
         return pb.ExplainToolsetResponse(decisions=decisions_to_proto(decisions))
+
+    async def DryRunPolicy(
+        self, request: pb.DryRunPolicyRequest, context: Context
+    ) -> pb.DryRunPolicyResponse:
+        spec = new_policy_from_proto(request.spec) if request.HasField("spec") else None
+        past = selection_from_proto(self._history, request.past)
+        return dry_run_to_proto(await self._history.dry_run(request.policy, spec, past))
+
+    async def ReportAdherence(
+        self, request: pb.ReportAdherenceRequest, context: Context
+    ) -> pb.ReportAdherenceResponse:
+        past = selection_from_proto(self._history, request.past)
+        answered = request.solved_rule == pb.SOLVED_RULE_ANSWERED
+        policies = await self._history.adherence(past, request.baseline_policy, answered)
+        return adherence_to_proto(policies)
 
 
 def _age(activation: Activation) -> str:

@@ -1,28 +1,35 @@
 """podium.registry.v1.ToolRegistryService."""
 
+import asyncio
 from typing import Any
 
 import grpc
 
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceServicer
+from rpckit.identity import Scope, require_scope
+from rpckit.pages import page_size
 from tool_registry.convert import kind_from_proto, new_spec_from_proto, tool_to_proto
 from tool_registry.convert_facts import facts_from_proto, measured_to_proto
+from tool_registry.convert_openapi import read_openapi
 from tool_registry.convert_toolsets import ToolsetWriter
-from tool_registry.listing import ToolFilter, filter_tools, take_page
+from tool_registry.listing import ToolFilter, take_page
 from tool_registry.models import MeasuredTool, ToolVersion
 from tool_registry.resolution import Resolution
+from tool_registry.search import ToolSearch
 from tool_registry.service import Registry
 
 VERSION_MAX = 2**31 - 1
+FOUND_DEFAULT, FOUND_MAX = 10, 100
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class ToolRegistryServicer(ToolRegistryServiceServicer):
     """Converts, calls, converts."""
 
-    def __init__(self, registry: Registry, resolution: Resolution) -> None:
+    def __init__(self, registry: Registry, resolution: Resolution, search: ToolSearch) -> None:
         self._registry = registry
+        self._search = search
         self._resolution = resolution
         self._toolsets = ToolsetWriter()
 
@@ -47,7 +54,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
             tuple(request.query.lower().split()),
         )
         newest = tools.newest() if request.include_deprecated else tools.current
-        found = filter_tools(newest, keep)
+        found = [tool for tool in newest if keep.keeps(tool)]
         page, token = take_page(found, _name, request.page_size, request.page_token)
         return pb.ListToolsResponse(
             tools=[tool_to_proto(tool) for tool in page], next_page_token=token
@@ -73,6 +80,32 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
     ) -> pb.DeleteToolResponse:
         tools = await self._registry.delete(request.name, request.version)
         return pb.DeleteToolResponse(tools=[tool_to_proto(tool) for tool in tools])
+
+    async def SearchTools(
+        self, request: pb.SearchToolsRequest, context: Context
+    ) -> pb.SearchToolsResponse:
+        tools = (await self._registry.catalogue()).tools
+        keep = ToolFilter(
+            frozenset(kind_from_proto(number) for number in request.kinds),
+            frozenset(request.tags),
+            words=(),
+        )
+        found, embeddings_used = await self._search.search(tools, request.query)
+        size = page_size(request.page_size, FOUND_DEFAULT, FOUND_MAX)
+        kept = [each for each in found if keep.keeps(each.tool)][:size]
+        return pb.SearchToolsResponse(
+            results=[
+                pb.FoundTool(tool=tool_to_proto(each.tool), score=each.score) for each in kept
+            ],
+            embeddings_used=embeddings_used,
+        )
+
+    async def ReadOpenApi(
+        self, request: pb.ReadOpenApiRequest, context: Context
+    ) -> pb.ReadOpenApiResponse:
+        require_scope(Scope.TOOLS_WRITE)
+        # A large document takes seconds, which others need not wait.
+        return await asyncio.to_thread(read_openapi, request)
 
     async def ResolveToolset(
         self, request: pb.ResolveToolsetRequest, context: Context

@@ -12,6 +12,7 @@ from gateway.routes import ROUTES, Route
 INTERNAL = {
     "Apply",
     "Capture",
+    "CheckCalls",
     "CloseEpisode",
     "Invoke",
     "Record",

@@ -134,10 +134,15 @@ class RunningRegistry:
 
 @asynccontextmanager
 async def running_registry(
-    database_url: str, folder: Path, ledger_target: str = ""
+    database_url: str,
+    folder: Path,
+    ledger_target: str = "",
+    later_by: timedelta = timedelta(0),
+    **changes: Any,
 ) -> AsyncIterator[RunningRegistry]:
     """A registry on a database; with its own price book unless a target is given."""
     keys, prices, clock = make_key_pair(), GivenPrices(), Clock()
+    clock.advance(later_by)
     keys_file = write_verify_keys(folder / "keys.json", [keys])
     ledger_settings = ServerSettings(port=0, verify_keys_file=keys_file, drain_grace_s=0)
     book = Service(
@@ -154,6 +159,7 @@ async def running_registry(
             database_url=database_url,
             cost_ledger_target=ledger_target or f"127.0.0.1:{ledger_port}",
             price_cache_s=0,
+            **changes,
         )
         async with (
             assembled(settings, clock) as (services, checks),

@@ -740,6 +740,7 @@ class PolicyAdherence(_message.Message):
     MEAN_SCORE_FIELD_NUMBER: _builtins.int
     MEAN_COST_FIELD_NUMBER: _builtins.int
     MEAN_LATENCY_FIELD_NUMBER: _builtins.int
+    WITHOUT_COST_COUNT_FIELD_NUMBER: _builtins.int
     policy_name: _builtins.str
     """Policy name."""
     policy_version: _builtins.int
@@ -756,6 +757,8 @@ class PolicyAdherence(_message.Message):
     """Sum of the scores, the paper's benchmark score."""
     mean_score: _builtins.float
     """Mean score; 0 when none was scored."""
+    without_cost_count: _builtins.int
+    """Episodes left out because a call of theirs has no known cost."""
     @_builtins.property
     def mean_cost(self) -> _money_pb2.Money:
         """Mean cost of the scored episodes; unset when none is known."""
@@ -777,10 +780,11 @@ class PolicyAdherence(_message.Message):
         mean_score: _builtins.float = ...,
         mean_cost: _money_pb2.Money | None = ...,
         mean_latency: _duration_pb2.Duration | None = ...,
+        without_cost_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["mean_cost", b"mean_cost", "mean_latency", b"mean_latency"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["mean_cost", b"mean_cost", "mean_latency", b"mean_latency", "mean_score", b"mean_score", "policy_name", b"policy_name", "policy_version", b"policy_version", "scored_count", b"scored_count", "solved_count", b"solved_count", "total_score", b"total_score", "without_baseline_count", b"without_baseline_count", "without_outcome_count", b"without_outcome_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mean_cost", b"mean_cost", "mean_latency", b"mean_latency", "mean_score", b"mean_score", "policy_name", b"policy_name", "policy_version", b"policy_version", "scored_count", b"scored_count", "solved_count", b"solved_count", "total_score", b"total_score", "without_baseline_count", b"without_baseline_count", "without_cost_count", b"without_cost_count", "without_outcome_count", b"without_outcome_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,132 @@
+"""Finding tools by words and, with an embeddings endpoint, by meaning."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import grpc
+import pytest
+
+from integration.tool_registry.builders import make_spec
+from integration.tool_registry.running_registry import (
+    Caller,
+    RunningRegistry,
+    refused,
+    running_registry,
+)
+from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from rpckit.identity import Scope
+
+# What the endpoint knows: words that mean alike point the same way.
+MEANINGS = {"weather": (1, 0), "rain": (1, 0), "umbrella": (0.9, 0.1), "sum": (0, 1)}
+
+
+class EmbeddingsEndpoint(BaseHTTPRequestHandler):
+    """`POST /v1/embeddings` as OpenAI documents it, over a dictionary of meanings."""
+
+    broken = False
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        assert (self.path, self.headers["authorization"]) == ("/v1/embeddings", "Bearer key")
+        data = [
+            {"index": index, "embedding": self._vector(text)}
+            for index, text in enumerate(body["input"])
+        ]
+        self.send_response(500 if type(self).broken else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"data": data[::-1]}).encode())
+
+    def _vector(self, text: str) -> list[float]:
+        known = [MEANINGS[word] for word in MEANINGS if word in text.lower()]
+        return [sum(part) for part in zip(*known, strict=True)] if known else [0.0, 0.0]
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: the test says what went wrong."""
+
+
+@pytest.fixture
+def embeddings() -> AsyncIterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EmbeddingsEndpoint)
+    Thread(target=server.serve_forever, daemon=True).start()
+    EmbeddingsEndpoint.broken = False
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+async def search(caller: Caller, query: str, **fields: object) -> pb.SearchToolsResponse:
+    request = pb.SearchToolsRequest(query=query, **fields)  # type: ignore[arg-type]
+    reply: pb.SearchToolsResponse = await caller.tools.SearchTools(request)
+    return reply
+
+
+async def names(caller: Caller, query: str, **fields: object) -> list[str]:
+    return [found.tool.spec.name for found in (await search(caller, query, **fields)).results]
+
+
+async def register_some(registry: RunningRegistry) -> Caller:
+    ada = registry.as_()
+    await registry.platform().register(
+        make_spec("get_weather", description="Tells whether rain falls."), shared=True
+    )
+    await ada.register(make_spec("add-up", description="Makes a sum.", tags=["maths"]))
+    await registry.as_("globex").register(make_spec("secret", description="Their rain."))
+    return ada
+
+
+async def test_names_descriptions_and_tags_are_searched_best_first(
+    registry: RunningRegistry,
+) -> None:
+    ada = await register_some(registry)
+    await ada.register(make_spec("rain_gauge", description="Rain, rain and rain."))
+    assert await names(ada, "rain") == ["rain_gauge", "get_weather"]
+    assert await names(ada, "weather") == ["get_weather"]
+    assert await names(ada, "MATHS") == ["add-up"]
+    assert await names(ada, "rain", page_size=1) == ["rain_gauge"]
+    assert await names(ada, "rain", kinds=[tool_pb2.TOOL_KIND_LLM]) == []
+    assert not (await search(ada, "rain")).embeddings_used
+
+
+async def test_a_change_is_found_by_the_next_search(registry: RunningRegistry) -> None:
+    ada = await register_some(registry)
+    await ada.deprecate("add-up")
+    assert await names(ada, "sum") == []
+    await ada.register(make_spec("total", description="Makes a sum, too."))
+    assert await names(ada, "sum") == ["total"]
+    runner = registry.as_("acme", Scope.EPISODES_RUN)
+    assert await names(runner, "sum") == ["total"]
+
+
+async def test_an_empty_query_is_refused(registry: RunningRegistry) -> None:
+    error = await refused(search(registry.as_(), " "))
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_with_embeddings_other_words_find_what_is_meant(
+    database: Callable[[], Awaitable[str]], tmp_path: Path, embeddings: str
+) -> None:
+    settings = {"embeddings_base_url": embeddings, "embeddings_api_key": "key"}
+    async with running_registry(await database(), tmp_path, **settings) as registry:
+        ada = await register_some(registry)
+        reply = await search(ada, "umbrella")
+        assert reply.embeddings_used
+        assert [found.tool.spec.name for found in reply.results] == ["get_weather"]
+        await ada.register(make_spec("umbrella_shop", description="Sells things."))
+        # Found by its word and by its meaning, so before what only means alike.
+        assert await names(ada, "umbrella") == ["umbrella_shop", "get_weather"]
+
+
+async def test_without_an_answer_of_the_endpoint_words_still_find(
+    database: Callable[[], Awaitable[str]], tmp_path: Path, embeddings: str
+) -> None:
+    EmbeddingsEndpoint.broken = True
+    settings = {"embeddings_base_url": embeddings, "embeddings_api_key": "key"}
+    async with running_registry(await database(), tmp_path, **settings) as registry:
+        ada = await register_some(registry)
+        reply = await search(ada, "rain")
+        assert [found.tool.spec.name for found in reply.results] == ["get_weather"]
+        assert not reply.embeddings_used
