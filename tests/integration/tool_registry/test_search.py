@@ -1,10 +1,11 @@
 """Finding tools by words and, with an embeddings endpoint, by meaning."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import grpc
 import pytest
@@ -49,7 +50,7 @@ class EmbeddingsEndpoint(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def embeddings() -> AsyncIterator[str]:
+def embeddings() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), EmbeddingsEndpoint)
     Thread(target=server.serve_forever, daemon=True).start()
     EmbeddingsEndpoint.broken = False
@@ -109,7 +110,7 @@ async def test_an_empty_query_is_refused(registry: RunningRegistry) -> None:
 async def test_with_embeddings_other_words_find_what_is_meant(
     database: Callable[[], Awaitable[str]], tmp_path: Path, embeddings: str
 ) -> None:
-    settings = {"embeddings_base_url": embeddings, "embeddings_api_key": "key"}
+    settings: dict[str, Any] = {"embeddings_base_url": embeddings, "embeddings_api_key": "key"}
     async with running_registry(await database(), tmp_path, **settings) as registry:
         ada = await register_some(registry)
         reply = await search(ada, "umbrella")
@@ -124,7 +125,7 @@ async def test_without_an_answer_of_the_endpoint_words_still_find(
     database: Callable[[], Awaitable[str]], tmp_path: Path, embeddings: str
 ) -> None:
     EmbeddingsEndpoint.broken = True
-    settings = {"embeddings_base_url": embeddings, "embeddings_api_key": "key"}
+    settings: dict[str, Any] = {"embeddings_base_url": embeddings, "embeddings_api_key": "key"}
     async with running_registry(await database(), tmp_path, **settings) as registry:
         ada = await register_some(registry)
         reply = await search(ada, "rain")

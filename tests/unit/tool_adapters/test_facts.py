@@ -1,5 +1,7 @@
 """Measured behaviour: a window that forgets, per tenant, tool and model."""
 
+from decimal import Decimal
+
 from metering import Dimension, Usage, UsageSource
 from tool_adapters.facts import WINDOW_S, FactsBook
 
@@ -17,7 +19,9 @@ def test_a_models_calls_count_for_its_tool_too() -> None:
     assert abs(facts["small"].latencies.quantile_s(0.5) - 0.2) < 0.002
     assert facts["small"].success_rate == 2 / 3
     assert facts["large"].latencies.total == 1
-    assert [(entry.dimension, entry.amount) for entry in facts[""].usage] == [(Dimension.CALL, 4)]
+    assert [(entry.dimension, entry.amount) for entry in facts[""].usage] == [
+        (Dimension.CALL, Decimal(4))
+    ]
 
 
 def test_only_changes_are_given_out() -> None:
