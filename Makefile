@@ -2,7 +2,8 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
-UV := .venv/bin/uv
+# What pip looks through besides its index, uv does too: torch's CPU build may only be there.
+UV := UV_FIND_LINKS="$$PIP_FIND_LINKS" .venv/bin/uv
 BUF := .venv/bin/buf
 INSTALLED := .venv/.installed
 GEN ?= protos/gen
@@ -31,17 +32,18 @@ $(INSTALLED): requirements/dev.txt requirements/uv.txt pyproject.toml scripts/ha
 	@test -x $(PYTHON) || python3 -m venv .venv
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements/uv.txt
 	@# uv does not read pip's configuration: where only that knows an index, pip installs the same pins.
-	@$(UV) pip install --compile-bytecode --python $(PYTHON) -r requirements/dev.txt || \
-	  $(PYTHON) -m pip install --disable-pip-version-check -r requirements/dev.txt
+	@$(UV) pip install --no-deps --compile-bytecode --python $(PYTHON) -r requirements/dev.txt || \
+	  $(PYTHON) -m pip install --no-deps --disable-pip-version-check -r requirements/dev.txt
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 vllm: $(INSTALLED) ## Install vLLM (in its own environment) and the default model into the cache
 	@$(PYTHON) -m embedded
 
+# triton, which xgrammar names, has no CPU backend and is not needed.
 pin: ## Resolve requirements/*.in again; UPGRADE=--upgrade takes the newest versions
-	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url $(UPGRADE) \
-	  requirements/{base,tools,local,dev}.in -o requirements/dev.txt
+	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
+	  --no-emit-find-links --no-emit-package triton $(UPGRADE) requirements/{base,tools,local,training,dev}.in -o requirements/dev.txt
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
 	  -c requirements/dev.txt requirements/{base,tools}.in -o requirements/runtime.txt
 

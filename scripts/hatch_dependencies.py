@@ -5,8 +5,8 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-# What only one part of the platform needs: the tool adapters, `podium up`.
-EXTRAS = ("tools", "local")
+# What only one part needs: the tool adapters, `podium up`, the GRPO job.
+EXTRAS = ("tools", "local", "training")
 
 
 class RequirementsHook(MetadataHookInterface):

@@ -1,0 +1,86 @@
+"""Packed rows compute what each row would compute alone."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grpo.forward import Distribution, token_logprobs
+from grpo.samples import Row
+from grpo.trie import pack
+from unit.grpo.builders import make_group, make_model, make_row
+
+TOKENS = st.integers(3, 8)
+ROWS = st.lists(
+    st.tuples(st.lists(TOKENS, min_size=1, max_size=5), st.lists(TOKENS, min_size=1, max_size=5)),
+    min_size=1,
+    max_size=6,
+)
+
+
+def logprobs(model: torch.nn.Module, rows: list[Row]) -> torch.Tensor:
+    packed = pack(rows)
+    temperature = torch.tensor([rows[row].temperature for row in packed.row])
+    return token_logprobs(model, packed, Distribution(temperature, None), chunk=5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(ROWS)
+def test_whatever_is_shared_every_row_gets_its_own_logprobs(
+    drawn: list[tuple[list[int], list[int]]],
+) -> None:
+    model, rows = make_model(), [make_row(*each) for each in drawn]
+    with torch.no_grad():
+        alone = torch.cat([logprobs(model, [row]) for row in rows])
+        together = logprobs(model, rows)
+    assert torch.allclose(alone, together, atol=2e-5)
+
+
+def test_gradients_are_those_of_separate_rows() -> None:
+    rows = [*make_group(1), *make_group(2)]
+    gradients = []
+    for batches in ([[row] for row in rows], [rows]):
+        model = make_model()
+        for batch in batches:
+            logprobs(model, batch).sum().backward()  # type: ignore[no-untyped-call]
+        gradients.append(
+            torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+        )
+    difference = (gradients[0] - gradients[1]).norm() / gradients[0].norm()
+    assert difference < 2e-5
+
+
+def test_a_shared_prompt_is_computed_once() -> None:
+    rows = make_group(3, members=8, prompt=40)
+    packed = pack(rows)
+    completions = sum(len(row.completion_ids) - 1 for row in rows)
+    assert len(packed.tokens) <= 40 + completions
+
+
+def test_identical_completions_are_one_path_and_count_twice() -> None:
+    row = make_row([3, 4, 5], [6, 7])
+    packed = pack([row, row])
+    assert (len(packed.tokens), len(packed.targets)) == (4, 4)
+    assert packed.row.tolist() == [0, 0, 1, 1]
+
+
+def test_rows_under_different_grammars_share_nothing() -> None:
+    first, second = make_row([3, 4], [6, 7]), make_row([3, 4], [6, 7], constraint="other")
+    assert len(pack([first, second]).tokens) == 6
+
+
+def test_a_token_sees_its_ancestors_alone() -> None:
+    packed = pack([make_row([3], [4, 5]), make_row([3], [6, 7])])
+    seen = packed.attention()
+    tokens = packed.tokens.tolist()
+    branch = tokens.index(6)
+    assert [tokens[place] for place in range(len(tokens)) if seen[branch, place]] == [3, 6]
+
+
+def test_temperature_is_part_of_the_distribution() -> None:
+    model = make_model()
+    with torch.no_grad():
+        warm, cold = (
+            logprobs(model, [make_row([3, 4], [6], temperature=each)]) for each in (1.0, 0.5)
+        )
+    assert warm.item() != pytest.approx(cold.item())

@@ -1,0 +1,1 @@
+"""Group relative policy optimisation on recorded episodes (paper, section 3.3)."""

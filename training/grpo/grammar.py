@@ -1,0 +1,84 @@
+"""Replays the grammar a completion was sampled under, so that ratios compare like with like.
+
+A server under structured outputs reports log-probabilities after masking what the grammar
+forbids. Recomputed over the whole vocabulary they would differ by nats per token, and
+every importance ratio would be meaningless.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+import xgrammar
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+# What vLLM may be told about white space; the digest says which it was.
+WHITESPACE = (False, True)
+BITS = 32
+
+
+class ConstraintError(ValueError):
+    """A completion and its grammar do not fit; the message says why."""
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A JSON Schema as the engine compiled it."""
+
+    json_schema: str
+    any_whitespace: bool
+
+    @classmethod
+    def recorded(cls, json_schema: str, digest: str) -> "Constraint":
+        """The constraint of a recorded call. Raises ConstraintError for an unknown digest."""
+        for any_whitespace in WHITESPACE:
+            hashed = f"any_whitespace={any_whitespace}\n{json_schema}"
+            if hashlib.sha256(hashed.encode()).hexdigest() == digest:
+                return cls(json_schema, any_whitespace)
+        raise ConstraintError(f"the digest {digest[:12]} is not that of the recorded schema")
+
+
+class GrammarReplay:
+    """Legal next tokens along recorded completions, for one tokenizer."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> None:
+        """`vocabulary` is the width of the model's output, which may exceed the tokenizer's."""
+        info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocabulary)
+        self._vocabulary = vocabulary
+        self._compiler = xgrammar.GrammarCompiler(info)
+        self._compiled = lru_cache(maxsize=256)(self._compile)
+
+    def legal(self, constraint: Constraint, completion_ids: Sequence[int]) -> Tensor:
+        """(tokens, ceil(vocabulary / 32)) int32: a bit for every token the grammar allowed.
+
+        Raises ConstraintError when the grammar forbids a token of the completion.
+        """
+        matcher = xgrammar.GrammarMatcher(self._compiled(constraint))
+        masks: Tensor = xgrammar.allocate_token_bitmask(len(completion_ids), self._vocabulary)
+        for index, token in enumerate(completion_ids):
+            matcher.fill_next_token_bitmask(masks, index)
+            if not matcher.accept_token(token):
+                raise ConstraintError(f"token {index} (id {token}) is not legal in its grammar")
+        return masks
+
+    def _compile(self, constraint: Constraint) -> xgrammar.CompiledGrammar:
+        json.loads(constraint.json_schema)
+        return self._compiler.compile_json_schema(
+            constraint.json_schema, any_whitespace=constraint.any_whitespace
+        )
+
+
+def unpacked(masks: Tensor, vocabulary: int) -> Tensor:
+    """(tokens, vocabulary) bool from bits."""
+    bits = torch.arange(BITS, dtype=torch.int32)
+    spread = (masks.unsqueeze(-1) >> bits) & 1
+    return spread.flatten(start_dim=1)[:, :vocabulary].bool()
+
+
+def forced(masks: Tensor, vocabulary: int) -> Tensor:
+    """(tokens,) bool: exactly one token was legal, so nothing was chosen."""
+    return unpacked(masks, vocabulary).sum(dim=1) == 1

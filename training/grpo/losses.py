@@ -1,0 +1,160 @@
+"""Clipped policy losses over the trained tokens of a batch.
+
+All tensors are flat, one element per trained token, so padding does not exist. Every token
+carries its share of the loss (`weights`), computed once for the whole batch: packing,
+micro-batches and the number of processes cannot change the sum.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+
+class Loss(StrEnum):
+    """How token losses are formed and added up."""
+
+    GRPO = "grpo"
+    """Mean over the tokens of an episode, then over episodes (arXiv 2402.03300)."""
+    DR_GRPO = "dr_grpo"
+    """Sum over tokens, divided by a constant length (arXiv 2503.20783)."""
+    DAPO = "dapo"
+    """Mean over all tokens of the batch (arXiv 2503.14476)."""
+    BNPO = "bnpo"
+    """Mean over the tokens of each micro-batch; here of the batch, the same as DAPO."""
+    CISPO = "cispo"
+    """Clips the weight and not the update (arXiv 2506.13585); added up as DAPO."""
+
+
+class Level(StrEnum):
+    """What an importance ratio is of."""
+
+    TOKEN = "token"  # noqa: S105
+    SEQUENCE = "sequence"
+    """The geometric mean over the sequence (GSPO, arXiv 2507.18071)."""
+
+
+class KlEstimator(StrEnum):
+    """How divergence from the reference is estimated from sampled tokens."""
+
+    K1 = "k1"
+    K2 = "k2"
+    K3 = "k3"
+
+
+@dataclass(frozen=True)
+class LossOptions:
+    """What the loss is made of."""
+
+    loss: Loss = Loss.DAPO
+    level: Level = Level.TOKEN
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    dual_clip: float | None = None
+    """Upper bound of the ratio where the advantage is negative; None: unbounded."""
+    length_max: int = 512
+    """The constant of DR_GRPO, in tokens."""
+    kl_coefficient: float = 0.0
+    kl_estimator: KlEstimator = KlEstimator.K3
+    kl_unbiased: bool = True
+    """Weigh the estimate by the ratio, so that it is one under the policy being trained."""
+    behaviour_cap: float = 2.0
+    """Truncation of the weight that corrects old for behaviour log-probabilities."""
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """Trained tokens. `sequence` numbers the row (one model call) a token belongs to."""
+
+    logprobs: Tensor
+    """Under the policy being trained; has a gradient."""
+    old_logprobs: Tensor
+    """Under the policy at the start of the step."""
+    behaviour_logprobs: Tensor
+    """Under the exact distribution the token was sampled from."""
+    advantages: Tensor
+    sequence: Tensor
+    weights: Tensor
+    reference_logprobs: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class LossResult:
+    """The loss, and figures about it without a gradient."""
+
+    loss: Tensor
+    metrics: dict[str, float]
+
+
+def token_weights(options: LossOptions, lengths: Tensor) -> Tensor:
+    """Weight of one token of each sequence; `lengths` are those of the whole batch, in tokens."""
+    sequences = lengths.numel()
+    match options.loss:
+        case Loss.GRPO:
+            return 1.0 / (lengths.clamp(min=1).double() * sequences)
+        case Loss.DR_GRPO:
+            return torch.full_like(lengths, 1.0, dtype=torch.float64) / (
+                sequences * options.length_max
+            )
+        case Loss.DAPO | Loss.BNPO | Loss.CISPO:
+            return torch.full_like(lengths, 1.0, dtype=torch.float64) / lengths.sum().clamp(min=1)
+
+
+def policy_loss(batch: TokenBatch, options: LossOptions) -> LossResult:
+    """The share of the batch's loss that these tokens make."""
+    log_ratio = _levelled(batch.logprobs - batch.old_logprobs, batch.sequence, options.level)
+    ratio = log_ratio.exp()
+    correction = (batch.old_logprobs - batch.behaviour_logprobs).exp()
+    truncated = correction.clamp(max=options.behaviour_cap).detach()
+    losses = truncated * _token_losses(batch, ratio, options)
+    if batch.reference_logprobs is not None and options.kl_coefficient:
+        divergence = kl(batch.logprobs, batch.reference_logprobs, options.kl_estimator)
+        unbiased = ratio * divergence if options.kl_unbiased else divergence
+        losses = losses + options.kl_coefficient * unbiased
+    loss = (losses * batch.weights.to(losses.dtype)).sum()
+    return LossResult(loss, _metrics(ratio.detach(), correction, batch.advantages, options))
+
+
+def kl(logprobs: Tensor, reference: Tensor, estimator: KlEstimator) -> Tensor:
+    """Divergence from the reference per token (http://joschu.net/blog/kl-approx.html)."""
+    difference = reference - logprobs
+    match estimator:
+        case KlEstimator.K1:
+            return -difference
+        case KlEstimator.K2:
+            return difference.square() / 2
+        case KlEstimator.K3:
+            return difference.exp() - difference - 1
+
+
+def _token_losses(batch: TokenBatch, ratio: Tensor, options: LossOptions) -> Tensor:
+    if options.loss is Loss.CISPO:
+        weight = ratio.clamp(max=1 + options.clip_high).detach()
+        return -weight * batch.advantages * batch.logprobs
+    clipped = ratio.clamp(1 - options.clip_low, 1 + options.clip_high)
+    bounded = ratio if options.dual_clip is None else ratio.clamp(max=options.dual_clip)
+    return -torch.minimum(bounded * batch.advantages, clipped * batch.advantages)
+
+
+def _levelled(log_ratio: Tensor, sequence: Tensor, level: Level) -> Tensor:
+    if level is Level.TOKEN:
+        return log_ratio
+    rows = int(sequence.max()) + 1
+    sums = torch.zeros(rows, dtype=log_ratio.dtype).index_add(0, sequence, log_ratio)
+    return (sums / torch.bincount(sequence, minlength=rows).clamp(min=1))[sequence]
+
+
+def _metrics(
+    ratio: Tensor, correction: Tensor, advantages: Tensor, options: LossOptions
+) -> dict[str, float]:
+    low = (ratio < 1 - options.clip_low) & (advantages < 0)
+    high = (ratio > 1 + options.clip_high) & (advantages > 0)
+    return {
+        "ratio_mean": ratio.mean().item(),
+        "ratio_max": ratio.max().item(),
+        "clipped_low": low.double().mean().item(),
+        "clipped_high": high.double().mean().item(),
+        "correction_max": correction.max().item(),
+        "truncated": (correction > options.behaviour_cap).double().mean().item(),
+    }

@@ -1,0 +1,74 @@
+"""The paper's reward: what an episode did, normalised in its group, weighted by preference.
+
+M(tau) = [m_tool1 ... m_tooln, r_outcome, -cost, -latency]      (paper, section 3.2)
+M_norm[k] = (M[k] - min M[k]) / (max M[k] - min M[k]) over the group, 0 where max = min
+R(tau) = M_norm(tau) . P if r_outcome(tau) = 1, otherwise 0     (paper, appendix L)
+
+Counts of zero take part, the final call is priced, and orchestrator tokens are cost.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Features:
+    """What one episode did."""
+
+    tool_calls: tuple[int, ...]
+    """Calls per tool, in the order of the group's tools."""
+    solved: bool
+    cost: float
+    """Money of every call, in the group's one currency."""
+    latency_s: float
+
+    def vector(self) -> Vector:
+        """M, of length tools + 3: dearer and slower is less."""
+        return np.array(
+            [*self.tool_calls, float(self.solved), -self.cost, -self.latency_s], dtype=np.float64
+        )
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """P: weights in [0, 1]."""
+
+    tools: tuple[float, ...]
+    outcome: float
+    compute: float
+    latency: float
+
+    def __post_init__(self) -> None:
+        if not all(0 <= weight <= 1 for weight in self.vector()):
+            raise ValueError(f"preference weights must be in [0, 1], not {self.vector().tolist()}")
+
+    def vector(self) -> Vector:
+        """P, in the order of M."""
+        return np.array([*self.tools, self.outcome, self.compute, self.latency], dtype=np.float64)
+
+
+def normalised(group: Sequence[Features]) -> Vector:
+    """M_norm of every episode of a group: (episodes, tools + 3), each element in [0, 1]."""
+    raw = np.stack([features.vector() for features in group])
+    low, high = raw.min(axis=0), raw.max(axis=0)
+    spread = np.where(high > low, high - low, 1.0)
+    scaled: Vector = (raw - low) / spread
+    return scaled
+
+
+def rewards(group: Sequence[Features], preferences: Preferences) -> Vector:
+    """R of every episode of a group, in its order.
+
+    Raises ValueError when the episodes and the preferences are not about the same tools.
+    """
+    lengths = {len(features.tool_calls) for features in group} | {len(preferences.tools)}
+    if len(lengths) != 1:
+        raise ValueError(f"episodes and preferences name {sorted(lengths)} tools; all must agree")
+    solved = np.array([features.solved for features in group])
+    scored: Vector = np.where(solved, normalised(group) @ preferences.vector(), 0.0)
+    return scored
