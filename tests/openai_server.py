@@ -20,14 +20,14 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from smallest_instance import smallest_instance
@@ -48,6 +48,8 @@ class Reply:
     message: Mapping[str, Any] = field(default_factory=dict)
     error: Mapping[str, Any] = field(default_factory=dict)
     raw_body: bytes | None = None
+    # A stream breaks off after so many characters; None means it does not.
+    cut_after: int | None = None
 
 
 Scripted = str | Mapping[str, Any] | Reply | Callable[[Body], "str | Mapping[str, Any] | Reply"]
@@ -85,7 +87,7 @@ class OpenAiServer:
         self._vllm_version = vllm_version
         self._json_schema = json_schema
         self._context_tokens = context_tokens
-        config = uvicorn.Config(self._app(), port=port, log_level="error", access_log=False)
+        config = uvicorn.Config(self._app(), port=port, log_level="critical", access_log=False)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
 
@@ -168,7 +170,11 @@ class OpenAiServer:
         if reply.status != 200:
             fault = {"message": reply.content, **reply.error}
             return error_response(reply.status, fault, reply.headers)
-        return JSONResponse(self._completion(body, reply), headers=dict(reply.headers))
+        completion = self._completion(body, reply)
+        if body.get("stream"):
+            events = streamed(completion, reply)
+            return StreamingResponse(events, media_type="text/event-stream")
+        return JSONResponse(completion, headers=dict(reply.headers))
 
     def _reply(self, body: Body, request_id: str) -> Reply:
         if body["model"] not in self.models:
@@ -233,6 +239,26 @@ class OpenAiServer:
             "usage": usage if reply.usage is None else dict(reply.usage),
             **prompt,
         }
+
+
+async def streamed(completion: dict[str, Any], reply: Reply) -> AsyncIterator[str]:
+    """The completion as chunks of one character, then the report of usage."""
+    shared = {key: completion[key] for key in ("id", "created", "model")}
+    chunk = {**shared, "object": "chat.completion.chunk", "usage": None}
+    for letter in reply.content[: reply.cut_after]:
+        choice = {"index": 0, "delta": {"content": letter}, "finish_reason": None}
+        yield event({**chunk, "choices": [choice]})
+    if reply.cut_after is not None:
+        raise ConnectionResetError("the stream is cut, as the test says")
+    last = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason}
+    yield event({**chunk, "choices": [last]})
+    yield event({**chunk, "choices": [], "usage": completion["usage"]})
+    yield "data: [DONE]\n\n"
+
+
+def event(chunk: Mapping[str, Any]) -> str:
+    """One server-sent event."""
+    return f"data: {json.dumps(chunk)}\n\n"
 
 
 def as_reply(scripted: "str | Mapping[str, Any] | Reply") -> Reply:

@@ -1,6 +1,6 @@
 """What the service asks of an adapter, the code that speaks to one kind of tool."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from failures import FailureKind, ToolFailure
@@ -8,11 +8,20 @@ from metering import Usage, UsageSource
 from tool_adapters.models import JsonObject, ToolDefinition
 
 
+@dataclass
+class CutOff:
+    """What an adapter says about a call that was cancelled under it, if it can say anything."""
+
+    usage: Usage | None = None
+    content: str = ""
+
+
 @dataclass(frozen=True)
 class ToolCall:
     """One call of a tool; the arguments fit the tool's schema already.
 
-    `task` and `context` are for tools of kind llm; `max_output_tokens` 0 means the tool's.
+    `task` and `context` are for tools of kind llm; `max_output_tokens` 0 means the tool's, and
+    `fallback_models` are aliases that may answer instead, in that order.
     """
 
     key: str
@@ -24,6 +33,12 @@ class ToolCall:
     context: str
     max_output_tokens: int
     tenant: str
+    fallback_models: tuple[str, ...] = ()
+    cut: CutOff = field(default_factory=CutOff, compare=False)
+
+    def asking(self, model_alias: str) -> "ToolCall":
+        """The same call of another model."""
+        return replace(self, arguments=self.arguments | {"model": model_alias}, cut=CutOff())
 
 
 @dataclass(frozen=True)
@@ -65,7 +80,8 @@ class AdapterResult:
 class Answer:
     """What the service answers to a call: the outcome and what it took.
 
-    `latency_s` runs from the first attempt to the answer, in seconds.
+    `latency_s` runs from the first attempt to the answer, in seconds. `model_alias` is the
+    model of an llm tool that answered, whose price `sku` is.
     """
 
     outcome: Output | ToolFailure
@@ -73,6 +89,7 @@ class Answer:
     sku: str
     latency_s: float
     attempts: int
+    model_alias: str = ""
 
 
 class CallFailed(Exception):
@@ -81,6 +98,13 @@ class CallFailed(Exception):
     def __init__(self, kind: FailureKind, message: str, retryable: bool = False) -> None:
         super().__init__(message)
         self.failure = ToolFailure(kind, message, retryable)
+
+    @classmethod
+    def of(cls, failure: ToolFailure) -> "CallFailed":
+        """Carries that failure."""
+        error = cls(failure.kind, failure.message)
+        error.failure = failure
+        return error
 
 
 class Adapter(Protocol):

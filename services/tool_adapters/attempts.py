@@ -51,6 +51,7 @@ class Progress:
             sku=skus[-1] if skus else _sku(self.call, self.tool),
             latency_s=time.monotonic() - self.started if self.started else 0.0,
             attempts=len(usages),
+            model_alias=self.tool.model_alias(self.call.arguments),
         )
 
 
@@ -137,7 +138,9 @@ def _last_outcome(state: tenacity.RetryCallState) -> Output | ToolFailure:
 
 
 def _usage_when_cut(call: ToolCall, tool: ToolDefinition) -> Usage:
-    """A model that was cut off has read its prompt; how much it wrote is not known."""
+    """What the adapter counted; else a model that was cut off has read its prompt at least."""
+    if call.cut.usage is not None:
+        return call.cut.usage
     if tool.kind is ToolKind.LLM:
         return estimated_usage(f"{call.context}{call.task}", "")
     return ONE_CALL

@@ -39,6 +39,12 @@ class Settings(ServerSettings):
     effects_kept_days: float = Field(
         30.0, gt=0, description="days for which a repeated effectful call gets its first answer"
     )
+    prompts_folder: Path | None = Field(
+        None, description="folder of templates <role>/system.jinja and <role>/question.jinja"
+    )
+    provider_concurrency_max: int = Field(
+        64, ge=1, description="requests in flight at each provider of language models"
+    )
     workspaces_folder: Path = Field(
         Path(gettempdir()) / "podium-workspaces", description="folder for the files of code"
     )

@@ -24,6 +24,7 @@ def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
         task=request.task,
         context=request.context,
         max_output_tokens=request.max_output_tokens,
+        fallback_models=tuple(request.fallback_models),
     )
 
 
@@ -34,6 +35,7 @@ def answer_to_proto(answer: Answer) -> pb.InvokeResponse:
         sku=answer.sku,
         latency=duration_to_proto(answer.latency_s),
         attempts=answer.attempts,
+        model_alias=answer.model_alias,
     )
     if isinstance(answer.outcome, Output):
         response.output.CopyFrom(_output_to_proto(answer.outcome))
@@ -53,6 +55,7 @@ def answer_from_proto(response: pb.InvokeResponse) -> Answer:
         sku=response.sku,
         latency_s=duration_from_proto(response.latency),
         attempts=response.attempts,
+        model_alias=response.model_alias,
     )
 
 

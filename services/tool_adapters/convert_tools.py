@@ -17,6 +17,7 @@ from tool_adapters.models import (
     LlmApi,
     LlmConnection,
     LlmModel,
+    LlmRole,
     McpConnection,
     McpHttp,
     McpStdio,
@@ -36,6 +37,7 @@ SIDE_EFFECTS = {
 PLACES = {
     tool_pb2.ParameterLocation.Value(f"PARAMETER_LOCATION_{place.name}"): place for place in Place
 }
+LLM_ROLES = {tool_pb2.LlmRole.Value(f"LLM_ROLE_{role.name}"): role for role in LlmRole}
 LLM_APIS = {tool_pb2.LlmApi.Value(f"LLM_API_{api.name}"): api for api in LlmApi}
 
 
@@ -92,6 +94,7 @@ def _http(http: tool_pb2.HttpConnection) -> HttpConnection:
 def _llm(llm: tool_pb2.LlmConnection) -> LlmConnection:
     return LlmConnection(
         models=tuple(_model(model) for model in llm.models),
+        role=LLM_ROLES.get(llm.role, LlmRole.GENERALIST),
         system_prompt=llm.system_prompt,
         max_output_tokens=llm.max_output_tokens or 1024,
         temperature=llm.temperature if llm.HasField("temperature") else None,

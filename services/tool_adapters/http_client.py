@@ -3,8 +3,8 @@
 aiohttp, because its connector lets us check the very address it connects to.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -39,12 +39,13 @@ FAILURE_OF_STATUS = {
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """A request; `json` is sent as a JSON body when it is not None."""
+    """A request; a body is `json` or `form`, whichever is not None."""
 
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     json: Any = None
+    form: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -83,37 +84,65 @@ class HttpClient:
 
     async def send(self, request: HttpRequest, tool: ToolDefinition) -> HttpReply:
         """The reply. Raises CallFailed when none arrives, or one above the tool's limit."""
+        async with self.opened(request, tool) as arriving:
+            return await arriving.whole(tool.limits.max_output_bytes)
+
+    @asynccontextmanager
+    async def opened(
+        self, request: HttpRequest, tool: ToolDefinition
+    ) -> AsyncIterator["ArrivingReply"]:
+        """The reply as soon as its headers are there. Raises CallFailed, also in the block."""
         host = host_of(request.url)
         session = self._trusted if self._guard.trusts(tool, host) else self._guarded
         try:
-            return await _exchange(session, request, tool.limits.max_output_bytes)
+            async with _asked(session, request) as response:
+                yield ArrivingReply(response)
         except (aiohttp.ClientError, OSError) as error:
             raise _no_reply(host, error) from error
 
 
-async def _exchange(
-    session: aiohttp.ClientSession, request: HttpRequest, bytes_max: int
-) -> HttpReply:
-    asked = session.request(
+class ArrivingReply:
+    """A reply whose body is still arriving; header names are lower-case."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body in the pieces it arrives in."""
+        return aiter(self._response.content.iter_any())
+
+    async def whole(self, bytes_max: int) -> HttpReply:
+        """The reply with its body. Raises CallFailed when it is larger."""
+        body = bytearray()
+        async for chunk in self.chunks():
+            body += chunk
+            if len(body) > bytes_max:
+                # What is left would otherwise be read to keep the connection.
+                self._response.close()
+                raise too_many_bytes(bytes_max)
+        return HttpReply(self.status, self.headers, bytes(body))
+
+
+def too_many_bytes(bytes_max: int) -> CallFailed:
+    """The failure of an answer over the tool's limit."""
+    message = f"the answer is larger than {bytes_max} bytes; ask for less"
+    return CallFailed(FailureKind.OUTPUT_TOO_LARGE, message)
+
+
+def _asked(
+    session: aiohttp.ClientSession, request: HttpRequest
+) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    return session.request(
         request.method,
         # The path and the query are encoded already.
         URL(request.url, encoded=True),
         headers=request.headers,
         json=request.json,
+        data=request.form,
         allow_redirects=False,
     )
-    async with asked as response:
-        body = bytearray()
-        async for chunk in response.content.iter_any():
-            body += chunk
-            if len(body) > bytes_max:
-                response.close()
-                raise CallFailed(
-                    FailureKind.OUTPUT_TOO_LARGE,
-                    f"the answer is larger than {bytes_max} bytes; ask for less",
-                )
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return HttpReply(response.status, headers, bytes(body))
 
 
 def status_failure(reply: HttpReply, words: str = "") -> ToolFailure | None:

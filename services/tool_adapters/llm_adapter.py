@@ -1,22 +1,18 @@
 """Tools of kind llm: a language model, chosen by its alias, asked about the episode's task."""
 
-import json
-from typing import Any
+import asyncio
 
 import telemetry
-from failures import FailureKind
+from failures import FailureKind, ToolFailure
 from metering import Dimension, Usage, UsageSource
 from tool_adapters.adapter import AdapterResult, CallFailed, Output, ToolCall
-from tool_adapters.http_client import HttpClient, HttpReply, HttpRequest, status_failure
-from tool_adapters.llm_apis import (
-    AnthropicMessages,
-    LlmApiFormat,
-    OpenAiChat,
-    Question,
-    error_words,
-    outcome_of,
-)
-from tool_adapters.models import JsonObject, LlmApi, LlmConnection, LlmModel, ToolDefinition
+from tool_adapters.completion import Completion, usage_of_cut
+from tool_adapters.http_client import HttpClient, HttpRequest
+from tool_adapters.llm_apis import AnthropicMessages, LlmApiFormat, OpenAiChat, Question
+from tool_adapters.llm_prompts import Prompts
+from tool_adapters.llm_stream import read_completion
+from tool_adapters.models import LlmApi, LlmConnection, LlmModel, ToolDefinition
+from tool_adapters.providers import Providers
 from tool_adapters.secret_store import PLATFORM, SecretStore
 from tool_adapters.usage_reports import estimated_usage
 
@@ -25,35 +21,71 @@ APIS: dict[LlmApi, LlmApiFormat] = {
     LlmApi.ANTHROPIC_MESSAGES: AnthropicMessages(),
 }
 NOTHING_USED = Usage((), UsageSource.MEASURED)
+FILTERED = {"content_filter", "refusal"}
+OUT_OF_TOKENS = {"length", "max_tokens"}
+PARTIAL_SHOWN = 2000
+READ = (
+    Dimension.INPUT_FRESH,
+    Dimension.CACHE_READ,
+    Dimension.CACHE_WRITE_5M,
+    Dimension.CACHE_WRITE_1H,
+)
 
 
 class LlmAdapter:
     """Asks the model a call names, and reports usage as its provider did."""
 
-    def __init__(self, client: HttpClient, secrets: SecretStore) -> None:
+    def __init__(
+        self, client: HttpClient, secrets: SecretStore, prompts: Prompts, providers: Providers
+    ) -> None:
         self._client = client
         self._secrets = secrets
+        self._prompts = prompts
+        self._providers = providers
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """The model's text; the SKU is the model's."""
         assert isinstance(tool.connection, LlmConnection)
         model = _model(tool.connection, tool.model_alias(call.arguments))
-        question = _question(call, tool.connection)
-        with telemetry.model_call(model.api.value, model.model) as span:
-            reply = await self._ask(call, tool, model, question)
-            result = _result(model, question, reply)
-            _record(span, model, result)
+        question = self._prompts.question(call, tool.connection)
+        # Should the wait for a place be cut off: until the request is sent nothing is used.
+        call.cut.usage = NOTHING_USED
+        async with self._providers.slot(model):
+            with telemetry.model_call(model.api.value, model.model) as span:
+                result = await self._answer(call, tool, model, question)
+                _record(span, model, result)
         return result
 
-    async def _ask(
+    async def _answer(
         self, call: ToolCall, tool: ToolDefinition, model: LlmModel, question: Question
-    ) -> HttpReply:
+    ) -> AdapterResult:
+        completion = Completion()
+        try:
+            await self._ask(call, tool, model, question, completion)
+        except CallFailed as error:
+            usage = _usage_of_failure(model, question, completion)
+            return AdapterResult(_with_partial(error.failure, completion), usage, model.sku)
+        except asyncio.CancelledError:
+            call.cut.usage = _usage_of_cut(model, question, completion)
+            call.cut.content = self._secrets.redact(completion.text[-PARTIAL_SHOWN:])
+            raise
+        return AdapterResult(_outcome(completion), _usage(model, question, completion), model.sku)
+
+    async def _ask(
+        self,
+        call: ToolCall,
+        tool: ToolDefinition,
+        model: LlmModel,
+        question: Question,
+        completion: Completion,
+    ) -> None:
         api = APIS[model.api]
         owner = PLATFORM if tool.shared else call.tenant
         secret = self._secrets.value(owner, model.secret) if model.secret else ""
         url = model.base_url.rstrip("/") + api.path
-        body = api.body(model, question)
-        return await self._client.send(HttpRequest("POST", url, api.headers(secret), body), tool)
+        request = HttpRequest("POST", url, api.headers(secret), api.body(model, question))
+        async with self._client.opened(request, tool) as arriving:
+            await read_completion(arriving, api, completion, tool.limits.max_output_bytes)
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         """Requests hold nothing."""
@@ -70,60 +102,52 @@ def _model(connection: LlmConnection, alias: str) -> LlmModel:
     raise CallFailed(FailureKind.NOT_FOUND, f"there is no model {alias}; choose one of {aliases}")
 
 
-def _question(call: ToolCall, connection: LlmConnection) -> Question:
-    """Findings first, then the task, then what the orchestrator adds in its own words."""
-    prompt = call.arguments.get("prompt", "")
-    parts = (
-        f"What is known so far:\n{call.context}" if call.context else "",
-        f"Task:\n{call.task}" if call.task else "",
-        str(prompt),
+def _outcome(completion: Completion) -> Output | ToolFailure:
+    """The model's text, or why there is none."""
+    if completion.text:
+        return Output(completion.text)
+    if completion.reason in FILTERED:
+        message = f"the model did not answer ({completion.reason})"
+        return ToolFailure(FailureKind.TOOL_ERROR, message)
+    mend = "; allow it more output tokens" if completion.reason in OUT_OF_TOKENS else ""
+    message = f"the model wrote no text (it stopped with {completion.reason}){mend}"
+    return ToolFailure(FailureKind.MALFORMED_OUTPUT, message)
+
+
+def _with_partial(failure: ToolFailure, completion: Completion) -> ToolFailure:
+    """What was written is shown, and not bought a second time."""
+    if not completion.texts:
+        return failure
+    written = completion.text[-PARTIAL_SHOWN:]
+    return ToolFailure(failure.kind, f"{failure.message}; it had written: {written}")
+
+
+def _usage(model: LlmModel, question: Question, completion: Completion) -> Usage:
+    """The provider's report, or an estimate without one."""
+    return _reported(model, completion) or estimated_usage(
+        question.system_prompt + question.prompt, completion.text
     )
-    limit = connection.max_output_tokens
-    return Question(
-        system_prompt=connection.system_prompt,
-        prompt="\n\n".join(part for part in parts if part),
-        max_output_tokens=min(call.max_output_tokens or limit, limit),
-        temperature=connection.temperature,
-    )
 
 
-def _result(model: LlmModel, question: Question, reply: HttpReply) -> AdapterResult:
-    content = _parsed(reply)
-    if failure := status_failure(reply, error_words(content)):
-        return AdapterResult(failure, _usage(model, content) or NOTHING_USED, model.sku)
-    outcome = outcome_of(APIS[model.api], content)
-    written = outcome.content if isinstance(outcome, Output) else ""
-    estimate = estimated_usage(question.system_prompt + question.prompt, written)
-    return AdapterResult(outcome, _usage(model, content) or estimate, model.sku)
+def _usage_of_failure(model: LlmModel, question: Question, completion: Completion) -> Usage:
+    if not completion.texts and not completion.report:
+        return NOTHING_USED
+    return _usage_of_cut(model, question, completion)
 
 
-def _usage(model: LlmModel, reply: Any) -> Usage | None:
-    """The provider's report; None when there is none."""
-    report = reply.get("usage") if isinstance(reply, dict) else None
-    if not isinstance(report, dict):
+def _usage_of_cut(model: LlmModel, question: Question, completion: Completion) -> Usage:
+    prompt = question.system_prompt + question.prompt
+    return usage_of_cut(_reported(model, completion), prompt, completion.text)
+
+
+def _reported(model: LlmModel, completion: Completion) -> Usage | None:
+    if not completion.report:
         return None
-    return APIS[model.api].usage(report, str(reply.get("id", "")))
-
-
-def _parsed(reply: HttpReply) -> JsonObject | None:
-    try:
-        content = json.loads(reply.body)
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
+    return APIS[model.api].usage(completion.report, completion.request_id)
 
 
 def _record(span: telemetry.ModelCall, model: LlmModel, result: AdapterResult) -> None:
-    outcome = result.outcome
-    read = sum(
-        result.usage.get(dimension)
-        for dimension in (
-            Dimension.INPUT_FRESH,
-            Dimension.CACHE_READ,
-            Dimension.CACHE_WRITE_5M,
-            Dimension.CACHE_WRITE_1H,
-        )
-    )
+    read = sum(result.usage.get(dimension) for dimension in READ)
     written = result.usage.get(Dimension.OUTPUT_TEXT) + result.usage.get(Dimension.REASONING)
-    reason = "stop" if isinstance(outcome, Output) else outcome.kind.value
+    reason = "stop" if isinstance(result.outcome, Output) else result.outcome.kind.value
     span.answered(model.model, int(read), int(written), reason)

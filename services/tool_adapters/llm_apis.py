@@ -1,16 +1,18 @@
-"""How the two APIs of language models want to be asked, and how they answer."""
+"""How the two APIs of language models want to be asked, and how their answers stream.
+
+Sources: OpenAI's API reference of streamed chat completions, as vLLM and KServe serve it, and
+Anthropic's of streamed messages.
+"""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from failures import FailureKind, ToolFailure
 from metering import Usage
-from tool_adapters.adapter import Output
+from tool_adapters.completion import Completion
 from tool_adapters.models import JsonObject, LlmModel
 from tool_adapters.usage_reports import anthropic_usage, openai_usage
 
 ANTHROPIC_VERSION = "2023-06-01"
-FILTERED = {"content_filter", "refusal"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,10 @@ class Question:
 
 
 class LlmApiFormat(Protocol):
-    """One API: where requests go, what is in them, and what is in a reply."""
+    """One API: where requests go, what is in them, and what is in a reply.
+
+    The readers raise KeyError, IndexError, TypeError or AttributeError for anything but the API.
+    """
 
     path: str
 
@@ -32,10 +37,13 @@ class LlmApiFormat(Protocol):
         """Headers that carry the key, if there is one."""
 
     def body(self, model: LlmModel, question: Question) -> JsonObject:
-        """The request."""
+        """The request; it asks for a stream with a report of usage."""
 
-    def text_and_reason(self, reply: JsonObject) -> tuple[str, str]:
-        """The answer and why it stopped. Raises KeyError, IndexError, TypeError."""
+    def read_event(self, event: JsonObject, completion: Completion) -> None:
+        """Adds one event of a stream."""
+
+    def read_reply(self, reply: JsonObject, completion: Completion) -> None:
+        """Adds the reply of a server that does not stream."""
 
     def usage(self, report: JsonObject, request_id: str) -> Usage:
         """The reported usage in disjoint quantities."""
@@ -58,12 +66,25 @@ class OpenAiChat:
                 {"role": "user", "content": question.prompt},
             ],
             "max_tokens": question.max_output_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
         }
         return body | _temperature(question)
 
-    def text_and_reason(self, reply: JsonObject) -> tuple[str, str]:
+    def read_event(self, event: JsonObject, completion: Completion) -> None:
+        completion.request_id = event.get("id") or completion.request_id
+        completion.report = event.get("usage") or completion.report
+        # The last event holds the report and no choice.
+        for choice in event["choices"]:
+            completion.write(choice["delta"].get("content") or "")
+            completion.reason = choice.get("finish_reason") or completion.reason
+
+    def read_reply(self, reply: JsonObject, completion: Completion) -> None:
+        completion.request_id = reply.get("id") or ""
+        completion.report = reply.get("usage") or {}
         choice = reply["choices"][0]
-        return choice["message"].get("content") or "", choice.get("finish_reason") or ""
+        completion.write(choice["message"].get("content") or "")
+        completion.reason = choice.get("finish_reason") or "stop"
 
     def usage(self, report: JsonObject, request_id: str) -> Usage:
         return openai_usage(report, request_id)
@@ -83,35 +104,38 @@ class AnthropicMessages:
             "model": model.model,
             "messages": [{"role": "user", "content": question.prompt}],
             "max_tokens": question.max_output_tokens,
+            "stream": True,
         }
         if question.system_prompt:
             body["system"] = question.system_prompt
         return body | _temperature(question)
 
-    def text_and_reason(self, reply: JsonObject) -> tuple[str, str]:
-        texts = [block["text"] for block in reply["content"] if block["type"] == "text"]
-        return "".join(texts), reply.get("stop_reason") or ""
+    def read_event(self, event: JsonObject, completion: Completion) -> None:
+        match event["type"]:
+            case "message_start":
+                completion.request_id = event["message"]["id"]
+                completion.report = event["message"].get("usage") or {}
+            case "content_block_delta" if event["delta"]["type"] == "text_delta":
+                completion.write(event["delta"]["text"])
+            case "message_delta":
+                completion.reason = event["delta"].get("stop_reason") or completion.reason
+                # The counts in it are totals, and only those that changed.
+                completion.report = completion.report | (event.get("usage") or {})
+
+    def read_reply(self, reply: JsonObject, completion: Completion) -> None:
+        completion.request_id = reply.get("id") or ""
+        completion.report = reply.get("usage") or {}
+        for block in reply["content"]:
+            if block["type"] == "text":
+                completion.write(block["text"])
+        completion.reason = reply.get("stop_reason") or "end_turn"
 
     def usage(self, report: JsonObject, request_id: str) -> Usage:
         return anthropic_usage(report, request_id)
 
 
-def outcome_of(api: LlmApiFormat, reply: Any) -> Output | ToolFailure:
-    """The model's text, or why there is none."""
-    try:
-        text, reason = api.text_and_reason(reply)
-    except (KeyError, IndexError, TypeError, AttributeError):
-        return _malformed("the model server answered something else than its API promises")
-    if text:
-        return Output(text)
-    if reason in FILTERED:
-        return ToolFailure(FailureKind.TOOL_ERROR, f"the model did not answer ({reason})")
-    mend = "; allow it more output tokens" if reason in {"length", "max_tokens"} else ""
-    return _malformed(f"the model wrote no text (it stopped with {reason or 'no reason'}){mend}")
-
-
-def error_words(reply: Any) -> str:
-    """The message of an error reply of either API; "" when there is none."""
+def error_words(reply: object) -> str:
+    """The message of an error in a reply or event of either API; "" when there is none."""
     error = reply.get("error") if isinstance(reply, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
     return message if isinstance(message, str) else ""
@@ -119,7 +143,3 @@ def error_words(reply: Any) -> str:
 
 def _temperature(question: Question) -> JsonObject:
     return {} if question.temperature is None else {"temperature": question.temperature}
-
-
-def _malformed(message: str) -> ToolFailure:
-    return ToolFailure(FailureKind.MALFORMED_OUTPUT, message)

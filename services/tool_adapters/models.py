@@ -107,6 +107,14 @@ class LlmApi(StrEnum):
     ANTHROPIC_MESSAGES = "anthropic_messages"
 
 
+class LlmRole(StrEnum):
+    """The part a model plays; see podium.registry.v1.LlmRole."""
+
+    GENERALIST = "generalist"
+    SPECIALIST = "specialist"
+    JUDGE = "judge"
+
+
 @dataclass(frozen=True)
 class LlmModel:
     """One model of a tool of kind llm; the orchestrator chooses it by its alias."""
@@ -121,9 +129,10 @@ class LlmModel:
 
 @dataclass(frozen=True)
 class LlmConnection:
-    """A language model, or a choice of several, as a tool."""
+    """A language model, or a choice of several, as a tool; without a prompt its role's."""
 
     models: tuple[LlmModel, ...]
+    role: LlmRole = LlmRole.GENERALIST
     system_prompt: str = ""
     max_output_tokens: int = 1024
     temperature: float | None = None

@@ -35,12 +35,14 @@ from tool_adapters.grpc_adapter import GrpcAdapter
 from tool_adapters.http_adapter import HttpAdapter
 from tool_adapters.http_client import HttpClient
 from tool_adapters.llm_adapter import LlmAdapter
+from tool_adapters.llm_prompts import Prompts
 from tool_adapters.mcp_adapter import McpAdapter
 from tool_adapters.mcp_discovery import McpDiscovery
 from tool_adapters.mcp_pool import McpPool
 from tool_adapters.mcp_servers import McpServers
 from tool_adapters.models import ToolKind
 from tool_adapters.network_guard import NetworkGuard
+from tool_adapters.providers import Providers
 from tool_adapters.retrieval_adapter import RetrievalAdapter
 from tool_adapters.sandbox import Sandbox, Workspaces
 from tool_adapters.secret_store import MountedSecrets
@@ -92,7 +94,12 @@ async def assembled(
                 Sandbox(workspaces, warm=settings.warm_sandboxes), workspaces
             ),
             ToolKind.RETRIEVAL: RetrievalAdapter(corpora),
-            ToolKind.LLM: LlmAdapter(http, secrets),
+            ToolKind.LLM: LlmAdapter(
+                http,
+                secrets,
+                Prompts(settings.prompts_folder),
+                Providers(settings.provider_concurrency_max),
+            ),
             ToolKind.GRPC: GrpcAdapter(GrpcMethods(guard), secrets),
         }
         for adapter in adapters.values():

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from failures import FailureKind, ToolFailure
@@ -13,6 +14,7 @@ from tool_adapters.attempts import Attempts, Progress
 from tool_adapters.effects import EffectLog
 from tool_adapters.errors import InvalidCall
 from tool_adapters.facts import FactsBook
+from tool_adapters.fallbacks import first_answer
 from tool_adapters.gates import Gate, Gates
 from tool_adapters.models import JsonObject, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.schemas import arguments_failure
@@ -39,6 +41,7 @@ class CallRequest:
     task: str
     context: str
     max_output_tokens: int
+    fallback_models: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for field in ("key", "episode_id", "tool_name"):
@@ -72,8 +75,8 @@ class Invoker:
         if failure:
             return Progress(call, tool).answer(failure)
         if tool.side_effect is SideEffect.EFFECTFUL:
-            return await self.effects.once(call, tool, lambda: self._measured(call, tool))
-        return await self._measured(call, tool)
+            return await self.effects.once(call, tool, lambda: self._answer(call, tool))
+        return await self._answer(call, tool)
 
     async def close_episode(self, episode_id: str) -> None:
         """Frees what the episode holds in every adapter."""
@@ -89,21 +92,23 @@ class Invoker:
         message = f"tools of kind {tool.kind.value} have no adapter in this deployment"
         return ToolFailure(FailureKind.UNAVAILABLE, message)
 
-    async def _measured(self, call: ToolCall, tool: ToolDefinition) -> Answer:
+    async def _answer(self, call: ToolCall, tool: ToolDefinition) -> Answer:
+        return await first_answer(call, tool, partial(self._measured, tool))
+
+    async def _measured(self, tool: ToolDefinition, call: ToolCall, timeout_s: float) -> Answer:
         alias = tool.model_alias(call.arguments)
-        answer = await self._guarded(call, tool, self.gates.of(tool, alias))
+        answer = await self._guarded(Progress(call, tool), self.gates.of(tool, alias), timeout_s)
         if answer.attempts:
             well = not isinstance(answer.outcome, ToolFailure)
             subject = (tool.name, alias)
             self.facts.record(call.tenant, subject, answer.latency_s, answer.usage, succeeded=well)
         return answer
 
-    async def _guarded(self, call: ToolCall, tool: ToolDefinition, gate: Gate) -> Answer:
-        progress = Progress(call, tool)
+    async def _guarded(self, progress: Progress, gate: Gate, timeout_s: float) -> Answer:
         if not gate.breaker.lets_pass():
-            return progress.answer(_resting(tool, gate))
+            return progress.answer(_resting(progress.tool, gate))
         try:
-            answer = await self._limited(progress, gate)
+            answer = await self._limited(progress, gate, timeout_s)
         except BaseException:
             gate.breaker.abandon()
             raise
@@ -113,14 +118,14 @@ class Invoker:
             gate.breaker.abandon()
         return answer
 
-    async def _limited(self, progress: Progress, gate: Gate) -> Answer:
-        """Waiting for a slot and every attempt share the tool's timeout."""
+    async def _limited(self, progress: Progress, gate: Gate, timeout_s: float) -> Answer:
+        """Waiting for a slot and every attempt share the time."""
         tool = progress.tool
         try:
-            async with asyncio.timeout(tool.limits.timeout_s), gate.slots:
+            async with asyncio.timeout(timeout_s), gate.slots:
                 return await self.attempts.make(progress)
         except TimeoutError:
-            return progress.answer(_too_slow(tool) if progress.started else _busy(tool))
+            return progress.answer(_too_slow(progress) if progress.started else _busy(tool))
 
 
 def _parsed(arguments_json: str) -> JsonObject | ToolFailure:
@@ -144,6 +149,7 @@ def _call(request: CallRequest, tenant: str, arguments: JsonObject) -> ToolCall:
         context=request.context,
         max_output_tokens=request.max_output_tokens,
         tenant=tenant,
+        fallback_models=request.fallback_models,
     )
 
 
@@ -165,6 +171,8 @@ def _busy(tool: ToolDefinition) -> ToolFailure:
     return ToolFailure(FailureKind.UNAVAILABLE, message, True)
 
 
-def _too_slow(tool: ToolDefinition) -> ToolFailure:
+def _too_slow(progress: Progress) -> ToolFailure:
+    tool, written = progress.tool, progress.call.cut.content
     message = f"{tool.name} gave no answer within {tool.limits.timeout_s:g} s"
+    message += f"; it had written: {written}" if written else ""
     return ToolFailure(FailureKind.TIMEOUT, message, True)

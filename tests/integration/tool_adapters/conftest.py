@@ -25,6 +25,18 @@ async def adapters(
 
 
 @pytest_asyncio.fixture
+async def narrow(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> AsyncIterator[AdaptersUnderTest]:
+    """Adapters that send each provider two requests at a time."""
+    async with (
+        running_registry() as registry,
+        run_adapters(await database(), tmp_path, registry, provider_concurrency_max=2) as running,
+    ):
+        yield running
+
+
+@pytest_asyncio.fixture
 async def web() -> AsyncIterator[WebServer]:
     async with WebServer() as server:
         yield server

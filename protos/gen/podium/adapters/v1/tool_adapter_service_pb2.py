@@ -28,7 +28,7 @@ from podium.common.v1 import usage_pb2 as podium_dot_common_dot_v1_dot_usage__pb
 from podium.registry.v1 import tool_pb2 as podium_dot_registry_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-podium/adapters/v1/tool_adapter_service.proto\x12\x12podium.adapters.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xab\x01\n\rInvokeRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\x12\x11\n\ttool_name\x18\x03 \x01(\t\x12\x14\n\x0ctool_version\x18\x04 \x01(\x05\x12\x16\n\x0e\x61rguments_json\x18\x05 \x01(\t\x12\x0c\n\x04task\x18\x06 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x07 \x01(\t\x12\x19\n\x11max_output_tokens\x18\x08 \x01(\x05\"<\n\nOutputFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"b\n\nToolOutput\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\t\x12\x14\n\x0c\x63ontent_json\x18\x02 \x01(\t\x12-\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x1e.podium.adapters.v1.OutputFile\"\xee\x01\n\x0eInvokeResponse\x12\x30\n\x06output\x18\x01 \x01(\x0b\x32\x1e.podium.adapters.v1.ToolOutputH\x00\x12,\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.podium.common.v1.FailureH\x00\x12&\n\x05usage\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x0b\n\x03sku\x18\x04 \x01(\t\x12*\n\x07latency\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x42\t\n\x07outcome\")\n\x13\x43loseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"\x16\n\x14\x43loseEpisodeResponse\"e\n\x17\x44iscoverMcpToolsRequest\x12\x35\n\nconnection\x18\x01 \x01(\x0b\x32!.podium.registry.v1.McpConnection\x12\x13\n\x0bname_prefix\x18\x02 \x01(\t\"\\\n\x18\x44iscoverMcpToolsResponse\x12+\n\x05specs\x18\x01 \x03(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x13\n\x0bserver_name\x18\x02 \x01(\t2\xb7\x02\n\x12ToolAdapterService\x12O\n\x06Invoke\x12!.podium.adapters.v1.InvokeRequest\x1a\".podium.adapters.v1.InvokeResponse\x12\x61\n\x0c\x43loseEpisode\x12\'.podium.adapters.v1.CloseEpisodeRequest\x1a(.podium.adapters.v1.CloseEpisodeResponse\x12m\n\x10\x44iscoverMcpTools\x12+.podium.adapters.v1.DiscoverMcpToolsRequest\x1a,.podium.adapters.v1.DiscoverMcpToolsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-podium/adapters/v1/tool_adapter_service.proto\x12\x12podium.adapters.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xc4\x01\n\rInvokeRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\x12\x11\n\ttool_name\x18\x03 \x01(\t\x12\x14\n\x0ctool_version\x18\x04 \x01(\x05\x12\x16\n\x0e\x61rguments_json\x18\x05 \x01(\t\x12\x0c\n\x04task\x18\x06 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x07 \x01(\t\x12\x19\n\x11max_output_tokens\x18\x08 \x01(\x05\x12\x17\n\x0f\x66\x61llback_models\x18\t \x03(\t\"<\n\nOutputFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"b\n\nToolOutput\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\t\x12\x14\n\x0c\x63ontent_json\x18\x02 \x01(\t\x12-\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x1e.podium.adapters.v1.OutputFile\"\x9d\x02\n\x0eInvokeResponse\x12\x30\n\x06output\x18\x01 \x01(\x0b\x32\x1e.podium.adapters.v1.ToolOutputH\x00\x12,\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.podium.common.v1.FailureH\x00\x12&\n\x05usage\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x0b\n\x03sku\x18\x04 \x01(\t\x12*\n\x07latency\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12\x13\n\x0bmodel_alias\x18\x07 \x01(\t\x12\x18\n\x10\x63hild_episode_id\x18\x08 \x01(\tB\t\n\x07outcome\")\n\x13\x43loseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"\x16\n\x14\x43loseEpisodeResponse\"e\n\x17\x44iscoverMcpToolsRequest\x12\x35\n\nconnection\x18\x01 \x01(\x0b\x32!.podium.registry.v1.McpConnection\x12\x13\n\x0bname_prefix\x18\x02 \x01(\t\"\\\n\x18\x44iscoverMcpToolsResponse\x12+\n\x05specs\x18\x01 \x03(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x13\n\x0bserver_name\x18\x02 \x01(\t2\xb7\x02\n\x12ToolAdapterService\x12O\n\x06Invoke\x12!.podium.adapters.v1.InvokeRequest\x1a\".podium.adapters.v1.InvokeResponse\x12\x61\n\x0c\x43loseEpisode\x12\'.podium.adapters.v1.CloseEpisodeRequest\x1a(.podium.adapters.v1.CloseEpisodeResponse\x12m\n\x10\x44iscoverMcpTools\x12+.podium.adapters.v1.DiscoverMcpToolsRequest\x1a,.podium.adapters.v1.DiscoverMcpToolsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,21 +36,21 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.adapters.v1.tool_ada
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_INVOKEREQUEST']._serialized_start=195
-  _globals['_INVOKEREQUEST']._serialized_end=366
-  _globals['_OUTPUTFILE']._serialized_start=368
-  _globals['_OUTPUTFILE']._serialized_end=428
-  _globals['_TOOLOUTPUT']._serialized_start=430
-  _globals['_TOOLOUTPUT']._serialized_end=528
-  _globals['_INVOKERESPONSE']._serialized_start=531
-  _globals['_INVOKERESPONSE']._serialized_end=769
-  _globals['_CLOSEEPISODEREQUEST']._serialized_start=771
-  _globals['_CLOSEEPISODEREQUEST']._serialized_end=812
-  _globals['_CLOSEEPISODERESPONSE']._serialized_start=814
-  _globals['_CLOSEEPISODERESPONSE']._serialized_end=836
-  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_start=838
-  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_end=939
-  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_start=941
-  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_end=1033
-  _globals['_TOOLADAPTERSERVICE']._serialized_start=1036
-  _globals['_TOOLADAPTERSERVICE']._serialized_end=1347
+  _globals['_INVOKEREQUEST']._serialized_end=391
+  _globals['_OUTPUTFILE']._serialized_start=393
+  _globals['_OUTPUTFILE']._serialized_end=453
+  _globals['_TOOLOUTPUT']._serialized_start=455
+  _globals['_TOOLOUTPUT']._serialized_end=553
+  _globals['_INVOKERESPONSE']._serialized_start=556
+  _globals['_INVOKERESPONSE']._serialized_end=841
+  _globals['_CLOSEEPISODEREQUEST']._serialized_start=843
+  _globals['_CLOSEEPISODEREQUEST']._serialized_end=884
+  _globals['_CLOSEEPISODERESPONSE']._serialized_start=886
+  _globals['_CLOSEEPISODERESPONSE']._serialized_end=908
+  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_start=910
+  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_end=1011
+  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_start=1013
+  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_end=1105
+  _globals['_TOOLADAPTERSERVICE']._serialized_start=1108
+  _globals['_TOOLADAPTERSERVICE']._serialized_end=1419
 # @@protoc_insertion_point(module_scope)

@@ -36,6 +36,7 @@ class InvokeRequest(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     CONTEXT_FIELD_NUMBER: _builtins.int
     MAX_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    FALLBACK_MODELS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     episode_id: _builtins.str
@@ -52,6 +53,13 @@ class InvokeRequest(_message.Message):
     """What earlier turns found, for tools of kind llm; unset means nothing yet."""
     max_output_tokens: _builtins.int
     """Largest completion in tokens, for tools of kind llm; 0 means the tool's."""
+    @_builtins.property
+    def fallback_models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Aliases of models that may answer when the one asked for cannot be reached or
+        is overloaded, in order; only models the caller's policy allows and its budget
+        covers. Empty means none.
+        """
+
     def __init__(
         self,
         *,
@@ -63,10 +71,11 @@ class InvokeRequest(_message.Message):
         task: _builtins.str = ...,
         context: _builtins.str = ...,
         max_output_tokens: _builtins.int = ...,
+        fallback_models: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "episode_id", b"episode_id", "key", b"key", "max_output_tokens", b"max_output_tokens", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "key", b"key", "max_output_tokens", b"max_output_tokens", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -146,10 +155,18 @@ class InvokeResponse(_message.Message):
     SKU_FIELD_NUMBER: _builtins.int
     LATENCY_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
+    MODEL_ALIAS_FIELD_NUMBER: _builtins.int
+    CHILD_EPISODE_ID_FIELD_NUMBER: _builtins.int
     sku: _builtins.str
     """SKU to price it by; unset means the price is unknown."""
     attempts: _builtins.int
     """Attempts made."""
+    model_alias: _builtins.str
+    """Alias of the model that answered, for tools of kind llm; usage and sku are its."""
+    child_episode_id: _builtins.str
+    """The episode that answered, for tools of kind podium; unset for any other. Its
+    cost is charged to itself and to no call.
+    """
     @_builtins.property
     def output(self) -> Global___ToolOutput:
         """The tool's result."""
@@ -175,10 +192,12 @@ class InvokeResponse(_message.Message):
         sku: _builtins.str = ...,
         latency: _duration_pb2.Duration | None = ...,
         attempts: _builtins.int = ...,
+        model_alias: _builtins.str = ...,
+        child_episode_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "latency", b"latency", "outcome", b"outcome", "output", b"output", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "failure", b"failure", "latency", b"latency", "outcome", b"outcome", "output", b"output", "sku", b"sku", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "latency", b"latency", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["output", "failure"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015

@@ -592,7 +592,7 @@ class LlmConnection(_message.Message):
     role: Global___LlmRole.ValueType
     """The part it plays."""
     system_prompt: _builtins.str
-    """System prompt; unset means none."""
+    """System prompt; unset means the adapters' prompt of the role."""
     max_output_tokens: _builtins.int
     """Largest completion in tokens; 0 means 1024."""
     temperature: _builtins.float
