@@ -1,0 +1,125 @@
+"""Episodes of one task, compared with each other: assembled, judged fit, or dropped."""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import torch
+
+from grpo.advantages import ESTIMATORS, Advantage
+from grpo.episodes import Episode
+from grpo.rewards import rewards
+
+REMEMBERED_EPISODES = 100_000
+
+
+class Dropped(StrEnum):
+    """Why a whole group is not trained on."""
+
+    TOO_FEW = "too few members"
+    ZERO_VARIANCE = "zero variance"
+    STALE = "stale"
+    MIXED = "mixed"
+    """Its members had other tools, preferences or currencies: not comparable."""
+
+
+@dataclass(frozen=True)
+class GroupRules:
+    """Which groups are worth a step."""
+
+    members_min_share: float = 0.5
+    """Of the group's size; at least two members in any case."""
+    std_floor: float = 0.1
+    """Groups whose rewards differ less teach nothing (paper, section 3.3)."""
+
+
+@dataclass
+class OpenGroup:
+    """Members that have arrived, and how many will never come."""
+
+    size: int
+    members: list[Episode] = field(default_factory=list)
+    tombstones: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every member has arrived or never will."""
+        return len(self.members) + self.tombstones >= self.size
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group to learn from: an advantage for each member."""
+
+    id: str
+    members: tuple[Episode, ...]
+    rewards: tuple[float, ...]
+    advantages: tuple[float, ...]
+
+
+@dataclass
+class GroupAssembler:
+    """Takes episodes in any order and gives each group once, when it is complete."""
+
+    rules: GroupRules = field(default_factory=GroupRules)
+    estimator: Advantage = Advantage.GROUP_STD
+    open: "OrderedDict[str, OpenGroup]" = field(default_factory=OrderedDict)
+    seen: "OrderedDict[str, None]" = field(default_factory=OrderedDict)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, episode: Episode) -> Group | None:
+        """A member arrived; the group when this completes it and it is worth a step."""
+        if not self._is_new(episode.id):
+            return None
+        group = self._group(episode.group_id, episode.group_size)
+        group.members.append(episode)
+        return self._close_if_complete(episode.group_id)
+
+    def bury(self, episode_id: str, group_id: str, size: int) -> Group | None:
+        """A member will never be usable; it counts as absent and never as reward 0."""
+        if not self._is_new(episode_id):
+            return None
+        self._group(group_id, size).tombstones += 1
+        return self._close_if_complete(group_id)
+
+    def close(self, group_id: str) -> Group | None:
+        """Nobody else will come, for example because the deadline has passed."""
+        group = self.open.pop(group_id, None)
+        return None if group is None else self._judge(group_id, group)
+
+    def _is_new(self, episode_id: str) -> bool:
+        """Records may come twice; the second is not a second episode."""
+        if episode_id in self.seen:
+            self.dropped["duplicate"] += 1
+            return False
+        self.seen[episode_id] = None
+        if len(self.seen) > REMEMBERED_EPISODES:
+            self.seen.popitem(last=False)
+        return True
+
+    def _group(self, group_id: str, size: int) -> OpenGroup:
+        return self.open.setdefault(group_id, OpenGroup(max(1, size)))
+
+    def _close_if_complete(self, group_id: str) -> Group | None:
+        return self.close(group_id) if self.open[group_id].complete else None
+
+    def _judge(self, group_id: str, group: OpenGroup) -> Group | None:
+        if reason := self._fault(group):
+            self.dropped[reason] += 1
+            return None
+        first = group.members[0]
+        earned = rewards([member.features for member in group.members], first.preferences)
+        if earned.std(ddof=1) < self.rules.std_floor:
+            self.dropped[Dropped.ZERO_VARIANCE] += 1
+            return None
+        advantages = ESTIMATORS[self.estimator](torch.from_numpy(earned)[None])[0]
+        return Group(
+            group_id, tuple(group.members), tuple(earned.tolist()), tuple(advantages.tolist())
+        )
+
+    def _fault(self, group: OpenGroup) -> Dropped | None:
+        needed = max(2, round(group.size * self.rules.members_min_share))
+        if len(group.members) < needed:
+            return Dropped.TOO_FEW
+        kinds = {(each.tools, each.preferences, each.currency) for each in group.members}
+        return Dropped.MIXED if len(kinds) > 1 else None
