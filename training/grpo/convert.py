@@ -122,7 +122,7 @@ def _preferences(trajectory: trajectory_pb2.Trajectory, tools: tuple[str, ...]) 
     wanted = trajectory.preferences
     try:
         return Preferences(
-            tuple(wanted.tools[name] if name in wanted.tools else 0.0 for name in tools),
+            tuple(wanted.tools.get(name, 0.0) for name in tools),
             wanted.outcome,
             wanted.compute,
             wanted.latency,
