@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from metering import Usage, UsageSource
+from metering.usage_reports import vllm_usage
 from orchestrator_inference.budgets import estimated_tokens
 from orchestrator_inference.engine import ModelCall
 from orchestrator_inference.models import Completion, NativeCall
@@ -58,24 +59,8 @@ def _logprobs(choice: Mapping[str, Any], token_ids: tuple[int, ...]) -> tuple[fl
 
 def _usage(body: Mapping[str, Any], call: ModelCall, text: str) -> Usage:
     reported = body.get("usage")
-    if not reported:
-        prompt = sum(estimated_tokens(message.content) for message in call.messages)
-        return Usage.of(
-            UsageSource.ESTIMATED, input_fresh=prompt, output_text=estimated_tokens(text)
-        )
-    prompt, output = reported.get("prompt_tokens") or 0, reported.get("completion_tokens") or 0
-    cached = _detail(reported, "prompt_tokens_details", "cached_tokens", prompt)
-    reasoning = _detail(reported, "completion_tokens_details", "reasoning_tokens", output)
-    usage = Usage.of(
-        UsageSource.PROVIDER,
-        input_fresh=prompt - cached,
-        cache_read=cached,
-        output_text=output - reasoning,
-        reasoning=reasoning,
-    )
-    return Usage(usage.quantities, usage.source, body.get("id") or "")
-
-
-def _detail(reported: Mapping[str, Any], group: str, name: str, whole: int) -> int:
-    """A part of a token count; never more than the whole it is part of."""
-    return min((reported.get(group) or {}).get(name) or 0, whole)
+    usage = vllm_usage(reported, body.get("id")) if isinstance(reported, Mapping) else None
+    if usage is not None:
+        return usage
+    prompt = sum(estimated_tokens(message.content) for message in call.messages)
+    return Usage.of(UsageSource.ESTIMATED, input_fresh=prompt, output_text=estimated_tokens(text))

@@ -9,6 +9,7 @@ import tenacity
 
 from failures import FailureKind, ToolFailure
 from metering import Usage, UsageSource
+from metering.usage_reports import estimated_usage
 from tool_adapters.adapter import (
     ONE_CALL,
     Adapter,
@@ -21,7 +22,6 @@ from tool_adapters.adapter import (
 from tool_adapters.models import LlmConnection, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.schemas import result_failure
 from tool_adapters.secret_store import SecretStore
-from tool_adapters.usage_reports import estimated_usage
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 
 from metering import Dimension, Quantity, Usage, UsageSource
+from metering.usage_reports import estimated_usage
 from tool_adapters.models import JsonObject
-from tool_adapters.usage_reports import estimated_usage
 
 
 @dataclass

@@ -5,6 +5,7 @@ import asyncio
 import telemetry
 from failures import FailureKind, ToolFailure
 from metering import Dimension, Usage, UsageSource
+from metering.usage_reports import estimated_usage
 from tool_adapters.adapter import AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.completion import Completion, usage_of_cut
 from tool_adapters.http_client import HttpClient, HttpRequest
@@ -14,7 +15,6 @@ from tool_adapters.llm_stream import read_completion
 from tool_adapters.models import LlmApi, LlmConnection, LlmModel, ToolDefinition
 from tool_adapters.providers import Providers
 from tool_adapters.secret_store import PLATFORM, SecretStore
-from tool_adapters.usage_reports import estimated_usage
 
 APIS: dict[LlmApi, LlmApiFormat] = {
     LlmApi.OPENAI_CHAT: OpenAiChat(),

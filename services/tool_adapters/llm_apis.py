@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from metering import Usage
+from metering.usage_reports import anthropic_usage, merged_report, openai_usage
 from tool_adapters.completion import Completion
 from tool_adapters.models import JsonObject, LlmModel
-from tool_adapters.usage_reports import anthropic_usage, openai_usage
 
 ANTHROPIC_VERSION = "2023-06-01"
 
@@ -45,8 +45,8 @@ class LlmApiFormat(Protocol):
     def read_reply(self, reply: JsonObject, completion: Completion) -> None:
         """Adds the reply of a server that does not stream."""
 
-    def usage(self, report: JsonObject, request_id: str) -> Usage:
-        """The reported usage in disjoint quantities."""
+    def usage(self, report: JsonObject, request_id: str) -> Usage | None:
+        """The reported usage in disjoint quantities; None when it counts nothing."""
 
 
 class OpenAiChat:
@@ -73,7 +73,7 @@ class OpenAiChat:
 
     def read_event(self, event: JsonObject, completion: Completion) -> None:
         completion.request_id = event.get("id") or completion.request_id
-        completion.report = event.get("usage") or completion.report
+        completion.report = merged_report(completion.report, event.get("usage") or {})
         # The last event holds the report and no choice.
         for choice in event["choices"]:
             completion.write(choice["delta"].get("content") or "")
@@ -86,7 +86,7 @@ class OpenAiChat:
         completion.write(choice["message"].get("content") or "")
         completion.reason = choice.get("finish_reason") or "stop"
 
-    def usage(self, report: JsonObject, request_id: str) -> Usage:
+    def usage(self, report: JsonObject, request_id: str) -> Usage | None:
         return openai_usage(report, request_id)
 
 
@@ -119,8 +119,7 @@ class AnthropicMessages:
                 completion.write(event["delta"]["text"])
             case "message_delta":
                 completion.reason = event["delta"].get("stop_reason") or completion.reason
-                # The counts in it are totals, and only those that changed.
-                completion.report = completion.report | (event.get("usage") or {})
+                completion.report = merged_report(completion.report, event.get("usage") or {})
 
     def read_reply(self, reply: JsonObject, completion: Completion) -> None:
         completion.request_id = reply.get("id") or ""
@@ -130,7 +129,7 @@ class AnthropicMessages:
                 completion.write(block["text"])
         completion.reason = reply.get("stop_reason") or "end_turn"
 
-    def usage(self, report: JsonObject, request_id: str) -> Usage:
+    def usage(self, report: JsonObject, request_id: str) -> Usage | None:
         return anthropic_usage(report, request_id)
 
 

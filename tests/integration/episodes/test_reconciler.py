@@ -13,7 +13,6 @@ from embedded import EmbeddedKafka
 from episodes.store_engine import open_engine
 from episodes.store_locks import Leadership
 from episodes.store_outbox import OutboxStore
-from stream import Producer
 from episodes.stream.reconciler import Findings, Reconciler
 from episodes.stream.records import trajectory_record
 from episodes.stream.relay import Relay
@@ -22,6 +21,7 @@ from integration.episodes.platform_under_test import new_id
 from integration.episodes.topic import read_topic
 from podium.episodes.v1 import trajectory_pb2
 from rpckit.migrations import upgrade
+from stream import Producer
 
 
 class BusyTopic(TopicReader):
