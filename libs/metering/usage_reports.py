@@ -92,7 +92,7 @@ def vllm_usage(report: Report, request_id: object = "") -> Usage | None:
     return openai_usage({**report, "completion_tokens": max(0, completion)}, request_id)
 
 
-def merged_report(earlier: Report, later: Report) -> dict[str, Any]:
+def merged_report(earlier: Report, later: object) -> dict[str, Any]:
     """One report of two in a stream: the counts are totals, so the larger of each stands.
 
     Anthropic reports the input when a message starts and the output as it goes on; OpenAI
@@ -100,7 +100,7 @@ def merged_report(earlier: Report, later: Report) -> dict[str, Any]:
     billed again for every chunk; and a later report may leave out what an earlier one counts.
     """
     merged = dict(earlier)
-    for name, value in later.items():
+    for name, value in later.items() if isinstance(later, Mapping) else ():
         known = merged.get(name)
         if isinstance(value, Mapping):
             merged[name] = merged_report(known if isinstance(known, Mapping) else {}, value)

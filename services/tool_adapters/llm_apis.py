@@ -73,7 +73,7 @@ class OpenAiChat:
 
     def read_event(self, event: JsonObject, completion: Completion) -> None:
         completion.request_id = event.get("id") or completion.request_id
-        completion.report = merged_report(completion.report, event.get("usage") or {})
+        completion.report = merged_report(completion.report, event.get("usage"))
         # The last event holds the report and no choice.
         for choice in event["choices"]:
             completion.write(choice["delta"].get("content") or "")
@@ -119,7 +119,7 @@ class AnthropicMessages:
                 completion.write(event["delta"]["text"])
             case "message_delta":
                 completion.reason = event["delta"].get("stop_reason") or completion.reason
-                completion.report = merged_report(completion.report, event.get("usage") or {})
+                completion.report = merged_report(completion.report, event.get("usage"))
 
     def read_reply(self, reply: JsonObject, completion: Completion) -> None:
         completion.request_id = reply.get("id") or ""

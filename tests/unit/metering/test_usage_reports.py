@@ -248,6 +248,7 @@ def test_anthropics_start_and_end_of_a_stream_are_one_report() -> None:
 def test_a_repeated_report_changes_nothing(report: dict[str, Any]) -> None:
     once = merged_report({}, report)
     assert read(openai_usage, merged_report(once, report)) == read(openai_usage, report)
+    assert merged_report(once, None) == merged_report(once, ["no report"]) == once
 
 
 def test_an_estimate_says_that_it_is_one() -> None:
