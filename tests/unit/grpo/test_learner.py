@@ -1,0 +1,133 @@
+"""A step learns what is rewarded, is the same however it is split, and guards itself."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from grpo.episodes import Episode
+from grpo.forward import Distribution, token_logprobs
+from grpo.grammar import Constraint, GrammarReplay
+from grpo.groups import Group
+from grpo.learner import DriftTooLarge, Learner, StepOptions
+from grpo.rewards import Features, Preferences
+from grpo.samples import Row
+from grpo.trie import pack
+from unit.grpo.builders import make_model, make_tokenizer
+
+TOKENIZER = make_tokenizer()
+VOCABULARY = len(TOKENIZER)
+CONSTRAINT = Constraint('{"enum":["add","ask"]}', any_whitespace=False)
+GRAMMAR = GrammarReplay(TOKENIZER, VOCABULARY)
+PROMPT = (5, 6, 7)
+WORDS = ("add", "ask")
+
+
+def ids_of(text: str) -> tuple[int, ...]:
+    return (*(TOKENIZER.convert_tokens_to_ids(letter) for letter in text), 1)
+
+
+def make_learner(seed: int = 0, rate: float = 0.0, **options: object) -> Learner:
+    model = make_model(seed, VOCABULARY)
+    optimiser = torch.optim.SGD(model.parameters(), lr=rate)
+    return Learner(model, optimiser, GRAMMAR, StepOptions(**options))  # type: ignore[arg-type]
+
+
+def logprobs_of(learner: Learner, word: str) -> torch.Tensor:
+    ids = ids_of(f'"{word}"')
+    row = Row(PROMPT, ids, (0.0,) * len(ids), constraint="c")
+    legal = GRAMMAR.legal(CONSTRAINT, ids)
+    with torch.no_grad():
+        return token_logprobs(learner.model, pack([row]), Distribution(torch.ones(len(ids)), legal))
+
+
+def probability(learner: Learner, word: str) -> float:
+    return float(logprobs_of(learner, word).sum().exp())
+
+
+def make_group(learner: Learner, advantages: tuple[float, ...] = (1.0, -1.0)) -> Group:
+    """ "add" was better than "ask", each sampled from the learner's own distribution."""
+    members = []
+    for number, word in enumerate(WORDS):
+        behaviour = tuple(logprobs_of(learner, word).tolist())
+        row = Row(PROMPT, ids_of(f'"{word}"'), behaviour, constraint="c")
+        members.append(
+            Episode(
+                id=f"e{number}",
+                group_id="g",
+                group_size=2,
+                task_id="t",
+                tenant="acme",
+                rows=(row,),
+                constraints={"c": CONSTRAINT},
+                tools=(),
+                features=Features((), solved=True, cost=0.0, latency_s=0.0),
+                currency="USD",
+                preferences=Preferences((), 1.0, 0.0, 0.0),
+                model_versions=("1",),
+            )
+        )
+    return Group("g", tuple(members), (1.0, 0.0), advantages)
+
+
+def test_the_better_action_becomes_likelier() -> None:
+    learner = make_learner(rate=0.5)
+    before = probability(learner, "add")
+    for _ in range(5):
+        learner.step([make_group(learner)])
+    assert probability(learner, "add") > before
+
+
+def test_behaviour_under_the_same_grammar_does_not_drift() -> None:
+    learner = make_learner()
+    result = learner.step([make_group(learner)])
+    assert result.metrics["drift_max"] < 1e-5
+
+
+def test_only_tokens_with_a_choice_are_trained() -> None:
+    """Of `"add"` and `"ask"`, only the second letter was chosen."""
+    learner = make_learner()
+    assert learner.step([make_group(learner)]).metrics["tokens_trained"] == 2
+
+
+@pytest.mark.parametrize("tokens_max", [1, 20, 10_000])
+def test_the_step_is_the_same_however_the_batch_is_split(tokens_max: int) -> None:
+    whole = make_learner(rate=0.5)
+    groups = [make_group(whole), make_group(whole, (-0.5, 0.5))]
+    split = make_learner(rate=0.5, tokens_max=tokens_max)
+    whole.step(groups)
+    split.step(groups)
+    for ours, theirs in zip(split.model.parameters(), whole.model.parameters(), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def test_a_server_with_another_policy_stops_the_training() -> None:
+    learner = make_learner(rate=0.5)
+    before = copy.deepcopy(learner.model.state_dict())
+    group = make_group(learner)
+    foreign = [
+        replace(
+            member,
+            rows=tuple(
+                replace(row, behaviour_logprobs=tuple(p - 5 for p in row.behaviour_logprobs))
+                for row in member.rows
+            ),
+        )
+        for member in group.members
+    ]
+    with pytest.raises(DriftTooLarge, match="nats"):
+        learner.step([replace(group, members=tuple(foreign))])
+    assert all(
+        torch.equal(before[name], value) for name, value in learner.model.state_dict().items()
+    )
+
+
+def test_a_step_that_is_not_finite_is_not_taken() -> None:
+    learner = make_learner(rate=0.5)
+    before = copy.deepcopy(learner.model.state_dict())
+    result = learner.step([make_group(learner, (float("inf"), -1.0))])
+    assert not result.applied
+    assert all(
+        torch.equal(before[name], value) for name, value in learner.model.state_dict().items()
+    )
