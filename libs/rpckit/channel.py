@@ -7,9 +7,10 @@ from typing import Any
 import grpc
 
 import telemetry
-from rpckit.identity import Identity, TokenSigner, current_identity, current_token
+from rpckit.identity import Identity, current_identity, current_token
 from rpckit.server import MESSAGE_BYTES_MAX
 from rpckit.settings import TlsFiles
+from rpckit.tokens import TokenSigner
 
 DEFAULT_DEADLINE_S = 30.0
 SERVICE_CONFIG = {

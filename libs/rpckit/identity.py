@@ -1,27 +1,16 @@
-"""Who is calling: tenant, subject and scopes, carried by a short-lived internal JWT.
+"""Who is calling, and what roles and scopes let a caller do.
 
-The gateway and the episode worker sign with Ed25519 keys of their own; every
-service verifies. The tenant is read from here and from nowhere else.
+The tenant is read from here and from nowhere else. Which scope an RPC asks for stands in
+its contract (rpckit.access); which scopes a role has stands in ROLE_SCOPES below.
 """
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
-
-import jwt
-from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
 from rpckit.errors import PermissionDenied, Unauthenticated
-
-AUDIENCE = "podium-internal"
-ALGORITHM = "EdDSA"
-RENEW_BEFORE_S = 60.0
-# Clocks of two nodes differ a little; a token must not come from the future for that.
-CLOCK_SKEW_S = 5.0
 
 
 class Scope(StrEnum):
@@ -32,13 +21,59 @@ class Scope(StrEnum):
     TOOLS_WRITE = "tools:write"
     EPISODES_RUN = "episodes:run"
     SPEND_READ = "spend:read"
+    AUDIT_READ = "audit:read"
     LEDGER_WRITE = "ledger:write"
 
 
-# A tenant admin is no platform: shared tools, list prices and posting costs stay out of reach.
+class Role(StrEnum):
+    """What people are called; keys and identity providers name these or single scopes."""
+
+    PLATFORM_ADMIN = "platform-admin"
+    TENANT_ADMIN = "tenant-admin"
+    TOOL_OWNER = "tool-owner"
+    DEVELOPER = "developer"
+    AUDITOR = "auditor"
+
+
+ROLE_SCOPES = {
+    # Every tenant's limits, shared tools, list prices: whoever runs the platform.
+    Role.PLATFORM_ADMIN: frozenset({Scope.PLATFORM_ADMIN}),
+    # Everything of one tenant: keys, policies, budgets, the tenant's own prices.
+    Role.TENANT_ADMIN: frozenset({Scope.TENANT_ADMIN}),
+    # Registers tools and corpora, and tries them.
+    Role.TOOL_OWNER: frozenset({Scope.TOOLS_WRITE, Scope.EPISODES_RUN}),
+    # Runs episodes and sees what they cost.
+    Role.DEVELOPER: frozenset({Scope.EPISODES_RUN, Scope.SPEND_READ}),
+    # Sees spending and administrative changes; changes nothing.
+    Role.AUDITOR: frozenset({Scope.SPEND_READ, Scope.AUDIT_READ}),
+}
+# What a tenant admin's scope implies. Shared tools, list prices and posting costs are not in it.
 TENANT_SCOPES = frozenset(
-    {Scope.TENANT_ADMIN, Scope.TOOLS_WRITE, Scope.EPISODES_RUN, Scope.SPEND_READ}
+    {
+        Scope.TENANT_ADMIN,
+        Scope.TOOLS_WRITE,
+        Scope.EPISODES_RUN,
+        Scope.SPEND_READ,
+        Scope.AUDIT_READ,
+    }
 )
+
+
+class ScopeMissing(PermissionDenied):
+    """The caller is known and has none of the scopes that would do."""
+
+    def __init__(self, identity: "Identity", scopes: Iterable[Scope]) -> None:
+        names = sorted(scope.value for scope in scopes)
+        super().__init__(
+            f"{identity.subject} of tenant {identity.tenant} lacks the scope {' or '.join(names)}; "
+            "an admin of the tenant can create a key with it",
+            scope=",".join(names),
+        )
+
+
+def scopes_of(roles: Iterable[Role]) -> frozenset[str]:
+    """What all of the roles together may do."""
+    return frozenset(scope for role in roles for scope in ROLE_SCOPES[role])
 
 
 @dataclass(frozen=True)
@@ -68,14 +103,11 @@ def current_identity() -> Identity:
     return identity
 
 
-def require_scope(scope: Scope) -> Identity:
-    """The caller, when it has the scope. Raises PermissionDenied."""
+def require_scope(*scopes: Scope) -> Identity:
+    """The caller, when it has one of the scopes. Raises ScopeMissing."""
     identity = current_identity()
-    if not identity.may(scope):
-        raise PermissionDenied(
-            f"{identity.subject} of tenant {identity.tenant} lacks the scope {scope.value}",
-            scope=scope.value,
-        )
+    if not any(identity.may(scope) for scope in scopes):
+        raise ScopeMissing(identity, scopes)
     return identity
 
 
@@ -93,78 +125,3 @@ def acting_as(identity: Identity, token: str | None = None) -> Iterator[None]:
     finally:
         _identity.reset(resets[0])
         _token.reset(resets[1])
-
-
-class TokenSigner:
-    """Signs internal JWTs; a token is reused until it is about to expire."""
-
-    def __init__(self, private_key_pem: str, key_id: str) -> None:
-        self._key = load_pem_private_key(private_key_pem.encode(), password=None)
-        self._key_id = key_id
-        self._cache: dict[tuple[Identity, float], tuple[float, str]] = {}
-
-    def sign(self, identity: Identity, lifetime_s: float = 300.0) -> str:
-        """A JWT (RFC 7519) for the identity, valid for at most `lifetime_s` seconds."""
-        now = time.time()
-        expires_at, token = self._cache.get((identity, lifetime_s), (0.0, ""))
-        if expires_at - now < RENEW_BEFORE_S:
-            expires_at, token = now + lifetime_s, self._encode(identity, now, lifetime_s)
-            self._forget_expired(now)
-            self._cache[identity, lifetime_s] = (expires_at, token)
-        return token
-
-    def _encode(self, identity: Identity, now: float, lifetime_s: float) -> str:
-        claims = {
-            "aud": AUDIENCE,
-            "iss": self._key_id,
-            "sub": identity.subject,
-            "tenant": identity.tenant,
-            "scopes": sorted(identity.scopes),
-            "iat": int(now),
-            "exp": int(now + lifetime_s),
-        }
-        return jwt.encode(claims, self._key, ALGORITHM, headers={"kid": self._key_id})  # type: ignore[arg-type]
-
-    def _forget_expired(self, now: float) -> None:
-        self._cache = {who: entry for who, entry in self._cache.items() if entry[0] > now}
-
-
-class TokenVerifier:
-    """Verifies internal JWTs against the platform's public keys."""
-
-    def __init__(self, public_keys: Mapping[str, str]) -> None:
-        self._keys = {
-            key_id: load_pem_public_key(pem.encode()) for key_id, pem in public_keys.items()
-        }
-        self._cache: dict[str, tuple[float, Identity]] = {}
-
-    def verify(self, token: str) -> Identity:
-        """The identity a token carries. Raises Unauthenticated."""
-        expires_at, identity = self._cache.get(token, (0.0, None))
-        if identity is not None and expires_at > time.time():
-            return identity
-        claims = self._decode(token)
-        identity = Identity(claims["tenant"], claims["sub"], frozenset(claims["scopes"]))
-        self._forget_expired()
-        self._cache[token] = (float(claims["exp"]), identity)
-        return identity
-
-    def _decode(self, token: str) -> dict[str, Any]:
-        try:
-            key = self._keys[jwt.get_unverified_header(token)["kid"]]
-            claims: dict[str, Any] = jwt.decode(
-                token,
-                key,  # type: ignore[arg-type]
-                algorithms=[ALGORITHM],
-                audience=AUDIENCE,
-                leeway=CLOCK_SKEW_S,
-                options={"require": ["exp", "sub", "tenant", "scopes"]},
-            )
-            return claims
-        except (jwt.InvalidTokenError, KeyError) as error:
-            raise Unauthenticated("the internal token is not valid") from error
-
-    def _forget_expired(self) -> None:
-        if len(self._cache) > 10_000:
-            now = time.time()
-            self._cache = {token: entry for token, entry in self._cache.items() if entry[0] > now}

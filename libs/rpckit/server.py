@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection
 
 import telemetry
 from rpckit.health import Check, HealthMonitor
-from rpckit.interceptors import CallGuard, GuardInterceptor
+from rpckit.interceptors import GuardInterceptor
 from rpckit.settings import ServerSettings, TlsFiles
 from rpckit.streams import ClosingInterceptor
 
@@ -62,7 +62,7 @@ async def running_server(
     settings: ServerSettings, services: Sequence[Service], checks: Mapping[str, Check]
 ) -> AsyncIterator[int]:
     """A started server; yields its port. Leaving drains it."""
-    guard = GuardInterceptor(CallGuard(settings.token_verifier()))
+    guard = GuardInterceptor(settings.token_verifier())
     server = grpc.aio.server(
         interceptors=[ClosingInterceptor(), *telemetry.server_interceptors(), guard],
         options=SERVER_OPTIONS,

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import BaseModel, Field, FilePath, ValidationError
 from pydantic_settings import BaseSettings, SettingsError
 
-from rpckit.identity import TokenSigner, TokenVerifier
+from rpckit.tokens import TokenSigner, TokenVerifier
 from telemetry import TelemetrySettings
 
 
@@ -26,7 +26,9 @@ class ServerSettings(BaseSettings):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(description="gRPC port; 0 takes a free one")
     health_port: int | None = Field(None, description="extra plaintext port for probes")
-    verify_keys_file: FilePath = Field(description="JSON object of key id to public key PEM")
+    verify_keys_file: FilePath = Field(
+        description="JSON: key id to public key PEM, or to an object of public_key and scopes"
+    )
     drain_wait_s: float = Field(0.0, description="seconds between NOT_SERVING and the drain")
     drain_grace_s: float = Field(10.0, description="seconds running calls get to finish")
     tls: TlsFiles | None = Field(None, description="mutual TLS; plaintext when unset")
@@ -34,7 +36,12 @@ class ServerSettings(BaseSettings):
 
     def token_verifier(self) -> TokenVerifier:
         """Verifier of internal tokens from the key file."""
-        return TokenVerifier(json.loads(self.verify_keys_file.read_text()))
+        keys = json.loads(self.verify_keys_file.read_text())
+        limited = {name: key for name, key in keys.items() if isinstance(key, dict)}
+        return TokenVerifier(
+            {name: key["public_key"] if name in limited else key for name, key in keys.items()},
+            {name: key["scopes"] for name, key in limited.items()},
+        )
 
 
 class SigningKey(BaseModel):

@@ -11,8 +11,7 @@ from typing import Any
 
 import grpc
 
-Context = grpc.aio.ServicerContext[Any, Any]
-Handler = Any  # grpc.RpcMethodHandler, whose stubs cannot be subclassed
+from telemetry.handlers import Context, Handler
 
 
 class ClosingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg,misc,unused-ignore]

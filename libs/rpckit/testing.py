@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from rpckit.channel import open_channel
-from rpckit.identity import Identity, Scope, TokenSigner
+from rpckit.identity import Identity, Scope
+from rpckit.tokens import TokenSigner
 
 
 @dataclass(frozen=True)

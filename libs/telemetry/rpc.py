@@ -4,8 +4,8 @@ Own code instead of opentelemetry-instrumentation-grpc, which writes the stack t
 of every failed call onto its span and costs twice as much: docs/adr/0006.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
@@ -14,11 +14,8 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-Context = grpc.aio.ServicerContext[Any, Any]
-Handler = Any  # grpc.RpcMethodHandler, whose stubs cannot be subclassed
+from telemetry.handlers import AroundCalls, Context
 
-# Asked every few seconds by probes; a trace of them tells nothing.
-UNTRACED = ("/grpc.health.v1.", "/grpc.reflection.")
 # The caller's mistakes are not the server's errors (OpenTelemetry's RPC conventions).
 SERVER_FAULTS = {
     grpc.StatusCode.UNKNOWN,
@@ -41,67 +38,25 @@ def tracing_is_on() -> bool:
     return isinstance(trace.get_tracer_provider(), TracerProvider)
 
 
-class TracingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg,misc,unused-ignore]
+class TracingInterceptor(AroundCalls):
     """Wraps every handler in a span that continues the caller's trace."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._tracer = trace.get_tracer(__name__)
         self._duration_s = metrics.get_meter(__name__).create_histogram(
             "rpc.server.call.duration", "s", "time from request to last response"
         )
-        self._wrapped: dict[str, Handler] = {}
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Handler:
-        method = handler_call_details.method or ""
-        if method not in self._wrapped:
-            handler = await continuation(handler_call_details)
-            if handler is None or method.startswith(UNTRACED):
-                return handler
-            self._wrapped[method] = self._wrap(method.removeprefix("/"), handler)
-        return self._wrapped[method]
-
-    def _wrap(self, name: str, handler: Handler) -> Handler:
-        codecs = {
-            "request_deserializer": handler.request_deserializer,
-            "response_serializer": handler.response_serializer,
-        }
-        if handler.unary_unary:
-            behaviour = self._unary(name, handler.unary_unary)
-            return grpc.unary_unary_rpc_method_handler(behaviour, **codecs)
-        if handler.unary_stream:
-            behaviour = self._stream(name, handler.unary_stream)
-            return grpc.unary_stream_rpc_method_handler(behaviour, **codecs)
-        raise NotImplementedError("client streaming methods are not traced yet")
-
-    def _unary(self, name: str, behaviour: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
-        async def traced(request: Any, context: Context) -> Any:
-            with self._call(name, context):
-                return await behaviour(request, context)
-
-        return traced
-
-    def _stream(
-        self, name: str, behaviour: Callable[..., AsyncIterator[Any]]
-    ) -> Callable[..., Any]:
-        async def traced(request: Any, context: Context) -> AsyncIterator[Any]:
-            with self._call(name, context):
-                async for response in behaviour(request, context):
-                    yield response
-
-        return traced
-
-    @contextmanager
-    def _call(self, name: str, context: Context) -> Iterator[None]:
+    @asynccontextmanager
+    async def around(self, method: str, context: Context) -> AsyncIterator[None]:
+        """The span; continues the caller's trace."""
         started = perf_counter()
-        service, _, method = name.partition("/")
-        attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
+        service, _, name = method.partition("/")
+        attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": name}
         parent = propagate.extract(dict(context.invocation_metadata() or ()))
         with self._tracer.start_as_current_span(
-            name,
+            method,
             parent,
             SpanKind.SERVER,
             attributes,

@@ -6,7 +6,6 @@ from rpckit.errors import (
     FailedPrecondition,
     InvalidArgument,
     NotFound,
-    PermissionDenied,
     Unavailable,
 )
 
@@ -107,13 +106,6 @@ class BudgetConflict(AlreadyExists):
         super().__init__(
             f"budget {budget_id} exists with other content; use a new id", budget_id=budget_id
         )
-
-
-class ScopeMissing(PermissionDenied):
-    """None of the scopes that allow this."""
-
-    def __init__(self, subject: str, scopes: list[str]) -> None:
-        super().__init__(f"{subject} lacks one of the scopes {', '.join(scopes)}")
 
 
 class LedgerUnavailable(Unavailable):

@@ -25,8 +25,8 @@ from podium.registry.v1 import (
 )
 from rpckit.channel import open_channel
 from rpckit.errors import DomainError, Unauthenticated
-from rpckit.identity import TokenSigner
 from rpckit.status import ERROR_OF, domain_error_from
+from rpckit.tokens import TokenSigner
 
 # The REST routes find their RPCs by name: importing a contract is what makes it known.
 CONTRACTS = (

@@ -28,12 +28,12 @@ from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
 from podium_cli.local.running import fill
 from rpckit.channel import open_channel
-from rpckit.identity import Identity, Scope, TokenSigner
+from rpckit.identity import Identity, Scope
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.
     from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
-
+from rpckit.tokens import TokenSigner
 
 ANSWERED = episode_pb2.STOP_REASON_ANSWERED
 

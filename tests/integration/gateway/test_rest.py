@@ -99,7 +99,7 @@ async def test_a_request_that_does_not_fit_is_400(
 async def test_a_missing_scope_is_403(gateway: GatewayUnderTest) -> None:
     async with gateway.http(await gateway.new_key(scopes=["episodes:run"])) as http:
         reply = await http.post("/v1/tools", json=CALCULATOR)
-    assert (reply.status_code, reply.json()["error"]["reason"]) == (403, "PERMISSION_DENIED")
+    assert (reply.status_code, reply.json()["error"]["reason"]) == (403, "SCOPE_MISSING")
     assert "tools:write" in reply.json()["error"]["message"]
 
 

@@ -24,64 +24,83 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
 from podium.common.v1 import money_pb2 as podium_dot_common_dot_v1_dot_money__pb2
 from podium.common.v1 import usage_pb2 as podium_dot_common_dot_v1_dot_usage__pb2
 from podium.ledger.v1 import hold_pb2 as podium_dot_ledger_dot_v1_dot_hold__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*podium/ledger/v1/cost_ledger_service.proto\x12\x10podium.ledger.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1bpodium/ledger/v1/hold.proto\"g\n\x0b\x41lternative\x12\x0c\n\x04tool\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"\xa9\x03\n\x0eReserveRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12;\n\runknown_price\x18\x05 \x01(\x0e\x32$.podium.ledger.v1.UnknownPricePolicy\x12(\n\x07\x63\x65iling\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0ctime_to_live\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nbudget_ids\x18\x08 \x03(\t\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\x12\x33\n\x0c\x61lternatives\x18\x0c \x03(\x0b\x32\x1d.podium.ledger.v1.Alternative\x12\x19\n\x11min_output_tokens\x18\r \x01(\x03\"r\n\x0fReserveResponse\x12&\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.HoldH\x00\x12,\n\x07refusal\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.RefusalH\x00\x42\t\n\x07outcome\"u\n\x0e\x43\x61ptureRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"9\n\x0f\x43\x61ptureResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"\x1d\n\x0eReleaseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\"7\n\x0fReleaseResponse\x12$\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\"\xd4\x01\n\rRecordRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\"8\n\x0eRecordResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"?\n\x0eReverseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"9\n\x0fReverseResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"\xea\x01\n\tOperation\x12\x33\n\x07reserve\x18\x01 \x01(\x0b\x32 .podium.ledger.v1.ReserveRequestH\x00\x12\x33\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32 .podium.ledger.v1.CaptureRequestH\x00\x12\x33\n\x07release\x18\x03 \x01(\x0b\x32 .podium.ledger.v1.ReleaseRequestH\x00\x12\x31\n\x06record\x18\x04 \x01(\x0b\x32\x1f.podium.ledger.v1.RecordRequestH\x00\x42\x0b\n\toperation\"?\n\x0c\x41pplyRequest\x12/\n\noperations\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.Operation\"\xf1\x01\n\x0fOperationResult\x12\x34\n\x07reserve\x18\x01 \x01(\x0b\x32!.podium.ledger.v1.ReserveResponseH\x00\x12\x34\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32!.podium.ledger.v1.CaptureResponseH\x00\x12\x34\n\x07release\x18\x03 \x01(\x0b\x32!.podium.ledger.v1.ReleaseResponseH\x00\x12\x32\n\x06record\x18\x04 \x01(\x0b\x32 .podium.ledger.v1.RecordResponseH\x00\x42\x08\n\x06result\"C\n\rApplyResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.podium.ledger.v1.OperationResult\"+\n\x15ReleaseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"?\n\x16ReleaseEpisodeResponse\x12%\n\x05holds\x18\x01 \x03(\x0b\x32\x16.podium.ledger.v1.Hold\"{\n\x12ListEntriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nepisode_id\x18\x03 \x01(\t\x12*\n\x05kinds\x18\x04 \x03(\x0e\x32\x1b.podium.ledger.v1.EntryKind\"X\n\x13ListEntriesResponse\x12(\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xe1\x01\n\x12ReportSpendRequest\x12\x32\n\x08group_by\x18\x01 \x03(\x0e\x32 .podium.ledger.v1.SpendDimension\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nepisode_id\x18\x04 \x01(\t\x12\x11\n\tpage_size\x18\x05 \x01(\x05\x12\x12\n\npage_token\x18\x06 \x01(\t\"\xa5\x01\n\x08SpendRow\x12\x0e\n\x06values\x18\x01 \x03(\t\x12(\n\x07\x61mounts\x18\x02 \x03(\x0b\x32\x17.podium.common.v1.Money\x12\x12\n\ncall_count\x18\x03 \x01(\x03\x12\x1b\n\x13unpriced_call_count\x18\x04 \x01(\x03\x12.\n\nquantities\x18\x05 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"X\n\x13ReportSpendResponse\x12(\n\x04rows\x18\x01 \x03(\x0b\x32\x1a.podium.ledger.v1.SpendRow\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\xb6\x01\n\x0eSpendDimension\x12\x1f\n\x1bSPEND_DIMENSION_UNSPECIFIED\x10\x00\x12\x17\n\x13SPEND_DIMENSION_DAY\x10\x01\x12\x19\n\x15SPEND_DIMENSION_MODEL\x10\x02\x12\x18\n\x14SPEND_DIMENSION_TOOL\x10\x03\x12\x1b\n\x17SPEND_DIMENSION_EPISODE\x10\x04\x12\x18\n\x14SPEND_DIMENSION_USER\x10\x05\x32\x87\x06\n\x11\x43ostLedgerService\x12N\n\x07Reserve\x12 .podium.ledger.v1.ReserveRequest\x1a!.podium.ledger.v1.ReserveResponse\x12N\n\x07\x43\x61pture\x12 .podium.ledger.v1.CaptureRequest\x1a!.podium.ledger.v1.CaptureResponse\x12N\n\x07Release\x12 .podium.ledger.v1.ReleaseRequest\x1a!.podium.ledger.v1.ReleaseResponse\x12K\n\x06Record\x12\x1f.podium.ledger.v1.RecordRequest\x1a .podium.ledger.v1.RecordResponse\x12N\n\x07Reverse\x12 .podium.ledger.v1.ReverseRequest\x1a!.podium.ledger.v1.ReverseResponse\x12H\n\x05\x41pply\x12\x1e.podium.ledger.v1.ApplyRequest\x1a\x1f.podium.ledger.v1.ApplyResponse\x12\x63\n\x0eReleaseEpisode\x12\'.podium.ledger.v1.ReleaseEpisodeRequest\x1a(.podium.ledger.v1.ReleaseEpisodeResponse\x12Z\n\x0bListEntries\x12$.podium.ledger.v1.ListEntriesRequest\x1a%.podium.ledger.v1.ListEntriesResponse\x12Z\n\x0bReportSpend\x12$.podium.ledger.v1.ReportSpendRequest\x1a%.podium.ledger.v1.ReportSpendResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*podium/ledger/v1/cost_ledger_service.proto\x12\x10podium.ledger.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1bpodium/ledger/v1/hold.proto\"g\n\x0b\x41lternative\x12\x0c\n\x04tool\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"\xa9\x03\n\x0eReserveRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12;\n\runknown_price\x18\x05 \x01(\x0e\x32$.podium.ledger.v1.UnknownPricePolicy\x12(\n\x07\x63\x65iling\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0ctime_to_live\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nbudget_ids\x18\x08 \x03(\t\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\x12\x33\n\x0c\x61lternatives\x18\x0c \x03(\x0b\x32\x1d.podium.ledger.v1.Alternative\x12\x19\n\x11min_output_tokens\x18\r \x01(\x03\"r\n\x0fReserveResponse\x12&\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.HoldH\x00\x12,\n\x07refusal\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.RefusalH\x00\x42\t\n\x07outcome\"u\n\x0e\x43\x61ptureRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"9\n\x0f\x43\x61ptureResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"\x1d\n\x0eReleaseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\"7\n\x0fReleaseResponse\x12$\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\"\xd4\x01\n\rRecordRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\"8\n\x0eRecordResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"?\n\x0eReverseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"9\n\x0fReverseResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"\xea\x01\n\tOperation\x12\x33\n\x07reserve\x18\x01 \x01(\x0b\x32 .podium.ledger.v1.ReserveRequestH\x00\x12\x33\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32 .podium.ledger.v1.CaptureRequestH\x00\x12\x33\n\x07release\x18\x03 \x01(\x0b\x32 .podium.ledger.v1.ReleaseRequestH\x00\x12\x31\n\x06record\x18\x04 \x01(\x0b\x32\x1f.podium.ledger.v1.RecordRequestH\x00\x42\x0b\n\toperation\"?\n\x0c\x41pplyRequest\x12/\n\noperations\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.Operation\"\xf1\x01\n\x0fOperationResult\x12\x34\n\x07reserve\x18\x01 \x01(\x0b\x32!.podium.ledger.v1.ReserveResponseH\x00\x12\x34\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32!.podium.ledger.v1.CaptureResponseH\x00\x12\x34\n\x07release\x18\x03 \x01(\x0b\x32!.podium.ledger.v1.ReleaseResponseH\x00\x12\x32\n\x06record\x18\x04 \x01(\x0b\x32 .podium.ledger.v1.RecordResponseH\x00\x42\x08\n\x06result\"C\n\rApplyResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.podium.ledger.v1.OperationResult\"+\n\x15ReleaseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"?\n\x16ReleaseEpisodeResponse\x12%\n\x05holds\x18\x01 \x03(\x0b\x32\x16.podium.ledger.v1.Hold\"{\n\x12ListEntriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nepisode_id\x18\x03 \x01(\t\x12*\n\x05kinds\x18\x04 \x03(\x0e\x32\x1b.podium.ledger.v1.EntryKind\"X\n\x13ListEntriesResponse\x12(\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xe1\x01\n\x12ReportSpendRequest\x12\x32\n\x08group_by\x18\x01 \x03(\x0e\x32 .podium.ledger.v1.SpendDimension\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nepisode_id\x18\x04 \x01(\t\x12\x11\n\tpage_size\x18\x05 \x01(\x05\x12\x12\n\npage_token\x18\x06 \x01(\t\"\xa5\x01\n\x08SpendRow\x12\x0e\n\x06values\x18\x01 \x03(\t\x12(\n\x07\x61mounts\x18\x02 \x03(\x0b\x32\x17.podium.common.v1.Money\x12\x12\n\ncall_count\x18\x03 \x01(\x03\x12\x1b\n\x13unpriced_call_count\x18\x04 \x01(\x03\x12.\n\nquantities\x18\x05 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"X\n\x13ReportSpendResponse\x12(\n\x04rows\x18\x01 \x03(\x0b\x32\x1a.podium.ledger.v1.SpendRow\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\xb6\x01\n\x0eSpendDimension\x12\x1f\n\x1bSPEND_DIMENSION_UNSPECIFIED\x10\x00\x12\x17\n\x13SPEND_DIMENSION_DAY\x10\x01\x12\x19\n\x15SPEND_DIMENSION_MODEL\x10\x02\x12\x18\n\x14SPEND_DIMENSION_TOOL\x10\x03\x12\x1b\n\x17SPEND_DIMENSION_EPISODE\x10\x04\x12\x18\n\x14SPEND_DIMENSION_USER\x10\x05\x32\xa5\x07\n\x11\x43ostLedgerService\x12`\n\x07Reserve\x12 .podium.ledger.v1.ReserveRequest\x1a!.podium.ledger.v1.ReserveResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12`\n\x07\x43\x61pture\x12 .podium.ledger.v1.CaptureRequest\x1a!.podium.ledger.v1.CaptureResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12`\n\x07Release\x12 .podium.ledger.v1.ReleaseRequest\x1a!.podium.ledger.v1.ReleaseResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12]\n\x06Record\x12\x1f.podium.ledger.v1.RecordRequest\x1a .podium.ledger.v1.RecordResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12`\n\x07Reverse\x12 .podium.ledger.v1.ReverseRequest\x1a!.podium.ledger.v1.ReverseResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12Z\n\x05\x41pply\x12\x1e.podium.ledger.v1.ApplyRequest\x1a\x1f.podium.ledger.v1.ApplyResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12u\n\x0eReleaseEpisode\x12\'.podium.ledger.v1.ReleaseEpisodeRequest\x1a(.podium.ledger.v1.ReleaseEpisodeResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12j\n\x0bListEntries\x12$.podium.ledger.v1.ListEntriesRequest\x1a%.podium.ledger.v1.ListEntriesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bReportSpend\x12$.podium.ledger.v1.ReportSpendRequest\x1a%.podium.ledger.v1.ReportSpendResponse\"\x0e\xaa\xbb\x18\nspend:readb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.ledger.v1.cost_ledger_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SPENDDIMENSION']._serialized_start=2957
-  _globals['_SPENDDIMENSION']._serialized_end=3139
-  _globals['_ALTERNATIVE']._serialized_start=218
-  _globals['_ALTERNATIVE']._serialized_end=321
-  _globals['_RESERVEREQUEST']._serialized_start=324
-  _globals['_RESERVEREQUEST']._serialized_end=749
-  _globals['_RESERVERESPONSE']._serialized_start=751
-  _globals['_RESERVERESPONSE']._serialized_end=865
-  _globals['_CAPTUREREQUEST']._serialized_start=867
-  _globals['_CAPTUREREQUEST']._serialized_end=984
-  _globals['_CAPTURERESPONSE']._serialized_start=986
-  _globals['_CAPTURERESPONSE']._serialized_end=1043
-  _globals['_RELEASEREQUEST']._serialized_start=1045
-  _globals['_RELEASEREQUEST']._serialized_end=1074
-  _globals['_RELEASERESPONSE']._serialized_start=1076
-  _globals['_RELEASERESPONSE']._serialized_end=1131
-  _globals['_RECORDREQUEST']._serialized_start=1134
-  _globals['_RECORDREQUEST']._serialized_end=1346
-  _globals['_RECORDRESPONSE']._serialized_start=1348
-  _globals['_RECORDRESPONSE']._serialized_end=1404
-  _globals['_REVERSEREQUEST']._serialized_start=1406
-  _globals['_REVERSEREQUEST']._serialized_end=1469
-  _globals['_REVERSERESPONSE']._serialized_start=1471
-  _globals['_REVERSERESPONSE']._serialized_end=1528
-  _globals['_OPERATION']._serialized_start=1531
-  _globals['_OPERATION']._serialized_end=1765
-  _globals['_APPLYREQUEST']._serialized_start=1767
-  _globals['_APPLYREQUEST']._serialized_end=1830
-  _globals['_OPERATIONRESULT']._serialized_start=1833
-  _globals['_OPERATIONRESULT']._serialized_end=2074
-  _globals['_APPLYRESPONSE']._serialized_start=2076
-  _globals['_APPLYRESPONSE']._serialized_end=2143
-  _globals['_RELEASEEPISODEREQUEST']._serialized_start=2145
-  _globals['_RELEASEEPISODEREQUEST']._serialized_end=2188
-  _globals['_RELEASEEPISODERESPONSE']._serialized_start=2190
-  _globals['_RELEASEEPISODERESPONSE']._serialized_end=2253
-  _globals['_LISTENTRIESREQUEST']._serialized_start=2255
-  _globals['_LISTENTRIESREQUEST']._serialized_end=2378
-  _globals['_LISTENTRIESRESPONSE']._serialized_start=2380
-  _globals['_LISTENTRIESRESPONSE']._serialized_end=2468
-  _globals['_REPORTSPENDREQUEST']._serialized_start=2471
-  _globals['_REPORTSPENDREQUEST']._serialized_end=2696
-  _globals['_SPENDROW']._serialized_start=2699
-  _globals['_SPENDROW']._serialized_end=2864
-  _globals['_REPORTSPENDRESPONSE']._serialized_start=2866
-  _globals['_REPORTSPENDRESPONSE']._serialized_end=2954
-  _globals['_COSTLEDGERSERVICE']._serialized_start=3142
-  _globals['_COSTLEDGERSERVICE']._serialized_end=3917
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Reserve']._loaded_options = None
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Reserve']._serialized_options = b'\252\273\030\014ledger:write'
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Capture']._loaded_options = None
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Capture']._serialized_options = b'\252\273\030\014ledger:write'
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Release']._loaded_options = None
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Release']._serialized_options = b'\252\273\030\014ledger:write'
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Record']._loaded_options = None
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Record']._serialized_options = b'\252\273\030\014ledger:write'
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Reverse']._loaded_options = None
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Reverse']._serialized_options = b'\252\273\030\014ledger:write'
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Apply']._loaded_options = None
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Apply']._serialized_options = b'\252\273\030\014ledger:write'
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['ReleaseEpisode']._loaded_options = None
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['ReleaseEpisode']._serialized_options = b'\252\273\030\014ledger:write'
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['ListEntries']._loaded_options = None
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['ListEntries']._serialized_options = b'\252\273\030\nspend:read'
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['ReportSpend']._loaded_options = None
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['ReportSpend']._serialized_options = b'\252\273\030\nspend:read'
+  _globals['_SPENDDIMENSION']._serialized_start=2988
+  _globals['_SPENDDIMENSION']._serialized_end=3170
+  _globals['_ALTERNATIVE']._serialized_start=249
+  _globals['_ALTERNATIVE']._serialized_end=352
+  _globals['_RESERVEREQUEST']._serialized_start=355
+  _globals['_RESERVEREQUEST']._serialized_end=780
+  _globals['_RESERVERESPONSE']._serialized_start=782
+  _globals['_RESERVERESPONSE']._serialized_end=896
+  _globals['_CAPTUREREQUEST']._serialized_start=898
+  _globals['_CAPTUREREQUEST']._serialized_end=1015
+  _globals['_CAPTURERESPONSE']._serialized_start=1017
+  _globals['_CAPTURERESPONSE']._serialized_end=1074
+  _globals['_RELEASEREQUEST']._serialized_start=1076
+  _globals['_RELEASEREQUEST']._serialized_end=1105
+  _globals['_RELEASERESPONSE']._serialized_start=1107
+  _globals['_RELEASERESPONSE']._serialized_end=1162
+  _globals['_RECORDREQUEST']._serialized_start=1165
+  _globals['_RECORDREQUEST']._serialized_end=1377
+  _globals['_RECORDRESPONSE']._serialized_start=1379
+  _globals['_RECORDRESPONSE']._serialized_end=1435
+  _globals['_REVERSEREQUEST']._serialized_start=1437
+  _globals['_REVERSEREQUEST']._serialized_end=1500
+  _globals['_REVERSERESPONSE']._serialized_start=1502
+  _globals['_REVERSERESPONSE']._serialized_end=1559
+  _globals['_OPERATION']._serialized_start=1562
+  _globals['_OPERATION']._serialized_end=1796
+  _globals['_APPLYREQUEST']._serialized_start=1798
+  _globals['_APPLYREQUEST']._serialized_end=1861
+  _globals['_OPERATIONRESULT']._serialized_start=1864
+  _globals['_OPERATIONRESULT']._serialized_end=2105
+  _globals['_APPLYRESPONSE']._serialized_start=2107
+  _globals['_APPLYRESPONSE']._serialized_end=2174
+  _globals['_RELEASEEPISODEREQUEST']._serialized_start=2176
+  _globals['_RELEASEEPISODEREQUEST']._serialized_end=2219
+  _globals['_RELEASEEPISODERESPONSE']._serialized_start=2221
+  _globals['_RELEASEEPISODERESPONSE']._serialized_end=2284
+  _globals['_LISTENTRIESREQUEST']._serialized_start=2286
+  _globals['_LISTENTRIESREQUEST']._serialized_end=2409
+  _globals['_LISTENTRIESRESPONSE']._serialized_start=2411
+  _globals['_LISTENTRIESRESPONSE']._serialized_end=2499
+  _globals['_REPORTSPENDREQUEST']._serialized_start=2502
+  _globals['_REPORTSPENDREQUEST']._serialized_end=2727
+  _globals['_SPENDROW']._serialized_start=2730
+  _globals['_SPENDROW']._serialized_end=2895
+  _globals['_REPORTSPENDRESPONSE']._serialized_start=2897
+  _globals['_REPORTSPENDRESPONSE']._serialized_end=2985
+  _globals['_COSTLEDGERSERVICE']._serialized_start=3173
+  _globals['_COSTLEDGERSERVICE']._serialized_end=4106
 # @@protoc_insertion_point(module_scope)

@@ -22,6 +22,7 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import money_pb2 as podium_dot_common_dot_v1_dot_money__pb2
@@ -29,65 +30,83 @@ from podium.registry.v1 import policy_pb2 as podium_dot_registry_dot_v1_dot_poli
 from podium.registry.v1 import toolset_pb2 as podium_dot_registry_dot_v1_dot_toolset__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'podium/registry/v1/policy_service.proto\x12\x12podium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1fpodium/registry/v1/policy.proto\x1a podium/registry/v1/toolset.proto\"Z\n\x13\x43reatePolicyRequest\x12,\n\x04spec\x18\x01 \x01(\x0b\x32\x1e.podium.registry.v1.PolicySpec\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"S\n\x14\x43reatePolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.podium.registry.v1.Policy\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\"1\n\x10GetPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"?\n\x11GetPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.podium.registry.v1.Policy\"<\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x14ListPoliciesResponse\x12,\n\x08policies\x18\x01 \x03(\x0b\x32\x1a.podium.registry.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"j\n\x15\x41\x63tivatePolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x32\n\x0e\x65\x66\x66\x65\x63tive_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"D\n\x16\x41\x63tivatePolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.podium.registry.v1.Policy\"?\n\x16ListActivationsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"\xaa\x01\n\x10PolicyActivation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x32\n\x0e\x65\x66\x66\x65\x63tive_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\x05 \x01(\t\"m\n\x17ListActivationsResponse\x12\x39\n\x0b\x61\x63tivations\x18\x01 \x03(\x0b\x32$.podium.registry.v1.PolicyActivation\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"K\n\x0bPlannedCall\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x14\n\x0ctool_version\x18\x02 \x01(\x05\x12\x13\n\x0bmodel_alias\x18\x03 \x01(\t\"S\n\x11\x43heckCallsRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12.\n\x05\x63\x61lls\x18\x02 \x03(\x0b\x32\x1f.podium.registry.v1.PlannedCall\"G\n\x0c\x43\x61llDecision\x12\x0f\n\x07\x61llowed\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x16\n\x0eneeds_approval\x18\x03 \x01(\x08\"v\n\x12\x43heckCallsResponse\x12\x33\n\tdecisions\x18\x01 \x03(\x0b\x32 .podium.registry.v1.CallDecision\x12\x13\n\x0bpolicy_name\x18\x02 \x01(\t\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x05\"]\n\x0cPastEpisodes\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06policy\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x05\"\x83\x01\n\x13\x44ryRunPolicyRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12,\n\x04spec\x18\x02 \x01(\x0b\x32\x1e.podium.registry.v1.PolicySpec\x12.\n\x04past\x18\x03 \x01(\x0b\x32 .podium.registry.v1.PastEpisodes\"\x98\x01\n\x0cRefusedCalls\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x13\n\x0bmodel_alias\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\ncall_count\x18\x04 \x01(\x05\x12\x15\n\repisode_count\x18\x05 \x01(\x05\x12%\n\x04\x63ost\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\"\xa3\x02\n\x14\x44ryRunPolicyResponse\x12\x15\n\repisode_count\x18\x01 \x01(\x05\x12\x12\n\ncall_count\x18\x02 \x01(\x05\x12\x1a\n\x12refused_call_count\x18\x03 \x01(\x05\x12\x1e\n\x16\x61\x66\x66\x65\x63ted_episode_count\x18\x04 \x01(\x05\x12\x1b\n\x13\x61pproval_call_count\x18\x05 \x01(\x05\x12%\n\x04\x63ost\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12-\n\x0crefused_cost\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x31\n\x07refused\x18\x08 \x03(\x0b\x32 .podium.registry.v1.RefusedCalls\"\x96\x01\n\x16ReportAdherenceRequest\x12.\n\x04past\x18\x01 \x01(\x0b\x32 .podium.registry.v1.PastEpisodes\x12\x17\n\x0f\x62\x61seline_policy\x18\x02 \x01(\t\x12\x33\n\x0bsolved_rule\x18\x03 \x01(\x0e\x32\x1e.podium.registry.v1.SolvedRule\"r\n\x10\x45pisodeAdherence\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x13\n\x0bpolicy_name\x18\x02 \x01(\t\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x05\x12\x0e\n\x06solved\x18\x04 \x01(\x08\x12\r\n\x05score\x18\x05 \x01(\x01\"\xcb\x02\n\x0fPolicyAdherence\x12\x13\n\x0bpolicy_name\x18\x01 \x01(\t\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x05\x12\x14\n\x0cscored_count\x18\x03 \x01(\x05\x12\x1e\n\x16without_baseline_count\x18\x04 \x01(\x05\x12\x1d\n\x15without_outcome_count\x18\x05 \x01(\x05\x12\x14\n\x0csolved_count\x18\x06 \x01(\x05\x12\x13\n\x0btotal_score\x18\x07 \x01(\x01\x12\x12\n\nmean_score\x18\x08 \x01(\x01\x12*\n\tmean_cost\x18\t \x01(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0cmean_latency\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1a\n\x12without_cost_count\x18\x0b \x01(\x05\"\x88\x01\n\x17ReportAdherenceResponse\x12\x35\n\x08policies\x18\x01 \x03(\x0b\x32#.podium.registry.v1.PolicyAdherence\x12\x36\n\x08\x65pisodes\x18\x02 \x03(\x0b\x32$.podium.registry.v1.EpisodeAdherence\"U\n\x15\x45xplainToolsetRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12,\n\x04spec\x18\x02 \x01(\x0b\x32\x1e.podium.registry.v1.PolicySpec\"M\n\x16\x45xplainToolsetResponse\x12\x33\n\tdecisions\x18\x01 \x03(\x0b\x32 .podium.registry.v1.ToolDecision*[\n\nSolvedRule\x12\x1b\n\x17SOLVED_RULE_UNSPECIFIED\x10\x00\x12\x16\n\x12SOLVED_RULE_JUDGED\x10\x01\x12\x18\n\x14SOLVED_RULE_ANSWERED\x10\x02\x32\x99\x07\n\rPolicyService\x12\x61\n\x0c\x43reatePolicy\x12\'.podium.registry.v1.CreatePolicyRequest\x1a(.podium.registry.v1.CreatePolicyResponse\x12X\n\tGetPolicy\x12$.podium.registry.v1.GetPolicyRequest\x1a%.podium.registry.v1.GetPolicyResponse\x12\x61\n\x0cListPolicies\x12\'.podium.registry.v1.ListPoliciesRequest\x1a(.podium.registry.v1.ListPoliciesResponse\x12g\n\x0e\x41\x63tivatePolicy\x12).podium.registry.v1.ActivatePolicyRequest\x1a*.podium.registry.v1.ActivatePolicyResponse\x12j\n\x0fListActivations\x12*.podium.registry.v1.ListActivationsRequest\x1a+.podium.registry.v1.ListActivationsResponse\x12g\n\x0e\x45xplainToolset\x12).podium.registry.v1.ExplainToolsetRequest\x1a*.podium.registry.v1.ExplainToolsetResponse\x12[\n\nCheckCalls\x12%.podium.registry.v1.CheckCallsRequest\x1a&.podium.registry.v1.CheckCallsResponse\x12\x61\n\x0c\x44ryRunPolicy\x12\'.podium.registry.v1.DryRunPolicyRequest\x1a(.podium.registry.v1.DryRunPolicyResponse\x12j\n\x0fReportAdherence\x12*.podium.registry.v1.ReportAdherenceRequest\x1a+.podium.registry.v1.ReportAdherenceResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'podium/registry/v1/policy_service.proto\x12\x12podium.registry.v1\x1a\x1dpodium/common/v1/access.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1fpodium/registry/v1/policy.proto\x1a podium/registry/v1/toolset.proto\"Z\n\x13\x43reatePolicyRequest\x12,\n\x04spec\x18\x01 \x01(\x0b\x32\x1e.podium.registry.v1.PolicySpec\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"S\n\x14\x43reatePolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.podium.registry.v1.Policy\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\"1\n\x10GetPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"?\n\x11GetPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.podium.registry.v1.Policy\"<\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x14ListPoliciesResponse\x12,\n\x08policies\x18\x01 \x03(\x0b\x32\x1a.podium.registry.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"j\n\x15\x41\x63tivatePolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x32\n\x0e\x65\x66\x66\x65\x63tive_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"D\n\x16\x41\x63tivatePolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.podium.registry.v1.Policy\"?\n\x16ListActivationsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"\xaa\x01\n\x10PolicyActivation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x32\n\x0e\x65\x66\x66\x65\x63tive_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\x05 \x01(\t\"m\n\x17ListActivationsResponse\x12\x39\n\x0b\x61\x63tivations\x18\x01 \x03(\x0b\x32$.podium.registry.v1.PolicyActivation\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"K\n\x0bPlannedCall\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x14\n\x0ctool_version\x18\x02 \x01(\x05\x12\x13\n\x0bmodel_alias\x18\x03 \x01(\t\"S\n\x11\x43heckCallsRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12.\n\x05\x63\x61lls\x18\x02 \x03(\x0b\x32\x1f.podium.registry.v1.PlannedCall\"G\n\x0c\x43\x61llDecision\x12\x0f\n\x07\x61llowed\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x16\n\x0eneeds_approval\x18\x03 \x01(\x08\"v\n\x12\x43heckCallsResponse\x12\x33\n\tdecisions\x18\x01 \x03(\x0b\x32 .podium.registry.v1.CallDecision\x12\x13\n\x0bpolicy_name\x18\x02 \x01(\t\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x05\"]\n\x0cPastEpisodes\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06policy\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x05\"\x83\x01\n\x13\x44ryRunPolicyRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12,\n\x04spec\x18\x02 \x01(\x0b\x32\x1e.podium.registry.v1.PolicySpec\x12.\n\x04past\x18\x03 \x01(\x0b\x32 .podium.registry.v1.PastEpisodes\"\x98\x01\n\x0cRefusedCalls\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x13\n\x0bmodel_alias\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\ncall_count\x18\x04 \x01(\x05\x12\x15\n\repisode_count\x18\x05 \x01(\x05\x12%\n\x04\x63ost\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\"\xa3\x02\n\x14\x44ryRunPolicyResponse\x12\x15\n\repisode_count\x18\x01 \x01(\x05\x12\x12\n\ncall_count\x18\x02 \x01(\x05\x12\x1a\n\x12refused_call_count\x18\x03 \x01(\x05\x12\x1e\n\x16\x61\x66\x66\x65\x63ted_episode_count\x18\x04 \x01(\x05\x12\x1b\n\x13\x61pproval_call_count\x18\x05 \x01(\x05\x12%\n\x04\x63ost\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12-\n\x0crefused_cost\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x31\n\x07refused\x18\x08 \x03(\x0b\x32 .podium.registry.v1.RefusedCalls\"\x96\x01\n\x16ReportAdherenceRequest\x12.\n\x04past\x18\x01 \x01(\x0b\x32 .podium.registry.v1.PastEpisodes\x12\x17\n\x0f\x62\x61seline_policy\x18\x02 \x01(\t\x12\x33\n\x0bsolved_rule\x18\x03 \x01(\x0e\x32\x1e.podium.registry.v1.SolvedRule\"r\n\x10\x45pisodeAdherence\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x13\n\x0bpolicy_name\x18\x02 \x01(\t\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x05\x12\x0e\n\x06solved\x18\x04 \x01(\x08\x12\r\n\x05score\x18\x05 \x01(\x01\"\xcb\x02\n\x0fPolicyAdherence\x12\x13\n\x0bpolicy_name\x18\x01 \x01(\t\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x05\x12\x14\n\x0cscored_count\x18\x03 \x01(\x05\x12\x1e\n\x16without_baseline_count\x18\x04 \x01(\x05\x12\x1d\n\x15without_outcome_count\x18\x05 \x01(\x05\x12\x14\n\x0csolved_count\x18\x06 \x01(\x05\x12\x13\n\x0btotal_score\x18\x07 \x01(\x01\x12\x12\n\nmean_score\x18\x08 \x01(\x01\x12*\n\tmean_cost\x18\t \x01(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0cmean_latency\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1a\n\x12without_cost_count\x18\x0b \x01(\x05\"\x88\x01\n\x17ReportAdherenceResponse\x12\x35\n\x08policies\x18\x01 \x03(\x0b\x32#.podium.registry.v1.PolicyAdherence\x12\x36\n\x08\x65pisodes\x18\x02 \x03(\x0b\x32$.podium.registry.v1.EpisodeAdherence\"U\n\x15\x45xplainToolsetRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12,\n\x04spec\x18\x02 \x01(\x0b\x32\x1e.podium.registry.v1.PolicySpec\"M\n\x16\x45xplainToolsetResponse\x12\x33\n\tdecisions\x18\x01 \x03(\x0b\x32 .podium.registry.v1.ToolDecision*[\n\nSolvedRule\x12\x1b\n\x17SOLVED_RULE_UNSPECIFIED\x10\x00\x12\x16\n\x12SOLVED_RULE_JUDGED\x10\x01\x12\x18\n\x14SOLVED_RULE_ANSWERED\x10\x02\x32\x84\x08\n\rPolicyService\x12w\n\x0c\x43reatePolicy\x12\'.podium.registry.v1.CreatePolicyRequest\x1a(.podium.registry.v1.CreatePolicyResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12\x61\n\tGetPolicy\x12$.podium.registry.v1.GetPolicyRequest\x1a%.podium.registry.v1.GetPolicyResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12j\n\x0cListPolicies\x12\'.podium.registry.v1.ListPoliciesRequest\x1a(.podium.registry.v1.ListPoliciesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12}\n\x0e\x41\x63tivatePolicy\x12).podium.registry.v1.ActivatePolicyRequest\x1a*.podium.registry.v1.ActivatePolicyResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12s\n\x0fListActivations\x12*.podium.registry.v1.ListActivationsRequest\x1a+.podium.registry.v1.ListActivationsResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12p\n\x0e\x45xplainToolset\x12).podium.registry.v1.ExplainToolsetRequest\x1a*.podium.registry.v1.ExplainToolsetResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12\x64\n\nCheckCalls\x12%.podium.registry.v1.CheckCallsRequest\x1a&.podium.registry.v1.CheckCallsResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12j\n\x0c\x44ryRunPolicy\x12\'.podium.registry.v1.DryRunPolicyRequest\x1a(.podium.registry.v1.DryRunPolicyResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12s\n\x0fReportAdherence\x12*.podium.registry.v1.ReportAdherenceRequest\x1a+.podium.registry.v1.ReportAdherenceResponse\"\x07\xaa\xbb\x18\x03\x61nyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.registry.v1.policy_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SOLVEDRULE']._serialized_start=3143
-  _globals['_SOLVEDRULE']._serialized_end=3234
-  _globals['_CREATEPOLICYREQUEST']._serialized_start=225
-  _globals['_CREATEPOLICYREQUEST']._serialized_end=315
-  _globals['_CREATEPOLICYRESPONSE']._serialized_start=317
-  _globals['_CREATEPOLICYRESPONSE']._serialized_end=400
-  _globals['_GETPOLICYREQUEST']._serialized_start=402
-  _globals['_GETPOLICYREQUEST']._serialized_end=451
-  _globals['_GETPOLICYRESPONSE']._serialized_start=453
-  _globals['_GETPOLICYRESPONSE']._serialized_end=516
-  _globals['_LISTPOLICIESREQUEST']._serialized_start=518
-  _globals['_LISTPOLICIESREQUEST']._serialized_end=578
-  _globals['_LISTPOLICIESRESPONSE']._serialized_start=580
-  _globals['_LISTPOLICIESRESPONSE']._serialized_end=673
-  _globals['_ACTIVATEPOLICYREQUEST']._serialized_start=675
-  _globals['_ACTIVATEPOLICYREQUEST']._serialized_end=781
-  _globals['_ACTIVATEPOLICYRESPONSE']._serialized_start=783
-  _globals['_ACTIVATEPOLICYRESPONSE']._serialized_end=851
-  _globals['_LISTACTIVATIONSREQUEST']._serialized_start=853
-  _globals['_LISTACTIVATIONSREQUEST']._serialized_end=916
-  _globals['_POLICYACTIVATION']._serialized_start=919
-  _globals['_POLICYACTIVATION']._serialized_end=1089
-  _globals['_LISTACTIVATIONSRESPONSE']._serialized_start=1091
-  _globals['_LISTACTIVATIONSRESPONSE']._serialized_end=1200
-  _globals['_PLANNEDCALL']._serialized_start=1202
-  _globals['_PLANNEDCALL']._serialized_end=1277
-  _globals['_CHECKCALLSREQUEST']._serialized_start=1279
-  _globals['_CHECKCALLSREQUEST']._serialized_end=1362
-  _globals['_CALLDECISION']._serialized_start=1364
-  _globals['_CALLDECISION']._serialized_end=1435
-  _globals['_CHECKCALLSRESPONSE']._serialized_start=1437
-  _globals['_CHECKCALLSRESPONSE']._serialized_end=1555
-  _globals['_PASTEPISODES']._serialized_start=1557
-  _globals['_PASTEPISODES']._serialized_end=1650
-  _globals['_DRYRUNPOLICYREQUEST']._serialized_start=1653
-  _globals['_DRYRUNPOLICYREQUEST']._serialized_end=1784
-  _globals['_REFUSEDCALLS']._serialized_start=1787
-  _globals['_REFUSEDCALLS']._serialized_end=1939
-  _globals['_DRYRUNPOLICYRESPONSE']._serialized_start=1942
-  _globals['_DRYRUNPOLICYRESPONSE']._serialized_end=2233
-  _globals['_REPORTADHERENCEREQUEST']._serialized_start=2236
-  _globals['_REPORTADHERENCEREQUEST']._serialized_end=2386
-  _globals['_EPISODEADHERENCE']._serialized_start=2388
-  _globals['_EPISODEADHERENCE']._serialized_end=2502
-  _globals['_POLICYADHERENCE']._serialized_start=2505
-  _globals['_POLICYADHERENCE']._serialized_end=2836
-  _globals['_REPORTADHERENCERESPONSE']._serialized_start=2839
-  _globals['_REPORTADHERENCERESPONSE']._serialized_end=2975
-  _globals['_EXPLAINTOOLSETREQUEST']._serialized_start=2977
-  _globals['_EXPLAINTOOLSETREQUEST']._serialized_end=3062
-  _globals['_EXPLAINTOOLSETRESPONSE']._serialized_start=3064
-  _globals['_EXPLAINTOOLSETRESPONSE']._serialized_end=3141
-  _globals['_POLICYSERVICE']._serialized_start=3237
-  _globals['_POLICYSERVICE']._serialized_end=4158
+  _globals['_POLICYSERVICE'].methods_by_name['CreatePolicy']._loaded_options = None
+  _globals['_POLICYSERVICE'].methods_by_name['CreatePolicy']._serialized_options = b'\252\273\030\014tenant:admin\260\273\030\001'
+  _globals['_POLICYSERVICE'].methods_by_name['GetPolicy']._loaded_options = None
+  _globals['_POLICYSERVICE'].methods_by_name['GetPolicy']._serialized_options = b'\252\273\030\003any'
+  _globals['_POLICYSERVICE'].methods_by_name['ListPolicies']._loaded_options = None
+  _globals['_POLICYSERVICE'].methods_by_name['ListPolicies']._serialized_options = b'\252\273\030\003any'
+  _globals['_POLICYSERVICE'].methods_by_name['ActivatePolicy']._loaded_options = None
+  _globals['_POLICYSERVICE'].methods_by_name['ActivatePolicy']._serialized_options = b'\252\273\030\014tenant:admin\260\273\030\001'
+  _globals['_POLICYSERVICE'].methods_by_name['ListActivations']._loaded_options = None
+  _globals['_POLICYSERVICE'].methods_by_name['ListActivations']._serialized_options = b'\252\273\030\003any'
+  _globals['_POLICYSERVICE'].methods_by_name['ExplainToolset']._loaded_options = None
+  _globals['_POLICYSERVICE'].methods_by_name['ExplainToolset']._serialized_options = b'\252\273\030\003any'
+  _globals['_POLICYSERVICE'].methods_by_name['CheckCalls']._loaded_options = None
+  _globals['_POLICYSERVICE'].methods_by_name['CheckCalls']._serialized_options = b'\252\273\030\003any'
+  _globals['_POLICYSERVICE'].methods_by_name['DryRunPolicy']._loaded_options = None
+  _globals['_POLICYSERVICE'].methods_by_name['DryRunPolicy']._serialized_options = b'\252\273\030\003any'
+  _globals['_POLICYSERVICE'].methods_by_name['ReportAdherence']._loaded_options = None
+  _globals['_POLICYSERVICE'].methods_by_name['ReportAdherence']._serialized_options = b'\252\273\030\003any'
+  _globals['_SOLVEDRULE']._serialized_start=3174
+  _globals['_SOLVEDRULE']._serialized_end=3265
+  _globals['_CREATEPOLICYREQUEST']._serialized_start=256
+  _globals['_CREATEPOLICYREQUEST']._serialized_end=346
+  _globals['_CREATEPOLICYRESPONSE']._serialized_start=348
+  _globals['_CREATEPOLICYRESPONSE']._serialized_end=431
+  _globals['_GETPOLICYREQUEST']._serialized_start=433
+  _globals['_GETPOLICYREQUEST']._serialized_end=482
+  _globals['_GETPOLICYRESPONSE']._serialized_start=484
+  _globals['_GETPOLICYRESPONSE']._serialized_end=547
+  _globals['_LISTPOLICIESREQUEST']._serialized_start=549
+  _globals['_LISTPOLICIESREQUEST']._serialized_end=609
+  _globals['_LISTPOLICIESRESPONSE']._serialized_start=611
+  _globals['_LISTPOLICIESRESPONSE']._serialized_end=704
+  _globals['_ACTIVATEPOLICYREQUEST']._serialized_start=706
+  _globals['_ACTIVATEPOLICYREQUEST']._serialized_end=812
+  _globals['_ACTIVATEPOLICYRESPONSE']._serialized_start=814
+  _globals['_ACTIVATEPOLICYRESPONSE']._serialized_end=882
+  _globals['_LISTACTIVATIONSREQUEST']._serialized_start=884
+  _globals['_LISTACTIVATIONSREQUEST']._serialized_end=947
+  _globals['_POLICYACTIVATION']._serialized_start=950
+  _globals['_POLICYACTIVATION']._serialized_end=1120
+  _globals['_LISTACTIVATIONSRESPONSE']._serialized_start=1122
+  _globals['_LISTACTIVATIONSRESPONSE']._serialized_end=1231
+  _globals['_PLANNEDCALL']._serialized_start=1233
+  _globals['_PLANNEDCALL']._serialized_end=1308
+  _globals['_CHECKCALLSREQUEST']._serialized_start=1310
+  _globals['_CHECKCALLSREQUEST']._serialized_end=1393
+  _globals['_CALLDECISION']._serialized_start=1395
+  _globals['_CALLDECISION']._serialized_end=1466
+  _globals['_CHECKCALLSRESPONSE']._serialized_start=1468
+  _globals['_CHECKCALLSRESPONSE']._serialized_end=1586
+  _globals['_PASTEPISODES']._serialized_start=1588
+  _globals['_PASTEPISODES']._serialized_end=1681
+  _globals['_DRYRUNPOLICYREQUEST']._serialized_start=1684
+  _globals['_DRYRUNPOLICYREQUEST']._serialized_end=1815
+  _globals['_REFUSEDCALLS']._serialized_start=1818
+  _globals['_REFUSEDCALLS']._serialized_end=1970
+  _globals['_DRYRUNPOLICYRESPONSE']._serialized_start=1973
+  _globals['_DRYRUNPOLICYRESPONSE']._serialized_end=2264
+  _globals['_REPORTADHERENCEREQUEST']._serialized_start=2267
+  _globals['_REPORTADHERENCEREQUEST']._serialized_end=2417
+  _globals['_EPISODEADHERENCE']._serialized_start=2419
+  _globals['_EPISODEADHERENCE']._serialized_end=2533
+  _globals['_POLICYADHERENCE']._serialized_start=2536
+  _globals['_POLICYADHERENCE']._serialized_end=2867
+  _globals['_REPORTADHERENCERESPONSE']._serialized_start=2870
+  _globals['_REPORTADHERENCERESPONSE']._serialized_end=3006
+  _globals['_EXPLAINTOOLSETREQUEST']._serialized_start=3008
+  _globals['_EXPLAINTOOLSETREQUEST']._serialized_end=3093
+  _globals['_EXPLAINTOOLSETRESPONSE']._serialized_start=3095
+  _globals['_EXPLAINTOOLSETRESPONSE']._serialized_end=3172
+  _globals['_POLICYSERVICE']._serialized_start=3268
+  _globals['_POLICYSERVICE']._serialized_end=4296
 # @@protoc_insertion_point(module_scope)

@@ -22,65 +22,88 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
 from podium.registry.v1 import tool_pb2 as podium_dot_registry_dot_v1_dot_tool__pb2
 from podium.registry.v1 import toolset_pb2 as podium_dot_registry_dot_v1_dot_toolset__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.podium/registry/v1/tool_registry_service.proto\x12\x12podium.registry.v1\x1a\x1dpodium/registry/v1/tool.proto\x1a podium/registry/v1/toolset.proto\"h\n\x13RegisterToolRequest\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\x12\x0e\n\x06shared\x18\x03 \x01(\x08\"O\n\x14RegisterToolResponse\x12&\n\x04tool\x18\x01 \x01(\x0b\x32\x18.podium.registry.v1.Tool\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\"/\n\x0eGetToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"9\n\x0fGetToolResponse\x12&\n\x04tool\x18\x01 \x01(\x0b\x32\x18.podium.registry.v1.Tool\"\x9f\x01\n\x10ListToolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12+\n\x05kinds\x18\x03 \x03(\x0e\x32\x1c.podium.registry.v1.ToolKind\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\r\n\x05query\x18\x05 \x01(\t\x12\x1a\n\x12include_deprecated\x18\x06 \x01(\x08\"U\n\x11ListToolsResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"N\n\x17ListToolVersionsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\\\n\x18ListToolVersionsResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"5\n\x14\x44\x65precateToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"@\n\x15\x44\x65precateToolResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\"2\n\x11\x44\x65leteToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"=\n\x12\x44\x65leteToolResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\"q\n\x12SearchToolsRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12+\n\x05kinds\x18\x03 \x03(\x0e\x32\x1c.podium.registry.v1.ToolKind\x12\x0c\n\x04tags\x18\x04 \x03(\t\"B\n\tFoundTool\x12&\n\x04tool\x18\x01 \x01(\x0b\x32\x18.podium.registry.v1.Tool\x12\r\n\x05score\x18\x02 \x01(\x01\"^\n\x13SearchToolsResponse\x12.\n\x07results\x18\x01 \x03(\x0b\x32\x1d.podium.registry.v1.FoundTool\x12\x17\n\x0f\x65mbeddings_used\x18\x02 \x01(\x08\"\xab\x01\n\x12ReadOpenApiRequest\x12\x10\n\x08\x64ocument\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61se_url\x18\x02 \x01(\t\x12\x13\n\x0bname_prefix\x18\x03 \x01(\t\x12\x15\n\roperation_ids\x18\x04 \x03(\t\x12\x16\n\x0eoperation_tags\x18\x05 \x03(\t\x12-\n\x06secret\x18\x06 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\"5\n\x10SkippedOperation\x12\x11\n\toperation\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x88\x01\n\x13ReadOpenApiResponse\x12+\n\x05specs\x18\x01 \x03(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x35\n\x07skipped\x18\x02 \x03(\x0b\x32$.podium.registry.v1.SkippedOperation\x12\r\n\x05title\x18\x03 \x01(\t\";\n\x15ResolveToolsetRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x12\n\ntool_names\x18\x02 \x03(\t\"{\n\x16ResolveToolsetResponse\x12,\n\x07toolset\x18\x01 \x01(\x0b\x32\x1b.podium.registry.v1.Toolset\x12\x33\n\tdecisions\x18\x02 \x03(\x0b\x32 .podium.registry.v1.ToolDecision\"X\n\x16RecordToolFactsRequest\x12\x10\n\x08reporter\x18\x01 \x01(\t\x12,\n\x05\x66\x61\x63ts\x18\x02 \x03(\x0b\x32\x1d.podium.registry.v1.ToolFacts\"\x19\n\x17RecordToolFactsResponse\"Q\n\x14ListToolFactsRequest\x12\x12\n\ntool_names\x18\x01 \x03(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x15ListToolFactsResponse\x12,\n\x05\x66\x61\x63ts\x18\x01 \x03(\x0b\x32\x1d.podium.registry.v1.ToolFacts\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xd3\x08\n\x13ToolRegistryService\x12\x61\n\x0cRegisterTool\x12\'.podium.registry.v1.RegisterToolRequest\x1a(.podium.registry.v1.RegisterToolResponse\x12R\n\x07GetTool\x12\".podium.registry.v1.GetToolRequest\x1a#.podium.registry.v1.GetToolResponse\x12X\n\tListTools\x12$.podium.registry.v1.ListToolsRequest\x1a%.podium.registry.v1.ListToolsResponse\x12m\n\x10ListToolVersions\x12+.podium.registry.v1.ListToolVersionsRequest\x1a,.podium.registry.v1.ListToolVersionsResponse\x12\x64\n\rDeprecateTool\x12(.podium.registry.v1.DeprecateToolRequest\x1a).podium.registry.v1.DeprecateToolResponse\x12[\n\nDeleteTool\x12%.podium.registry.v1.DeleteToolRequest\x1a&.podium.registry.v1.DeleteToolResponse\x12^\n\x0bSearchTools\x12&.podium.registry.v1.SearchToolsRequest\x1a\'.podium.registry.v1.SearchToolsResponse\x12^\n\x0bReadOpenApi\x12&.podium.registry.v1.ReadOpenApiRequest\x1a\'.podium.registry.v1.ReadOpenApiResponse\x12g\n\x0eResolveToolset\x12).podium.registry.v1.ResolveToolsetRequest\x1a*.podium.registry.v1.ResolveToolsetResponse\x12j\n\x0fRecordToolFacts\x12*.podium.registry.v1.RecordToolFactsRequest\x1a+.podium.registry.v1.RecordToolFactsResponse\x12\x64\n\rListToolFacts\x12(.podium.registry.v1.ListToolFactsRequest\x1a).podium.registry.v1.ListToolFactsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.podium/registry/v1/tool_registry_service.proto\x12\x12podium.registry.v1\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/registry/v1/tool.proto\x1a podium/registry/v1/toolset.proto\"h\n\x13RegisterToolRequest\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\x12\x0e\n\x06shared\x18\x03 \x01(\x08\"O\n\x14RegisterToolResponse\x12&\n\x04tool\x18\x01 \x01(\x0b\x32\x18.podium.registry.v1.Tool\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\"/\n\x0eGetToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"9\n\x0fGetToolResponse\x12&\n\x04tool\x18\x01 \x01(\x0b\x32\x18.podium.registry.v1.Tool\"\x9f\x01\n\x10ListToolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12+\n\x05kinds\x18\x03 \x03(\x0e\x32\x1c.podium.registry.v1.ToolKind\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\r\n\x05query\x18\x05 \x01(\t\x12\x1a\n\x12include_deprecated\x18\x06 \x01(\x08\"U\n\x11ListToolsResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"N\n\x17ListToolVersionsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\\\n\x18ListToolVersionsResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"5\n\x14\x44\x65precateToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"@\n\x15\x44\x65precateToolResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\"2\n\x11\x44\x65leteToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\"=\n\x12\x44\x65leteToolResponse\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.podium.registry.v1.Tool\"q\n\x12SearchToolsRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12+\n\x05kinds\x18\x03 \x03(\x0e\x32\x1c.podium.registry.v1.ToolKind\x12\x0c\n\x04tags\x18\x04 \x03(\t\"B\n\tFoundTool\x12&\n\x04tool\x18\x01 \x01(\x0b\x32\x18.podium.registry.v1.Tool\x12\r\n\x05score\x18\x02 \x01(\x01\"^\n\x13SearchToolsResponse\x12.\n\x07results\x18\x01 \x03(\x0b\x32\x1d.podium.registry.v1.FoundTool\x12\x17\n\x0f\x65mbeddings_used\x18\x02 \x01(\x08\"\xab\x01\n\x12ReadOpenApiRequest\x12\x10\n\x08\x64ocument\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61se_url\x18\x02 \x01(\t\x12\x13\n\x0bname_prefix\x18\x03 \x01(\t\x12\x15\n\roperation_ids\x18\x04 \x03(\t\x12\x16\n\x0eoperation_tags\x18\x05 \x03(\t\x12-\n\x06secret\x18\x06 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\"5\n\x10SkippedOperation\x12\x11\n\toperation\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x88\x01\n\x13ReadOpenApiResponse\x12+\n\x05specs\x18\x01 \x03(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x35\n\x07skipped\x18\x02 \x03(\x0b\x32$.podium.registry.v1.SkippedOperation\x12\r\n\x05title\x18\x03 \x01(\t\";\n\x15ResolveToolsetRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x12\n\ntool_names\x18\x02 \x03(\t\"{\n\x16ResolveToolsetResponse\x12,\n\x07toolset\x18\x01 \x01(\x0b\x32\x1b.podium.registry.v1.Toolset\x12\x33\n\tdecisions\x18\x02 \x03(\x0b\x32 .podium.registry.v1.ToolDecision\"X\n\x16RecordToolFactsRequest\x12\x10\n\x08reporter\x18\x01 \x01(\t\x12,\n\x05\x66\x61\x63ts\x18\x02 \x03(\x0b\x32\x1d.podium.registry.v1.ToolFacts\"\x19\n\x17RecordToolFactsResponse\"Q\n\x14ListToolFactsRequest\x12\x12\n\ntool_names\x18\x01 \x03(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x15ListToolFactsResponse\x12,\n\x05\x66\x61\x63ts\x18\x01 \x03(\x0b\x32\x1d.podium.registry.v1.ToolFacts\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xeb\t\n\x13ToolRegistryService\x12v\n\x0cRegisterTool\x12\'.podium.registry.v1.RegisterToolRequest\x1a(.podium.registry.v1.RegisterToolResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12[\n\x07GetTool\x12\".podium.registry.v1.GetToolRequest\x1a#.podium.registry.v1.GetToolResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12\x61\n\tListTools\x12$.podium.registry.v1.ListToolsRequest\x1a%.podium.registry.v1.ListToolsResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12v\n\x10ListToolVersions\x12+.podium.registry.v1.ListToolVersionsRequest\x1a,.podium.registry.v1.ListToolVersionsResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12y\n\rDeprecateTool\x12(.podium.registry.v1.DeprecateToolRequest\x1a).podium.registry.v1.DeprecateToolResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12p\n\nDeleteTool\x12%.podium.registry.v1.DeleteToolRequest\x1a&.podium.registry.v1.DeleteToolResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12g\n\x0bSearchTools\x12&.podium.registry.v1.SearchToolsRequest\x1a\'.podium.registry.v1.SearchToolsResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12o\n\x0bReadOpenApi\x12&.podium.registry.v1.ReadOpenApiRequest\x1a\'.podium.registry.v1.ReadOpenApiResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12p\n\x0eResolveToolset\x12).podium.registry.v1.ResolveToolsetRequest\x1a*.podium.registry.v1.ResolveToolsetResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12|\n\x0fRecordToolFacts\x12*.podium.registry.v1.RecordToolFactsRequest\x1a+.podium.registry.v1.RecordToolFactsResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12m\n\rListToolFacts\x12(.podium.registry.v1.ListToolFactsRequest\x1a).podium.registry.v1.ListToolFactsResponse\"\x07\xaa\xbb\x18\x03\x61nyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.registry.v1.tool_registry_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REGISTERTOOLREQUEST']._serialized_start=135
-  _globals['_REGISTERTOOLREQUEST']._serialized_end=239
-  _globals['_REGISTERTOOLRESPONSE']._serialized_start=241
-  _globals['_REGISTERTOOLRESPONSE']._serialized_end=320
-  _globals['_GETTOOLREQUEST']._serialized_start=322
-  _globals['_GETTOOLREQUEST']._serialized_end=369
-  _globals['_GETTOOLRESPONSE']._serialized_start=371
-  _globals['_GETTOOLRESPONSE']._serialized_end=428
-  _globals['_LISTTOOLSREQUEST']._serialized_start=431
-  _globals['_LISTTOOLSREQUEST']._serialized_end=590
-  _globals['_LISTTOOLSRESPONSE']._serialized_start=592
-  _globals['_LISTTOOLSRESPONSE']._serialized_end=677
-  _globals['_LISTTOOLVERSIONSREQUEST']._serialized_start=679
-  _globals['_LISTTOOLVERSIONSREQUEST']._serialized_end=757
-  _globals['_LISTTOOLVERSIONSRESPONSE']._serialized_start=759
-  _globals['_LISTTOOLVERSIONSRESPONSE']._serialized_end=851
-  _globals['_DEPRECATETOOLREQUEST']._serialized_start=853
-  _globals['_DEPRECATETOOLREQUEST']._serialized_end=906
-  _globals['_DEPRECATETOOLRESPONSE']._serialized_start=908
-  _globals['_DEPRECATETOOLRESPONSE']._serialized_end=972
-  _globals['_DELETETOOLREQUEST']._serialized_start=974
-  _globals['_DELETETOOLREQUEST']._serialized_end=1024
-  _globals['_DELETETOOLRESPONSE']._serialized_start=1026
-  _globals['_DELETETOOLRESPONSE']._serialized_end=1087
-  _globals['_SEARCHTOOLSREQUEST']._serialized_start=1089
-  _globals['_SEARCHTOOLSREQUEST']._serialized_end=1202
-  _globals['_FOUNDTOOL']._serialized_start=1204
-  _globals['_FOUNDTOOL']._serialized_end=1270
-  _globals['_SEARCHTOOLSRESPONSE']._serialized_start=1272
-  _globals['_SEARCHTOOLSRESPONSE']._serialized_end=1366
-  _globals['_READOPENAPIREQUEST']._serialized_start=1369
-  _globals['_READOPENAPIREQUEST']._serialized_end=1540
-  _globals['_SKIPPEDOPERATION']._serialized_start=1542
-  _globals['_SKIPPEDOPERATION']._serialized_end=1595
-  _globals['_READOPENAPIRESPONSE']._serialized_start=1598
-  _globals['_READOPENAPIRESPONSE']._serialized_end=1734
-  _globals['_RESOLVETOOLSETREQUEST']._serialized_start=1736
-  _globals['_RESOLVETOOLSETREQUEST']._serialized_end=1795
-  _globals['_RESOLVETOOLSETRESPONSE']._serialized_start=1797
-  _globals['_RESOLVETOOLSETRESPONSE']._serialized_end=1920
-  _globals['_RECORDTOOLFACTSREQUEST']._serialized_start=1922
-  _globals['_RECORDTOOLFACTSREQUEST']._serialized_end=2010
-  _globals['_RECORDTOOLFACTSRESPONSE']._serialized_start=2012
-  _globals['_RECORDTOOLFACTSRESPONSE']._serialized_end=2037
-  _globals['_LISTTOOLFACTSREQUEST']._serialized_start=2039
-  _globals['_LISTTOOLFACTSREQUEST']._serialized_end=2120
-  _globals['_LISTTOOLFACTSRESPONSE']._serialized_start=2122
-  _globals['_LISTTOOLFACTSRESPONSE']._serialized_end=2216
-  _globals['_TOOLREGISTRYSERVICE']._serialized_start=2219
-  _globals['_TOOLREGISTRYSERVICE']._serialized_end=3326
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['RegisterTool']._loaded_options = None
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['RegisterTool']._serialized_options = b'\252\273\030\013tools:write\260\273\030\001'
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['GetTool']._loaded_options = None
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['GetTool']._serialized_options = b'\252\273\030\003any'
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['ListTools']._loaded_options = None
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['ListTools']._serialized_options = b'\252\273\030\003any'
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['ListToolVersions']._loaded_options = None
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['ListToolVersions']._serialized_options = b'\252\273\030\003any'
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['DeprecateTool']._loaded_options = None
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['DeprecateTool']._serialized_options = b'\252\273\030\013tools:write\260\273\030\001'
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['DeleteTool']._loaded_options = None
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['DeleteTool']._serialized_options = b'\252\273\030\013tools:write\260\273\030\001'
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['SearchTools']._loaded_options = None
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['SearchTools']._serialized_options = b'\252\273\030\003any'
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['ReadOpenApi']._loaded_options = None
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['ReadOpenApi']._serialized_options = b'\252\273\030\013tools:write'
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['ResolveToolset']._loaded_options = None
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['ResolveToolset']._serialized_options = b'\252\273\030\003any'
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['RecordToolFacts']._loaded_options = None
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['RecordToolFacts']._serialized_options = b'\252\273\030\014ledger:write'
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['ListToolFacts']._loaded_options = None
+  _globals['_TOOLREGISTRYSERVICE'].methods_by_name['ListToolFacts']._serialized_options = b'\252\273\030\003any'
+  _globals['_REGISTERTOOLREQUEST']._serialized_start=166
+  _globals['_REGISTERTOOLREQUEST']._serialized_end=270
+  _globals['_REGISTERTOOLRESPONSE']._serialized_start=272
+  _globals['_REGISTERTOOLRESPONSE']._serialized_end=351
+  _globals['_GETTOOLREQUEST']._serialized_start=353
+  _globals['_GETTOOLREQUEST']._serialized_end=400
+  _globals['_GETTOOLRESPONSE']._serialized_start=402
+  _globals['_GETTOOLRESPONSE']._serialized_end=459
+  _globals['_LISTTOOLSREQUEST']._serialized_start=462
+  _globals['_LISTTOOLSREQUEST']._serialized_end=621
+  _globals['_LISTTOOLSRESPONSE']._serialized_start=623
+  _globals['_LISTTOOLSRESPONSE']._serialized_end=708
+  _globals['_LISTTOOLVERSIONSREQUEST']._serialized_start=710
+  _globals['_LISTTOOLVERSIONSREQUEST']._serialized_end=788
+  _globals['_LISTTOOLVERSIONSRESPONSE']._serialized_start=790
+  _globals['_LISTTOOLVERSIONSRESPONSE']._serialized_end=882
+  _globals['_DEPRECATETOOLREQUEST']._serialized_start=884
+  _globals['_DEPRECATETOOLREQUEST']._serialized_end=937
+  _globals['_DEPRECATETOOLRESPONSE']._serialized_start=939
+  _globals['_DEPRECATETOOLRESPONSE']._serialized_end=1003
+  _globals['_DELETETOOLREQUEST']._serialized_start=1005
+  _globals['_DELETETOOLREQUEST']._serialized_end=1055
+  _globals['_DELETETOOLRESPONSE']._serialized_start=1057
+  _globals['_DELETETOOLRESPONSE']._serialized_end=1118
+  _globals['_SEARCHTOOLSREQUEST']._serialized_start=1120
+  _globals['_SEARCHTOOLSREQUEST']._serialized_end=1233
+  _globals['_FOUNDTOOL']._serialized_start=1235
+  _globals['_FOUNDTOOL']._serialized_end=1301
+  _globals['_SEARCHTOOLSRESPONSE']._serialized_start=1303
+  _globals['_SEARCHTOOLSRESPONSE']._serialized_end=1397
+  _globals['_READOPENAPIREQUEST']._serialized_start=1400
+  _globals['_READOPENAPIREQUEST']._serialized_end=1571
+  _globals['_SKIPPEDOPERATION']._serialized_start=1573
+  _globals['_SKIPPEDOPERATION']._serialized_end=1626
+  _globals['_READOPENAPIRESPONSE']._serialized_start=1629
+  _globals['_READOPENAPIRESPONSE']._serialized_end=1765
+  _globals['_RESOLVETOOLSETREQUEST']._serialized_start=1767
+  _globals['_RESOLVETOOLSETREQUEST']._serialized_end=1826
+  _globals['_RESOLVETOOLSETRESPONSE']._serialized_start=1828
+  _globals['_RESOLVETOOLSETRESPONSE']._serialized_end=1951
+  _globals['_RECORDTOOLFACTSREQUEST']._serialized_start=1953
+  _globals['_RECORDTOOLFACTSREQUEST']._serialized_end=2041
+  _globals['_RECORDTOOLFACTSRESPONSE']._serialized_start=2043
+  _globals['_RECORDTOOLFACTSRESPONSE']._serialized_end=2068
+  _globals['_LISTTOOLFACTSREQUEST']._serialized_start=2070
+  _globals['_LISTTOOLFACTSREQUEST']._serialized_end=2151
+  _globals['_LISTTOOLFACTSRESPONSE']._serialized_start=2153
+  _globals['_LISTTOOLFACTSRESPONSE']._serialized_end=2247
+  _globals['_TOOLREGISTRYSERVICE']._serialized_start=2250
+  _globals['_TOOLREGISTRYSERVICE']._serialized_end=3509
 # @@protoc_insertion_point(module_scope)
