@@ -123,6 +123,7 @@ def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
         worst_case=quantities_to_proto(purchase.worst_case),
         unknown_price=UNKNOWN_PRICE[episode.toolset.unknown_price],
         time_to_live=duration_to_proto(new.time_limit_s + HOLD_MARGIN_S),
+        budget_ids=episode.toolset.budget_ids,
         alternatives=purchase.alternatives,
         min_output_tokens=min(OUTPUT_TOKENS_MIN, purchase.output_tokens),
     )

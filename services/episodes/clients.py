@@ -1,11 +1,12 @@
 """What the episodes service asks of other services, with their errors as domain errors."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import grpc
 
+from episodes.policy_checks import PlannedCall, PolicyDecision
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
@@ -14,8 +15,10 @@ from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
 from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
+from podium.registry.v1 import policy_service_pb2 as policy_pb
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import toolset_pb2
+from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from rpckit.status import domain_error_from
 
@@ -41,6 +44,23 @@ class Registry:
         request = registry_pb.ResolveToolsetRequest(policy=policy, tool_names=tool_names)
         reply = await answer(ToolRegistryServiceStub(self.channel).ResolveToolset(request))
         return reply.toolset
+
+
+class RegistryPolicies:
+    """The tenant's policies, in tool-registry."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = PolicyServiceStub(channel)
+
+    async def check(self, policy: str, calls: Sequence[PlannedCall]) -> list[PolicyDecision]:
+        """What the policy says now about each call."""
+        planned = [policy_pb.PlannedCall(**vars(call)) for call in calls]
+        request = policy_pb.CheckCallsRequest(policy=policy, calls=planned)
+        reply = await answer(self._stub.CheckCalls(request))
+        return [
+            PolicyDecision(each.allowed, each.reason, each.needs_approval)
+            for each in reply.decisions
+        ]
 
 
 class Orchestrator:

@@ -39,6 +39,7 @@ class WorkerConfig(BaseSettings):
     orchestrator_target: str = Field(description="gRPC target of orchestrator-inference")
     tool_adapters_target: str = Field(description="gRPC target of tool-adapters")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
+    tool_registry_target: str = Field(description="gRPC target of tool-registry, for policies")
     signing_key: SigningKey = Field(description="key the worker signs its calls with")
     kafka_bootstrap: str = Field(description="Kafka bootstrap servers")
     trajectory_topic: str = Field("trajectories.v1", description="topic of trajectories")

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from episodes.expert_context import expert_context
 from episodes.keys import StepKind, effect_key
+from episodes.policy_checks import PlannedCall
 from episodes.running_episode import RunningEpisode
 from episodes.step_log import StepLog
 from metering import Dimension, Quantity
@@ -122,6 +123,11 @@ def model_alias(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> str:
         return ""
     chosen = json.loads(call.arguments_json or "{}").get("model")
     return str(chosen or next(iter(sorted(tool.model_skus))))
+
+
+def planned_call(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> PlannedCall:
+    """A call as the policy decides on it."""
+    return PlannedCall(tool.name, tool.version, model_alias(call, tool))
 
 
 def timeout_s(tool: toolset_pb2.ResolvedTool) -> float:

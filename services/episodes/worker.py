@@ -17,9 +17,10 @@ from episodes.activities.finish import FinishActivity
 from episodes.activities.invoke import Invoker
 from episodes.activities.turn import TurnActivity
 from episodes.charges import Charges
-from episodes.clients import Adapters, Ledger, Orchestrator
+from episodes.clients import Adapters, Ledger, Orchestrator, RegistryPolicies
 from episodes.config import WorkerConfig
 from episodes.model_catalogue import ModelCatalogue
+from episodes.policy_checks import PolicyChecks
 from episodes.running_episode import RunningEpisodes
 from episodes.settlements import Settlements
 from episodes.starter_sweep import StarterSweep
@@ -94,7 +95,9 @@ def _worker(
     charges = Charges(ledger, logs)
     models = ModelCatalogue(orchestrator)
     decider = Decider(orchestrator, models, charges, logs, config.prompt_tokens_max)
-    turn = TurnActivity(episodes, logs, decider, Invoker(adapters, charges, logs))
+    registry = open_channel(config.tool_registry_target, signer, tls=config.tls)
+    policies = PolicyChecks(RegistryPolicies(registry))
+    turn = TurnActivity(episodes, logs, decider, Invoker(adapters, charges, logs), policies)
     finish = FinishActivity(episodes, logs, charges, adapters, OutboxStore(engine), settlements)
     return Worker(
         temporal,

@@ -7,10 +7,12 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from episodes.approvals import approval_timeout_s
 from episodes.keys import workflow_id
 from episodes.models import NewEpisode
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, EpisodeInput
+from podium.registry.v1 import toolset_pb2
 from rpckit.errors import Unavailable
 
 # A worker that died with a workflow task in hand is replaced after this long.
@@ -37,7 +39,7 @@ class WorkflowStarter:
         try:
             await self._client.start_workflow(
                 EpisodeWorkflow.run,
-                EpisodeInput(new.episode_id, new.turn_limit, new.time_limit_s),
+                _input(new),
                 id=workflow_id(new.episode_id),
                 task_queue=self._task_queue,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
@@ -70,3 +72,8 @@ class WorkflowStarter:
                 return False
             raise TemporalUnavailable(error) from error
         return True
+
+
+def _input(new: NewEpisode) -> EpisodeInput:
+    waits_s = approval_timeout_s(toolset_pb2.Toolset.FromString(new.toolset))
+    return EpisodeInput(new.episode_id, new.turn_limit, new.time_limit_s, waits_s)

@@ -75,9 +75,10 @@ async def test_approved_calls_are_made_and_others_denied(temporal: EmbeddedTempo
     async with running_workflows(await connect(temporal), activities) as workflows:
         handle = await workflows.start()
         await _decide(handle, Approval(1, 0, True, "ada"))
-        await _decide(handle, Approval(1, 1, False, "ada"))
+        await _decide(handle, Approval(1, 1, False, "ada", "too dear"))
         await handle.result()
     assert activities.turns[1].approvals == {"0": True, "1": False}
+    assert activities.turns[1].decided["1"] == Approval(1, 1, False, "ada", "too dear")
 
 
 async def test_decision_on_a_call_that_does_not_wait_is_refused(
@@ -101,6 +102,7 @@ async def test_approval_nobody_gives_within_the_hour_is_a_denial(
     async with running_workflows(skipping, activities) as workflows:
         await (await workflows.start(time_limit_s=24 * 3600)).result()
     assert activities.turns[1].approvals == {"0": False, "1": False}
+    assert not activities.turns[1].decided
 
 
 async def test_over_large_result_ends_the_episode_instead_of_hanging_it(

@@ -75,6 +75,7 @@ def _worker(around: Surroundings) -> ServiceProcess:
         "orchestrator_target": around.target("orchestrator_inference"),
         "tool_adapters_target": around.target("tool_adapters"),
         "cost_ledger_target": around.target("cost_ledger"),
+        "tool_registry_target": around.target("tool_registry"),
         "kafka_bootstrap": around.target("kafka"),
         **_signing(around, "episode-worker"),
     }
@@ -103,7 +104,10 @@ def _ledger(around: Surroundings) -> dict[str, str]:
 
 
 def _registry(around: Surroundings) -> dict[str, str]:
-    return _database(around, "tool_registry") | {"cost_ledger_target": around.target("cost_ledger")}
+    return _database(around, "tool_registry") | {
+        "cost_ledger_target": around.target("cost_ledger"),
+        "episodes_target": around.target("episodes"),
+    }
 
 
 def _adapters(around: Surroundings) -> dict[str, str]:

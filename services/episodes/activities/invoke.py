@@ -10,6 +10,7 @@ from episodes.charges import Charges, Grant
 from episodes.clients import Adapters
 from episodes.expert_context import expert_context
 from episodes.keys import StepKind, effect_key
+from episodes.policy_checks import PolicyDecision
 from episodes.purchases import ToolPurchases, model_alias, timeout_s
 from episodes.running_episode import RunningEpisode
 from episodes.step_log import Body, StepLog, StepLogs
@@ -33,16 +34,23 @@ Verdict = Grant | ToolFailure
 
 @dataclass(frozen=True)
 class ToolCallPlan:
-    """A call, its tool, and what a person decided about it."""
+    """A call, its tool, and what the policy and a person decided about it.
+
+    Without a decision of the policy the call is done already.
+    """
 
     call: pb.ToolCall
     tool: toolset_pb2.ResolvedTool | None
-    approved: bool | None
+    decision: PolicyDecision | None = None
+    approval: trajectory_pb2.ApprovalDecision | None = None
 
     @property
     def waits(self) -> bool:
         """Whether a person has yet to decide."""
-        return self.tool is not None and self.tool.needs_approval and self.approved is None
+        if self.tool is None or self.decision is None or self.approval is not None:
+            return False
+        asked = self.tool.needs_approval or self.decision.needs_approval
+        return asked and self.decision.allowed
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,10 @@ class Invoker:
     ) -> trajectory_pb2.ToolInvocation:
         key = effect_key(episode.id, turn, StepKind.TOOL, plan.call.index)
         record = trajectory_pb2.ToolInvocation(
-            key=key, observation=pb.Observation(call=plan.call), model=_model_alias(plan)
+            key=key,
+            observation=pb.Observation(call=plan.call),
+            model=_model_alias(plan),
+            approval=plan.approval,
         )
         if isinstance(verdict, ToolFailure):
             record.observation.failure.CopyFrom(failure_to_proto(verdict))
@@ -154,10 +165,16 @@ def _denial(plan: ToolCallPlan) -> ToolFailure | None:
         return ToolFailure(
             FailureKind.NOT_FOUND, f"there is no tool {plan.call.tool_name}; use one of the list"
         )
-    if plan.approved is False:
+    name = plan.call.tool_name
+    if plan.decision is not None and not plan.decision.allowed:
         return ToolFailure(
             FailureKind.DENIED_BY_POLICY,
-            f"a person did not approve this call of {plan.call.tool_name}; find another way",
+            f"the policy does not allow {name} any more: {plan.decision.reason}",
+        )
+    if plan.approval is not None and not plan.approval.approved:
+        return ToolFailure(
+            FailureKind.DENIED_BY_POLICY,
+            f"a person did not approve this call of {name}; find another way",
         )
     return None
 

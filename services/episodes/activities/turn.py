@@ -5,6 +5,7 @@ again: not after a crash of this worker, nor when a second worker takes over.
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -13,8 +14,11 @@ import telemetry
 from episodes.activities.decide import Decider
 from episodes.activities.heartbeats import heartbeats
 from episodes.activities.invoke import Invoker, ToolCallPlan
+from episodes.approvals import approval_of, approval_timeout_s
 from episodes.keys import StepKind
 from episodes.models import StopReason
+from episodes.policy_checks import PolicyChecks
+from episodes.purchases import planned_call
 from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.step_log import Body, StepLog, StepLogs
 from episodes.workflows.episode import TAKE_TURN
@@ -24,6 +28,7 @@ from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from rpckit.errors import Aborted, DomainError, ResourceExhausted, Unavailable
 from rpckit.identity import acting_as
+from wire import timestamp_to_proto
 
 # Errors that pass by themselves; any other is the same at the next attempt.
 TRANSIENT = (Unavailable, ResourceExhausted, Aborted)
@@ -37,6 +42,7 @@ class TurnActivity:
     logs: StepLogs
     decider: Decider
     invoker: Invoker
+    policies: PolicyChecks
 
     @activity.defn(name=TAKE_TURN)
     async def take_turn(self, turn: TurnInput) -> TurnResult:
@@ -64,18 +70,37 @@ class TurnActivity:
         action = log.model_calls[turn.turn].response.action
         if action.WhichOneof("decision") == "final_answer":
             return TurnResult(stop=StopReason.ANSWERED)
-        plans = [
-            ToolCallPlan(call, episode.tool(call.tool_name), turn.approvals.get(str(call.index)))
-            for call in action.tool_calls.calls
-        ]
+        plans = await self._plans(episode, log, turn, list(action.tool_calls.calls))
         return await self._make_calls(episode, log, turn, plans)
+
+    async def _plans(
+        self, episode: RunningEpisode, log: StepLog, turn: TurnInput, calls: list[pb.ToolCall]
+    ) -> list[ToolCallPlan]:
+        """The calls with what the policy, as it is now, and people say about them."""
+        todo = [
+            (call.index, planned_call(call, tool))
+            for call in calls
+            if (tool := episode.tool(call.tool_name))
+            and not log.has(turn.turn, StepKind.TOOL, call.index)
+        ]
+        decisions = await self.policies.decide(episode, [planned for _, planned in todo])
+        by_index = {index: one for (index, _), one in zip(todo, decisions, strict=True)}
+        return [
+            ToolCallPlan(
+                call,
+                episode.tool(call.tool_name),
+                by_index.get(call.index),
+                approval_of(turn, call.index),
+            )
+            for call in calls
+        ]
 
     async def _make_calls(
         self, episode: RunningEpisode, log: StepLog, turn: TurnInput, plans: list[ToolCallPlan]
     ) -> TurnResult:
         waiting = [plan.call for plan in plans if plan.waits]
         if waiting:
-            await self._ask_for_approval(log, turn.turn, waiting)
+            await self._ask_for_approval(episode, log, turn.turn, waiting)
             # Watchers see settled steps only, and a person must see what is asked of them.
             await self.invoker.charges.settle_and_reserve(episode, log, [])
             return TurnResult(pending=[call.index for call in waiting])
@@ -83,9 +108,19 @@ class TurnActivity:
             await self.invoker.invoke(episode, log, turn.turn, plans)
         return TurnResult()
 
-    async def _ask_for_approval(self, log: StepLog, turn: int, calls: list[pb.ToolCall]) -> None:
+    async def _ask_for_approval(
+        self, episode: RunningEpisode, log: StepLog, turn: int, calls: list[pb.ToolCall]
+    ) -> None:
+        expire_time = datetime.now(UTC) + timedelta(seconds=approval_timeout_s(episode.toolset))
         requests: list[tuple[int, StepKind, int, Body]] = [
-            (turn, StepKind.APPROVAL, call.index, episode_pb2.ApprovalRequested(call=call))
+            (
+                turn,
+                StepKind.APPROVAL,
+                call.index,
+                episode_pb2.ApprovalRequested(
+                    call=call, expire_time=timestamp_to_proto(expire_time)
+                ),
+            )
             for call in calls
             if not log.has(turn, StepKind.APPROVAL, call.index)
         ]

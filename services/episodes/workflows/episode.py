@@ -47,7 +47,7 @@ class EpisodeWorkflow:
 
     def __init__(self) -> None:
         self._waiting: dict[int, list[int]] = {}
-        self._decided: dict[int, dict[str, bool]] = {}
+        self._decided: dict[int, dict[str, Approval]] = {}
         self._ending = False
 
     @workflow.run
@@ -61,7 +61,7 @@ class EpisodeWorkflow:
     async def decide(self, approval: Approval) -> None:
         """Takes a person's decision on a waiting call."""
         self._waiting[approval.turn].remove(approval.call_index)
-        self._decided[approval.turn][str(approval.call_index)] = approval.approved
+        self._decided[approval.turn][str(approval.call_index)] = approval
 
     @decide.validator
     def _refuse_unknown_call(self, approval: Approval) -> None:
@@ -117,8 +117,15 @@ class EpisodeWorkflow:
         result = await self._run_turn(episode, TurnInput(episode.episode_id, turn, last))
         if not result.pending:
             return result
-        approvals = await self._decisions(episode, turn, result.pending)
-        return await self._run_turn(episode, TurnInput(episode.episode_id, turn, last, approvals))
+        decided = await self._decisions(episode, turn, result.pending)
+        # A call nobody decides in time is denied.
+        approvals = {
+            str(index): str(index) in decided and decided[str(index)].approved
+            for index in result.pending
+        }
+        return await self._run_turn(
+            episode, TurnInput(episode.episode_id, turn, last, approvals, decided)
+        )
 
     async def _run_turn(self, episode: EpisodeInput, turn: TurnInput) -> TurnResult:
         result: TurnResult = await workflow.execute_activity(
@@ -135,10 +142,10 @@ class EpisodeWorkflow:
 
     async def _decisions(
         self, episode: EpisodeInput, turn: int, pending: list[int]
-    ) -> dict[str, bool]:
-        """Waits for a person; a call nobody decides in time is denied."""
+    ) -> dict[str, Approval]:
+        """Waits for people, for as long as the policy says; who decided what."""
         self._waiting[turn] = list(pending)
-        self._decided[turn] = {str(index): False for index in pending}
+        self._decided[turn] = {}
         with suppress(asyncio.TimeoutError):
             await workflow.wait_condition(
                 lambda: not self._waiting[turn],

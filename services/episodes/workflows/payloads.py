@@ -25,13 +25,28 @@ class EpisodeResult:
 
 
 @dataclass(frozen=True)
+class Approval:
+    """A person's decision on one waiting call."""
+
+    turn: int
+    call_index: int
+    approved: bool
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class TurnInput:
-    """Asks for one turn. `approvals` decides calls by index; others are not decided yet."""
+    """Asks for one turn. `approvals` decides calls by index; others are not decided yet.
+
+    `decided` says who took a decision and why; a call nobody decided in time is not in it.
+    """
 
     episode_id: str
     turn: int
     last: bool = False
     approvals: dict[str, bool] = field(default_factory=dict)
+    decided: dict[str, Approval] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,14 +69,3 @@ class FinishInput:
     episode_id: str
     stop_reason: str
     message: str = ""
-
-
-@dataclass(frozen=True)
-class Approval:
-    """A person's decision on one waiting call."""
-
-    turn: int
-    call_index: int
-    approved: bool
-    actor: str
-    reason: str = ""

@@ -22,6 +22,8 @@ from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
 from podium.registry.v1 import policy_pb2, tool_pb2, toolset_pb2
+from podium.registry.v1 import policy_service_pb2 as policies_pb
+from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 
@@ -201,6 +203,27 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
         self, request: registry_pb.ResolveToolsetRequest, context: Context
     ) -> registry_pb.ResolveToolsetResponse:
         return registry_pb.ResolveToolsetResponse(toolset=self.toolset)
+
+
+class FixedPolicies(policies_rpc.PolicyServiceServicer):
+    """A policy that allows every call but those a test refuses, from when it does."""
+
+    def __init__(self) -> None:
+        self.refused: dict[str, str] = {}
+        self.asked: list[policies_pb.CheckCallsRequest] = []
+
+    async def CheckCalls(
+        self, request: policies_pb.CheckCallsRequest, context: Context
+    ) -> policies_pb.CheckCallsResponse:
+        self.asked.append(request)
+        decisions = [
+            policies_pb.CallDecision(
+                allowed=call.tool_name not in self.refused,
+                reason=self.refused.get(call.tool_name, ""),
+            )
+            for call in request.calls
+        ]
+        return policies_pb.CheckCallsResponse(decisions=decisions)
 
 
 def make_toolset(*names: str, needs_approval: bool = False) -> toolset_pb2.Toolset:

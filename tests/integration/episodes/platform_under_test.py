@@ -1,5 +1,6 @@
 """The episodes server and worker as processes, their servers embedded."""
 
+import os
 import sys
 import uuid
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from embedded import EmbeddedKafka, EmbeddedTemporal, ManagedProcess, free_port
 from integration.episodes.neighbours import (
+    FixedPolicies,
     FixedRegistry,
     ScriptedAdapters,
     ScriptedOrchestrator,
@@ -26,6 +28,7 @@ from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium.ledger.v1 import budget_service_pb2_grpc as budget_rpc
 from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
+from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from rpckit.identity import Identity
 from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
@@ -51,6 +54,7 @@ class Neighbours:
     adapters: ScriptedAdapters = field(default_factory=ScriptedAdapters)
     ledger: SimpleLedger = field(default_factory=SimpleLedger)
     registry: FixedRegistry = field(default_factory=FixedRegistry)
+    policies: FixedPolicies = field(default_factory=FixedPolicies)
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[int]:
@@ -61,6 +65,7 @@ class Neighbours:
         ledger_rpc.add_CostLedgerServiceServicer_to_server(self.ledger, server)
         budget_rpc.add_BudgetServiceServicer_to_server(self.ledger, server)
         registry_rpc.add_ToolRegistryServiceServicer_to_server(self.registry, server)
+        policies_rpc.add_PolicyServiceServicer_to_server(self.policies, server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         yield port
@@ -174,6 +179,8 @@ async def run_platform(
 def _process(module: str, folder: Path, settings: dict[str, str]) -> ManagedProcess:
     prefix = module.replace(".", "_")
     environment = {f"{prefix}_{name}".upper(): value for name, value in settings.items()}
+    # The process imports what the test imports.
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     return ManagedProcess(
         module,
         [sys.executable, "-m", module],

@@ -15,9 +15,10 @@ from integration.episodes.platform_under_test import (
     new_id,
     start,
 )
-from podium.common.v1 import money_pb2
+from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from rpckit.testing import make_identity
 
 
@@ -158,14 +159,50 @@ async def test_call_that_needs_approval_waits_for_a_person(platform: EpisodesPla
         for index, approved in ((0, True), (1, False)):
             await client.ApproveToolCall(
                 pb.ApproveToolCallRequest(
-                    episode_id=episode_id, turn=1, call_index=index, approved=approved
+                    episode_id=episode_id,
+                    turn=1,
+                    call_index=index,
+                    approved=approved,
+                    reason="as agreed" if approved else "too dear",
                 )
             )
         await finished(client, episode_id)
+        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode_id))
     observations = platform.neighbours.orchestrator.requests[1].turns[0].observations
     assert observations[0].content == "pay says {}"
     assert "did not approve" in observations[1].failure.message
     assert len(platform.neighbours.adapters.invoked) == 1
+    recorded = [made.approval for made in reply.trajectory.turns[0].tool_invocations]
+    assert [(each.approved, each.actor, each.reason) for each in recorded] == [
+        (True, "ada", "as agreed"),
+        (False, "ada", "too dear"),
+    ]
+
+
+async def test_a_policy_changed_mid_episode_refuses_the_next_call(
+    platform: EpisodesPlatform,
+) -> None:
+    policies = platform.neighbours.policies
+
+    def decide(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
+        if len(request.turns) == 1:
+            policies.refused["search"] = "denied by name search"
+        return in_turns(calls(call("search")), calls(call("search")), answer("done"))(request)
+
+    platform.neighbours.orchestrator.decide = decide
+    # Longer than a worker remembers a decision.
+    platform.neighbours.orchestrator.delay_s = 0.6
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client, policy="mine")).id)
+        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    allowed, refused, _ = reply.trajectory.turns
+    assert allowed.tool_invocations[0].observation.content == "search says {}"
+    failure = refused.tool_invocations[0].observation.failure
+    assert failure.kind == failure_pb2.FAILURE_KIND_DENIED_BY_POLICY
+    assert "denied by name search" in failure.message
+    assert len(platform.neighbours.adapters.invoked) == 1
+    assert f"{episode.id}/2/tool/0" not in platform.neighbours.ledger.holds
+    assert {request.policy for request in policies.asked} == {"mine"}
 
 
 async def test_decision_nobody_asked_for_is_refused(platform: EpisodesPlatform) -> None:
