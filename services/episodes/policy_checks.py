@@ -56,11 +56,12 @@ class PolicyChecks:
     ) -> list[PolicyDecision]:
         """One per call, in order, under the policy the episode asked for as it is now."""
         tenant, policy = episode.stored.new.tenant, episode.spec.policy
-        found = {call: self._known.get((tenant, policy, call)) for call in calls}
+        found: dict[PlannedCall, PolicyDecision | None] = {
+            call: self._known.get((tenant, policy, call)) for call in calls
+        }
         missing = [call for call, decision in found.items() if decision is None]
         if missing:
             fresh = await self._policies.check(policy, missing)
-            for call, decision in zip(missing, fresh, strict=True):
-                self._known[tenant, policy, call] = decision
-                found[call] = decision
+            for call, fresh_one in zip(missing, fresh, strict=True):
+                found[call] = self._known[tenant, policy, call] = fresh_one
         return [decision for call in calls if (decision := found[call]) is not None]

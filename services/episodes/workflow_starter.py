@@ -7,12 +7,11 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from episodes.approvals import approval_timeout_s
+from episodes.convert_approvals import approval_timeout_s
 from episodes.keys import workflow_id
 from episodes.models import NewEpisode
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, EpisodeInput
-from podium.registry.v1 import toolset_pb2
 from rpckit.errors import Unavailable
 
 # A worker that died with a workflow task in hand is replaced after this long.
@@ -75,5 +74,5 @@ class WorkflowStarter:
 
 
 def _input(new: NewEpisode) -> EpisodeInput:
-    waits_s = approval_timeout_s(toolset_pb2.Toolset.FromString(new.toolset))
+    waits_s = approval_timeout_s(new.toolset)
     return EpisodeInput(new.episode_id, new.turn_limit, new.time_limit_s, waits_s)

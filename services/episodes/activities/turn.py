@@ -14,7 +14,7 @@ import telemetry
 from episodes.activities.decide import Decider
 from episodes.activities.heartbeats import heartbeats
 from episodes.activities.invoke import Invoker, ToolCallPlan
-from episodes.approvals import approval_of, approval_timeout_s
+from episodes.convert_approvals import approval_of, approval_timeout_s
 from episodes.keys import StepKind
 from episodes.models import StopReason
 from episodes.policy_checks import PolicyChecks
@@ -111,7 +111,9 @@ class TurnActivity:
     async def _ask_for_approval(
         self, episode: RunningEpisode, log: StepLog, turn: int, calls: list[pb.ToolCall]
     ) -> None:
-        expire_time = datetime.now(UTC) + timedelta(seconds=approval_timeout_s(episode.toolset))
+        expire_time = datetime.now(UTC) + timedelta(
+            seconds=approval_timeout_s(episode.stored.new.toolset)
+        )
         requests: list[tuple[int, StepKind, int, Body]] = [
             (
                 turn,

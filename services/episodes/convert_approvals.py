@@ -8,9 +8,10 @@ from wire import duration_from_proto
 DEFAULT_TIMEOUT_S = 3600.0
 
 
-def approval_timeout_s(toolset: toolset_pb2.Toolset) -> float:
-    """Seconds a call waits before it counts as denied."""
-    return duration_from_proto(toolset.approval_timeout) or DEFAULT_TIMEOUT_S
+def approval_timeout_s(toolset: bytes) -> float:
+    """Seconds a call of an episode with the serialized toolset waits before it is denied."""
+    timeout = toolset_pb2.Toolset.FromString(toolset).approval_timeout
+    return duration_from_proto(timeout) or DEFAULT_TIMEOUT_S
 
 
 def approval_of(turn: TurnInput, call_index: int) -> trajectory_pb2.ApprovalDecision | None:
