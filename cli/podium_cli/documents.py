@@ -32,7 +32,7 @@ class InvalidDocument(UsageError):
 def read_messages(path: Path, kind: type[M], list_key: str = "specs") -> list[tuple[Path, M]]:
     """Every document of a file, or of the files of a folder. Raises InvalidDocument."""
     return [
-        (file, _message(file, values, kind))
+        (file, message_of(file, values, kind))
         for file in _files(path)
         for values in _documents(file, file.read_text(), list_key)
     ]
@@ -43,7 +43,7 @@ def read_message(path: Path, text: str, kind: type[M]) -> M:
     documents = list(_documents(path, text, "specs"))
     if len(documents) != 1:
         raise InvalidDocument(path, f"holds {len(documents)} documents instead of one")
-    return _message(path, documents[0], kind)
+    return message_of(path, documents[0], kind)
 
 
 def _files(path: Path) -> list[Path]:
@@ -70,7 +70,8 @@ def _documents(path: Path, text: str, list_key: str) -> Iterator[dict[str, Any]]
             yield values
 
 
-def _message(path: Path, values: dict[str, Any], kind: type[M]) -> M:
+def message_of(path: Path, values: dict[str, Any], kind: type[M]) -> M:
+    """The message of one document. Raises InvalidDocument."""
     try:
         return json_format.ParseDict(_strict_form(values, kind.DESCRIPTOR), kind())
     except json_format.ParseError as error:

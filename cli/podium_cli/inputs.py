@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from money import InvalidMoney, Money
 from podium_cli.errors import UsageError
 
-UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def parse_seconds(text: str) -> float:
@@ -15,6 +16,20 @@ def parse_seconds(text: str) -> float:
     if not match or match[2] not in UNIT_SECONDS:
         raise UsageError(f"{text!r} is not a length of time", "write it like 90s, 5m or 1h")
     return float(match[1]) * UNIT_SECONDS[match[2]]
+
+
+def parse_time(text: str) -> str:
+    """RFC 3339 of "2026-03-01" or "2026-03-01T14:00"; without a zone it is local time.
+
+    Raises UsageError. An empty text stays empty: unset.
+    """
+    if not text:
+        return ""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is not a time", "write it like 2026-03-01T14:00") from error
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_money(text: str) -> Money:

@@ -8,15 +8,47 @@ UNITS = {"": "", "1": "", "1000": "thousand ", "1000000": "million "}
 
 
 def format_price(spec: prices_pb2.PriceSpec) -> str:
-    """All components; those of the same price are told together."""
-    units: dict[str, list[str]] = {}
+    """All components; those of the same price and conditions are told together."""
+    units: dict[tuple[str, str], list[str]] = {}
     for each in spec.components:
         unit = enum_word(usage_pb2.UsageDimension.Name(each.dimension), "USAGE_DIMENSION_")
         amount = _trimmed(each.unit_price)
         per = UNITS.get(each.per, f"{each.per} ")
-        units.setdefault(f"{amount} per {per}", []).append(unit)
+        units.setdefault((f"{amount} per {per}", format_conditions(each)), []).append(unit)
     symbol = SYMBOLS.get(spec.currency_code, f"{spec.currency_code} ")
-    return "; ".join(f"{symbol}{price}{', '.join(names)}" for price, names in units.items())
+    return "; ".join(
+        f"{symbol}{price}{', '.join(names)}{f' ({when})' if when else ''}"
+        for (price, when), names in units.items()
+    )
+
+
+def format_sku(spec: prices_pb2.PriceSpec) -> str:
+    """The SKU and, of a price that is not everybody's, whose or which it is."""
+    marks = [spec.service_class, spec.region, "own" if spec.tenant_override else ""]
+    told = ", ".join(mark for mark in marks if mark)
+    return f"{spec.sku} ({told})" if told else spec.sku
+
+
+def format_conditions(component: prices_pb2.PriceComponent) -> str:
+    """ "prompts from 200000 tokens, Mon Tue 08:30-16:30 UTC"; "" when it always holds."""
+    parts = [_band(component.band)]
+    if component.HasField("hours"):
+        parts.append(_hours(component.hours))
+    return ", ".join(part for part in parts if part)
+
+
+def _band(band: prices_pb2.TokenBand) -> str:
+    if band.from_tokens and band.until_tokens:
+        return f"prompts of {band.from_tokens} to {band.until_tokens - 1} tokens"
+    if band.from_tokens:
+        return f"prompts from {band.from_tokens} tokens"
+    return f"prompts below {band.until_tokens} tokens" if band.until_tokens else ""
+
+
+def _hours(hours: prices_pb2.WeeklyHours) -> str:
+    days = [prices_pb2.Weekday.Name(day).removeprefix("WEEKDAY_")[:3] for day in hours.weekdays]
+    named = " ".join(day.capitalize() for day in days)
+    return f"{named} {hours.start}-{hours.end} UTC".strip()
 
 
 def _trimmed(amount: str) -> str:

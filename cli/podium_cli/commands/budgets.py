@@ -1,19 +1,20 @@
-"""`podium budgets`: list, create, close."""
+"""`podium budgets`: list, get, create, close, alerts."""
 
 from typing import Annotated, Any
 
 import typer
 
+from podium.common.v1 import money_pb2
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb2
 from podium_cli.command import Session, command
 from podium_cli.errors import UsageError
-from podium_cli.formats import enum_word, format_money
+from podium_cli.formats import enum_word, format_money, format_time
 from podium_cli.gateway import segment
-from podium_cli.inputs import parse_money
+from podium_cli.inputs import parse_money, parse_seconds, parse_time
 from podium_cli.listing import listing
-from wire import money_from_proto, money_to_proto
+from wire import duration_to_proto, money_from_proto, money_to_proto
 
-app = typer.Typer(name="budgets", help="List, create, close.", no_args_is_help=True)
+app = typer.Typer(name="budgets", help="List, get, create, close, alerts.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(help="Budget id.", show_default=False)]
 
@@ -27,6 +28,41 @@ async def list_budgets(session: Session) -> None:
     session.output.result(found, listing(columns, [_row(each) for each in found.statuses]))
 
 
+@command(app, "get")
+async def get(session: Session, budget_id: Id) -> None:
+    """Show a budget and where its current window stands."""
+    async with session.gateway() as gateway:
+        path = f"/v1/budgets/{segment(budget_id)}"
+        status = (await gateway.get(path, budgets_pb2.GetBudgetResponse)).status
+    session.output.result(status, listing(("", ""), _details(status)))
+
+
+@command(app, "alerts")
+async def alerts(
+    session: Session,
+    budget: Annotated[str, typer.Option(help="Only of this budget.")] = "",
+) -> None:
+    """List the soft limits that were passed, newest first."""
+    async with session.gateway() as gateway:
+        found = await gateway.all(
+            "/v1/budget-alerts", budgets_pb2.ListAlertsResponse, budget_id=budget
+        )
+    columns = ("when", "budget", "window from", "passed#", "spent#", "limit#", "")
+    rows = [
+        (
+            format_time(each.create_time),
+            each.budget_id,
+            format_time(each.window_start),
+            _money(each.soft_limit),
+            _money(each.posted),
+            _money(each.hard_limit),
+            "published" if each.HasField("publish_time") else "",
+        )
+        for each in found.alerts
+    ]
+    session.output.result(found, listing(columns, rows))
+
+
 @command(app, "create")
 async def create(
     session: Session,
@@ -37,11 +73,14 @@ async def create(
         str, typer.Option(help="tenant, team, user, agent, episode or named.")
     ] = "tenant",
     scope_id: Annotated[str, typer.Option(help="The team, user, agent or episode.")] = "",
-    window: Annotated[str, typer.Option(help="total, day, week or month.")] = "total",
+    window: Annotated[str, typer.Option(help="total, day, week, month or rolling.")] = "total",
+    rolling: Annotated[str, typer.Option(help="Length of a rolling window, like 24h.")] = "",
     time_zone: Annotated[str, typer.Option(help="Of calendar windows, like Europe/Berlin.")] = "",
     alert_at: Annotated[
         list[str] | None, typer.Option(help="Soft limit that raises an alert; repeatable.")
     ] = None,
+    start: Annotated[str, typer.Option("--from", help="Decides calls from then on.")] = "",
+    end: Annotated[str, typer.Option("--until", help="Decides no call after that.")] = "",
 ) -> None:
     """Create a budget; a call that would pass its limit is refused."""
     budget = budgets_pb2.Budget(
@@ -53,6 +92,11 @@ async def create(
         hard_limit=money_to_proto(parse_money(limit)),
         soft_limits=[money_to_proto(parse_money(each)) for each in alert_at or []],
     )
+    if rolling:
+        budget.rolling_length.CopyFrom(duration_to_proto(parse_seconds(rolling)))
+    for field, text in (("start_time", start), ("end_time", end)):
+        if moment := parse_time(text):
+            getattr(budget, field).FromJsonString(moment)
     async with session.gateway() as gateway:
         reply = await gateway.post(
             "/v1/budgets",
@@ -86,9 +130,29 @@ def _row(status: budgets_pb2.BudgetStatus) -> tuple[str, ...]:
         budget.id,
         f"{scope} {budget.scope_id}".strip(),
         enum_word(budgets_pb2.BudgetWindow.Name(budget.window), "BUDGET_WINDOW_"),
-        *(
-            format_money(money_from_proto(each))
-            for each in (budget.hard_limit, status.posted, status.held, status.remaining)
-        ),
+        *map(_money, (budget.hard_limit, status.posted, status.held, status.remaining)),
         "closed" if budget.HasField("close_time") else "",
     )
+
+
+def _details(status: budgets_pb2.BudgetStatus) -> list[tuple[str, str]]:
+    budget = status.budget
+    _, covers, window, limit, spent, held, left, closed = _row(status)
+    details = [
+        ("budget", budget.id),
+        ("covers", covers),
+        ("window", f"{window} in {budget.time_zone}, since {format_time(status.window_start)}"),
+        ("limit", limit),
+        ("alerts at", ", ".join(map(_money, budget.soft_limits))),
+        ("spent", spent),
+        ("held", held),
+        ("left", left),
+        ("from", format_time(budget.start_time or budget.create_time)),
+        ("until", format_time(budget.end_time)),
+        ("", closed),
+    ]
+    return [(name, text) for name, text in details if text]
+
+
+def _money(message: money_pb2.Money) -> str:
+    return format_money(money_from_proto(message))

@@ -1,42 +1,102 @@
-"""`podium prices`: list, import."""
+"""`podium prices`: list, get, import."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Group
+from rich.text import Text
 
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.tools import DryRun
-from podium_cli.documents import read_messages
+from podium_cli.errors import CliError
 from podium_cli.formats import format_time
+from podium_cli.inputs import parse_time
 from podium_cli.listing import listing
-from podium_cli.price_text import format_price
+from podium_cli.price_lists import read_price_list
+from podium_cli.price_text import format_price, format_sku
 
-app = typer.Typer(name="prices", help="List, import.", no_args_is_help=True)
+app = typer.Typer(name="prices", help="List, get, import.", no_args_is_help=True)
+
+COLUMNS = ("sku", "price", "from", "until", "source")
+MARKS = {
+    prices_pb2.PRICE_CHANGE_NEW: Text("+ new", "green"),
+    prices_pb2.PRICE_CHANGE_CHANGED: Text("~ changed", "yellow"),
+    prices_pb2.PRICE_CHANGE_CORRECTED: Text("! corrected", "red"),
+}
+# Enough for a list of all that a provider sells; the contract takes no more at once.
+BATCH = 1000
+
+Sku = Annotated[str, typer.Option(help="Only SKUs that start so, like tool/.")]
+KnownAt = Annotated[str, typer.Option(help="As the price book was known then, like 2026-03-01.")]
 
 
 @command(app, "list")
-async def list_prices(
-    session: Session,
-    sku: Annotated[str, typer.Option(help="Only SKUs that start so, like tool/.")] = "",
-) -> None:
+async def list_prices(session: Session, sku: Sku = "", known_at: KnownAt = "") -> None:
     """List every version of every price."""
+    query = {"sku_prefix": sku, "known_at": parse_time(known_at)}
     async with session.gateway() as gateway:
-        found = await gateway.all("/v1/prices", prices_pb2.ListPricesResponse, sku_prefix=sku)
+        found = await gateway.all("/v1/prices", prices_pb2.ListPricesResponse, **query)
     rows = [_row(price.spec) for price in found.prices]
-    columns = ("sku", "price", "from", "until", "source")
-    session.output.result(found, listing(columns, rows))
+    session.output.result(found, listing(COLUMNS, rows))
+
+
+@command(app, "get")
+async def get(
+    session: Session,
+    sku: Annotated[str, typer.Argument(help="SKU, like openai/gpt-5.", show_default=False)],
+    *,
+    at: Annotated[str, typer.Option(help="At this time, like 2026-03-01T14:00Z.")] = "",
+    known_at: KnownAt = "",
+    service_class: Annotated[str, typer.Option(help="Like batch or priority.")] = "",
+    region: Annotated[str, typer.Option(help="Like eu.")] = "",
+) -> None:
+    """Show what a SKU costs you, now or at another time."""
+    query = {
+        "skus": sku,
+        "at": parse_time(at),
+        "known_at": parse_time(known_at),
+        "service_class": service_class,
+        "region": region,
+    }
+    async with session.gateway() as gateway:
+        found = await gateway.get(
+            "/v1/prices/effective", prices_pb2.GetEffectivePricesResponse, **query
+        )
+    if sku not in found.prices:
+        raise CliError(
+            f"the price of {sku} is unknown", "see `podium prices list`, or import a price"
+        )
+    price = found.prices[sku]
+    rows = [
+        ("price", format_price(price.spec)),
+        ("for", format_sku(price.spec)),
+        ("from", format_time(price.spec.start_time) or "ever since"),
+        ("until", format_time(price.spec.end_time) or "further notice"),
+        ("known since", format_time(price.create_time)),
+        ("source", price.spec.source),
+        ("id", price.id),
+    ]
+    session.output.result(price, listing(("", ""), rows))
 
 
 @command(app, "import")
 async def import_prices(
     session: Session,
-    file: Annotated[Path, typer.Option("--file", "-f", help="File or folder of YAML or JSON.")],
+    file: Annotated[
+        Path, typer.Argument(help="CSV, YAML or JSON, or a folder of them.", show_default=False)
+    ],
     dry_run: DryRun = False,
 ) -> None:
-    """Add prices from files: all of them, or none. List prices need an admin key."""
-    specs = [spec for _, spec in read_messages(file, prices_pb2.PriceSpec)]
+    """Add the prices of a list: all of them, or none. List prices need an admin key.
+
+    What holds already stays as it is, so a list may be imported again. A price that differs
+    becomes a new version from its start on; nothing that was posted changes.
+    """
+    specs = read_price_list(file)
+    if len(specs) > BATCH:
+        raise CliError(f"{file} holds {len(specs)} prices", f"split it: at most {BATCH} at once")
     admin = not all(spec.tenant_override for spec in specs)
     async with session.gateway(admin=admin) as gateway:
         reply = await gateway.post(
@@ -46,12 +106,29 @@ async def import_prices(
         )
     verb = "would be added" if dry_run else "added"
     known = len(specs) - reply.created_count
-    session.output.result(reply, f"{reply.created_count} prices {verb}, {known} are known already")
+    summary = f"{reply.created_count} prices {verb}, {known} are known already"
+    session.output.result(
+        reply, Group(_difference(reply), summary) if known < len(specs) else summary
+    )
+
+
+def _difference(reply: prices_pb2.CreatePricesResponse) -> Group:
+    """Only what changes, with what it was before."""
+    rows: list[tuple[str | Text, ...]] = []
+    for price, difference in zip(reply.prices, reply.differences, strict=True):
+        if difference.change not in MARKS:
+            continue
+        spec, start = price.spec, format_time(price.spec.start_time)
+        rows.append((MARKS[difference.change], format_sku(spec), format_price(spec), start))
+        if difference.HasField("before"):
+            was = Text(format_price(difference.before.spec), "dim")
+            rows.append(("", "", Text.assemble(("was ", "dim"), was), ""))
+    return Group(listing(("", "sku", "price", "from"), rows))
 
 
 def _row(spec: prices_pb2.PriceSpec) -> tuple[str, ...]:
     return (
-        spec.sku,
+        format_sku(spec),
         format_price(spec),
         format_time(spec.start_time),
         format_time(spec.end_time),

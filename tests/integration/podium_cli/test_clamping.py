@@ -69,7 +69,7 @@ def whole_call(podium: CommandLine, model: OpenAiServer, tmp_path: Path) -> Deci
     model.push({"answer": "two"})
     (unpriced,) = entries(podium, run(podium), "RESERVE")
     (tmp_path / "price.yaml").write_text(f"sku: {unpriced['sku']}{PRICE}")
-    imported = podium("prices", "import", "-f", str(tmp_path / "price.yaml"))
+    imported = podium("prices", "import", str(tmp_path / "price.yaml"))
     assert imported.returncode == 0, imported.stderr
     model.push({"answer": "two"})
     (reserve,) = entries(podium, run(podium), "RESERVE")

@@ -84,11 +84,8 @@ def test_spend_prices_and_budgets_are_reported_exactly(
         "specs: [{sku: tool/mine, currency_code: USD, tenant_override: true,"
         " components: [{dimension: call, unit_price: '0.5'}]}]"
     )
-    assert (
-        "1 prices would be added"
-        in podium("prices", "import", "-f", str(prices), "--dry-run").stdout
-    )
-    assert "1 prices added" in podium("prices", "import", "-f", str(prices)).stdout
+    assert "1 prices would be added" in podium("prices", "import", str(prices), "--dry-run").stdout
+    assert "1 prices added" in podium("prices", "import", str(prices)).stdout
     assert "$0.5 per call" in podium("prices", "list", "--sku", "tool/mine").stdout
     assert (
         podium("budgets", "create", "monthly", "--limit", "5", "--window", "month").returncode == 0
