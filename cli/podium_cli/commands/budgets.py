@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 import typer
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb2
@@ -147,11 +148,15 @@ def _details(status: budgets_pb2.BudgetStatus) -> list[tuple[str, str]]:
         ("spent", spent),
         ("held", held),
         ("left", left),
-        ("from", format_time(budget.start_time or budget.create_time)),
+        ("from", format_time(_start(budget))),
         ("until", format_time(budget.end_time)),
         ("", closed),
     ]
     return [(name, text) for name, text in details if text]
+
+
+def _start(budget: budgets_pb2.Budget) -> Timestamp:
+    return budget.start_time if budget.HasField("start_time") else budget.create_time
 
 
 def _money(message: money_pb2.Money) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb2
@@ -107,12 +108,11 @@ async def import_prices(
     verb = "would be added" if dry_run else "added"
     known = len(specs) - reply.created_count
     summary = f"{reply.created_count} prices {verb}, {known} are known already"
-    session.output.result(
-        reply, Group(_difference(reply), summary) if known < len(specs) else summary
-    )
+    view = Group(_differences(reply), summary) if reply.created_count else summary
+    session.output.result(reply, view)
 
 
-def _difference(reply: prices_pb2.CreatePricesResponse) -> Group:
+def _differences(reply: prices_pb2.CreatePricesResponse) -> Table:
     """Only what changes, with what it was before."""
     rows: list[tuple[str | Text, ...]] = []
     for price, difference in zip(reply.prices, reply.differences, strict=True):
@@ -123,7 +123,7 @@ def _difference(reply: prices_pb2.CreatePricesResponse) -> Group:
         if difference.HasField("before"):
             was = Text(format_price(difference.before.spec), "dim")
             rows.append(("", "", Text.assemble(("was ", "dim"), was), ""))
-    return Group(listing(("", "sku", "price", "from"), rows))
+    return listing(("", "sku", "price", "from"), rows)
 
 
 def _row(spec: prices_pb2.PriceSpec) -> tuple[str, ...]:
