@@ -4,6 +4,7 @@ import typer
 
 from podium_cli.commands import (
     budgets,
+    corpus,
     demo,
     doctor,
     down,
@@ -46,6 +47,7 @@ for group, panel in (
     (trajectories, "Episodes"),
     (tools, "Tools and policies"),
     (policies, "Tools and policies"),
+    (corpus, "Tools and policies"),
     (prices, "Money"),
     (budgets, "Money"),
     (keys, "Access"),

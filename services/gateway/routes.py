@@ -65,6 +65,8 @@ ROUTES = (
     Route("GET", "/v1/prices", PRICES, "ListPrices"),
     Route("GET", "/v1/prices/effective", PRICES, "GetEffectivePrices"),
     Route("GET", "/v1/corpora", CORPORA, "ListCorpora"),
+    Route("DELETE", "/v1/corpora/{corpus}", CORPORA, "DeleteCorpus"),
+    Route("GET", "/v1/corpora/{corpus}/documents", CORPORA, "ListDocuments"),
     Route("PUT", "/v1/corpora/{corpus}/documents", CORPORA, "PutDocuments"),
     Route("DELETE", "/v1/corpora/{corpus}/documents", CORPORA, "DeleteDocuments"),
     Route("GET", "/v1/corpora/{corpus}/search", CORPORA, "Search"),

@@ -7,6 +7,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from rpckit.settings import ServerSettings, SigningKey
+from tool_adapters.corpus.embeddings import EmbeddingsSettings
 
 
 class Settings(ServerSettings):
@@ -44,6 +45,9 @@ class Settings(ServerSettings):
     )
     provider_concurrency_max: int = Field(
         64, ge=1, description="requests in flight at each provider of language models"
+    )
+    embeddings: EmbeddingsSettings | None = Field(
+        None, description="embedding model (BASE_URL, MODEL, SECRET); without it words alone count"
     )
     workspaces_folder: Path = Field(
         Path(gettempdir()) / "podium-workspaces", description="folder for the files of code"

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from failures import FailureKind, ToolFailure
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
 from tool_adapters.corpus.errors import CorpusNotFound, InvalidCorpusName, InvalidSearch
-from tool_adapters.corpus.models import Hit
+from tool_adapters.corpus.models import Hit, Passage
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.models import RetrievalConnection, ToolDefinition
 
@@ -14,7 +15,7 @@ NOTHING_FOUND = "No passage matches. Use other or fewer words."
 
 
 class RetrievalAdapter:
-    """Searches for `arguments["query"]`; `top_k` is optional."""
+    """Searches for `arguments["query"]`; `top_k` is optional. Every hit says where it stands."""
 
     def __init__(self, corpora: Corpora) -> None:
         self._corpora = corpora
@@ -41,22 +42,36 @@ class RetrievalAdapter:
 
 def _as_text(hits: Sequence[Hit]) -> str:
     passages = (
-        f"[{number}] {hit.passage.title} ({hit.passage.uri or hit.passage.document_id})\n"
-        f"{hit.passage.content}"
+        f"[{number}] {_citation(hit.passage)}\n{hit.passage.content}"
         for number, hit in enumerate(hits, start=1)
     )
     return "\n\n".join(passages) or NOTHING_FOUND
 
 
+def _citation(passage: Passage) -> str:
+    """Title, section, page or characters, and the source."""
+    piece = passage.piece
+    place = [piece.section] if piece.section else []
+    if piece.page:
+        place.append(f"page {piece.page}")
+    elif piece.end:
+        place.append(f"characters {piece.start}-{piece.end}")
+    return " · ".join([passage.title, *place]) + f" ({passage.uri or passage.document_id})"
+
+
 def _as_json(hits: Sequence[Hit]) -> str:
-    found = [
-        {
-            "document_id": hit.passage.document_id,
-            "title": hit.passage.title,
-            "uri": hit.passage.uri,
-            "passage": hit.passage.content,
-            "score": round(hit.score, 4),
-        }
-        for hit in hits
-    ]
-    return json.dumps({"hits": found}, ensure_ascii=False)
+    return json.dumps({"hits": [_hit(hit) for hit in hits]}, ensure_ascii=False)
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    piece = hit.passage.piece
+    return {
+        "document_id": hit.passage.document_id,
+        "title": hit.passage.title,
+        "section": piece.section,
+        "page": piece.page or None,
+        "characters": [piece.start, piece.end] if piece.end else None,
+        "uri": hit.passage.uri,
+        "passage": piece.content,
+        "score": round(hit.score, 4),
+    }

@@ -24,6 +24,7 @@ from tool_adapters.clients_grpc_tools import GrpcMethods
 from tool_adapters.code_adapter import CodeAdapter
 from tool_adapters.config import Settings
 from tool_adapters.convert import answer_from_store, stored_answer
+from tool_adapters.corpus.embeddings import OpenAiEmbeddings
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store_postgres import PostgresCorpusStore
@@ -45,7 +46,7 @@ from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.providers import Providers
 from tool_adapters.retrieval_adapter import RetrievalAdapter
 from tool_adapters.sandbox import Sandbox, Workspaces
-from tool_adapters.secret_store import MountedSecrets
+from tool_adapters.secret_store import PLATFORM, MountedSecrets
 from tool_adapters.service import Invoker
 from tool_adapters.servicer import ToolAdapterServicer
 from tool_adapters.store_effects import PostgresEffectStore
@@ -83,7 +84,8 @@ async def assembled(
             sessions_max=settings.mcp_sessions_max,
             idle_timeout_s=settings.mcp_idle_timeout_s,
         )
-        corpora = Corpora(PostgresCorpusStore(engine))
+        embeddings = _embeddings(settings, secrets, stack)
+        corpora = Corpora(PostgresCorpusStore(engine), embeddings)
         http = await stack.enter_async_context(HttpClient(guard))
         workspaces = Workspaces(settings.workspaces_folder)
         adapters: dict[ToolKind, Adapter] = {
@@ -121,6 +123,19 @@ async def assembled(
         await stack.enter_async_context(running(chores))
         services = _services(invoker, McpDiscovery(servers), corpora)
         yield services, {"postgres": lambda: check(engine)}
+
+
+def _embeddings(
+    settings: Settings, secrets: MountedSecrets, stack: AsyncExitStack
+) -> OpenAiEmbeddings | None:
+    """Raises CallFailed, which names the secret, where the key of the endpoint is missing."""
+    if settings.embeddings is None:
+        return None
+    name = settings.embeddings.secret
+    api_key = secrets.value(PLATFORM, name) if name else ""
+    embeddings = OpenAiEmbeddings(settings.embeddings, api_key)
+    stack.push_async_callback(embeddings.close)
+    return embeddings
 
 
 async def _registry(settings: Settings, stack: AsyncExitStack) -> RegistryTools:

@@ -2,7 +2,7 @@
 
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from tool_adapters.corpus.errors import InvalidDocument
-from tool_adapters.corpus.models import CorpusSummary, Document, Hit, MediaType
+from tool_adapters.corpus.models import CorpusSummary, Document, DocumentSummary, Hit, MediaType
 
 
 def document_from_proto(message: pb.Document) -> Document:
@@ -15,7 +15,18 @@ def document_from_proto(message: pb.Document) -> Document:
             message.id, f"has media type {message.media_type!r}; use {known}"
         ) from error
     title = message.title or message.id
-    return Document(message.id, title, message.content, media_type, message.uri)
+    return Document(message.id, title, message.content, media_type, message.uri, message.data)
+
+
+def document_to_proto(summary: DocumentSummary) -> pb.DocumentSummary:
+    """The message."""
+    return pb.DocumentSummary(
+        id=summary.id,
+        title=summary.title,
+        uri=summary.uri,
+        media_type=summary.media_type,
+        passage_count=summary.passage_count,
+    )
 
 
 def corpus_to_proto(summary: CorpusSummary) -> pb.Corpus:
@@ -30,10 +41,15 @@ def corpus_to_proto(summary: CorpusSummary) -> pb.Corpus:
 
 def hit_to_proto(hit: Hit) -> pb.Hit:
     """The message."""
+    piece = hit.passage.piece
     return pb.Hit(
         document_id=hit.passage.document_id,
         title=hit.passage.title,
         uri=hit.passage.uri,
-        passage=hit.passage.content,
+        passage=piece.content,
         score=hit.score,
+        section=piece.section,
+        page=piece.page,
+        start=piece.start,
+        end=piece.end,
     )

@@ -1,40 +1,57 @@
-"""Cuts documents into passages: whole paragraphs, as many as fit."""
+"""Cuts documents into pieces: whole blocks of one section, as many as fit."""
 
-import re
+import asyncio
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from bs4 import BeautifulSoup
-
-from tool_adapters.corpus.models import Document, MediaType
+from tool_adapters.corpus.extraction import blocks_of
+from tool_adapters.corpus.models import Document, MediaType, Piece
+from tool_adapters.corpus.pdf import pdf_blocks
 
 PASSAGE_CHARACTERS_MAX = 1200
 
 
-def passages_of(document: Document) -> list[str]:
-    """Passages of at most 1200 characters, in the order of the text."""
-    passages: list[str] = []
-    for paragraph in _paragraphs(_text(document)):
-        joined = f"{passages[-1]}\n\n{paragraph}" if passages else paragraph
-        if passages and len(joined) <= PASSAGE_CHARACTERS_MAX:
-            passages[-1] = joined
+async def pieces_of(document: Document) -> list[Piece]:
+    """Pieces of at most 1200 characters, in the order of the text. Raises InvalidDocument."""
+    if document.media_type is MediaType.PDF:
+        return joined(await pdf_blocks(document))
+    return await asyncio.to_thread(lambda: joined(blocks_of(document)))
+
+
+def joined(blocks: Iterable[Piece]) -> list[Piece]:
+    """Neighbours of one section and page together, as far as they fit; longer ones cut."""
+    pieces: list[Piece] = []
+    for block in (part for whole in blocks for part in _cut(whole)):
+        if pieces and _fit(pieces[-1], block):
+            content = f"{pieces[-1].content}\n\n{block.content}"
+            pieces[-1] = replace(pieces[-1], content=content, end=block.end)
         else:
-            passages.append(paragraph)
-    return passages
+            pieces.append(block)
+    return pieces
 
 
-def _text(document: Document) -> str:
-    if document.media_type is not MediaType.HTML:
-        return document.content
-    soup = BeautifulSoup(document.content, "html.parser")
-    for element in soup(["script", "style"]):
-        element.decompose()
-    return soup.get_text("\n\n", strip=True)
+def _fit(first: Piece, second: Piece) -> bool:
+    same_place = (first.section, first.page) == (second.section, second.page)
+    length = len(first.content) + len("\n\n") + len(second.content)
+    return same_place and length <= PASSAGE_CHARACTERS_MAX
 
 
-def _paragraphs(text: str) -> Iterator[str]:
-    for paragraph in re.split(r"\n\s*\n", text):
-        if len(paragraph) > PASSAGE_CHARACTERS_MAX:
-            yield from textwrap.wrap(paragraph, PASSAGE_CHARACTERS_MAX)
-        elif paragraph.strip():
-            yield paragraph.strip()
+def _cut(block: Piece) -> Iterator[Piece]:
+    """Between words where there are some."""
+    if len(block.content) <= PASSAGE_CHARACTERS_MAX:
+        yield block
+        return
+    place = 0
+    for line in textwrap.wrap(
+        block.content,
+        PASSAGE_CHARACTERS_MAX,
+        # As it is written, so that the places are the document's.
+        expand_tabs=False,
+        replace_whitespace=False,
+        break_on_hyphens=False,
+    ):
+        place = block.content.index(line, place)
+        start = block.start + place if block.end else 0
+        yield replace(block, content=line, start=start, end=start + len(line) if block.end else 0)
+        place += len(line)

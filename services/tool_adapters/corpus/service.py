@@ -1,35 +1,50 @@
 """Putting, deleting, listing and searching documents for one caller."""
 
 import asyncio
+import logging
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from rpckit.errors import InvalidArgument
 from rpckit.identity import Scope, current_identity, require_scope
-from tool_adapters.corpus.errors import CorpusNotFound, InvalidSearch
+from tool_adapters.corpus.embeddings import Embeddings
+from tool_adapters.corpus.errors import CorpusNotFound, EmbeddingsUnavailable, InvalidSearch
 from tool_adapters.corpus.index import PassageIndex
 from tool_adapters.corpus.models import (
     SHARED_OWNER,
     CorpusKey,
     CorpusSummary,
     Document,
+    DocumentSummary,
     Hit,
     Passage,
 )
+from tool_adapters.corpus.passages import pieces_of
+
+log = logging.getLogger(__name__)
 
 DOCUMENTS_PER_REQUEST_MAX = 1000
 QUERY_CHARACTERS_MAX = 2000
 TOP_K_DEFAULT = 5
 TOP_K_MAX = 50
 INDEXES_KEPT = 32
+VECTOR_ITEM_BYTES = 4
 
 
 class CorpusStore(Protocol):
     """What the service needs of a database; see store_postgres."""
 
-    async def put(self, key: CorpusKey, documents: Sequence[Document]) -> tuple[int, int]: ...
+    async def changed(
+        self, key: CorpusKey, documents: Sequence[Document], embedding_model: str
+    ) -> list[Document]: ...
+    async def put(
+        self, key: CorpusKey, cut: Mapping[Document, Sequence[Passage]], embedding_model: str
+    ) -> int: ...
     async def delete(self, key: CorpusKey, ids: Sequence[str]) -> int: ...
+    async def delete_corpus(self, key: CorpusKey) -> int: ...
+    async def documents(self, key: CorpusKey, after: str, limit: int) -> list[DocumentSummary]: ...
     async def version(self, key: CorpusKey) -> int | None: ...
     async def passages(self, key: CorpusKey) -> tuple[int, list[Passage]]: ...
     async def list_for(
@@ -40,8 +55,9 @@ class CorpusStore(Protocol):
 class Corpora:
     """The corpora of the caller's tenant and of the platform."""
 
-    def __init__(self, store: CorpusStore) -> None:
+    def __init__(self, store: CorpusStore, embeddings: Embeddings | None = None) -> None:
         self._store = store
+        self._embeddings = embeddings
         self._indexes: OrderedDict[CorpusKey, tuple[int, PassageIndex]] = OrderedDict()
 
     async def put(
@@ -50,16 +66,25 @@ class Corpora:
         """Stores documents; returns how many changed and the passages now."""
         identity = require_scope(Scope.PLATFORM_ADMIN if shared else Scope.TOOLS_WRITE)
         _require_distinct([document.id for document in documents])
-        owner = SHARED_OWNER if shared else identity.tenant
-        return await self._store.put(CorpusKey(owner, name), documents)
+        key = CorpusKey(SHARED_OWNER if shared else identity.tenant, name)
+        model = self._embeddings.model if self._embeddings else ""
+        changed = await self._store.changed(key, documents, model)
+        # Read and embedded before anything is stored: all of the request, or nothing.
+        cut = await self._with_vectors({each: await _cut(each) for each in changed})
+        return len(changed), await self._store.put(key, cut, model)
 
     async def delete(self, name: str, ids: Sequence[str]) -> int:
         """Deletes documents; returns how many were there."""
-        identity = require_scope(Scope.TOOLS_WRITE)
-        key = await self._find(identity.tenant, name)
-        if key.shared:
-            require_scope(Scope.PLATFORM_ADMIN)
-        return await self._store.delete(key, ids)
+        return await self._store.delete(await self._find_writable(name), ids)
+
+    async def delete_corpus(self, name: str) -> int:
+        """Deletes a corpus; returns how many documents it held."""
+        return await self._store.delete_corpus(await self._find_writable(name))
+
+    async def list_documents(self, name: str, after: str, limit: int) -> list[DocumentSummary]:
+        """Documents of a corpus the caller can search, by id."""
+        key = await self._find(current_identity().tenant, name)
+        return await self._store.documents(key, after, limit)
 
     async def list_corpora(self, after: tuple[str, str], limit: int) -> list[CorpusSummary]:
         """Corpora the caller can search, in name order."""
@@ -72,7 +97,39 @@ class Corpora:
         if not 0 <= top_k <= TOP_K_MAX:
             raise InvalidSearch(f"top_k is {top_k}; give 0 (for {TOP_K_DEFAULT}) to {TOP_K_MAX}")
         index = await self._index(await self._find(tenant, name))
-        return await asyncio.to_thread(index.search, query, top_k or TOP_K_DEFAULT)
+        vector = await self._query_vector(query, index)
+        return await asyncio.to_thread(index.search, query, top_k or TOP_K_DEFAULT, vector)
+
+    async def _query_vector(self, query: str, index: PassageIndex) -> bytes:
+        """Empty where the corpus has to be searched by words alone."""
+        if not self._embeddings or not index.dimensions:
+            return b""
+        try:
+            (vector,) = await self._embeddings.of([query])
+        except EmbeddingsUnavailable as error:
+            log.warning("searching by words alone: %s", error.message)
+            return b""
+        # A model of the same name that answers otherwise fits no stored vector.
+        return vector if len(vector) == index.dimensions * VECTOR_ITEM_BYTES else b""
+
+    async def _with_vectors(
+        self, cut: dict[Document, list[Passage]]
+    ) -> dict[Document, list[Passage]]:
+        if not self._embeddings:
+            return cut
+        texts = [passage.searched for passages in cut.values() for passage in passages]
+        vectors = iter(await self._embeddings.of(texts))
+        return {
+            document: [replace(passage, vector=next(vectors)) for passage in passages]
+            for document, passages in cut.items()
+        }
+
+    async def _find_writable(self, name: str) -> CorpusKey:
+        identity = require_scope(Scope.TOOLS_WRITE)
+        key = await self._find(identity.tenant, name)
+        if key.shared:
+            require_scope(Scope.PLATFORM_ADMIN)
+        return key
 
     async def _find(self, tenant: str, name: str) -> CorpusKey:
         for owner in (tenant, SHARED_OWNER):
@@ -91,6 +148,11 @@ class Corpora:
         while len(self._indexes) > INDEXES_KEPT:
             self._indexes.popitem(last=False)
         return index
+
+
+async def _cut(document: Document) -> list[Passage]:
+    pieces = await pieces_of(document)
+    return [Passage(document.id, document.title, document.uri, piece) for piece in pieces]
 
 
 def _require_distinct(ids: Sequence[str]) -> None:

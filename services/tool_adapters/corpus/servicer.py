@@ -8,7 +8,12 @@ from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
 from rpckit.identity import current_identity
 from rpckit.pages import decode_page_token, encode_page_token, page_size
-from tool_adapters.corpus.convert import corpus_to_proto, document_from_proto, hit_to_proto
+from tool_adapters.corpus.convert import (
+    corpus_to_proto,
+    document_from_proto,
+    document_to_proto,
+    hit_to_proto,
+)
 from tool_adapters.corpus.models import CorpusSummary
 from tool_adapters.corpus.service import Corpora
 
@@ -35,6 +40,24 @@ class CorpusServicer(rpc.CorpusServiceServicer):
     ) -> pb.DeleteDocumentsResponse:
         deleted = await self._corpora.delete(request.corpus, request.ids)
         return pb.DeleteDocumentsResponse(deleted_count=deleted)
+
+    async def DeleteCorpus(
+        self, request: pb.DeleteCorpusRequest, context: Context
+    ) -> pb.DeleteCorpusResponse:
+        deleted = await self._corpora.delete_corpus(request.corpus)
+        return pb.DeleteCorpusResponse(deleted_count=deleted)
+
+    async def ListDocuments(
+        self, request: pb.ListDocumentsRequest, context: Context
+    ) -> pb.ListDocumentsResponse:
+        after = decode_page_token(request.page_token).get("id", "")
+        size = page_size(request.page_size, default=100, maximum=1000)
+        found = await self._corpora.list_documents(request.corpus, after, size + 1)
+        more = len(found) > size
+        return pb.ListDocumentsResponse(
+            documents=[document_to_proto(summary) for summary in found[:size]],
+            next_page_token=encode_page_token({"id": found[size - 1].id}) if more else "",
+        )
 
     async def ListCorpora(
         self, request: pb.ListCorporaRequest, context: Context

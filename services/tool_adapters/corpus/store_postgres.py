@@ -1,18 +1,24 @@
 """Corpora in PostgreSQL. Every change of a corpus raises its version."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from sqlalchemy import text
+from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from tool_adapters.corpus.errors import CorpusFull
 from tool_adapters.corpus.models import (
     SHARED_OWNER,
     CorpusKey,
     CorpusSummary,
     Document,
+    DocumentSummary,
     Passage,
+    Piece,
 )
-from tool_adapters.corpus.passages import passages_of
+
+CORPORA_PER_OWNER_MAX = 100
+DOCUMENTS_PER_CORPUS_MAX = 10_000
+PASSAGES_PER_CORPUS_MAX = 100_000
 
 LOCK_CORPUS = text("SELECT version FROM corpora WHERE owner = :owner AND name = :name FOR UPDATE")
 RAISE_VERSION = text(
@@ -20,10 +26,11 @@ RAISE_VERSION = text(
 )
 PUT_DOCUMENT = text(
     """
-    INSERT INTO documents (owner, corpus, id, title, uri, digest)
-    VALUES (:owner, :name, :id, :title, :uri, :digest)
+    INSERT INTO documents (owner, corpus, id, title, uri, media_type, digest, embedding_model)
+    VALUES (:owner, :name, :id, :title, :uri, :media_type, :digest, :embedding_model)
     ON CONFLICT (owner, corpus, id) DO UPDATE
-    SET title = excluded.title, uri = excluded.uri, digest = excluded.digest
+    SET title = excluded.title, uri = excluded.uri, media_type = excluded.media_type,
+        digest = excluded.digest, embedding_model = excluded.embedding_model
     """
 )
 DELETE_PASSAGES = text(
@@ -31,13 +38,18 @@ DELETE_PASSAGES = text(
 )
 PUT_PASSAGE = text(
     """
-    INSERT INTO passages (owner, corpus, document_id, ordinal, content)
-    VALUES (:owner, :name, :id, :ordinal, :content)
+    INSERT INTO passages (
+        owner, corpus, document_id, ordinal, content, section, page, first, after, vector
+    )
+    VALUES (
+        :owner, :name, :id, :ordinal, :content, :section, :page, :first, :after, :vector
+    )
     """
 )
 SELECT_PASSAGES = text(
     """
-    SELECT p.document_id, d.title, d.uri, p.content
+    SELECT p.document_id, d.title, d.uri, p.vector,
+        p.content, p.section, p.page, p.first, p.after
     FROM passages p
     JOIN documents d ON (d.owner, d.corpus, d.id) = (p.owner, p.corpus, p.document_id)
     WHERE p.owner = :owner AND p.corpus = :name
@@ -55,6 +67,24 @@ LIST_CORPORA = text(
     LIMIT :limit
     """
 )
+LIST_DOCUMENTS = text(
+    """
+    SELECT d.id, d.title, d.uri, d.media_type,
+        (SELECT count(*) FROM passages p
+         WHERE (p.owner, p.corpus, p.document_id) = (d.owner, d.corpus, d.id))
+    FROM documents d
+    WHERE d.owner = :owner AND d.corpus = :name AND d.id > :after
+    ORDER BY d.id
+    LIMIT :limit
+    """
+)
+COUNTS = text(
+    """
+    SELECT (SELECT count(*) FROM corpora WHERE owner = :owner),
+        (SELECT count(*) FROM documents WHERE owner = :owner AND corpus = :name),
+        (SELECT count(*) FROM passages WHERE owner = :owner AND corpus = :name)
+    """
+)
 
 
 class PostgresCorpusStore:
@@ -63,15 +93,34 @@ class PostgresCorpusStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def put(self, key: CorpusKey, documents: Sequence[Document]) -> tuple[int, int]:
-        """Stores documents; returns how many changed and the passages in the corpus now."""
+    async def changed(
+        self, key: CorpusKey, documents: Sequence[Document], embedding_model: str
+    ) -> list[Document]:
+        """Those that are not stored as they are, with vectors of that model ("": none)."""
+        async with self._engine.connect() as connection:
+            rows = await connection.execute(
+                text(
+                    "SELECT id, digest, embedding_model FROM documents "
+                    "WHERE owner = :owner AND corpus = :name AND id = ANY(:ids)"
+                ),
+                {**_names(key), "ids": [document.id for document in documents]},
+            )
+            stored = {row[0]: (row[1], row[2]) for row in rows}
+        return [each for each in documents if stored.get(each.id) != (each.digest, embedding_model)]
+
+    async def put(
+        self, key: CorpusKey, cut: Mapping[Document, Sequence[Passage]], embedding_model: str
+    ) -> int:
+        """Stores documents with their passages; returns the passages in the corpus now.
+
+        Raises CorpusFull, and stores nothing then.
+        """
         async with self._engine.begin() as connection:
             await self._make_corpus(connection, key)
-            changed = await self._changed(connection, key, documents)
-            if changed:
-                await self._write(connection, key, changed)
+            if cut:
+                await self._write(connection, key, cut, embedding_model)
                 await connection.execute(RAISE_VERSION, _names(key))
-            return len(changed), await self._passage_count(connection, key)
+            return await self._passage_count(connection, key)
 
     async def delete(self, key: CorpusKey, ids: Sequence[str]) -> int:
         """Deletes documents with their passages; returns how many were there."""
@@ -88,6 +137,23 @@ class PostgresCorpusStore:
                 await connection.execute(RAISE_VERSION, _names(key))
             return result.rowcount
 
+    async def delete_corpus(self, key: CorpusKey) -> int:
+        """Deletes a corpus; returns how many documents it held."""
+        async with self._engine.begin() as connection:
+            await connection.execute(LOCK_CORPUS, _names(key))
+            counts = (await connection.execute(COUNTS, _names(key))).one()
+            await connection.execute(
+                text("DELETE FROM corpora WHERE owner = :owner AND name = :name"), _names(key)
+            )
+            return int(counts[1])
+
+    async def documents(self, key: CorpusKey, after: str, limit: int) -> list[DocumentSummary]:
+        """Documents of a corpus by id, after the given one."""
+        async with self._engine.connect() as connection:
+            place = {**_names(key), "after": after, "limit": limit}
+            rows = await connection.execute(LIST_DOCUMENTS, place)
+            return [DocumentSummary(*row) for row in rows]
+
     async def version(self, key: CorpusKey) -> int | None:
         """The version of a corpus; None when it does not exist."""
         async with self._engine.connect() as connection:
@@ -100,7 +166,7 @@ class PostgresCorpusStore:
             await connection.execution_options(isolation_level="REPEATABLE READ")
             version = await self._version(connection, key)
             rows = await connection.execute(SELECT_PASSAGES, _names(key))
-            return version or 0, [Passage(*row) for row in rows]
+            return version or 0, [_passage(row) for row in rows.mappings()]
 
     async def list_for(
         self, tenant: str, after: tuple[str, str], limit: int
@@ -126,32 +192,22 @@ class PostgresCorpusStore:
         )
         await connection.execute(LOCK_CORPUS, _names(key))
 
-    async def _changed(
-        self, connection: AsyncConnection, key: CorpusKey, documents: Sequence[Document]
-    ) -> list[Document]:
-        rows = await connection.execute(
-            text(
-                "SELECT id, digest FROM documents "
-                "WHERE owner = :owner AND corpus = :name AND id = ANY(:ids)"
-            ),
-            {**_names(key), "ids": [document.id for document in documents]},
-        )
-        stored = {row[0]: row[1] for row in rows}
-        return [each for each in documents if stored.get(each.id) != each.digest]
-
     async def _write(
-        self, connection: AsyncConnection, key: CorpusKey, documents: Sequence[Document]
+        self,
+        connection: AsyncConnection,
+        key: CorpusKey,
+        cut: Mapping[Document, Sequence[Passage]],
+        embedding_model: str,
     ) -> None:
         names = _names(key)
-        for each in documents:
-            row = {"id": each.id, "title": each.title, "uri": each.uri, "digest": each.digest}
-            await connection.execute(PUT_DOCUMENT, names | row)
-        ids = [document.id for document in documents]
+        documents = [_document_row(each, embedding_model) | names for each in cut]
+        await connection.execute(PUT_DOCUMENT, documents)
+        ids = [document.id for document in cut]
         await connection.execute(DELETE_PASSAGES, {**names, "ids": ids})
         rows = [
-            names | {"id": each.id, "ordinal": ordinal, "content": content}
-            for each in documents
-            for ordinal, content in enumerate(passages_of(each))
+            _passage_row(passage, ordinal) | names
+            for passages in cut.values()
+            for ordinal, passage in enumerate(passages)
         ]
         if rows:
             await connection.execute(PUT_PASSAGE, rows)
@@ -164,11 +220,45 @@ class PostgresCorpusStore:
         return version
 
     async def _passage_count(self, connection: AsyncConnection, key: CorpusKey) -> int:
-        found = await connection.execute(
-            text("SELECT count(*) FROM passages WHERE owner = :owner AND corpus = :name"),
-            _names(key),
-        )
-        return int(found.scalar_one())
+        corpora, documents, passages = (await connection.execute(COUNTS, _names(key))).one()
+        for count, most, what in (
+            (corpora, CORPORA_PER_OWNER_MAX, "corpora"),
+            (documents, DOCUMENTS_PER_CORPUS_MAX, f"documents in corpus {key.name!r}"),
+            (passages, PASSAGES_PER_CORPUS_MAX, f"passages in corpus {key.name!r}"),
+        ):
+            if count > most:
+                raise CorpusFull(f"more than {most} {what}; remove some, or use another corpus")
+        return int(passages)
+
+
+def _document_row(document: Document, embedding_model: str) -> dict[str, object]:
+    return {
+        "id": document.id,
+        "title": document.title,
+        "uri": document.uri,
+        "media_type": document.media_type.value,
+        "digest": document.digest,
+        "embedding_model": embedding_model,
+    }
+
+
+def _passage_row(passage: Passage, ordinal: int) -> dict[str, object]:
+    piece = passage.piece
+    return {
+        "id": passage.document_id,
+        "ordinal": ordinal,
+        "content": piece.content,
+        "section": piece.section,
+        "page": piece.page,
+        "first": piece.start,
+        "after": piece.end,
+        "vector": passage.vector,
+    }
+
+
+def _passage(row: RowMapping) -> Passage:
+    piece = Piece(row["content"], row["section"], row["page"], row["first"], row["after"])
+    return Passage(row["document_id"], row["title"], row["uri"], piece, row["vector"])
 
 
 def _names(key: CorpusKey) -> dict[str, object]:

@@ -4,11 +4,14 @@ from collections.abc import Callable
 
 import grpc
 import pytest
+from google.protobuf.message import Message
 
+from corpus_documents import make_pdf
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
 from rpckit.identity import Identity, Scope
 from rpckit.testing import make_identity
+from tool_adapters.corpus import store_postgres
 
 Client = Callable[[Identity], "rpc.CorpusServiceAsyncStub"]
 
@@ -84,7 +87,8 @@ async def test_html_is_searched_as_text(client: Client) -> None:
     await client(ADA).PutDocuments(
         put_request(make_document(content=content, media_type="text/html"))
     )
-    assert (await search(client, ADA, "paid"))[0].passage == "Pay\n\nPaid on the 25th."
+    hit = (await search(client, ADA, "paid"))[0]
+    assert (hit.section, hit.passage) == ("Pay", "Paid on the 25th.")
     assert await search(client, ADA, "secretword") == []
 
 
@@ -94,6 +98,102 @@ async def test_other_tenant_neither_finds_nor_lists_a_corpus(client: Client) -> 
         await search(client, BOB, "leave")
     assert error.value.code() is grpc.StatusCode.NOT_FOUND
     assert list((await client(BOB).ListCorpora(pb.ListCorporaRequest())).corpora) == []
+
+
+@pytest.mark.parametrize(
+    ("rpc_name", "request_"),
+    [
+        ("Search", pb.SearchRequest(corpus="handbook", query="leave")),
+        ("ListDocuments", pb.ListDocumentsRequest(corpus="handbook")),
+        ("DeleteDocuments", pb.DeleteDocumentsRequest(corpus="handbook", ids=["leave"])),
+        ("DeleteCorpus", pb.DeleteCorpusRequest(corpus="handbook")),
+    ],
+)
+async def test_a_corpus_does_not_exist_for_another_tenant_whatever_it_asks(
+    client: Client, rpc_name: str, request_: Message
+) -> None:
+    await client(ADA).PutDocuments(put_request(make_document()))
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await getattr(client(BOB), rpc_name)(request_)
+    assert error.value.code() is grpc.StatusCode.NOT_FOUND
+    assert len(await search(client, ADA, "leave")) == 1
+
+
+async def test_a_document_of_the_same_name_replaces_nothing_of_another_tenant(
+    client: Client,
+) -> None:
+    await client(ADA).PutDocuments(put_request(make_document()))
+    await client(BOB).PutDocuments(put_request(make_document(content="Bob's own.")))
+    await client(BOB).DeleteCorpus(pb.DeleteCorpusRequest(corpus="handbook"))
+    assert len(await search(client, ADA, "leave")) == 1
+
+
+async def test_a_pdf_is_found_with_its_page(client: Client) -> None:
+    data = make_pdf("Leave is 27 days.", "Salaries come on the 25th.")
+    document = pb.Document(id="handbook.pdf", media_type="application/pdf", data=data)
+    await client(ADA).PutDocuments(put_request(document))
+    (hit,) = await search(client, ADA, "salary")
+    assert (hit.document_id, hit.page, hit.passage) == (
+        "handbook.pdf",
+        2,
+        "Salaries come on the 25th.",
+    )
+
+
+async def test_a_pdf_that_cannot_be_read_is_named_and_nothing_is_stored(client: Client) -> None:
+    bad = pb.Document(id="bad.pdf", media_type="application/pdf", data=b"%PDF-1.4 no")
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await client(ADA).PutDocuments(put_request(make_document(), bad))
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "'bad.pdf' is no PDF" in (error.value.details() or "")
+    assert list((await client(ADA).ListCorpora(pb.ListCorporaRequest())).corpora) == []
+
+
+async def test_hits_of_markdown_carry_section_and_characters(client: Client) -> None:
+    content = "# Handbook\n\n## Leave\n\n27 days a year.\n"
+    await client(ADA).PutDocuments(
+        put_request(make_document(content=content, media_type="text/markdown"))
+    )
+    (hit,) = await search(client, ADA, "days")
+    assert hit.section == "Handbook > Leave"
+    assert content[hit.start : hit.end] == hit.passage == "27 days a year."
+
+
+async def test_documents_are_listed_page_by_page(client: Client) -> None:
+    documents = [make_document(name) for name in ("c", "a", "b")]
+    await client(ADA).PutDocuments(put_request(*documents))
+    first = await client(RUNNER).ListDocuments(
+        pb.ListDocumentsRequest(corpus="handbook", page_size=2)
+    )
+    second = await client(RUNNER).ListDocuments(
+        pb.ListDocumentsRequest(corpus="handbook", page_token=first.next_page_token)
+    )
+    assert [document.id for document in [*first.documents, *second.documents]] == ["a", "b", "c"]
+    assert (first.documents[0].passage_count, first.documents[0].media_type) == (1, "text/plain")
+    assert second.next_page_token == ""
+
+
+async def test_a_deleted_corpus_is_gone(client: Client) -> None:
+    await client(ADA).PutDocuments(put_request(make_document()))
+    request = pb.DeleteCorpusRequest(corpus="handbook")
+    assert (await client(ADA).DeleteCorpus(request)).deleted_count == 1
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await search(client, ADA, "leave")
+    assert error.value.code() is grpc.StatusCode.NOT_FOUND
+    # A new corpus of the name starts from nothing, also in the index.
+    await client(ADA).PutDocuments(put_request(make_document(content="Anew.")))
+    assert await search(client, ADA, "days") == []
+
+
+async def test_a_full_corpus_takes_no_more(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_postgres, "DOCUMENTS_PER_CORPUS_MAX", 2)
+    await client(ADA).PutDocuments(put_request(make_document("a"), make_document("b")))
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await client(ADA).PutDocuments(put_request(make_document("c")))
+    assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "more than 2 documents" in (error.value.details() or "")
+    (corpus,) = (await client(ADA).ListCorpora(pb.ListCorporaRequest())).corpora
+    assert corpus.document_count == 2
 
 
 async def test_shared_corpus_is_found_by_every_tenant(client: Client) -> None:

@@ -47,7 +47,9 @@ async def test_hits_carry_title_uri_and_passage(corpora: Corpora) -> None:
     await put_three(corpora)
     result = await RetrievalAdapter(corpora).invoke(make_call({"query": "bucket"}), make_tool())
     assert isinstance(result.outcome, Output)
-    assert result.outcome.content == "[1] Bucket (lib://bucket)\nThe bucket weighs 3 kg."
+    assert result.outcome.content == (
+        "[1] Bucket · characters 0-23 (lib://bucket)\nThe bucket weighs 3 kg."
+    )
     assert json.loads(result.outcome.content_json)["hits"][0]["title"] == "Bucket"
 
 

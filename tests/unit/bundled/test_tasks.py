@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tool_adapters.corpus.extraction import blocks_of
 from tool_adapters.corpus.index import PassageIndex
 from tool_adapters.corpus.models import Document, MediaType, Passage
-from tool_adapters.corpus.passages import passages_of
+from tool_adapters.corpus.passages import joined
 from tool_adapters.functions.table import FUNCTIONS
 from tool_adapters.sandbox import Limits, Sandbox, Workspaces
 from verifiers import Verifier, VerifierKind
@@ -41,8 +42,8 @@ def library() -> PassageIndex:
             fields["uri"],
         )
         passages += [
-            Passage(document.id, document.title, document.uri, content)
-            for content in passages_of(document)
+            Passage(document.id, document.title, document.uri, piece)
+            for piece in joined(blocks_of(document))
         ]
     return PassageIndex(passages)
 

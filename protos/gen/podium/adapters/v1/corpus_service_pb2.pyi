@@ -29,18 +29,21 @@ class Document(_message.Message):
     CONTENT_FIELD_NUMBER: _builtins.int
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     URI_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Id within the corpus, chosen by the caller."""
     title: _builtins.str
     """Title; unset means the id."""
     content: _builtins.str
-    """Text, Markdown or HTML."""
+    """Text, Markdown or HTML; unset for a PDF."""
     media_type: _builtins.str
-    """Media type: "text/plain", "text/markdown" or "text/html"; unset means
-    plain text.
+    """Media type: "text/plain", "text/markdown", "text/html" or
+    "application/pdf"; unset means plain text.
     """
     uri: _builtins.str
     """Where it came from, cited with every hit; unset means none."""
+    data: _builtins.bytes
+    """The file of a PDF, at most 10 MiB; unset for everything else."""
     def __init__(
         self,
         *,
@@ -49,10 +52,11 @@ class Document(_message.Message):
         content: _builtins.str = ...,
         media_type: _builtins.str = ...,
         uri: _builtins.str = ...,
+        data: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "id", b"id", "media_type", b"media_type", "title", b"title", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "data", b"data", "id", b"id", "media_type", b"media_type", "title", b"title", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -165,6 +169,146 @@ class DeleteDocumentsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteDocumentsResponse: _TypeAlias = DeleteDocumentsResponse  # noqa: Y015
+
+@_typing.final
+class ListDocumentsRequest(_message.Message):
+    """Asks for a page of a corpus's documents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CORPUS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    corpus: _builtins.str
+    """Corpus name."""
+    page_size: _builtins.int
+    """At most 1000; 0 means 100."""
+    page_token: _builtins.str
+    """From the previous page; unset means the first."""
+    def __init__(
+        self,
+        *,
+        corpus: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["corpus", b"corpus", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDocumentsRequest: _TypeAlias = ListDocumentsRequest  # noqa: Y015
+
+@_typing.final
+class DocumentSummary(_message.Message):
+    """A document in a list."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    MEDIA_TYPE_FIELD_NUMBER: _builtins.int
+    PASSAGE_COUNT_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Document id."""
+    title: _builtins.str
+    """Document title."""
+    uri: _builtins.str
+    """Document URI; unset means none."""
+    media_type: _builtins.str
+    """Media type."""
+    passage_count: _builtins.int
+    """Passages it was cut into."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        title: _builtins.str = ...,
+        uri: _builtins.str = ...,
+        media_type: _builtins.str = ...,
+        passage_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "media_type", b"media_type", "passage_count", b"passage_count", "title", b"title", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DocumentSummary: _TypeAlias = DocumentSummary  # noqa: Y015
+
+@_typing.final
+class ListDocumentsResponse(_message.Message):
+    """A page of documents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Unset on the last page."""
+    @_builtins.property
+    def documents(self) -> _containers.RepeatedCompositeFieldContainer[Global___DocumentSummary]:
+        """The documents."""
+
+    def __init__(
+        self,
+        *,
+        documents: _abc.Iterable[Global___DocumentSummary] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDocumentsResponse: _TypeAlias = ListDocumentsResponse  # noqa: Y015
+
+@_typing.final
+class DeleteCorpusRequest(_message.Message):
+    """Asks to delete a corpus."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CORPUS_FIELD_NUMBER: _builtins.int
+    corpus: _builtins.str
+    """Corpus name."""
+    def __init__(
+        self,
+        *,
+        corpus: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["corpus", b"corpus"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteCorpusRequest: _TypeAlias = DeleteCorpusRequest  # noqa: Y015
+
+@_typing.final
+class DeleteCorpusResponse(_message.Message):
+    """Deleted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELETED_COUNT_FIELD_NUMBER: _builtins.int
+    deleted_count: _builtins.int
+    """How many documents it held."""
+    def __init__(
+        self,
+        *,
+        deleted_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted_count", b"deleted_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteCorpusResponse: _TypeAlias = DeleteCorpusResponse  # noqa: Y015
 
 @_typing.final
 class ListCorporaRequest(_message.Message):
@@ -295,6 +439,10 @@ class Hit(_message.Message):
     URI_FIELD_NUMBER: _builtins.int
     PASSAGE_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
+    SECTION_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
     document_id: _builtins.str
     """Document id."""
     title: _builtins.str
@@ -304,7 +452,19 @@ class Hit(_message.Message):
     passage: _builtins.str
     """The passage."""
     score: _builtins.float
-    """BM25 score; higher is better."""
+    """Higher is better, and comparable within one answer only: the BM25 score,
+    or the fused ranks where the corpus is searched by meaning too.
+    """
+    section: _builtins.str
+    """Headings above the passage, outermost first, joined by " > "; unset means
+    none.
+    """
+    page: _builtins.int
+    """Page of a PDF, from 1; 0 means the document has no pages."""
+    start: _builtins.int
+    """First character of the passage in a text or Markdown document, from 0."""
+    end: _builtins.int
+    """Character after its last; 0 means the document has no such range."""
     def __init__(
         self,
         *,
@@ -313,10 +473,14 @@ class Hit(_message.Message):
         uri: _builtins.str = ...,
         passage: _builtins.str = ...,
         score: _builtins.float = ...,
+        section: _builtins.str = ...,
+        page: _builtins.int = ...,
+        start: _builtins.int = ...,
+        end: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["document_id", b"document_id", "passage", b"passage", "score", b"score", "title", b"title", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document_id", b"document_id", "end", b"end", "page", b"page", "passage", b"passage", "score", b"score", "section", b"section", "start", b"start", "title", b"title", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

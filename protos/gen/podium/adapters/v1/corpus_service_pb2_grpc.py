@@ -45,6 +45,16 @@ class CorpusServiceStub(object):
                 request_serializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteDocumentsRequest.SerializeToString,
                 response_deserializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteDocumentsResponse.FromString,
                 _registered_method=True)
+        self.ListDocuments = channel.unary_unary(
+                '/podium.adapters.v1.CorpusService/ListDocuments',
+                request_serializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.ListDocumentsRequest.SerializeToString,
+                response_deserializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.ListDocumentsResponse.FromString,
+                _registered_method=True)
+        self.DeleteCorpus = channel.unary_unary(
+                '/podium.adapters.v1.CorpusService/DeleteCorpus',
+                request_serializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteCorpusRequest.SerializeToString,
+                response_deserializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteCorpusResponse.FromString,
+                _registered_method=True)
         self.ListCorpora = channel.unary_unary(
                 '/podium.adapters.v1.CorpusService/ListCorpora',
                 request_serializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.ListCorporaRequest.SerializeToString,
@@ -70,6 +80,21 @@ class CorpusServiceServicer(object):
 
     def DeleteDocuments(self, request, context):
         """Deletes documents. Deleting one that is not there changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDocuments(self, request, context):
+        """Lists the documents of a corpus, in the order of their ids.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteCorpus(self, request, context):
+        """Deletes a corpus with all its documents. Deleting one that is not there
+        is an error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,6 +126,16 @@ def add_CorpusServiceServicer_to_server(servicer, server):
                     servicer.DeleteDocuments,
                     request_deserializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteDocumentsRequest.FromString,
                     response_serializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteDocumentsResponse.SerializeToString,
+            ),
+            'ListDocuments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDocuments,
+                    request_deserializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.ListDocumentsRequest.FromString,
+                    response_serializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.ListDocumentsResponse.SerializeToString,
+            ),
+            'DeleteCorpus': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteCorpus,
+                    request_deserializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteCorpusRequest.FromString,
+                    response_serializer=podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteCorpusResponse.SerializeToString,
             ),
             'ListCorpora': grpc.unary_unary_rpc_method_handler(
                     servicer.ListCorpora,
@@ -168,6 +203,60 @@ class CorpusService(object):
             '/podium.adapters.v1.CorpusService/DeleteDocuments',
             podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteDocumentsRequest.SerializeToString,
             podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteDocumentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDocuments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.adapters.v1.CorpusService/ListDocuments',
+            podium_dot_adapters_dot_v1_dot_corpus__service__pb2.ListDocumentsRequest.SerializeToString,
+            podium_dot_adapters_dot_v1_dot_corpus__service__pb2.ListDocumentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteCorpus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.adapters.v1.CorpusService/DeleteCorpus',
+            podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteCorpusRequest.SerializeToString,
+            podium_dot_adapters_dot_v1_dot_corpus__service__pb2.DeleteCorpusResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,12 @@ class CorpusServiceStub:
     """Adds or replaces documents. The same document again changes nothing."""
     DeleteDocuments: _grpc.UnaryUnaryMultiCallable[_corpus_service_pb2.DeleteDocumentsRequest, _corpus_service_pb2.DeleteDocumentsResponse]
     """Deletes documents. Deleting one that is not there changes nothing."""
+    ListDocuments: _grpc.UnaryUnaryMultiCallable[_corpus_service_pb2.ListDocumentsRequest, _corpus_service_pb2.ListDocumentsResponse]
+    """Lists the documents of a corpus, in the order of their ids."""
+    DeleteCorpus: _grpc.UnaryUnaryMultiCallable[_corpus_service_pb2.DeleteCorpusRequest, _corpus_service_pb2.DeleteCorpusResponse]
+    """Deletes a corpus with all its documents. Deleting one that is not there
+    is an error.
+    """
     ListCorpora: _grpc.UnaryUnaryMultiCallable[_corpus_service_pb2.ListCorporaRequest, _corpus_service_pb2.ListCorporaResponse]
     """Lists the corpora the caller can search, in name order."""
     Search: _grpc.UnaryUnaryMultiCallable[_corpus_service_pb2.SearchRequest, _corpus_service_pb2.SearchResponse]
@@ -51,6 +57,12 @@ class CorpusServiceAsyncStub(CorpusServiceStub):
     """Adds or replaces documents. The same document again changes nothing."""
     DeleteDocuments: _aio.UnaryUnaryMultiCallable[_corpus_service_pb2.DeleteDocumentsRequest, _corpus_service_pb2.DeleteDocumentsResponse]  # type: ignore[assignment]
     """Deletes documents. Deleting one that is not there changes nothing."""
+    ListDocuments: _aio.UnaryUnaryMultiCallable[_corpus_service_pb2.ListDocumentsRequest, _corpus_service_pb2.ListDocumentsResponse]  # type: ignore[assignment]
+    """Lists the documents of a corpus, in the order of their ids."""
+    DeleteCorpus: _aio.UnaryUnaryMultiCallable[_corpus_service_pb2.DeleteCorpusRequest, _corpus_service_pb2.DeleteCorpusResponse]  # type: ignore[assignment]
+    """Deletes a corpus with all its documents. Deleting one that is not there
+    is an error.
+    """
     ListCorpora: _aio.UnaryUnaryMultiCallable[_corpus_service_pb2.ListCorporaRequest, _corpus_service_pb2.ListCorporaResponse]  # type: ignore[assignment]
     """Lists the corpora the caller can search, in name order."""
     Search: _aio.UnaryUnaryMultiCallable[_corpus_service_pb2.SearchRequest, _corpus_service_pb2.SearchResponse]  # type: ignore[assignment]
@@ -74,6 +86,24 @@ class CorpusServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_corpus_service_pb2.DeleteDocumentsResponse, _abc.Awaitable[_corpus_service_pb2.DeleteDocumentsResponse]]:
         """Deletes documents. Deleting one that is not there changes nothing."""
+
+    @_abc_1.abstractmethod
+    def ListDocuments(
+        self,
+        request: _corpus_service_pb2.ListDocumentsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_corpus_service_pb2.ListDocumentsResponse, _abc.Awaitable[_corpus_service_pb2.ListDocumentsResponse]]:
+        """Lists the documents of a corpus, in the order of their ids."""
+
+    @_abc_1.abstractmethod
+    def DeleteCorpus(
+        self,
+        request: _corpus_service_pb2.DeleteCorpusRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_corpus_service_pb2.DeleteCorpusResponse, _abc.Awaitable[_corpus_service_pb2.DeleteCorpusResponse]]:
+        """Deletes a corpus with all its documents. Deleting one that is not there
+        is an error.
+        """
 
     @_abc_1.abstractmethod
     def ListCorpora(

@@ -1,0 +1,88 @@
+"""Vectors of meaning, from any endpoint that speaks OpenAI's embeddings API."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import httpx
+import numpy as np
+from pydantic import BaseModel, Field, ValidationError
+
+from tool_adapters.corpus.errors import EmbeddingsUnavailable
+
+TEXTS_PER_REQUEST = 64
+TIMEOUT_S = 30.0
+
+
+class EmbeddingsSettings(BaseModel, frozen=True):
+    """Where vectors come from."""
+
+    base_url: str = Field(description="OpenAI-compatible URL, up to and including /v1")
+    model: str = Field(description="name of the embedding model there")
+    secret: str = Field("", description="name of the platform's secret with the API key")
+
+
+class Embeddings(Protocol):
+    """What the corpora need of an embedding model."""
+
+    model: str
+
+    async def of(self, texts: Sequence[str]) -> list[bytes]:
+        """A vector of float32 and length 1 for each text. Raises EmbeddingsUnavailable."""
+
+
+class _Item(BaseModel):
+    index: int
+    embedding: list[float] = Field(min_length=1)
+
+
+class _Reply(BaseModel):
+    data: list[_Item]
+
+
+class OpenAiEmbeddings:
+    """POST <base_url>/embeddings (OpenAI API reference, "Create embeddings")."""
+
+    def __init__(self, settings: EmbeddingsSettings, api_key: str = "") -> None:
+        self.model = settings.model
+        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        self._client = httpx.AsyncClient(
+            base_url=settings.base_url, headers=headers, timeout=TIMEOUT_S, trust_env=False
+        )
+
+    async def of(self, texts: Sequence[str]) -> list[bytes]:
+        """See Embeddings."""
+        return [vector for part in _parts(texts) for vector in await self._request(part)]
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.aclose()
+
+    async def _request(self, texts: Sequence[str]) -> list[bytes]:
+        body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
+        try:
+            reply = await self._client.post("/embeddings", json=body)
+            reply.raise_for_status()
+            items = _Reply.model_validate_json(reply.content).data
+        except httpx.HTTPStatusError as error:
+            status = error.response.status_code
+            raise EmbeddingsUnavailable(f"answered with status {status}") from error
+        except httpx.TransportError as error:
+            raise EmbeddingsUnavailable("cannot be reached") from error
+        except ValidationError as error:
+            raise EmbeddingsUnavailable("answered with something else than vectors") from error
+        if sorted(item.index for item in items) != list(range(len(texts))):
+            raise EmbeddingsUnavailable("answered with too few or too many vectors")
+        return [_unit(item.embedding) for item in sorted(items, key=lambda item: item.index)]
+
+
+def _unit(values: list[float]) -> bytes:
+    vector = np.asarray(values, dtype="<f4")
+    length = float(np.linalg.norm(vector))
+    if not np.isfinite(length) or not length:
+        raise EmbeddingsUnavailable("answered with a vector without a direction")
+    return (vector / np.float32(length)).tobytes()
+
+
+def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(texts), TEXTS_PER_REQUEST):
+        yield texts[start : start + TEXTS_PER_REQUEST]

@@ -1,0 +1,55 @@
+"""A real HTTP server that speaks OpenAI's embeddings API, with meanings small enough to know."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+# Words of one meaning share a direction; other words have none.
+MEANINGS = (
+    {"leave", "holiday", "vacation", "absence"},
+    {"pay", "salary", "wage", "remuneration"},
+    {"train", "railway", "locomotive"},
+)
+
+
+@dataclass
+class EmbeddingsServer:
+    """What it saw, and how it misbehaves: by `status`, or by `reply` instead of vectors."""
+
+    base_url: str = ""
+    status: int = 200
+    reply: object = None
+    requests: list[tuple[str, int]] = field(default_factory=list)
+
+    async def embeddings(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.requests.append((request.headers.get("authorization", ""), len(body["input"])))
+        if self.status != 200 or self.reply is not None:
+            return web.json_response(self.reply or {}, status=self.status)
+        items = [{"index": n, "embedding": _vector(text)} for n, text in enumerate(body["input"])]
+        # In any order: the index says which is which.
+        return web.json_response({"model": body["model"], "data": items[::-1]})
+
+
+def _vector(text: str) -> list[float]:
+    words = set(text.lower().replace(".", " ").replace("?", " ").split())
+    return [0.1, *(float(len(words & meaning)) for meaning in MEANINGS)]
+
+
+@asynccontextmanager
+async def running_embeddings() -> AsyncIterator[EmbeddingsServer]:
+    """Served on a free port."""
+    server = EmbeddingsServer()
+    app = web.Application()
+    app.router.add_post("/v1/embeddings", server.embeddings)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    server.base_url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    try:
+        yield server
+    finally:
+        await runner.cleanup()

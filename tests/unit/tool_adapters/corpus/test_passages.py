@@ -1,0 +1,140 @@
+"""Documents are cut into passages that know where they stand."""
+
+import pytest
+
+from corpus_documents import make_document, make_pdf
+from tool_adapters.corpus.errors import InvalidDocument
+from tool_adapters.corpus.models import MediaType, Piece
+from tool_adapters.corpus.passages import PASSAGE_CHARACTERS_MAX, pieces_of
+
+MARKDOWN = """# Handbook
+
+Welcome.
+
+## Leave
+
+27 days.
+
+- sick leave
+- parental leave
+
+| kind | days |
+|------|------|
+| sick | 30   |
+
+## Pay
+
+Paid on the 25th.
+"""
+
+
+async def test_paragraphs_of_text_are_joined_and_know_their_characters() -> None:
+    text = "First.\n\n  Second line\nand third.\n"
+    (piece,) = await pieces_of(make_document(text))
+    assert piece.content == "First.\n\nSecond line\nand third."
+    assert text[piece.start : piece.end] == "First.\n\n  Second line\nand third."
+
+
+async def test_sections_of_markdown_stay_apart_and_keep_their_headings() -> None:
+    pieces = await pieces_of(make_document(MARKDOWN, MediaType.MARKDOWN))
+    assert [piece.section for piece in pieces] == [
+        "Handbook",
+        "Handbook > Leave",
+        "Handbook > Pay",
+    ]
+    leave = pieces[1]
+    assert leave.content.startswith("27 days.\n\n- sick leave\n- parental leave\n\n| kind | days |")
+    assert MARKDOWN[leave.start : leave.end] == leave.content
+
+
+async def test_code_in_markdown_is_no_heading() -> None:
+    text = "```\n# not a heading\n```\n\nText."
+    (piece,) = await pieces_of(make_document(text, MediaType.MARKDOWN))
+    assert piece.section == ""
+    assert "# not a heading" in piece.content
+
+
+async def test_html_is_its_text_under_its_headings() -> None:
+    html = """<html><head><title>T</title><style>p {}</style></head><body>
+    <h1>Pay</h1><script>var secretword</script><p>Paid on <b>the 25th</b>.</p>
+    <h2>Bonus</h2><ul><li>one</li><li>two</li></ul><!-- hidden -->
+    <table><tr><td>a</td><td>b</td></tr></table><pre>x = 1\ny = 2</pre></body></html>"""
+    pieces = await pieces_of(make_document(html, MediaType.HTML))
+    assert pieces == [
+        Piece("Paid on the 25th.", "Pay"),
+        Piece("one\n\ntwo\n\na b\n\nx = 1\ny = 2", "Pay > Bonus"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type"),
+    [
+        ("<h1>Only a heading</h1>", MediaType.HTML),
+        ("# Only a heading", MediaType.MARKDOWN),
+        ("<<<>>> &&& <p", MediaType.HTML),
+    ],
+)
+async def test_a_document_without_paragraphs_is_still_found(
+    content: str, media_type: MediaType
+) -> None:
+    assert len(await pieces_of(make_document(content, media_type))) == 1
+
+
+async def test_long_paragraphs_are_cut_between_words() -> None:
+    text = "word " * 1000 + "x" * 3000
+    pieces = await pieces_of(make_document(text))
+    assert max(len(piece.content) for piece in pieces) <= PASSAGE_CHARACTERS_MAX
+    assert [text[piece.start : piece.end] for piece in pieces] == [
+        piece.content for piece in pieces
+    ]
+    assert pieces[0].content.endswith("word")
+
+
+async def test_pages_and_chapters_of_a_pdf_are_kept() -> None:
+    data = make_pdf("Leave is 27 days.", "Pay day.", "Trains.", chapters=(("Money", 1),))
+    pieces = await pieces_of(make_document("", MediaType.PDF, data=data))
+    assert pieces == [
+        Piece("Leave is 27 days.", "", 1),
+        Piece("Pay day.", "Money", 2),
+        Piece("Trains.", "Money", 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"%PDF-1.7 garbage", "is no PDF"),
+        (b"\x7fELF\x02\x01\x01", "is no PDF"),
+        (make_pdf("text")[:300], "is no PDF"),
+        (make_pdf("text", password="secret"), "is encrypted"),
+        (make_pdf(""), "holds no text"),
+        (make_pdf(*["x" * 600] * 2001), "more than 2000 pages"),
+    ],
+    ids=["garbage", "program", "torn off", "encrypted", "without text", "too long"],
+)
+async def test_a_pdf_that_cannot_be_read_says_why_and_which(data: bytes, words: str) -> None:
+    with pytest.raises(InvalidDocument, match=words) as error:
+        await pieces_of(make_document("", MediaType.PDF, id="bad.pdf", data=data))
+    assert "'bad.pdf'" in str(error.value)
+
+
+async def test_a_pdf_opened_by_the_empty_password_is_read() -> None:
+    data = make_pdf("Open.", password="")
+    assert len(await pieces_of(make_document("", MediaType.PDF, data=data))) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type", "data", "words"),
+    [
+        ("", MediaType.PDF, b"", "send its file as data"),
+        ("text", MediaType.PDF, b"%PDF", "send its file as data"),
+        ("text", MediaType.PLAIN, b"x", "has data"),
+        ("", MediaType.PDF, bytes(10 * 2**20 + 1), "larger than 10 MiB"),
+        ("x" * 1_000_001, MediaType.PLAIN, b"", "longer than"),
+    ],
+)
+def test_a_document_has_what_its_media_type_says(
+    content: str, media_type: MediaType, data: bytes, words: str
+) -> None:
+    with pytest.raises(InvalidDocument, match=words):
+        make_document(content, media_type, data=data)
