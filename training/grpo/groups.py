@@ -11,6 +11,7 @@ from grpo.episodes import Episode
 from grpo.rewards import rewards
 
 REMEMBERED_EPISODES = 100_000
+SIZE_UNKNOWN = 0
 
 
 class Dropped(StrEnum):
@@ -44,7 +45,7 @@ class OpenGroup:
     @property
     def complete(self) -> bool:
         """Whether every member has arrived or never will."""
-        return len(self.members) + self.tombstones >= self.size
+        return 0 < self.size <= len(self.members) + self.tombstones
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,9 @@ class GroupAssembler:
         return True
 
     def _group(self, group_id: str, size: int) -> OpenGroup:
-        return self.open.setdefault(group_id, OpenGroup(max(1, size)))
+        group = self.open.setdefault(group_id, OpenGroup(size))
+        group.size = group.size or size
+        return group
 
     def _close_if_complete(self, group_id: str) -> Group | None:
         return self.close(group_id) if self.open[group_id].complete else None

@@ -1,0 +1,125 @@
+"""Training runs as processes over a real topic: exactly once, whatever kills them."""
+
+import asyncio
+import json
+import os
+import random
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from embedded import EmbeddedKafka, ManagedProcess
+from grpo.checkpoints import latest
+from integration.grpo.recorded import GROUP_SIZE, make_records, produce, write_policy
+from podium.episodes.v1 import trajectory_pb2 as pb
+
+GROUPS = 24
+GROUPS_PER_STEP = 2
+STEPS = GROUPS // GROUPS_PER_STEP
+KILLS = int(os.environ.get("KILLS", "3"))
+DONE = 0
+
+
+async def make_topic(
+    kafka: EmbeddedKafka, name: str, records: list[tuple[str, pb.TrajectoryRecord]]
+) -> str:
+    await kafka.create_topics({name: 3})
+    await asyncio.to_thread(produce, kafka.bootstrap_servers, name, records)
+    return name
+
+
+def make_run(folder: Path, kafka: EmbeddedKafka, topic: str, steps: int = STEPS) -> ManagedProcess:
+    folder.mkdir()
+    config = {
+        "model": str(write_policy(folder / "policy")),
+        "output": str(folder / "run"),
+        "steps": steps,
+        "stream": {"bootstrap": kafka.bootstrap_servers, "topic": topic, "patience_s": 8},
+        "step": {"groups": GROUPS_PER_STEP, "learning_rate": 0.01, "drift_stop": 100.0},
+    }
+    path = folder / "run.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return ManagedProcess(
+        "grpo", [sys.executable, "-m", "grpo", path], log_path=folder / "grpo.log"
+    )
+
+
+async def finish(run: ManagedProcess) -> None:
+    run.start()
+    assert await run.wait() == DONE, run.log_tail()
+
+
+def weights_of(folder: Path) -> dict[str, bytes]:
+    checkpoint = latest(folder / "run" / "checkpoints")
+    assert checkpoint is not None
+    assert checkpoint.step == STEPS
+    return {name: value.numpy().tobytes() for name, value in checkpoint.weights.items()}
+
+
+def metrics_of(folder: Path) -> list[dict[str, float]]:
+    return [
+        json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()
+    ]
+
+
+@pytest.mark.timeout(120 + 60 * KILLS)
+@pytest.mark.chaos
+async def test_a_killed_run_ends_in_the_bits_of_an_uninterrupted_one(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    topic = await make_topic(kafka, "killed", make_records(GROUPS))
+    await finish(make_run(tmp_path / "whole", kafka, topic))
+    whole = metrics_of(tmp_path / "whole")
+    killed, draw = make_run(tmp_path / "killed", kafka, topic), random.Random(KILLS)
+    for number in range(KILLS):
+        killed.start()
+        aim = draw.randint(number * STEPS // KILLS, max(1, (number + 1) * STEPS // KILLS - 1))
+        await _reach(killed, tmp_path / "killed", aim)
+        await asyncio.sleep(draw.uniform(0, 0.2))
+        await killed.kill()
+    await finish(killed)
+    assert weights_of(tmp_path / "killed") == weights_of(tmp_path / "whole")
+    last = metrics_of(tmp_path / "killed")[-1]
+    assert last["loss"] == whole[-1]["loss"]
+
+
+async def _reach(run: ManagedProcess, folder: Path, step: int) -> None:
+    """Until so many steps are done, by this process or those before it."""
+    path = folder / "run" / "metrics.jsonl"
+    while run.running and not (path.exists() and f'"step": {step},' in path.read_text()):
+        await asyncio.sleep(0.02)
+
+
+async def test_records_that_cannot_be_used_are_counted_and_the_run_goes_on(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    records = make_records(GROUPS_PER_STEP + 1)
+    records[0][1].trajectory.training_consent = False
+    records[1][1].trajectory.turns[0].model_call.response.completion_logprobs[0] = float("nan")
+    records.insert(0, ("g0", pb.TrajectoryRecord()))
+    topic = await make_topic(kafka, "poisoned", [*records, records[5]])
+    await finish(make_run(tmp_path / "run", kafka, topic, steps=1))
+    (metrics,) = metrics_of(tmp_path / "run")
+    assert metrics["refused no consent"] == metrics["refused bad logprob"] == 1
+    assert metrics["refused malformed"] == 1
+    assert metrics["rows"] >= GROUPS_PER_STEP * (GROUP_SIZE - 1)
+
+
+async def test_a_stream_that_ends_early_is_told_apart_from_success(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    topic = await make_topic(kafka, "short", make_records(1))
+    run = make_run(tmp_path / "run", kafka, topic)
+    run.start()
+    assert await run.wait() == 3
+
+
+async def test_a_fault_in_the_configuration_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("model: m\noutput: o\nsteps: 0\nstreem: {}\n")
+    run = ManagedProcess("grpo", [sys.executable, "-m", "grpo", path], log_path=tmp_path / "log")
+    run.start()
+    assert await run.wait() == 2
+    assert all(word in run.log_tail() for word in ("streem", "steps", "stream"))

@@ -1,0 +1,103 @@
+"""Checkpoints: weights, optimiser and the stream's position, whole or not there at all.
+
+A checkpoint is written beside its place, its manifest last, and renamed into place. So what
+is there is complete, and a digest tells when a disk disagrees.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+WEIGHTS, OPTIMISER, STATE, MANIFEST = (
+    "model.safetensors",
+    "optimiser.pt",
+    "state.json",
+    "manifest.json",
+)
+KEPT = 3
+
+
+class DamagedCheckpoint(RuntimeError):
+    """A checkpoint is not what was written."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything that decides what the next step does."""
+
+    step: int
+    weights: Mapping[str, Tensor]
+    optimiser: dict[str, Any]
+    state: dict[str, Any]
+    """Position, open groups, counters: JSON."""
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Writes a checkpoint; an interrupted one leaves nothing that counts."""
+    final = folder / f"step-{checkpoint.step:08d}"
+    partial = folder / f".partial-{checkpoint.step:08d}"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    save_file(
+        {name: value.contiguous() for name, value in checkpoint.weights.items()}, partial / WEIGHTS
+    )
+    torch.save(checkpoint.optimiser, partial / OPTIMISER)
+    (partial / STATE).write_text(json.dumps({"step": checkpoint.step, **checkpoint.state}))
+    names = (WEIGHTS, OPTIMISER, STATE)
+    digests = {name: _durable_digest(partial / name) for name in names}
+    (partial / MANIFEST).write_text(json.dumps(digests))
+    _durable_digest(partial / MANIFEST)
+    _move(partial, final)
+    _prune(folder)
+    return final
+
+
+def latest(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint; None when there is none. Raises DamagedCheckpoint."""
+    found = sorted(folder.glob("step-*"))
+    return load(found[-1]) if found else None
+
+
+def load(path: Path) -> Checkpoint:
+    """One checkpoint. Raises DamagedCheckpoint naming the file."""
+    for name, digest in json.loads((path / MANIFEST).read_text()).items():
+        if hashlib.sha256((path / name).read_bytes()).hexdigest() != digest:
+            raise DamagedCheckpoint(
+                f"{path / name} is not what was written; remove {path} to go on from the one before"
+            )
+    state = json.loads((path / STATE).read_text())
+    return Checkpoint(
+        step=state.pop("step"),
+        weights=load_file(path / WEIGHTS),
+        optimiser=torch.load(path / OPTIMISER, weights_only=True),
+        state=state,
+    )
+
+
+def _move(partial: Path, final: Path) -> None:
+    # The same step again, after a kill between rename and prune, is the same content.
+    shutil.rmtree(final, ignore_errors=True)
+    partial.rename(final)
+    descriptor = os.open(final.parent, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def _prune(folder: Path) -> None:
+    for old in sorted(folder.glob("step-*"))[:-KEPT]:
+        shutil.rmtree(old)
+
+
+def _durable_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        return hashlib.file_digest(file, "sha256").hexdigest()

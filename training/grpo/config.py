@@ -1,0 +1,73 @@
+"""What a training run is told, from one YAML file. Light: nothing of torch is imported here."""
+
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+
+class InvalidConfig(ValueError):
+    """A configuration that cannot be run; the message names every fault."""
+
+
+class Section(BaseModel):
+    """Unknown keys are faults: a misspelt one must not be a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StreamConfig(Section):
+    """Where trajectories come from."""
+
+    bootstrap: str = Field(description="Kafka bootstrap servers, host:port")
+    topic: str = Field("trajectories.v1", description="the topic")
+    patience_s: float = Field(600.0, gt=0, description="ends when nothing has come for so long")
+
+
+class GroupConfig(Section):
+    """Which groups are learnt from."""
+
+    advantage: str = Field("group_std", description="group_mean, group_std, batch_std, rloo, paper")
+    members_min_share: float = Field(0.5, gt=0, le=1, description="of a group's size")
+    std_floor: float = Field(0.1, ge=0, description="rewards of a group must differ at least so")
+
+
+class StepConfig(Section):
+    """How a step is taken."""
+
+    groups: int = Field(16, ge=1, description="groups in a step")
+    learning_rate: float = Field(1e-6, gt=0, description="of AdamW")
+    weight_decay: float = Field(0.01, ge=0, description="of AdamW")
+    loss: str = Field("dapo", description="grpo, dr_grpo, dapo, bnpo, cispo")
+    clip_low: float = Field(0.2, gt=0)
+    clip_high: float = Field(0.28, gt=0)
+    gradient_norm_max: float = Field(1.0, gt=0)
+    tokens_max: int = Field(4096, ge=1, description="tokens of a micro-batch before sharing")
+    row_tokens_max: int = Field(8192, ge=2, description="a longer call is not trained on")
+    drift_stop: float = Field(1.0, gt=0, description="nats a token between server and trainer")
+
+
+class RunConfig(Section):
+    """One training run."""
+
+    model: Path = Field(description="folder of the policy to start from")
+    output: Path = Field(description="folder for checkpoints and metrics")
+    steps: int = Field(ge=1, description="steps in all, those before a restart included")
+    checkpoint_every: int = Field(1, ge=1, description="steps between two checkpoints")
+    threads: int = Field(1, ge=1, description="of torch; the same number gives the same bits")
+    stream: StreamConfig
+    groups: GroupConfig = GroupConfig()
+    step: StepConfig = StepConfig()
+
+
+def read_config(path: Path) -> RunConfig:
+    """The configuration in a file. Raises InvalidConfig."""
+    try:
+        return RunConfig.model_validate(yaml.safe_load(path.read_text()))
+    except OSError as error:
+        raise InvalidConfig(f"{path} cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise InvalidConfig(f"{path} is not YAML: {error}") from error
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise InvalidConfig(f"{path}: " + "; ".join(faults)) from error

@@ -1,0 +1,66 @@
+"""Everything a run is made of, put together from its configuration."""
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from grpo.advantages import Advantage
+from grpo.checkpoints import latest
+from grpo.config import RunConfig, StepConfig
+from grpo.episodes import Limits
+from grpo.grammar import GrammarReplay
+from grpo.groups import GroupAssembler, GroupRules
+from grpo.learner import Learner, StepOptions
+from grpo.losses import Loss, LossOptions
+from grpo.stream import LogReader, Position
+from grpo.trainer import Trainer, TrainerOptions
+
+
+def train(config: RunConfig) -> int:
+    """Runs, or goes on from the newest checkpoint; the steps taken in all."""
+    torch.set_num_threads(config.threads)
+    torch.use_deterministic_algorithms(True)
+    config.output.mkdir(parents=True, exist_ok=True)
+    checkpoint = latest(config.output / "checkpoints")
+    position = None
+    if checkpoint is not None:
+        offsets = {int(p): offset for p, offset in checkpoint.state["offsets"].items()}
+        position = Position(offsets, checkpoint.state["turn"])
+    reader = LogReader(config.stream.bootstrap, config.stream.topic, position)
+    try:
+        trainer = _trainer(config, reader)
+        if checkpoint is not None:
+            trainer.restore(checkpoint)
+        return trainer.run()
+    finally:
+        reader.close()
+
+
+def _trainer(config: RunConfig, reader: LogReader) -> Trainer:
+    learner = _learner(config)
+    rules = GroupRules(config.groups.members_min_share, config.groups.std_floor)
+    vocabulary = int(learner.model.config.vocab_size)
+    return Trainer(
+        learner=learner,
+        reader=reader,
+        assembler=GroupAssembler(rules, Advantage(config.groups.advantage)),
+        limits=Limits(vocabulary, config.step.row_tokens_max),
+        options=TrainerOptions(
+            config.steps, config.step.groups, config.checkpoint_every, config.stream.patience_s
+        ),
+        output=config.output,
+    )
+
+
+def _learner(config: RunConfig) -> Learner:
+    model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(config.model)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), lr=config.step.learning_rate, weight_decay=config.step.weight_decay
+    )
+    grammar = GrammarReplay(tokenizer, int(model.config.vocab_size))
+    return Learner(model, optimiser, grammar, _step_options(config.step))
+
+
+def _step_options(step: StepConfig) -> StepOptions:
+    loss = LossOptions(loss=Loss(step.loss), clip_low=step.clip_low, clip_high=step.clip_high)
+    return StepOptions(loss, step.tokens_max, step.gradient_norm_max, step.drift_stop)

@@ -1,0 +1,111 @@
+"""Reads the trajectory topic by offset, in an order that depends on the log alone.
+
+No consumer group decides where to go on: the trainer's checkpoint does, so a record
+influences the weights exactly once. Partitions take turns, one record each, as far as the
+log reached when they were last looked at; the same log gives the same order.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafka import KafkaConsumer, TopicPartition
+
+POLL_MS = 500
+FETCH_BYTES_MAX = 4 * 1024 * 1024
+
+
+class LogCut(RuntimeError):
+    """Retention removed records that were not read yet."""
+
+
+@dataclass
+class Position:
+    """Where to go on: the next offset of every partition, and whose turn it is."""
+
+    offsets: dict[int, int]
+    turn: int = 0
+
+
+@dataclass(frozen=True)
+class LogRecord:
+    """One record of the topic."""
+
+    partition: int
+    offset: int
+    value: bytes
+
+
+class LogReader:
+    """Records from a position on, and the position after each."""
+
+    def __init__(self, bootstrap: str, topic: str, position: Position | None = None) -> None:
+        """Raises LogCut when the log no longer holds the position."""
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            enable_auto_commit=False,
+            max_partition_fetch_bytes=FETCH_BYTES_MAX,
+        )
+        numbers = sorted(self._consumer.partitions_for_topic(topic) or ())
+        if not numbers:
+            raise LogCut(f"there is no topic {topic} at {bootstrap}")
+        self._places = [TopicPartition(topic, number) for number in numbers]
+        self._consumer.assign(self._places)
+        self.position = position or Position({})
+        self._seek()
+        self._ends: dict[TopicPartition, int] = {}
+        self._fetched: dict[TopicPartition, list[LogRecord]] = {place: [] for place in self._places}
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._consumer.close()
+
+    def records(self, patience_s: float) -> Iterator[LogRecord]:
+        """Records as they come; ends when none has come for so many seconds."""
+        waited_since = time.monotonic()
+        while time.monotonic() - waited_since < patience_s:
+            if record := self._next():
+                yield record
+                waited_since = time.monotonic()
+            else:
+                self._look_again()
+
+    def lag(self) -> int:
+        """Records of the log that have not been read."""
+        ends = self._consumer.end_offsets(self._places)
+        return sum(end - self.position.offsets[place.partition] for place, end in ends.items())
+
+    def _next(self) -> LogRecord | None:
+        """The record of the next partition that has one; None when all are read to their ends."""
+        for _ in self._places:
+            place = self._places[self.position.turn % len(self._places)]
+            self.position.turn = (self.position.turn + 1) % len(self._places)
+            if self.position.offsets[place.partition] < self._ends.get(place, 0):
+                return self._take(place)
+        return None
+
+    def _take(self, place: TopicPartition) -> LogRecord:
+        while not self._fetched[place]:
+            for source, fetched in self._consumer.poll(timeout_ms=POLL_MS).items():
+                self._fetched[source] += [
+                    LogRecord(source.partition, entry.offset, entry.value) for entry in fetched
+                ]
+        record = self._fetched[place].pop(0)
+        self.position.offsets[place.partition] = record.offset + 1
+        return record
+
+    def _look_again(self) -> None:
+        self._ends = dict(self._consumer.end_offsets(self._places))
+        if not any(self.position.offsets[p.partition] < end for p, end in self._ends.items()):
+            time.sleep(POLL_MS / 1000)
+
+    def _seek(self) -> None:
+        starts = self._consumer.beginning_offsets(self._places)
+        for place, start in starts.items():
+            offset = self.position.offsets.setdefault(place.partition, start)
+            if offset < start:
+                raise LogCut(
+                    f"partition {place.partition} starts at {start}, {start - offset} records after"
+                    " the checkpoint; restart with --skip-lost to go on without them"
+                )
+            self._consumer.seek(place, offset)

@@ -1,0 +1,165 @@
+"""The loop: records to episodes to groups to steps, and a checkpoint after them."""
+
+import base64
+import json
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from grpo.checkpoints import Checkpoint, save
+from grpo.convert import episode_from_proto
+from grpo.episodes import Limits, Reason, Refused
+from grpo.groups import SIZE_UNKNOWN, Group, GroupAssembler, OpenGroup
+from grpo.learner import Learner
+from grpo.stream import LogReader, LogRecord
+from podium.episodes.v1 import trajectory_pb2 as pb
+
+log = logging.getLogger(__name__)
+
+METRICS = "metrics.jsonl"
+
+
+@dataclass(frozen=True)
+class TrainerOptions:
+    """How far a run goes."""
+
+    steps: int
+    groups_per_step: int
+    checkpoint_every: int
+    patience_s: float
+
+
+@dataclass
+class Trainer:
+    """Learns from a log; everything it knows besides the weights is in `state`."""
+
+    learner: Learner
+    reader: LogReader
+    assembler: GroupAssembler
+    limits: Limits
+    options: TrainerOptions
+    output: Path
+    step: int = 0
+    pending: list[Group] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    records: dict[str, bytes] = field(default_factory=dict)
+    """Trajectories of open and pending groups, by episode, as they came."""
+
+    def run(self) -> int:
+        """Takes steps until there are enough or the log stays silent; the steps taken in all."""
+        if self.step >= self.options.steps:
+            return self.step
+        for record in self.reader.records(self.options.patience_s):
+            group = self._take(record)
+            if group is not None:
+                self.pending.append(group)
+            if len(self.pending) >= self.options.groups_per_step:
+                self._take_step()
+            if self.step >= self.options.steps:
+                break
+        return self.step
+
+    def _take(self, record: LogRecord) -> Group | None:
+        try:
+            message = pb.TrajectoryRecord.FromString(record.value)
+        except DecodeError:
+            message = pb.TrajectoryRecord()
+        match message.WhichOneof("record"):
+            case "trajectory":
+                return self._take_trajectory(message.trajectory, record)
+            case "group_closed":
+                # Every member has finished: nobody else will come.
+                return self.assembler.close(message.group_closed.group_id)
+            case "reference":
+                found = message.reference
+                self._refuse(Reason.TOO_LONG, record)
+                return self.assembler.bury(found.episode_id, found.group_id, SIZE_UNKNOWN)
+        self._refuse(Reason.MALFORMED, record)
+        return None
+
+    def _take_trajectory(self, found: pb.Trajectory, record: LogRecord) -> Group | None:
+        try:
+            episode = episode_from_proto(found, self.limits)
+        except Refused as refusal:
+            self._refuse(refusal.reason, record)
+            return self.assembler.bury(found.episode_id, found.group_id, found.group_size)
+        self.records[episode.id] = found.SerializeToString(deterministic=True)
+        return self.assembler.add(episode)
+
+    def _refuse(self, reason: Reason, record: LogRecord) -> None:
+        self.refused[reason] += 1
+        log.info("record %d/%d is not used: %s", record.partition, record.offset, reason)
+
+    def _take_step(self) -> None:
+        result = self.learner.step(self.pending)
+        self.step += 1
+        self.pending = []
+        self._forget()
+        self._write_metrics(result.metrics | {"applied": float(result.applied)})
+        if self.step % self.options.checkpoint_every == 0 or self.step == self.options.steps:
+            self.checkpoint()
+
+    def _forget(self) -> None:
+        """Keeps the records of groups that are still open alone."""
+        members = [each.id for group in self.assembler.open.values() for each in group.members]
+        self.records = {id: self.records[id] for id in members}
+
+    def _write_metrics(self, metrics: Mapping[str, float]) -> None:
+        line = {"step": self.step, **metrics, "lag": self.reader.lag()}
+        line |= {f"refused {name}": count for name, count in self.refused.items()}
+        line |= {f"dropped {name}": count for name, count in self.assembler.dropped.items()}
+        with (self.output / METRICS).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def checkpoint(self) -> Path:
+        """Writes everything the next step depends on."""
+        weights = {name: value.detach() for name, value in self.learner.model.named_parameters()}
+        return save(
+            self.output / "checkpoints",
+            Checkpoint(self.step, weights, self.learner.optimiser.state_dict(), self._state()),
+        )
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "offsets": {str(p): offset for p, offset in self.reader.position.offsets.items()},
+            "turn": self.reader.position.turn,
+            "open": {
+                id: {
+                    "size": group.size,
+                    "tombstones": group.tombstones,
+                    "members": [self._encoded(member.id) for member in group.members],
+                }
+                for id, group in self.assembler.open.items()
+            },
+            "seen": list(self.assembler.seen),
+            "dropped": dict(self.assembler.dropped),
+            "refused": dict(self.refused),
+        }
+
+    def _encoded(self, episode_id: str) -> str:
+        return base64.b64encode(self.records[episode_id]).decode()
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Goes on where a checkpoint was written; the reader must be at its position."""
+        model = self.learner.model
+        model.load_state_dict(checkpoint.weights, strict=False)
+        self.learner.optimiser.load_state_dict(checkpoint.optimiser)
+        self.step = checkpoint.step
+        state = checkpoint.state
+        self.assembler.seen.update(dict.fromkeys(state["seen"]))
+        self.assembler.dropped.update(state["dropped"])
+        self.refused.update(state["refused"])
+        for id, group in state["open"].items():
+            self.assembler.open[id] = self._restored(group)
+
+    def _restored(self, group: Mapping[str, Any]) -> OpenGroup:
+        found = [pb.Trajectory.FromString(base64.b64decode(record)) for record in group["members"]]
+        for trajectory in found:
+            self.records[trajectory.episode_id] = trajectory.SerializeToString(deterministic=True)
+        members = [episode_from_proto(trajectory, self.limits) for trajectory in found]
+        return OpenGroup(group["size"], members, group["tombstones"])
