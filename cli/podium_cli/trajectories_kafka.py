@@ -10,6 +10,7 @@ from kafka.errors import KafkaError
 
 from podium.episodes.v1 import trajectory_pb2
 from podium_cli.errors import CliError
+from stream import end_offsets
 
 POLL_MS = 500
 
@@ -49,8 +50,7 @@ def _last_records(
     ]
     if not partitions:
         raise StreamUnusable(servers, topic, "there is no such topic")
-    consumer.assign(partitions)
-    ends = consumer.end_offsets(partitions)
+    ends = end_offsets(consumer, partitions)
     starts = consumer.beginning_offsets(partitions)
     for partition in partitions:
         # The last records of all may lie in any one partition.

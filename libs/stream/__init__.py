@@ -1,5 +1,6 @@
-"""Keyed records to a Kafka topic, acknowledged by the broker before anyone relies on them."""
+"""Keyed records to a Kafka topic, acknowledged by the broker, and where a topic ends."""
 
+from stream.offsets_kafka import end_offsets
 from stream.producer_kafka import BrokerUnavailable, Producer, StreamRecord
 
-__all__ = ["BrokerUnavailable", "Producer", "StreamRecord"]
+__all__ = ["BrokerUnavailable", "Producer", "StreamRecord", "end_offsets"]

@@ -13,6 +13,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="grpo", description=__doc__)
     parser.add_argument("config", type=Path, help="YAML file; see configs/")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("kafka").setLevel(logging.WARNING)
     try:
         config = read_config(parser.parse_args().config)
         steps = _train(config)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from kafka import KafkaConsumer, TopicPartition
 
+from stream import end_offsets
+
 POLL_MS = 500
 FETCH_BYTES_MAX = 4 * 1024 * 1024
 
@@ -41,11 +43,7 @@ class LogReader:
 
     def __init__(self, bootstrap: str, topic: str, position: Position | None = None) -> None:
         """Raises LogCut when the log no longer holds the position."""
-        self._consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap,
-            enable_auto_commit=False,
-            max_partition_fetch_bytes=FETCH_BYTES_MAX,
-        )
+        self._consumer, self._scout = _consumer(bootstrap), _consumer(bootstrap)
         numbers = sorted(self._consumer.partitions_for_topic(topic) or ())
         if not numbers:
             raise LogCut(f"there is no topic {topic} at {bootstrap}")
@@ -59,6 +57,7 @@ class LogReader:
     def close(self) -> None:
         """Ends the connection."""
         self._consumer.close()
+        self._scout.close()
 
     def records(self, patience_s: float) -> Iterator[LogRecord]:
         """Records as they come; ends when none has come for so many seconds."""
@@ -72,7 +71,7 @@ class LogReader:
 
     def lag(self) -> int:
         """Records of the log that have not been read."""
-        ends = self._consumer.end_offsets(self._places)
+        ends = end_offsets(self._scout, self._places)
         return sum(end - self.position.offsets[place.partition] for place, end in ends.items())
 
     def _next(self) -> LogRecord | None:
@@ -95,7 +94,7 @@ class LogReader:
         return record
 
     def _look_again(self) -> None:
-        self._ends = dict(self._consumer.end_offsets(self._places))
+        self._ends = dict(end_offsets(self._scout, self._places))
         if not any(self.position.offsets[p.partition] < end for p, end in self._ends.items()):
             time.sleep(POLL_MS / 1000)
 
@@ -109,3 +108,11 @@ class LogReader:
                     " the checkpoint; restart with --skip-lost to go on without them"
                 )
             self._consumer.seek(place, offset)
+
+
+def _consumer(bootstrap: str) -> KafkaConsumer:
+    return KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        enable_auto_commit=False,
+        max_partition_fetch_bytes=FETCH_BYTES_MAX,
+    )

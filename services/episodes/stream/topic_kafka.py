@@ -7,6 +7,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
+from stream import end_offsets
+
 POLL_TIMEOUT_MS = 2_000
 FETCH_BYTES_MAX = 4 * 1024 * 1024
 
@@ -32,7 +34,7 @@ class TopicReader:
     def end_offsets(self) -> dict[int, int]:
         """The next offset of each partition; empty when there is no topic."""
         with self._consumer() as consumer:
-            ends = consumer.end_offsets(self._partitions(consumer))
+            ends = end_offsets(consumer, self._partitions(consumer))
             return {partition.partition: offset for partition, offset in ends.items()}
 
     def digests(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> dict[str, str]:

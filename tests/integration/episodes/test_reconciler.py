@@ -44,11 +44,12 @@ class Stream:
     topic: BusyTopic
     reconciler: Reconciler
 
-    async def publish_one(self) -> None:
-        """One more trajectory on the topic."""
-        trajectory = trajectory_pb2.Trajectory(episode_id=new_id(), tenant="acme")
-        trajectory.group_id = trajectory.episode_id
-        await self.outbox.owe(trajectory_record(trajectory))
+    async def publish(self, count: int = 1) -> None:
+        """More trajectories on the topic, as one batch."""
+        for _ in range(count):
+            trajectory = trajectory_pb2.Trajectory(episode_id=new_id(), tenant="acme")
+            trajectory.group_id = trajectory.episode_id
+            await self.outbox.owe(trajectory_record(trajectory))
         await self.relay.relay_once()
 
 
@@ -71,7 +72,7 @@ async def stream(engine: AsyncEngine, kafka: EmbeddedKafka) -> AsyncIterator[Str
     relay = Relay(outbox, producer, leadership, name)
     made = Stream(outbox, relay, topic, Reconciler(outbox, leadership, topic, 60))
     loop = asyncio.get_running_loop()
-    topic.grow = lambda: asyncio.run_coroutine_threadsafe(made.publish_one(), loop).result(30)
+    topic.grow = lambda: asyncio.run_coroutine_threadsafe(made.publish(), loop).result(30)
     yield made
     await producer.close()
 
@@ -79,10 +80,18 @@ async def stream(engine: AsyncEngine, kafka: EmbeddedKafka) -> AsyncIterator[Str
 async def test_what_is_published_during_a_reconciliation_does_not_look_lost(
     stream: Stream, kafka: EmbeddedKafka
 ) -> None:
-    await stream.publish_one()
+    await stream.publish()
     findings = [await stream.reconciler.reconcile() for _ in range(3)]
     assert findings == [Findings(present=2, lost=0)] * 3
     await stream.relay.relay_once()
     records = await read_topic(kafka.bootstrap_servers, stream.topic._topic, 7)
     ids = [record.trajectory.episode_id for record in records]
     assert len(ids) == len(set(ids)) == 7
+
+
+async def test_a_batch_of_records_is_found_whole(stream: Stream) -> None:
+    """The embedded broker reports the end of a batch's first record as the topic's end."""
+    stream.topic.grow = lambda: None
+    await stream.publish(count=20)
+    assert await stream.reconciler.reconcile() == Findings(present=20, lost=0)
+    assert await stream.reconciler.reconcile() == Findings(present=0, lost=0)
