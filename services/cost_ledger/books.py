@@ -11,22 +11,43 @@ from datetime import datetime
 from decimal import Decimal
 
 from cost_ledger.budgets import ScopeAsk, Standing
-from cost_ledger.models import BudgetWindowKey, Entry, Hold, Refusal
+from cost_ledger.models import ZERO, BudgetWindowKey, Entry, Hold, Refusal
 from cost_ledger.pricing import PriceHistory, PriceVersion
 
 HoldKey = tuple[str, str]
 EntryKey = tuple[str, int]
 AnswerKey = tuple[str, str, str]
-ZERO = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a key was answered with, for ever: an entry's sequence or a refusal."""
+    """What a key was answered with: an entry's sequence or a refusal.
+
+    `occur_time` is the time that the request itself named: once its period is closed, a
+    retry is refused by that time, and the answer may be forgotten.
+    """
 
     request_hash: str
     sequence: int
     refusal: Refusal | None
+    occur_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a tenant's journal ends: the last sequence, its hash, and what is closed."""
+
+    sequence: int
+    hash: bytes
+    closed_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """What later entries did to one: whether it was taken back, and its adjustments."""
+
+    is_taken_back: bool = False
+    adjusted: Decimal = ZERO
 
 
 @dataclass(slots=True)
@@ -41,11 +62,11 @@ class Move:
 class Rows:
     """Rows read, or rows to write."""
 
-    heads: dict[str, int] = field(default_factory=dict)
+    heads: dict[str, Head] = field(default_factory=dict)
     entries: dict[EntryKey, Entry] = field(default_factory=dict)
     holds: dict[HoldKey, Hold] = field(default_factory=dict)
     answers: dict[AnswerKey, Answer] = field(default_factory=dict)
-    corrected: set[EntryKey] = field(default_factory=set)
+    corrections: dict[EntryKey, Corrections] = field(default_factory=dict)
     moves: dict[BudgetWindowKey, Move] = field(default_factory=dict)
 
     def absorb(self, later: "Rows") -> None:
@@ -54,7 +75,7 @@ class Rows:
         self.entries |= later.entries
         self.holds |= later.holds
         self.answers |= later.answers
-        self.corrected |= later.corrected
+        self.corrections |= later.corrections
         for key, move in later.moves.items():
             self.move(key, move.posted, move.held)
 
@@ -102,17 +123,21 @@ class Books:
         layers = (self.draft.answers, self.written.answers, self.loaded.answers)
         return next((layer[at] for layer in layers if at in layer), None)
 
-    def is_corrected(self, tenant: str, sequence: int) -> bool:
-        """Whether a reversal or a settlement names the entry."""
+    def corrections(self, tenant: str, sequence: int) -> Corrections:
+        """What reversals, settlements and adjustments did to the entry so far."""
         at = (tenant, sequence)
-        return any(at in rows.corrected for rows in (self.draft, self.written, self.loaded))
+        layers = (self.draft.corrections, self.written.corrections, self.loaded.corrections)
+        return next((layer[at] for layer in layers if at in layer), Corrections())
 
-    def next_sequence(self, tenant: str) -> int:
-        """The sequence of the tenant's next entry: a count without gaps."""
+    def head(self, tenant: str) -> Head:
+        """Where the tenant's journal ends."""
         layers = (self.draft.heads, self.written.heads, self.loaded.heads)
-        head = next(layer[tenant] for layer in layers if tenant in layer)
-        self.draft.heads[tenant] = head + 1
-        return head + 1
+        return next(layer[tenant] for layer in layers if tenant in layer)
+
+    def is_closed(self, tenant: str, at: datetime) -> bool:
+        """Whether the time lies in a closed period."""
+        closed_before = self.head(tenant).closed_before
+        return closed_before is not None and at < closed_before
 
     def used(self, standing: Standing) -> Decimal:
         """Posted and held in the window, with what this group has moved so far."""

@@ -4,9 +4,11 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
-from cost_ledger.books import ZERO, Books
-from cost_ledger.models import Call, Entry, EntryKind
-from metering import Usage
+from cost_ledger import postings
+from cost_ledger.books import Books, Corrections, Head
+from cost_ledger.chain import link
+from cost_ledger.models import ZERO, Call, Entry, EntryKind, Hold, Postings
+from metering import Quantity, Usage
 from money import Money
 
 
@@ -14,40 +16,82 @@ def post(
     books: Books,
     kind: EntryKind,
     call: Call,
+    posted: Postings,
     *,
-    amount: Money | None,
-    price_version_id: str,
+    price_version_id: str = "",
     usage: Usage | None = None,
+    worst_case: tuple[Quantity, ...] = (),
+    dispatched: bool = False,
     occur_time: datetime | None = None,
+    expire_time: datetime | None = None,
+    reason: str = "",
 ) -> Entry:
     """Appends an entry to the tenant's journal."""
     entry = Entry(
-        sequence=books.next_sequence(call.tenant),
+        sequence=books.head(call.tenant).sequence + 1,
         kind=kind,
         call=call,
-        usage=usage,
-        amount=amount,
+        postings=posted,
         price_version_id=price_version_id,
         occur_time=occur_time or books.now,
         create_time=books.now,
+        usage=usage,
+        worst_case=worst_case,
+        dispatched=dispatched,
+        expire_time=expire_time,
+        reason=reason,
     )
     return _append(books, entry)
 
 
-def correct(books: Books, kind: EntryKind, wrong: Entry, key: str, reason: str = "") -> Entry:
-    """Appends the opposite of an entry, at the time of what it corrects, and moves it back."""
+def post_hold(books: Books, kind: EntryKind, hold: Hold, posted: Postings) -> Entry:
+    """Appends that money is held, or held differently."""
+    return post(
+        books,
+        kind,
+        hold.call,
+        posted,
+        price_version_id=hold.price_version_id,
+        worst_case=hold.worst_case,
+        dispatched=hold.dispatched,
+        expire_time=hold.expire_time,
+    )
+
+
+def take_back(books: Books, kind: EntryKind, wrong: Entry, key: str, reason: str = "") -> Entry:
+    """Appends the opposite of a cost, and takes it out of the budgets that counted it."""
+    sequence = wrong.sequence
+    adjusted = books.corrections(wrong.call.tenant, sequence).adjusted
+    books.draft.corrections[wrong.call.tenant, sequence] = Corrections(True, adjusted)
+    return _correct(books, kind, wrong, key, postings.opposite_cost(wrong.postings), reason)
+
+
+def adjust(books: Books, wrong: Entry, key: str, change: Money, reason: str) -> Entry:
+    """Appends the difference between what an entry says and what is true."""
+    sequence = wrong.sequence
+    adjusted = books.corrections(wrong.call.tenant, sequence).adjusted + change.amount
+    books.draft.corrections[wrong.call.tenant, sequence] = Corrections(adjusted=adjusted)
+    return _correct(books, EntryKind.ADJUST, wrong, key, postings.spend(change), reason)
+
+
+def _correct(
+    books: Books, kind: EntryKind, wrong: Entry, key: str, posted: Postings, reason: str
+) -> Entry:
+    """A correction occurs when what it corrects did; of a closed period, it occurs now."""
+    is_closed = books.is_closed(wrong.call.tenant, wrong.occur_time)
     entry = replace(
         wrong,
-        sequence=books.next_sequence(wrong.call.tenant),
+        sequence=books.head(wrong.call.tenant).sequence + 1,
         kind=kind,
         call=replace(wrong.call, key=key),
-        amount=None if wrong.amount is None else -wrong.amount,
+        postings=posted,
+        usage=None if kind is EntryKind.ADJUST else wrong.usage,
+        occur_time=books.now if is_closed else wrong.occur_time,
         create_time=books.now,
         corrects_sequence=wrong.sequence,
         reason=reason,
     )
-    books.draft.corrected.add((wrong.call.tenant, wrong.sequence))
-    move(books, wrong.call, posted=entry.amount)
+    move(books, wrong.call, posted=entry.cost)
     return _append(books, entry)
 
 
@@ -60,8 +104,12 @@ def move(books: Books, call: Call, posted: Money | None = None, held: Money | No
 
 
 def _append(books: Books, entry: Entry) -> Entry:
-    books.draft.entries[entry.call.tenant, entry.sequence] = entry
-    return entry
+    tenant = entry.call.tenant
+    head = books.head(tenant)
+    chained = replace(entry, hash=link(head.hash, entry))
+    books.draft.entries[tenant, entry.sequence] = chained
+    books.draft.heads[tenant] = Head(entry.sequence, chained.hash, head.closed_before)
+    return chained
 
 
 def _amount(money: Money | None, currency_code: str) -> Decimal:

@@ -2,10 +2,15 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 
 from metering import Quantity, Usage
 from money import Money
+
+ZERO = Decimal(0)
+# ISO 4217's code for "no currency": the unit that counts calls of unknown price.
+UNPRICED = "XXX"
 
 
 class HoldState(StrEnum):
@@ -43,6 +48,8 @@ class EntryKind(StrEnum):
     REVERSE = "reverse"
     ADJUST = "adjust"
     SETTLE = "settle"
+    DISPATCH = "dispatch"
+    CLOSE = "close"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +83,10 @@ class Call:
     key: str
     subject: Subject
     sku: str
-    windows: tuple[BudgetWindowKey, ...]
+    windows: tuple[BudgetWindowKey, ...] = ()
     service_class: str = ""
     region: str = ""
+    policy_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,8 @@ class Hold:
     price_version_id: str
     create_time: datetime
     expire_time: datetime
+    # Whether the call was about to be made: overdue, it becomes a cost instead of nothing.
+    dispatched: bool = False
     # The capture that stands for the call: the provisional one until the true one replaces it.
     posted_sequence: int = 0
 
@@ -128,16 +138,59 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Postings:
+    """What an entry posts to each account: debits are positive, each unit sums to zero.
+
+    `held` and `available` are in `hold_unit`, the others in `unit`; an unset unit means
+    that nothing is posted to its accounts.
+    """
+
+    hold_unit: str = ""
+    held: Decimal = ZERO
+    available: Decimal = ZERO
+    unit: str = ""
+    spend: Decimal = ZERO
+    provisional: Decimal = ZERO
+    suspense: Decimal = ZERO
+    payable: Decimal = ZERO
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """One immutable line of a tenant's journal. `amount` is None when the price is unknown."""
+    """One immutable line of a tenant's journal, chained to the line before it."""
 
     sequence: int
     kind: EntryKind
     call: Call
-    usage: Usage | None
-    amount: Money | None
+    postings: Postings
     price_version_id: str
     occur_time: datetime
     create_time: datetime
+    usage: Usage | None = None
+    # What a reserve or an extension was priced by.
+    worst_case: tuple[Quantity, ...] = ()
+    dispatched: bool = False
+    expire_time: datetime | None = None
     corrects_sequence: int = 0
     reason: str = ""
+    # SHA-256 over the hash before it and this entry; see chain.py.
+    hash: bytes = b""
+
+    @property
+    def amount(self) -> Money | None:
+        """Money held or given back, or the cost; None when the price is unknown."""
+        posted = self.postings
+        if self.kind is EntryKind.RELEASE:
+            return _money(-posted.held, posted.hold_unit)
+        if self.kind in (EntryKind.RESERVE, EntryKind.EXTEND):
+            return _money(posted.held, posted.hold_unit)
+        return self.cost
+
+    @property
+    def cost(self) -> Money | None:
+        """What the entry adds to what calls have cost; None when the price is unknown."""
+        return _money(-self.postings.payable, self.postings.unit)
+
+
+def _money(amount: Decimal, unit: str) -> Money | None:
+    return Money(amount, unit) if unit not in ("", UNPRICED) else None

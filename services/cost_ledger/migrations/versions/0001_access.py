@@ -1,0 +1,75 @@
+"""Who may touch what: the service's role, row-level security by tenant, immutable tables."""
+
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+STATEMENTS = (
+    # Roles belong to the whole server, so another database may have created it, or does now.
+    """
+    DO $$
+    BEGIN
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'cost_ledger_service') THEN
+            CREATE ROLE cost_ledger_service LOGIN;
+        END IF;
+    EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+    END
+    $$
+    """,
+    """
+    COMMENT ON ROLE cost_ledger_service IS
+    'What the cost ledger logs in as: owns nothing, bypasses no row-level security'
+    """,
+    # The ledger's clock; tests replace it to step over midnights and months.
+    """
+    CREATE FUNCTION ledger_clock() RETURNS timestamptz VOLATILE LANGUAGE sql
+    RETURN clock_timestamp()
+    """,
+    # Unset means no tenant, so a query that forgot its scope finds nothing.
+    """
+    CREATE FUNCTION tenants_in_scope() RETURNS text[] STABLE LANGUAGE sql
+    RETURN CAST(nullif(current_setting('ledger.tenants', true), '') AS text[])
+    """,
+    # A scalar subquery is evaluated once per statement, not once per row.
+    """
+    CREATE FUNCTION protect(target regclass) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', target);
+        EXECUTE format(
+            'CREATE POLICY of_tenants_in_scope ON %s
+             USING (tenant = ANY (CAST((SELECT tenants_in_scope()) AS text[])))', target);
+    END
+    $$
+    """,
+    """
+    CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        RAISE EXCEPTION '% is immutable; post a correction', TG_TABLE_NAME;
+    END
+    $$
+    """,
+    # Row triggers also guard a partitioned table's partitions; those of TRUNCATE do not.
+    """
+    CREATE FUNCTION refuse_truncate(target regclass) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        EXECUTE format('CREATE TRIGGER not_truncated BEFORE TRUNCATE ON %s
+                        FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', target);
+    END
+    $$
+    """,
+    """
+    CREATE FUNCTION make_immutable(target regclass) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        EXECUTE format('CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON %s
+                        FOR EACH ROW EXECUTE FUNCTION refuse_change()', target);
+        PERFORM refuse_truncate(target);
+    END
+    $$
+    """,
+)
+
+
+def upgrade() -> None:
+    for statement in STATEMENTS:
+        op.execute(statement)

@@ -1,0 +1,59 @@
+"""What a group of operations reads, in one round trip: heads under lock, keys, standings."""
+
+from alembic import op
+
+revision = "0012"
+down_revision = "0011"
+
+STATEMENTS = (
+    # Ordered, so that two groups never wait for each other in a circle.
+    """
+    CREATE FUNCTION lock_heads(tenants text[]) RETURNS json LANGUAGE sql AS $$
+        SELECT json_agg(locked) FROM (
+            SELECT tenant, sequence, encode(hash, 'hex') AS hash, closed_before
+            FROM ledger_head WHERE tenant = ANY (tenants) ORDER BY tenant FOR UPDATE
+        ) locked
+    $$
+    """,
+    # The answer and the hold that each key already has.
+    """
+    CREATE FUNCTION read_keys(tenants text[], operations text[], keys text[], hold_keys text[])
+    RETURNS json STABLE LANGUAGE sql AS $$
+        SELECT json_agg(json_build_object('tenant', asked.tenant, 'operation', asked.operation,
+                                          'key', asked.key, 'answer', i, 'hold', h))
+        FROM unnest(tenants, operations, keys, hold_keys)
+            AS asked(tenant, operation, key, hold_key)
+        LEFT JOIN idempotency i ON (i.tenant, i.operation, i.key)
+            = (asked.tenant, asked.operation, asked.key)
+        LEFT JOIN hold h ON (h.tenant, h.key) = (asked.tenant, asked.hold_key)
+        WHERE i.tenant IS NOT NULL OR h.tenant IS NOT NULL
+    $$
+    """,
+    # Volatile, so each statement in it sees what was committed before it began: what is
+    # read after the lock is the truth until the commit.
+    """
+    CREATE FUNCTION open_books(
+        tenants text[], asked_tenants text[], operations text[], keys text[], hold_keys text[],
+        asks json, OUT now timestamptz, OUT heads json, OUT found json, OUT standings json
+    ) LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM set_config('ledger.tenants', CAST(tenants AS text), true);
+        heads := lock_heads(tenants);
+        IF coalesce(json_array_length(heads), 0) < cardinality(tenants) THEN
+            INSERT INTO ledger_head (tenant) SELECT unnest(tenants) ON CONFLICT DO NOTHING;
+            heads := lock_heads(tenants);
+        END IF;
+        now := ledger_clock();
+        found := read_keys(asked_tenants, operations, keys, hold_keys);
+        IF asks IS NOT NULL THEN
+            standings := read_standings(asks, now);
+        END IF;
+    END
+    $$
+    """,
+)
+
+
+def upgrade() -> None:
+    for statement in STATEMENTS:
+        op.execute(statement)
