@@ -5,7 +5,7 @@ the caller says that so little is worth it; else the refusal names what would fi
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -23,7 +23,7 @@ from cost_ledger.models import (
     Subject,
     UnknownPricePolicy,
 )
-from cost_ledger.operations import Reserve
+from cost_ledger.operations import Extend, Reserve
 from cost_ledger.pricing import Period, PriceVersion
 from metering import Dimension, Quantity
 from money import Money
@@ -53,7 +53,7 @@ def admit(asked: Reserve, books: Books) -> Hold | Refusal:
         return _unknown_price(asked)
     period = _period(asked, books)
     amount = price.worst_cost(asked.worst_case, period) if price else _unpriced_amount(asked)
-    standings = standings_of(asked.tenant, asked.subject, asked.budget_ids, books.now, books)
+    standings = standings_of(asked.tenant, asked.subject, asked.budget_ids, None, books)
     shortage = _shortage(standings, amount, books) if amount else None
     if shortage is None:
         return _hold(asked, Offer(price, asked.worst_case, amount), standings, period)
@@ -66,15 +66,49 @@ def admit(asked: Reserve, books: Books) -> Hold | Refusal:
     return _exhausted(shortage, fitting or None, alternative)
 
 
+def readmit(asked: Extend, hold: Hold, books: Books) -> Hold | Refusal:
+    """The hold with its new worst case and expiry, counted in the windows of now.
+
+    What it held before is already withdrawn. Its price stays the one it was admitted at.
+    """
+    call, lifetime_s = hold.call, asked.time_to_live_s
+    expire_time = books.now + timedelta(seconds=lifetime_s) if lifetime_s else hold.expire_time
+    period = Period(hold.create_time, expire_time)
+    worst_case = asked.worst_case or hold.worst_case
+    price = books.price_version(call.tenant, call.sku, hold.price_version_id)
+    amount = price.worst_cost(worst_case, period) if price else hold.amount
+    standings = [
+        standing for ask in asks_of(hold, None) for standing in books.standings.get(ask, ())
+    ]
+    shortage = _shortage(standings, amount, books) if amount else None
+    if shortage:
+        fits = price and price.fitting_output_tokens(worst_case, shortage.remaining, period)
+        return _exhausted(shortage, fits or None, None)
+    windows = tuple(window_key(standing) for standing in standings)
+    return replace(
+        hold,
+        call=replace(call, windows=windows),
+        worst_case=worst_case,
+        amount=amount,
+        expire_time=expire_time,
+    )
+
+
+def asks_of(hold: Hold, at: datetime | None) -> Iterator[ScopeAsk]:
+    """Every scope whose budgets cover a hold: also those budgets that it named, if open."""
+    budget_ids = tuple(window.budget_id for window in hold.call.windows)
+    return scope_asks(hold.call.tenant, hold.call.subject, budget_ids, at)
+
+
 def windows_of(
-    tenant: str, subject: Subject, at: datetime, books: Books
+    tenant: str, subject: Subject, at: datetime | None, books: Books
 ) -> tuple[BudgetWindowKey, ...]:
-    """The budget windows that count a call which needs no admission."""
+    """The budget windows that count a call which needs no admission; None means now."""
     return tuple(window_key(entry) for entry in standings_of(tenant, subject, (), at, books))
 
 
 def scope_asks(
-    tenant: str, subject: Subject, budget_ids: tuple[str, ...], at: datetime
+    tenant: str, subject: Subject, budget_ids: tuple[str, ...], at: datetime | None
 ) -> Iterator[ScopeAsk]:
     """Every scope whose budgets cover a call."""
     yield ScopeAsk(tenant, BudgetScope.TENANT, "", at)
@@ -90,7 +124,11 @@ def scope_asks(
 
 
 def standings_of(
-    tenant: str, subject: Subject, budget_ids: tuple[str, ...], at: datetime, books: Books
+    tenant: str,
+    subject: Subject,
+    budget_ids: tuple[str, ...],
+    at: datetime | None,
+    books: Books,
 ) -> list[Standing]:
     """Where every covering budget stands. Raises BudgetNotFound for a name without budget."""
     standings: list[Standing] = []
@@ -137,6 +175,7 @@ def _hold(asked: Reserve, offer: Offer, standings: list[Standing], period: Perio
         windows=tuple(window_key(standing) for standing in standings),
         service_class=asked.service_class,
         region=asked.region,
+        policy_version=asked.policy_version,
     )
     return Hold(
         call=call,
@@ -146,6 +185,7 @@ def _hold(asked: Reserve, offer: Offer, standings: list[Standing], period: Perio
         price_version_id=offer.price.id if offer.price else "",
         create_time=period.start,
         expire_time=period.end,
+        dispatched=asked.dispatched,
     )
 
 

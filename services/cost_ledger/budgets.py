@@ -118,12 +118,12 @@ class BudgetStatus:
 
 @dataclass(frozen=True, slots=True)
 class ScopeAsk:
-    """Asks for the budgets of one scope as they stand at one time."""
+    """Asks for the budgets of one scope as they stand at a time; None means now."""
 
     tenant: str
     scope: BudgetScope
     scope_id: str
-    at: datetime
+    at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

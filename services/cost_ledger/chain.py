@@ -10,9 +10,8 @@ hashes of the batch are computed in memory, without a lock or a query per entry.
 import hashlib
 import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
-from cost_ledger.fingerprint import decimal_text
+from cost_ledger.fingerprint import decimal_text, moment_text
 from cost_ledger.models import Call, Entry
 from metering import Quantity
 
@@ -51,7 +50,7 @@ def canonical(entry: Entry) -> bytes:
         usage.source.value if usage else None,
         usage.provider_request_id if usage else None,
         entry.dispatched,
-        _moment(entry.expire_time),
+        moment_text(entry.expire_time),
         posted.hold_unit,
         decimal_text(posted.held),
         decimal_text(posted.available),
@@ -61,8 +60,8 @@ def canonical(entry: Entry) -> bytes:
         decimal_text(posted.suspense),
         decimal_text(posted.payable),
         entry.price_version_id,
-        _moment(entry.occur_time),
-        _moment(entry.create_time),
+        moment_text(entry.occur_time),
+        moment_text(entry.create_time),
         entry.corrects_sequence,
         entry.reason,
     ]
@@ -85,13 +84,10 @@ def _call(call: Call) -> list[object]:
         call.service_class,
         call.region,
         call.policy_version,
-        [[key.budget_id, _moment(key.start), key.currency_code] for key in call.windows],
+        [[key.budget_id, moment_text(key.start), key.currency_code] for key in call.windows],
     ]
 
 
 def _quantities(quantities: tuple[Quantity, ...]) -> list[list[str]]:
     return sorted([entry.dimension.value, decimal_text(entry.amount)] for entry in quantities)
 
-
-def _moment(value: datetime | None) -> str | None:
-    return value.astimezone(UTC).isoformat(timespec="microseconds") if value else None

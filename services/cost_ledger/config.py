@@ -13,7 +13,12 @@ class Settings(ServerSettings):
         env_prefix="COST_LEDGER_", env_nested_delimiter="__", frozen=True
     )
 
-    database_url: str = Field(description="SQLAlchemy URL of its own database")
+    database_url: str = Field(
+        description="SQLAlchemy URL of its own database, as the role cost_ledger_service"
+    )
+    owner_database_url: str = Field(
+        "", description="the same as the schema's owner, to migrate at start; unset migrates nothing"
+    )
     kafka_bootstrap: str = Field("", description="Kafka servers for alerts; unset keeps them here")
     alert_topic: str = Field("ledger.alerts.v1", description="topic of budget alerts")
     sweep_interval_s: float = Field(5.0, gt=0, description="seconds between two sweeps")

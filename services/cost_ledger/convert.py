@@ -1,6 +1,7 @@
 """podium.ledger.v1 holds, operations and entries as domain values, and back."""
 
-from cost_ledger.decisions import Outcome
+from cost_ledger.batches import Operation, Outcome
+from cost_ledger.corrections import Reverse
 from cost_ledger.errors import InvalidOperation
 from cost_ledger.models import (
     Alternative,
@@ -14,7 +15,7 @@ from cost_ledger.models import (
     Subject,
     UnknownPricePolicy,
 )
-from cost_ledger.operations import Capture, Operation, Record, Release, Reserve, Reverse
+from cost_ledger.operations import Capture, Record, Release, Reserve
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from rpckit.identity import Identity

@@ -63,6 +63,35 @@ class NotReversible(FailedPrecondition):
         super().__init__(f"entry {sequence} cannot be reversed: {cause}", sequence=sequence)
 
 
+class NotAdjustable(FailedPrecondition):
+    """Only a final cost can be adjusted, in its currency and to no less than nothing."""
+
+    def __init__(self, sequence: int, cause: str) -> None:
+        super().__init__(f"entry {sequence} cannot be adjusted: {cause}", sequence=sequence)
+
+
+class NotSettleable(FailedPrecondition):
+    """Only a provisional or estimated cost can be settled."""
+
+    def __init__(self, key: str, cause: str) -> None:
+        super().__init__(f"the cost of {key} cannot be settled: {cause}", key=key)
+
+
+class PeriodClosed(FailedPrecondition):
+    """The time lies in a period whose books are closed."""
+
+    def __init__(self, closed_before: str) -> None:
+        super().__init__(
+            f"the books before {closed_before} are closed; leave occur_time unset to post "
+            "it in the open period",
+            closed_before=closed_before,
+        )
+
+
+class PeriodNotClosable(FailedPrecondition):
+    """Only what has passed can be closed, and what is closed stays closed."""
+
+
 class CurrencyMismatch(FailedPrecondition):
     """A budget limits another currency, and there is no exchange rate."""
 

@@ -7,6 +7,7 @@ hashes stored before it existed.
 import hashlib
 import json
 from dataclasses import fields
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from cost_ledger.models import Subject
@@ -32,6 +33,11 @@ def usage_text(usage: Usage) -> dict[str, object]:
         "source": usage.source.value,
         "provider_request_id": usage.provider_request_id,
     }
+
+
+def moment_text(moment: datetime | None) -> str | None:
+    """A time in UTC, to the microsecond."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds") if moment else None
 
 
 def decimal_text(amount: Decimal) -> str:

@@ -66,7 +66,7 @@ def take_back(books: Books, kind: EntryKind, wrong: Entry, key: str, reason: str
     return _correct(books, kind, wrong, key, postings.opposite_cost(wrong.postings), reason)
 
 
-def adjust(books: Books, wrong: Entry, key: str, change: Money, reason: str) -> Entry:
+def adjust_by(books: Books, wrong: Entry, key: str, change: Money, reason: str) -> Entry:
     """Appends the difference between what an entry says and what is true."""
     sequence = wrong.sequence
     adjusted = books.corrections(wrong.call.tenant, sequence).adjusted + change.amount

@@ -2,21 +2,24 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import ClassVar
 
 from cost_ledger.errors import InvalidOperation
-from cost_ledger.fingerprint import fingerprint, quantities_text, usage_text
+from cost_ledger.fingerprint import fingerprint, moment_text, quantities_text, usage_text
 from cost_ledger.models import Alternative, Subject, UnknownPricePolicy
+from cost_ledger.operation_checks import (
+    check_alternatives,
+    check_key,
+    check_money,
+    check_priced,
+    check_quantities,
+    check_subject,
+    check_text,
+    check_time_to_live,
+    check_usage,
+)
 from metering import Quantity, Usage
 from money import Money
-
-KEY_CHARACTERS_MAX = 200
-TEXT_CHARACTERS_MAX = 500
-QUANTITY_MAX = Decimal(10) ** 18
-QUANTITY_PLACES_MAX = 12
-TIME_TO_LIVE_MAX_S = 366 * 86_400.0
-ALTERNATIVES_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,9 @@ class Reserve:
     alternatives: tuple[Alternative, ...] = ()
     # Fewest output tokens the call is worth making for; 0 means all that are asked.
     min_output_tokens: int = 0
+    # The call is made as soon as money is held: overdue, the hold becomes a cost.
+    dispatched: bool = False
+    policy_version: str = ""
 
     def __post_init__(self) -> None:
         check_key(self.key)
@@ -49,8 +55,8 @@ class Reserve:
             raise InvalidOperation("min_output_tokens must not be negative")
         for budget_id in self.budget_ids:
             check_text("budget_ids", budget_id)
-        if not 0 < self.time_to_live_s <= TIME_TO_LIVE_MAX_S:
-            raise InvalidOperation("time_to_live must be above zero and at most 366 days")
+        check_time_to_live(self.time_to_live_s)
+        check_text("policy_version", self.policy_version)
         self._check_ceiling()
 
     def _check_ceiling(self) -> None:
@@ -58,6 +64,7 @@ class Reserve:
             return
         if self.ceiling is None:
             raise InvalidOperation("ceiling is unset; ADMIT_AT_CEILING needs one")
+        check_money("ceiling", self.ceiling)
         if self.ceiling.amount < 0:
             raise InvalidOperation(f"ceiling is {self.ceiling}; it must not be negative")
 
@@ -78,7 +85,52 @@ class Reserve:
                 for each in self.alternatives
             ],
             min_output_tokens=self.min_output_tokens or None,
+            dispatched=self.dispatched or None,
+            policy_version=self.policy_version,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """Hold more for a call, or less, or longer. `key` is the extension's own."""
+
+    name: ClassVar[str] = "extend"
+    tenant: str
+    key: str
+    hold_key: str
+    # The most the call can use; empty leaves it as it is.
+    worst_case: tuple[Quantity, ...] = ()
+    # Counted from now; None leaves the expiry as it is.
+    time_to_live_s: float | None = None
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        check_key(self.hold_key)
+        check_quantities(self.worst_case)
+        if self.time_to_live_s is not None:
+            check_time_to_live(self.time_to_live_s)
+        if not self.worst_case and self.time_to_live_s is None:
+            raise InvalidOperation("worst_case and time_to_live are unset; set what to extend")
+
+    def request_hash(self) -> str:
+        """What a retry must repeat."""
+        return fingerprint(
+            hold_key=self.hold_key,
+            worst_case=quantities_text(self.worst_case),
+            time_to_live_s=self.time_to_live_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Note that the held call is about to be made. Once noted, it stays noted."""
+
+    name: ClassVar[str] = "dispatch"
+    tenant: str
+    key: str
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +149,7 @@ class Capture:
 
     def request_hash(self) -> str:
         """What a retry must repeat."""
-        return fingerprint(usage=usage_text(self.usage), occur_time=_iso(self.occur_time))
+        return fingerprint(usage=usage_text(self.usage), occur_time=moment_text(self.occur_time))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +178,13 @@ class Record:
     occur_time: datetime | None = None
     service_class: str = ""
     region: str = ""
+    policy_version: str = ""
 
     def __post_init__(self) -> None:
         check_key(self.key)
         check_subject(self.subject)
         check_priced(self.sku, self.service_class, self.region)
+        check_text("policy_version", self.policy_version)
         check_usage(self.usage)
 
     def request_hash(self) -> str:
@@ -139,105 +193,18 @@ class Record:
             subject=self.subject,
             sku=self.sku,
             usage=usage_text(self.usage),
-            occur_time=_iso(self.occur_time),
+            occur_time=moment_text(self.occur_time),
             service_class=self.service_class,
             region=self.region,
+            policy_version=self.policy_version,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Reverse:
-    """Post the opposite of an earlier entry."""
-
-    name: ClassVar[str] = "reverse"
-    tenant: str
-    key: str
-    sequence: int
-    reason: str
-
-    def __post_init__(self) -> None:
-        check_key(self.key)
-        check_text("reason", self.reason)
-        if self.sequence < 1:
-            raise InvalidOperation("sequence is unset; name the entry to reverse")
-        if not self.reason:
-            raise InvalidOperation("reason is unset; the auditor will ask")
-
-    def request_hash(self) -> str:
-        """What a retry must repeat."""
-        return fingerprint(sequence=self.sequence, reason=self.reason)
-
-
-@dataclass(frozen=True, slots=True)
 class Expire:
-    """Post the worst case of a hold whose truth never arrived; the sweep asks for it."""
+    """End an overdue hold: post its worst case, or give it back; the sweep asks for it."""
 
     name: ClassVar[str] = "expire"
     tenant: str
     key: str
 
-
-Operation = Reserve | Capture | Release | Record | Reverse | Expire
-# All of it is applied, in order, or none of it.
-Batch = tuple[Operation, ...]
-
-
-def check_key(key: str) -> None:
-    if not key or len(key) > KEY_CHARACTERS_MAX:
-        raise InvalidOperation(f"key must have 1 to {KEY_CHARACTERS_MAX} characters", key=key[:40])
-    check_text("key", key)
-
-
-def check_text(field: str, text: str) -> None:
-    if len(text) > TEXT_CHARACTERS_MAX:
-        raise InvalidOperation(f"{field} has more than {TEXT_CHARACTERS_MAX} characters")
-    # PostgreSQL stores no NUL; found here it spoils only its own request.
-    if "\0" in text:
-        raise InvalidOperation(f"{field} contains a NUL character")
-
-
-def check_priced(sku: str, service_class: str, region: str) -> None:
-    for field, text in (("sku", sku), ("service_class", service_class), ("region", region)):
-        check_text(field, text)
-
-
-def check_alternatives(alternatives: tuple[Alternative, ...]) -> None:
-    if len(alternatives) > ALTERNATIVES_MAX:
-        raise InvalidOperation(f"more than {ALTERNATIVES_MAX} alternatives; send the likeliest")
-    for each in alternatives:
-        for field in ("tool", "model", "sku"):
-            check_text(f"alternatives.{field}", getattr(each, field))
-        check_quantities(each.worst_case)
-
-
-def check_subject(subject: Subject) -> None:
-    for field in ("episode_id", "tool", "model", "team", "user", "agent"):
-        check_text(f"subject.{field}", getattr(subject, field))
-    if subject.turn < 0:
-        raise InvalidOperation(f"subject.turn is {subject.turn}; it must not be negative")
-
-
-def check_usage(usage: Usage) -> None:
-    check_text("usage.provider_request_id", usage.provider_request_id)
-    check_quantities(usage.quantities)
-
-
-def check_quantities(quantities: tuple[Quantity, ...]) -> None:
-    if len({quantity.dimension for quantity in quantities}) != len(quantities):
-        raise InvalidOperation("a dimension appears twice in one list of quantities")
-    for quantity in quantities:
-        _check_amount(quantity)
-
-
-def _check_amount(quantity: Quantity) -> None:
-    exponent = quantity.amount.as_tuple().exponent
-    too_fine = isinstance(exponent, int) and -exponent > QUANTITY_PLACES_MAX
-    if too_fine or quantity.amount >= QUANTITY_MAX:
-        raise InvalidOperation(
-            f"{quantity.dimension.value} must be below 10^18 with at most "
-            f"{QUANTITY_PLACES_MAX} decimals"
-        )
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None

@@ -16,6 +16,7 @@ from cost_ledger.models import UNPRICED, Postings
 from money import Money
 
 ONE = Decimal(1)
+NOTHING = Postings()
 
 
 def hold(amount: Money | None) -> Postings:
@@ -36,7 +37,7 @@ def give_back(amount: Money | None) -> Postings:
     return opposite(hold(amount))
 
 
-def spend(amount: Money | None, ended: Postings = Postings()) -> Postings:  # noqa: B008  immutable
+def spend(amount: Money | None, ended: Postings = NOTHING) -> Postings:
     """A true cost, and the hold that it ended."""
     unit, value = _unit_of(amount)
     if amount is None:

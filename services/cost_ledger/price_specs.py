@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from cost_ledger.errors import InvalidPrice, PriceNotFound, PriceOverlap
-from cost_ledger.operations import check_text
+from cost_ledger.operation_checks import check_text
 from cost_ledger.price_components import PriceComponent, check_components
 from cost_ledger.pricing import PriceVersion
 from money import Money

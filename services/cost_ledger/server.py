@@ -19,7 +19,7 @@ from cost_ledger.servicer_budgets import BudgetServicer
 from cost_ledger.servicer_prices import PriceBookServicer
 from cost_ledger.store_alerts import AlertStore
 from cost_ledger.store_budgets import BudgetStore
-from cost_ledger.store_engine import check, open_engine, open_journal_engine
+from cost_ledger.store_engine import check, open_engine, open_journal_pool
 from cost_ledger.store_journal import JournalStore
 from cost_ledger.store_prices import PostgresPriceStore
 from cost_ledger.store_reports import ReportStore
@@ -33,13 +33,16 @@ from rpckit.migrations import upgrade
 from rpckit.server import Service, run_server
 from stream import Producer
 
+# The group that commits, and the sweep beside it.
+GROUPS_IN_FLIGHT = 2
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 async def serve(settings: Settings) -> None:
     """Migrates the database and serves until SIGTERM."""
     shutdown = telemetry.configure("cost-ledger", settings.telemetry)
-    await upgrade(settings.database_url, MIGRATIONS)
+    if settings.owner_database_url:
+        await upgrade(settings.owner_database_url, MIGRATIONS)
     async with open_services(settings) as (services, engine):
         await run_server(settings, services, {"postgres": partial(check, engine)})
     shutdown()
@@ -49,9 +52,9 @@ async def serve(settings: Settings) -> None:
 async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service], AsyncEngine]]:
     """The three services over one database, the sweep and the relay beside them."""
     engine = open_engine(settings.database_url)
-    journal_engine = open_journal_engine(settings.database_url)
+    pool = await open_journal_pool(settings.database_url, size=GROUPS_IN_FLIGHT)
     prices = PriceBook(PostgresPriceStore(engine))
-    ledger = CostLedger(JournalStore(journal_engine), ReportStore(engine), prices)
+    ledger = CostLedger(JournalStore(pool), ReportStore(engine), prices)
     alerts, producer = AlertStore(engine), Producer(settings.kafka_bootstrap)
     loops = [sweep_forever(ledger, settings.sweep_interval_s)]
     if settings.kafka_bootstrap:
@@ -65,7 +68,7 @@ async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service]
         await asyncio.gather(*tasks, return_exceptions=True)
         await ledger.close()
         await producer.close()
-        await journal_engine.dispose()
+        await pool.close()
         await engine.dispose()
 
 

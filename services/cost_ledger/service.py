@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
+from cost_ledger.batches import Batch, Operation, Outcome, decide
 from cost_ledger.books import Books
-from cost_ledger.decisions import Outcome, decide
 from cost_ledger.errors import InvalidOperation
 from cost_ledger.grouping import GroupCommit
 from cost_ledger.models import Entry, Hold
-from cost_ledger.operations import Batch, Expire, Operation, Record, Release, Reserve
+from cost_ledger.operations import Expire, Record, Release, Reserve
 from cost_ledger.price_book import PriceBook
 from cost_ledger.reports import EntryFilter, Report, SpendRow
 from cost_ledger.store_journal import JournalStore

@@ -23,7 +23,7 @@ from cost_ledger.convert_reports import (
     report_from_proto,
     spend_row_to_proto,
 )
-from cost_ledger.operations import Operation
+from cost_ledger.batches import Operation
 from cost_ledger.service import CostLedger
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import cost_ledger_service_pb2_grpc as rpc

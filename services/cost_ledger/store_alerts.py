@@ -8,7 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from cost_ledger.alerts import BudgetAlert
-from cost_ledger.store_engine import database_errors
+from cost_ledger.store_engine import set_scope, tenant_transaction
 from money import Money
 
 ALERT = """
@@ -26,17 +26,18 @@ PAGE = text(
     """
 )
 
-# Another replica takes other alerts instead of waiting for these.
-OWED = text(
+# Any tenant's; another replica takes other alerts instead of waiting for these.
+OWED = text("SELECT tenant, sequence FROM owed_alerts(:limit)")
+
+BY_SEQUENCE = text(
     ALERT
     + """
-    WHERE a.publish_time IS NULL
-    ORDER BY a.sequence LIMIT :limit FOR UPDATE OF a SKIP LOCKED
+    WHERE a.sequence = ANY(CAST(:sequences AS bigint[])) ORDER BY a.sequence
     """
 )
 
 PUBLISHED = text("""
-    UPDATE budget_alert SET publish_time = clock_timestamp()
+    UPDATE budget_alert SET publish_time = ledger_clock()
     WHERE sequence = ANY(CAST(:sequences AS bigint[]))
 """)
 
@@ -50,20 +51,18 @@ class AlertStore:
     async def page(self, tenant: str, budget_id: str, before: int, limit: int) -> list[BudgetAlert]:
         """Alerts older than a sequence, newest first; an empty id means any budget's."""
         values = {"tenant": tenant, "budget_id": budget_id, "before": before, "limit": limit}
-        with database_errors():
-            async with self._engine.connect() as connection:
-                return [_alert(row) for row in await connection.execute(PAGE, values)]
+        async with tenant_transaction(self._engine, tenant) as connection:
+            return [_alert(row) for row in await connection.execute(PAGE, values)]
 
     @asynccontextmanager
     async def publishing(self, limit: int) -> AsyncIterator[list[BudgetAlert]]:
         """The oldest owed alerts, locked; published when the block ends without an error."""
-        with database_errors():
-            async with self._engine.begin() as connection:
-                rows = (await connection.execute(OWED, {"limit": limit})).all()
-                yield [_alert(row) for row in rows]
-                if rows:
-                    sequences = {"sequences": [row.sequence for row in rows]}
-                    await connection.execute(PUBLISHED, sequences)
+        async with tenant_transaction(self._engine) as connection:
+            owed = (await connection.execute(OWED, {"limit": limit})).all()
+            await set_scope(connection, {row.tenant for row in owed})
+            sequences = {"sequences": [row.sequence for row in owed]}
+            yield [_alert(row) for row in await connection.execute(BY_SEQUENCE, sequences)]
+            await connection.execute(PUBLISHED, sequences)
 
 
 def _alert(row: Any) -> BudgetAlert:

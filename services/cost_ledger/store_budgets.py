@@ -6,7 +6,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from cost_ledger.budgets import Budget, BudgetScope, BudgetStatus, BudgetWindow
-from cost_ledger.store_engine import database_errors
+from cost_ledger.store_engine import tenant_transaction
 from money import Money
 
 ADD = text("""
@@ -21,8 +21,8 @@ STATUS = """
     SELECT b.*, span.start, used.posted, used.held
     FROM budget b
     CROSS JOIN LATERAL (
-        SELECT window_first(b, clock_timestamp()) AS first,
-               window_start(b, clock_timestamp()) AS start
+        SELECT window_first(b, ledger_clock()) AS first,
+               window_start(b, ledger_clock()) AS start
     ) span
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(w.posted), 0) AS posted, coalesce(sum(w.held), 0) AS held
@@ -36,7 +36,7 @@ ONE = text(STATUS + "AND b.id = :id")
 PAGE = text(STATUS + "AND b.id > :after ORDER BY b.id LIMIT :limit")
 
 CLOSE = text("""
-    UPDATE budget SET close_time = clock_timestamp()
+    UPDATE budget SET close_time = ledger_clock()
     WHERE tenant = :tenant AND id = :id AND close_time IS NULL
 """)
 
@@ -72,23 +72,20 @@ class BudgetStore:
 
     async def status(self, tenant: str, budget_id: str) -> BudgetStatus | None:
         """The budget and its current window."""
-        with database_errors():
-            async with self._engine.connect() as connection:
-                values = {"tenant": tenant, "id": budget_id}
-                row = (await connection.execute(ONE, values)).one_or_none()
+        values = {"tenant": tenant, "id": budget_id}
+        async with tenant_transaction(self._engine, tenant) as connection:
+            row = (await connection.execute(ONE, values)).one_or_none()
         return _status(row) if row else None
 
     async def page(self, tenant: str, after: str, limit: int) -> list[BudgetStatus]:
         """The tenant's budgets in id order."""
-        with database_errors():
-            async with self._engine.connect() as connection:
-                values = {"tenant": tenant, "after": after, "limit": limit}
-                return [_status(row) for row in await connection.execute(PAGE, values)]
+        values = {"tenant": tenant, "after": after, "limit": limit}
+        async with tenant_transaction(self._engine, tenant) as connection:
+            return [_status(row) for row in await connection.execute(PAGE, values)]
 
-    async def _execute(self, statement: Any, **values: object) -> None:
-        with database_errors():
-            async with self._engine.begin() as connection:
-                await connection.execute(statement, values)
+    async def _execute(self, statement: Any, tenant: str, **values: object) -> None:
+        async with tenant_transaction(self._engine, tenant) as connection:
+            await connection.execute(statement, {"tenant": tenant, **values})
 
 
 def _status(row: Any) -> BudgetStatus:

@@ -1,12 +1,14 @@
 """The database engines, and what a database that does not answer means."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
-from sqlalchemy import text
+import asyncpg
+from sqlalchemy import bindparam, make_url, text
+from sqlalchemy.dialects.postgresql import ARRAY, TEXT
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from cost_ledger.errors import JournalRejected, LedgerUnavailable
 
@@ -23,14 +25,21 @@ KEYED_LOOKUPS = {
 }
 
 
-def open_journal_engine(database_url: str) -> AsyncEngine:
-    """For the one group in flight, and for the sweep beside it."""
-    return create_async_engine(
-        database_url,
-        pool_size=2,
-        max_overflow=0,
-        connect_args={"server_settings": KEYED_LOOKUPS},
+async def open_journal_pool(database_url: str, size: int) -> asyncpg.Pool:
+    """Connections of the bare driver, one for each group in flight."""
+    url = make_url(database_url).set(drivername="postgresql")
+    return await asyncpg.create_pool(
+        url.render_as_string(hide_password=False),
+        min_size=0,
+        max_size=size,
+        server_settings=KEYED_LOOKUPS,
+        # Nothing outlives a transaction here, so there is nothing to reset.
+        reset=_keep_as_it_is,
     )
+
+
+async def _keep_as_it_is(_: object) -> None:
+    pass
 
 
 def open_engine(database_url: str, pool_size: int = 8) -> AsyncEngine:
@@ -46,19 +55,41 @@ async def check(engine: AsyncEngine) -> None:
         await connection.execute(text("SELECT 1"))
 
 
+SET_SCOPE = text("SELECT set_config('ledger.tenants', CAST(:tenants AS text), true)").bindparams(
+    bindparam("tenants", type_=ARRAY(TEXT))
+)
+
+
+@asynccontextmanager
+async def tenant_transaction(engine: AsyncEngine, *tenants: str) -> AsyncIterator[AsyncConnection]:
+    """A transaction that sees and writes the rows of these tenants and of no others.
+
+    Row-level security asks for the scope; '' is the scope of list prices.
+    """
+    with database_errors():
+        async with engine.begin() as connection:
+            await set_scope(connection, tenants)
+            yield connection
+
+
+async def set_scope(connection: AsyncConnection, tenants: Iterable[str]) -> None:
+    """Lets the rest of the transaction see the rows of these tenants."""
+    await connection.execute(SET_SCOPE, {"tenants": sorted(set(tenants))})
+
+
 @contextmanager
 def database_errors() -> Iterator[None]:
     """Tells a database that is away from one that refuses the rows."""
     try:
         yield
-    except (OSError, PoolTimeout) as error:
+    except (OSError, PoolTimeout, asyncpg.InterfaceError) as error:
         raise LedgerUnavailable from error
+    except asyncpg.PostgresError as error:
+        raise (LedgerUnavailable if _is_away(error) else JournalRejected) from error
     except DBAPIError as error:
-        if error.connection_invalidated or _is_away(error):
-            raise LedgerUnavailable from error
-        raise JournalRejected from error
+        is_away = error.connection_invalidated or _is_away(error.orig)
+        raise (LedgerUnavailable if is_away else JournalRejected) from error
 
 
-def _is_away(error: DBAPIError) -> bool:
-    state = str(getattr(error.orig, "sqlstate", "") or "")
-    return state.startswith(UNAVAILABLE_STATES)
+def _is_away(error: object) -> bool:
+    return str(getattr(error, "sqlstate", "") or "").startswith(UNAVAILABLE_STATES)

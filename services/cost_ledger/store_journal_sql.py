@@ -1,91 +1,111 @@
-"""The statements of the journal's hot path."""
+"""The statements of the journal's hot path.
 
-from sqlalchemy import text
+What a group reads comes from the function `open_books` in one round trip. What it writes
+is one statement of as many parts as there are kinds of rows; each takes its rows as one
+array per column, so its text does not depend on their number and is prepared once.
+"""
 
-# Ordered, so that two groups never wait for each other in a circle.
-LOCK_HEADS = text("""
-    SELECT tenant, sequence FROM ledger_head
-    WHERE tenant = ANY(CAST(:tenants AS text[])) ORDER BY tenant FOR UPDATE
-""")
+from functools import cache
 
-ADD_HEADS = text("""
-    INSERT INTO ledger_head (tenant) SELECT unnest(CAST(:tenants AS text[]))
-    ON CONFLICT DO NOTHING
-""")
+from cost_ledger.store_rows import ACCOUNTS, ANSWER_COLUMNS, ENTRY_COLUMNS, HOLD_COLUMNS
 
-# For each key: its answer, its hold, and the entry that the answer, the reversal or the
-# provisional hold is about. A reversal's hold is that of the entry it reverses. Of two
-# steps, so that the entry is looked up by its whole primary key.
-READ = text("""
-    WITH found AS MATERIALIZED (
-        SELECT asked.*, row_to_json(i)::text AS answer, row_to_json(h)::text AS hold,
-               coalesce(
-                   nullif(i.sequence, 0),
-                   nullif(asked.sequence, 0),
-                   CASE h.state WHEN 'provisional' THEN h.posted_sequence END
-               ) AS entry_sequence
-        FROM json_to_recordset(CAST(:asked AS json))
-            AS asked(tenant text, operation text, key text, sequence bigint)
-        LEFT JOIN idempotency i ON (i.tenant, i.operation, i.key)
-            = (asked.tenant, asked.operation, asked.key)
-        LEFT JOIN hold h ON h.tenant = asked.tenant AND h.key = CASE WHEN asked.sequence = 0
-            THEN asked.key
-            ELSE (SELECT r.key FROM entry r
-                  WHERE (r.tenant, r.sequence) = (asked.tenant, asked.sequence)) END
-    )
-    SELECT clock_timestamp() AS now, found.*, row_to_json(e)::text AS entry,
-           found.sequence > 0 AND EXISTS (
-               SELECT FROM entry c WHERE c.corrects_sequence > 0
-                 AND (c.tenant, c.corrects_sequence) = (found.tenant, found.sequence)
-           ) AS corrected
-    FROM found
-    LEFT JOIN entry e ON (e.tenant, e.sequence) = (found.tenant, found.entry_sequence)
-""")
+OPEN_BOOKS = "SELECT * FROM open_books($1, $2, $3, $4, $5, $6)"
+READ_STANDINGS = "SELECT read_standings($1, $2)"
 
-STANDINGS = text("""
-    SELECT asked.tenant, asked.scope, asked.scope_id, asked.at, b.id, b.hard_limit, b.currency,
-           span.first, span.start, used.used, used.row_exists
-    FROM json_to_recordset(CAST(:asked AS json))
-        AS asked(tenant text, scope text, scope_id text, at timestamptz)
-    JOIN budget b ON (b.tenant, b.scope, b.scope_id)
-        = (asked.tenant, asked.scope, asked.scope_id) AND budget_holds(b, asked.at)
+# The entries that answers, provisional costs and corrections are about, and what later
+# entries did to each.
+READ_ENTRIES = """
+    SELECT row_to_json(e)::text AS entry, later.is_taken_back, later.adjusted
+    FROM unnest($1::text[], $2::bigint[]) AS asked(tenant, sequence)
+    JOIN entry e ON (e.tenant, e.sequence) = (asked.tenant, asked.sequence)
     CROSS JOIN LATERAL (
-        SELECT window_first(b, asked.at) AS first, window_start(b, asked.at) AS start
-    ) span
-    CROSS JOIN LATERAL (
-        SELECT coalesce(sum(w.posted + w.held), 0) AS used,
-               coalesce(bool_or(w.start = span.start), false) AS row_exists
-        FROM budget_window w
-        WHERE w.tenant = b.tenant AND w.budget_id = b.id
-          AND w.start BETWEEN span.first AND span.start
-    ) used
-""")
+        SELECT coalesce(bool_or(c.kind <> 'adjust'), false) AS is_taken_back,
+               coalesce(sum(-c.payable) FILTER (WHERE c.kind = 'adjust'), 0) AS adjusted
+        FROM entry c
+        WHERE c.tenant = asked.tenant AND c.corrects_sequence = asked.sequence
+          AND c.corrects_sequence > 0
+    ) later
+"""
 
-# One statement, so one round trip; its parts all see the state before it.
-WRITE = text("""
-    WITH head AS (
-        UPDATE ledger_head SET sequence = n.sequence
-        FROM json_to_recordset(CAST(:heads AS json)) AS n(tenant text, sequence bigint)
-        WHERE ledger_head.tenant = n.tenant
-    ), entries AS (
-        INSERT INTO entry
-        SELECT * FROM json_populate_recordset(NULL::entry, CAST(:entries AS json))
-    ), holds AS (
-        INSERT INTO hold
-        SELECT * FROM json_populate_recordset(NULL::hold, CAST(:holds AS json))
-    ), changed_holds AS (
-        UPDATE hold SET state = n.state, posted_sequence = n.posted_sequence
-        FROM json_to_recordset(CAST(:changed_holds AS json))
-            AS n(tenant text, key text, state text, posted_sequence bigint)
-        WHERE (hold.tenant, hold.key) = (n.tenant, n.key)
-    ), answers AS (
-        INSERT INTO idempotency
-        SELECT * FROM json_populate_recordset(NULL::idempotency, CAST(:answers AS json))
-    ), opened AS (
-        INSERT INTO budget_window
-        SELECT * FROM json_populate_recordset(NULL::budget_window, CAST(:opened_windows AS json))
-    )
-    UPDATE budget_window w SET posted = w.posted + n.posted, held = w.held + n.held
-    FROM json_populate_recordset(NULL::budget_window, CAST(:moved_windows AS json)) n
-    WHERE (w.tenant, w.budget_id, w.start) = (n.tenant, n.budget_id, n.start)
-""")
+HEAD_COLUMNS = {
+    "tenant": "text",
+    "sequence": "bigint",
+    "hash": "bytea",
+    "closed_before": "timestamptz",
+}
+WINDOW_COLUMNS = {
+    "tenant": "text",
+    "budget_id": "text",
+    "start": "timestamptz",
+    "posted": "numeric",
+    "held": "numeric",
+}
+BALANCE_COLUMNS = {"tenant": "text", "unit": "text"} | dict.fromkeys(ACCOUNTS, "numeric")
+
+COLUMNS = {
+    "heads": HEAD_COLUMNS,
+    "entries": ENTRY_COLUMNS,
+    "new_holds": HOLD_COLUMNS,
+    "changed_holds": HOLD_COLUMNS,
+    "answers": ANSWER_COLUMNS,
+    "opened_windows": WINDOW_COLUMNS,
+    "moved_windows": WINDOW_COLUMNS,
+    "balances": BALANCE_COLUMNS,
+}
+# Of a hold everything but whose call it is may change.
+HOLD_CHANGES = ("windows", "worst_case", "amount", "currency", "state", "dispatched") + (
+    "expire_time",
+    "posted_sequence",
+)
+
+
+def _insert(table: str, columns: dict[str, str]) -> str:
+    names = ", ".join(columns)
+    return f"INSERT INTO {table} ({names}) SELECT {names} FROM {{rows}}"  # noqa: S608  constants
+
+
+def _changes() -> str:
+    return ", ".join(f"{name} = n.{name}" for name in HOLD_CHANGES)
+
+
+def _sums() -> str:
+    return ", ".join(f"{name} = balance.{name} + excluded.{name}" for name in ACCOUNTS)
+
+
+PARTS = {
+    "heads": """
+        UPDATE ledger_head h
+        SET sequence = n.sequence, hash = n.hash, closed_before = n.closed_before
+        FROM {rows} WHERE h.tenant = n.tenant
+    """,
+    "entries": _insert("entry", ENTRY_COLUMNS),
+    "new_holds": _insert("hold", HOLD_COLUMNS),
+    "changed_holds": f"""
+        UPDATE hold h SET {_changes()} FROM {{rows}} WHERE (h.tenant, h.key) = (n.tenant, n.key)
+    """,  # noqa: S608  constants
+    "answers": _insert("idempotency", ANSWER_COLUMNS),
+    "opened_windows": _insert("budget_window", WINDOW_COLUMNS),
+    "moved_windows": """
+        UPDATE budget_window w SET posted = w.posted + n.posted, held = w.held + n.held
+        FROM {rows} WHERE (w.tenant, w.budget_id, w.start) = (n.tenant, n.budget_id, n.start)
+    """,
+    "balances": _insert("balance", BALANCE_COLUMNS)
+    + f" ON CONFLICT (tenant, unit) DO UPDATE SET {_sums()}",
+}
+
+
+@cache
+def write_statement(parts: tuple[str, ...]) -> str:
+    """One statement that writes the named kinds of rows, its arrays in their order."""
+    number = 0
+    written = []
+    for part in parts:
+        columns = COLUMNS[part]
+        arrays = ", ".join(
+            f"${number + position}::{kind}[]"
+            for position, kind in enumerate(columns.values(), start=1)
+        )
+        number += len(columns)
+        rows = f"unnest({arrays}) AS n({', '.join(columns)})"
+        written.append(f"{part} AS ({PARTS[part].format(rows=rows)})")
+    return f"WITH {', '.join(written)} SELECT"

@@ -28,7 +28,7 @@ from cost_ledger.price_specs import (
     place,
 )
 from cost_ledger.pricing import PriceHistory, PriceVersion
-from cost_ledger.store_engine import database_errors
+from cost_ledger.store_engine import tenant_transaction
 from cost_ledger.store_rows import to_json
 from metering import Dimension
 
@@ -40,7 +40,7 @@ COLUMNS = """
 """
 
 # Authors are few and their changes depend on each other; readers are not held up.
-LOCK = text("LOCK TABLE price_version IN SHARE ROW EXCLUSIVE MODE")
+LOCK = text("SELECT pg_advisory_xact_lock(hashtext('price_version'))")
 
 # Of every version what was known last: also a corrected one may price an open hold.
 BY_KEYS = text(f"""
@@ -101,12 +101,12 @@ class PostgresPriceStore:
 
     async def create(self, specs: list[PriceSpec], validate_only: bool) -> list[Placement]:
         """Adds all specs or none. Raises PriceOverlap, PriceNotFound."""
-        with database_errors():
-            async with self._engine.begin() as connection:
-                await connection.execute(LOCK)
-                placements = [await _place(connection, spec) for spec in specs]
-                if validate_only:
-                    await connection.rollback()
+        tenants = (spec.key.tenant for spec in specs)
+        async with tenant_transaction(self._engine, *tenants) as connection:
+            await connection.execute(LOCK)
+            placements = [await _place(connection, spec) for spec in specs]
+            if validate_only:
+                await connection.rollback()
         return placements
 
     async def page(
@@ -126,9 +126,8 @@ class PostgresPriceStore:
             "after_id": after[1],
             "known_at": known_at,
         }
-        with database_errors():
-            async with self._engine.connect() as connection:
-                rows = (await connection.execute(PAGE, values)).all()
+        async with tenant_transaction(self._engine, tenant) as connection:
+            rows = (await connection.execute(PAGE, values)).all()
         return [_version(row) for row in rows]
 
     async def histories(
@@ -138,11 +137,11 @@ class PostgresPriceStore:
         wanted = set(keys)
         known: defaultdict[HistoryKey, list[PriceVersion]] = defaultdict(list)
         retired: defaultdict[HistoryKey, list[PriceVersion]] = defaultdict(list)
-        with database_errors():
-            async with self._engine.connect() as connection:
-                for row in await _rows(connection, wanted, known_at):
-                    versions = known if row.is_known else retired
-                    versions[row.asked_tenant, row.sku].append(_version(row))
+        tenants = (tenant for tenant, _ in wanted)
+        async with tenant_transaction(self._engine, *tenants) as connection:
+            for row in await _rows(connection, wanted, known_at):
+                versions = known if row.is_known else retired
+                versions[row.asked_tenant, row.sku].append(_version(row))
         return {key: PriceHistory(tuple(known[key]), tuple(retired[key])) for key in wanted}
 
 
@@ -161,7 +160,7 @@ async def _place(connection: AsyncConnection, spec: PriceSpec) -> Placement:
         if row.is_known and PriceKey(row.tenant, row.sku, row.service_class, row.region) == key
     ]
     # Not the transaction's time: what is placed before in it must have been known earlier.
-    now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
+    now: datetime = (await connection.execute(text("SELECT ledger_clock()"))).scalar_one()
     placement = place(spec, stored, str(uuid7()), now)
     if placement.change is not PriceChange.UNCHANGED:
         await _store(connection, placement)

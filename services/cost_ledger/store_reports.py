@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from cost_ledger.models import Entry
 from cost_ledger.reports import EntryFilter, Report, SpendDimension, SpendRow
-from cost_ledger.store_engine import database_errors
+from cost_ledger.store_engine import tenant_transaction
 from cost_ledger.store_rows import entry_from_row
 from metering import Dimension, Quantity
 from money import Money
@@ -20,10 +20,7 @@ OPEN_HOLD_KEYS = text("""
     ORDER BY create_time, key
 """)
 
-OVERDUE_HOLDS = text("""
-    SELECT tenant, key FROM hold WHERE state = 'open' AND expire_time <= clock_timestamp()
-    ORDER BY expire_time LIMIT :limit
-""")
+OVERDUE_HOLDS = text("SELECT tenant, key FROM overdue_holds(:limit)")
 
 ENTRIES = """
     SELECT row_to_json(entry)::text AS entry FROM entry
@@ -45,10 +42,13 @@ GROUP_COLUMNS = {
 # A correction is the opposite of a whole line, so it takes calls and quantities away too.
 SPEND = """
     WITH line AS (
-        SELECT ARRAY[{columns}]::text[] AS names, amount, currency, quantities,
-               CASE WHEN kind IN ('reverse', 'settle') THEN -1 ELSE 1 END AS sign
+        SELECT ARRAY[{columns}]::text[] AS names, quantities,
+               CASE WHEN unit <> 'XXX' THEN spend + provisional END AS amount,
+               CASE WHEN unit <> 'XXX' THEN unit END AS currency,
+               CASE WHEN kind IN ('reverse', 'settle') THEN -1
+                    WHEN kind = 'adjust' THEN 0 ELSE 1 END AS sign
         FROM entry
-        WHERE tenant = :tenant AND kind IN ('capture', 'record', 'reverse', 'settle')
+        WHERE tenant = :tenant AND unit <> ''
           AND (CAST(:start_time AS timestamptz) IS NULL OR occur_time >= :start_time)
           AND occur_time < :end_time {of_episode}
     ), money AS (
@@ -93,7 +93,9 @@ class ReportStore:
 
     async def overdue_holds(self, limit: int) -> list[tuple[str, str]]:
         """(tenant, key) of open holds whose time is over, longest overdue first."""
-        return [(row.tenant, row.key) for row in await self._all(OVERDUE_HOLDS, limit=limit)]
+        async with tenant_transaction(self._engine) as connection:
+            rows = await connection.execute(OVERDUE_HOLDS, {"limit": limit})
+            return [(row.tenant, row.key) for row in rows]
 
     async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
         """A page of the journal, oldest first."""
@@ -123,10 +125,9 @@ class ReportStore:
         )
         return [_spend_row(row) for row in rows]
 
-    async def _all(self, statement: Any, **values: object) -> Sequence[Any]:
-        with database_errors():
-            async with self._engine.connect() as connection:
-                return (await connection.execute(statement, values)).all()
+    async def _all(self, statement: Any, tenant: str, **values: object) -> Sequence[Any]:
+        async with tenant_transaction(self._engine, tenant) as connection:
+            return (await connection.execute(statement, {"tenant": tenant, **values})).all()
 
 
 def _of_episode(episode_id: str) -> dict[str, str]:

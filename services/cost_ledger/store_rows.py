@@ -1,6 +1,7 @@
-"""Rows of the journal's tables as domain values, and back as JSON that PostgreSQL reads.
+"""Rows of the journal's tables as domain values, and back as values of their columns.
 
-Decimals travel as strings in both directions, so no amount ever is a float.
+Rows are written as one array per column and read as JSON, whose numbers are parsed as
+decimals, so no amount ever is a float.
 """
 
 import json
@@ -10,7 +11,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from cost_ledger.books import Answer
+from cost_ledger.books import Answer, Head
+from cost_ledger.fingerprint import quantities_text
 from cost_ledger.models import (
     BudgetWindowKey,
     Call,
@@ -19,6 +21,7 @@ from cost_ledger.models import (
     FittingAlternative,
     Hold,
     HoldState,
+    Postings,
     Refusal,
     RefusalReason,
     Subject,
@@ -34,64 +37,157 @@ def to_json(rows: Iterable[dict[str, Any]]) -> str:
     return json.dumps(list(rows), default=str)
 
 
-def entry_row(entry: Entry) -> dict[str, Any]:
-    """The columns of `entry`."""
-    usage = entry.usage
-    return {
-        **_call_row(entry.call),
-        **_money_row(entry.amount),
-        "sequence": entry.sequence,
-        "kind": entry.kind,
-        "quantities": _quantities_row(usage.quantities) if usage else None,
-        "usage_source": usage.source if usage else None,
-        "provider_request_id": usage.provider_request_id if usage else None,
-        "price_version_id": entry.price_version_id,
-        "occur_time": entry.occur_time,
-        "create_time": entry.create_time,
-        "corrects_sequence": entry.corrects_sequence,
-        "reason": entry.reason,
-    }
+ACCOUNTS = ("held", "available", "spend", "provisional", "suspense", "payable")
+# Column by column: its name and its type in PostgreSQL.
+CALL_COLUMNS = {
+    "tenant": "text",
+    "key": "text",
+    "episode_id": "text",
+    "turn": "integer",
+    "tool": "text",
+    "model": "text",
+    "team": "text",
+    "user_id": "text",
+    "agent": "text",
+    "sku": "text",
+    "service_class": "text",
+    "region": "text",
+    "policy_version": "text",
+    "windows": "json",
+}
+ENTRY_COLUMNS = {
+    **CALL_COLUMNS,
+    "sequence": "bigint",
+    "kind": "text",
+    "quantities": "jsonb",
+    "usage_source": "text",
+    "provider_request_id": "text",
+    "dispatched": "boolean",
+    "expire_time": "timestamptz",
+    "hold_unit": "text",
+    "held": "numeric",
+    "available": "numeric",
+    "unit": "text",
+    "spend": "numeric",
+    "provisional": "numeric",
+    "suspense": "numeric",
+    "payable": "numeric",
+    "price_version_id": "text",
+    "occur_time": "timestamptz",
+    "create_time": "timestamptz",
+    "corrects_sequence": "bigint",
+    "reason": "text",
+    "hash": "bytea",
+}
+HOLD_COLUMNS = {
+    **CALL_COLUMNS,
+    "worst_case": "jsonb",
+    "amount": "numeric",
+    "currency": "text",
+    "state": "text",
+    "dispatched": "boolean",
+    "price_version_id": "text",
+    "create_time": "timestamptz",
+    "expire_time": "timestamptz",
+    "posted_sequence": "bigint",
+}
+ANSWER_COLUMNS = {
+    "tenant": "text",
+    "operation": "text",
+    "key": "text",
+    "request_hash": "text",
+    "sequence": "bigint",
+    "occur_time": "timestamptz",
+    "refusal": "json",
+}
 
 
-def hold_row(hold: Hold) -> dict[str, Any]:
-    """The columns of `hold`."""
-    return {
-        **_call_row(hold.call),
-        **_money_row(hold.amount),
-        "worst_case": _quantities_row(hold.worst_case),
-        "state": hold.state,
-        "price_version_id": hold.price_version_id,
-        "create_time": hold.create_time,
-        "expire_time": hold.expire_time,
-        "posted_sequence": hold.posted_sequence,
-    }
+def entry_values(entry: Entry) -> tuple[object, ...]:
+    """The values of ENTRY_COLUMNS."""
+    usage, posted = entry.usage, entry.postings
+    quantities = usage.quantities if usage else entry.worst_case
+    return (
+        *_call_values(entry.call),
+        entry.sequence,
+        entry.kind.value,
+        json.dumps(quantities_text(quantities)),
+        usage.source.value if usage else None,
+        usage.provider_request_id if usage else None,
+        entry.dispatched,
+        entry.expire_time,
+        posted.hold_unit,
+        posted.held,
+        posted.available,
+        posted.unit,
+        posted.spend,
+        posted.provisional,
+        posted.suspense,
+        posted.payable,
+        entry.price_version_id,
+        entry.occur_time,
+        entry.create_time,
+        entry.corrects_sequence,
+        entry.reason,
+        entry.hash,
+    )
 
 
-def answer_row(tenant: str, operation: str, key: str, answer: Answer) -> dict[str, Any]:
-    """The columns of `idempotency`."""
-    return {
-        "tenant": tenant,
-        "operation": operation,
-        "key": key,
-        "request_hash": answer.request_hash,
-        "sequence": answer.sequence,
-        "refusal": asdict(answer.refusal) if answer.refusal else None,
-    }
+def hold_values(hold: Hold) -> tuple[object, ...]:
+    """The values of HOLD_COLUMNS."""
+    amount = hold.amount
+    return (
+        *_call_values(hold.call),
+        json.dumps(quantities_text(hold.worst_case)),
+        amount.amount if amount else None,
+        amount.currency_code if amount else None,
+        hold.state.value,
+        hold.dispatched,
+        hold.price_version_id,
+        hold.create_time,
+        hold.expire_time,
+        hold.posted_sequence,
+    )
+
+
+def answer_values(tenant: str, operation: str, key: str, answer: Answer) -> tuple[object, ...]:
+    """The values of ANSWER_COLUMNS."""
+    refusal = json.dumps(asdict(answer.refusal), default=str) if answer.refusal else None
+    return (
+        tenant,
+        operation,
+        key,
+        answer.request_hash,
+        answer.sequence,
+        answer.occur_time,
+        refusal,
+    )
+
+
+def parsed(text: str | None) -> Any:
+    """JSON whose numbers with decimals are exact; None stays None."""
+    return json.loads(text, parse_float=Decimal) if text else None
 
 
 def entry_from_row(row: Row) -> Entry:
-    """The entry; an entry without quantities has no usage."""
+    """The entry; without a source of usage, its quantities are a worst case."""
+    source, quantities = row["usage_source"], _quantities_from_row(row["quantities"] or {})
+    usage = Usage(quantities, UsageSource(source), row["provider_request_id"]) if source else None
+    expire_time = row["expire_time"]
     return Entry(
         sequence=row["sequence"],
         kind=EntryKind(row["kind"]),
         call=_call_from_row(row),
-        usage=_usage_from_row(row),
-        amount=_money_from_row(row),
+        postings=_postings_from_row(row),
         price_version_id=row["price_version_id"],
         occur_time=moment(row["occur_time"]),
         create_time=moment(row["create_time"]),
+        usage=usage,
+        worst_case=() if usage else quantities,
+        dispatched=row["dispatched"],
+        expire_time=expire_time and moment(expire_time),
         corrects_sequence=row["corrects_sequence"],
         reason=row["reason"],
+        hash=_bytes(row["hash"]),
     )
 
 
@@ -105,13 +201,26 @@ def hold_from_row(row: Row) -> Hold:
         price_version_id=row["price_version_id"],
         create_time=moment(row["create_time"]),
         expire_time=moment(row["expire_time"]),
+        dispatched=row["dispatched"],
         posted_sequence=row["posted_sequence"],
     )
 
 
+def head_from_row(row: Row) -> Head:
+    """Where a journal ends."""
+    closed_before = row["closed_before"]
+    return Head(row["sequence"], bytes.fromhex(row["hash"]), closed_before and moment(closed_before))
+
+
 def answer_from_row(row: Row) -> Answer:
     """The answer a key has for ever."""
-    return Answer(row["request_hash"], row["sequence"], _refusal_from_row(row["refusal"]))
+    occur_time = row["occur_time"]
+    return Answer(
+        row["request_hash"],
+        row["sequence"],
+        _refusal_from_row(row["refusal"]),
+        occur_time and moment(occur_time),
+    )
 
 
 def moment(value: str | datetime) -> datetime:
@@ -119,23 +228,25 @@ def moment(value: str | datetime) -> datetime:
     return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
-def _call_row(call: Call) -> dict[str, Any]:
+def _call_values(call: Call) -> tuple[object, ...]:
     subject = call.subject
-    return {
-        "tenant": call.tenant,
-        "key": call.key,
-        "episode_id": subject.episode_id,
-        "turn": subject.turn,
-        "tool": subject.tool,
-        "model": subject.model,
-        "team": subject.team,
-        "user_id": subject.user,
-        "agent": subject.agent,
-        "sku": call.sku,
-        "service_class": call.service_class,
-        "region": call.region,
-        "windows": [[key.budget_id, key.start, key.currency_code] for key in call.windows],
-    }
+    windows = [[key.budget_id, key.start.isoformat(), key.currency_code] for key in call.windows]
+    return (
+        call.tenant,
+        call.key,
+        subject.episode_id,
+        subject.turn,
+        subject.tool,
+        subject.model,
+        subject.team,
+        subject.user,
+        subject.agent,
+        call.sku,
+        call.service_class,
+        call.region,
+        call.policy_version,
+        json.dumps(windows),
+    )
 
 
 def _call_from_row(row: Row) -> Call:
@@ -159,36 +270,26 @@ def _call_from_row(row: Row) -> Call:
         ),
         service_class=row["service_class"],
         region=row["region"],
+        policy_version=row["policy_version"],
     )
-
-
-def _money_row(money: Money | None) -> dict[str, Any]:
-    return {
-        "amount": money.amount if money else None,
-        "currency": money.currency_code if money else None,
-    }
 
 
 def _money_from_row(row: Row) -> Money | None:
     return None if row["amount"] is None else Money(Decimal(row["amount"]), row["currency"])
 
 
-def _quantities_row(quantities: tuple[Quantity, ...]) -> dict[str, str]:
-    return {quantity.dimension.value: str(quantity.amount) for quantity in quantities}
-
-
 def _quantities_from_row(amounts: Mapping[str, str]) -> tuple[Quantity, ...]:
     return tuple(Quantity(Dimension(name), Decimal(text)) for name, text in amounts.items())
 
 
-def _usage_from_row(row: Row) -> Usage | None:
-    if row["quantities"] is None:
-        return None
-    return Usage(
-        _quantities_from_row(row["quantities"]),
-        UsageSource(row["usage_source"]),
-        row["provider_request_id"],
-    )
+def _postings_from_row(row: Row) -> Postings:
+    amounts = {name: Decimal(row[name]) for name in ACCOUNTS}
+    return Postings(hold_unit=row["hold_unit"], unit=row["unit"], **amounts)
+
+
+def _bytes(value: bytes | str) -> bytes:
+    """bytea as the driver or as JSON gives it."""
+    return bytes.fromhex(value.removeprefix("\\x")) if isinstance(value, str) else value
 
 
 def _refusal_from_row(row: Row | None) -> Refusal | None:

@@ -41,8 +41,7 @@ STATEMENTS = (
         EXISTS (SELECT FROM price_version v WHERE v.id = price_component.price_version_id)
     )
     """,
-    "GRANT SELECT, INSERT, UPDATE ON price_version TO cost_ledger_service",
-    "GRANT SELECT, INSERT ON price_component TO cost_ledger_service",
+    "GRANT SELECT, INSERT ON price_version, price_component TO cost_ledger_service",
 )
 
 

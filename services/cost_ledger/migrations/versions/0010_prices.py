@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0010"
-down_revision = "0001"
+down_revision = "0004"
 
 STATEMENTS = (
     """
@@ -11,14 +11,6 @@ STATEMENTS = (
         ADD COLUMN service_class text NOT NULL DEFAULT '',
         ADD COLUMN region text NOT NULL DEFAULT ''
     """,
-    *(
-        f"""
-        ALTER TABLE {table}
-            ADD COLUMN service_class text NOT NULL DEFAULT '',
-            ADD COLUMN region text NOT NULL DEFAULT ''
-        """
-        for table in ("hold", "entry")
-    ),
     # When a version holds, and in `recorded` when that was what the price book knew.
     """
     CREATE TABLE price_validity (
@@ -68,13 +60,9 @@ STATEMENTS = (
         DROP CONSTRAINT price_component_pkey,
         ADD PRIMARY KEY (price_version_id, ordinal)
     """,
-    *(
-        f"""
-        CREATE TRIGGER immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}
-        FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()
-        """
-        for table in ("price_version", "price_component")
-    ),
+    "DROP TRIGGER not_truncated ON price_component",
+    "SELECT make_immutable('price_version')",
+    "SELECT make_immutable('price_component')",
     # Of a validity only one thing ever changes: that it is no longer what is known.
     """
     CREATE FUNCTION refuse_rewrite() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -93,10 +81,10 @@ STATEMENTS = (
     CREATE TRIGGER only_closes BEFORE UPDATE OR DELETE ON price_validity
     FOR EACH ROW EXECUTE FUNCTION refuse_rewrite()
     """,
-    """
-    CREATE TRIGGER immutable BEFORE TRUNCATE ON price_validity
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()
-    """,
+    "SELECT refuse_truncate('price_validity')",
+    "SELECT protect('price_validity')",
+    "CREATE POLICY list_prices ON price_validity FOR SELECT USING (tenant = '')",
+    "GRANT SELECT, INSERT, UPDATE (recorded) ON price_validity TO cost_ledger_service",
 )
 
 

@@ -52,6 +52,15 @@ STATEMENTS = (
     END
     $$
     """,
+    "GRANT UPDATE (publish_time) ON budget_alert TO cost_ledger_service",
+    # The relay publishes for every tenant; another replica takes others instead of waiting.
+    """
+    CREATE FUNCTION owed_alerts(count_max integer) RETURNS TABLE (tenant text, sequence bigint)
+    LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+        SELECT a.tenant, a.sequence FROM budget_alert a WHERE a.publish_time IS NULL
+        ORDER BY a.sequence LIMIT count_max FOR UPDATE SKIP LOCKED
+    $$
+    """,
     *(
         f"""
         CREATE TRIGGER raise_alerts_on_{event} AFTER {event} ON budget_window

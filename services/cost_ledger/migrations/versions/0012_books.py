@@ -6,6 +6,32 @@ revision = "0012"
 down_revision = "0011"
 
 STATEMENTS = (
+    # Where every budget of the asked scopes stands at a time (unset: now).
+    """
+    CREATE FUNCTION read_standings(asks json, now timestamptz) RETURNS json
+    STABLE LANGUAGE sql AS $$
+        SELECT json_agg(standing) FROM (
+            SELECT asked.tenant, asked.scope, asked.scope_id, asked.at, b.id,
+                   b.hard_limit, b.currency, span.first, span.start,
+                   used.used, used.row_exists
+            FROM json_to_recordset(asks)
+                AS asked(tenant text, scope text, scope_id text, at timestamptz)
+            JOIN budget b ON (b.tenant, b.scope, b.scope_id)
+                = (asked.tenant, asked.scope, asked.scope_id) AND budget_holds(b, coalesce(asked.at, now))
+            CROSS JOIN LATERAL (
+                SELECT window_first(b, coalesce(asked.at, now)) AS first,
+                       window_start(b, coalesce(asked.at, now)) AS start
+            ) span
+            CROSS JOIN LATERAL (
+                SELECT coalesce(sum(w.posted + w.held), 0) AS used,
+                       coalesce(bool_or(w.start = span.start), false) AS row_exists
+                FROM budget_window w
+                WHERE w.tenant = b.tenant AND w.budget_id = b.id
+                  AND w.start BETWEEN span.first AND span.start
+            ) used
+        ) standing
+    $$
+    """,
     # Ordered, so that two groups never wait for each other in a circle.
     """
     CREATE FUNCTION lock_heads(tenants text[]) RETURNS json LANGUAGE sql AS $$

@@ -1,0 +1,72 @@
+"""Writes what a group decided: one statement, one array per column."""
+
+from collections.abc import Iterable
+from dataclasses import astuple
+from typing import Any
+
+from cost_ledger.books import Books
+from cost_ledger.models import Entry, Postings
+from cost_ledger.store_journal_sql import write_statement
+from cost_ledger.store_rows import answer_values, entry_values, hold_values
+
+Values = tuple[Any, ...]
+
+
+async def write(connection: Any, books: Books) -> None:
+    """Writes the rows of the group's accepted batches, if there are any."""
+    parts = {part: rows for part, rows in _parts(books).items() if rows}
+    if parts:
+        columns = (column for rows in parts.values() for column in zip(*rows, strict=True))
+        await connection.execute(write_statement(tuple(parts)), *columns)
+
+
+def _parts(books: Books) -> dict[str, list[Values]]:
+    written, known = books.written, books.loaded.holds
+    opened, moved = _windows(books)
+    return {
+        "heads": [
+            (tenant, head.sequence, head.hash, head.closed_before)
+            for tenant, head in written.heads.items()
+        ],
+        "entries": [entry_values(entry) for entry in written.entries.values()],
+        "new_holds": [hold_values(it) for key, it in written.holds.items() if key not in known],
+        "changed_holds": [hold_values(it) for key, it in written.holds.items() if key in known],
+        "answers": [answer_values(*key, answer) for key, answer in written.answers.items()],
+        "opened_windows": opened,
+        "moved_windows": moved,
+        "balances": _balances(written.entries.values()),
+    }
+
+
+def _windows(books: Books) -> tuple[list[Values], list[Values]]:
+    """Windows that get their first row, and windows whose row is added to."""
+    missing = {
+        (standing.tenant, standing.budget_id, standing.start)
+        for found in books.standings.values()
+        for standing in found
+        if not standing.row_exists
+    }
+    opened: list[Values] = []
+    moved: list[Values] = []
+    for window, move in books.written.moves.items():
+        at = (window.tenant, window.budget_id, window.start)
+        (opened if at in missing else moved).append((*at, move.posted, move.held))
+    return opened, moved
+
+
+def _balances(entries: Iterable[Entry]) -> list[Values]:
+    """What the entries add to each tenant's accounts, per unit."""
+    sums: dict[tuple[str, str], list[Any]] = {}
+    for entry in entries:
+        for unit, amounts in _by_unit(entry.postings):
+            before = sums.setdefault((entry.call.tenant, unit), [0] * len(amounts))
+            sums[entry.call.tenant, unit] = [a + b for a, b in zip(before, amounts, strict=True)]
+    return [(*key, *amounts) for key, amounts in sums.items()]
+
+
+def _by_unit(posted: Postings) -> Iterable[tuple[str, Values]]:
+    hold_unit, held, available, unit, *costs = astuple(posted)
+    if hold_unit:
+        yield hold_unit, (held, available, *[0] * len(costs))
+    if unit:
+        yield unit, (0, 0, *costs)
