@@ -90,4 +90,3 @@ def _call(call: Call) -> list[object]:
 
 def _quantities(quantities: tuple[Quantity, ...]) -> list[list[str]]:
     return sorted([entry.dimension.value, decimal_text(entry.amount)] for entry in quantities)
-

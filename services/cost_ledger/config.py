@@ -17,7 +17,8 @@ class Settings(ServerSettings):
         description="SQLAlchemy URL of its own database, as the role cost_ledger_service"
     )
     owner_database_url: str = Field(
-        "", description="the same as the schema's owner, to migrate at start; unset migrates nothing"
+        "",
+        description="the same as the schema's owner, to migrate at start; unset migrates nothing",
     )
     kafka_bootstrap: str = Field("", description="Kafka servers for alerts; unset keeps them here")
     alert_topic: str = Field("ledger.alerts.v1", description="topic of budget alerts")

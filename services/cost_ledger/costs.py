@@ -37,6 +37,7 @@ def post_cost(
     books: Books,
     kind: EntryKind,
     call: Call,
+    *,
     usage: Usage,
     price: PriceVersion | None,
     at: datetime,

@@ -74,7 +74,9 @@ def capture(asked: Capture, books: Books) -> Entry:
     at = asked.occur_time or books.now
     ended = withdraw(hold, books)
     price = price_of(hold, at, books)
-    entry = post_cost(books, EntryKind.CAPTURE, hold.call, asked.usage, price, at, ended)
+    entry = post_cost(
+        books, EntryKind.CAPTURE, hold.call, usage=asked.usage, price=price, at=at, ended=ended
+    )
     _close(hold, HoldState.CAPTURED, books, entry.sequence)
     remember(asked, books, entry, occur_time=asked.occur_time)
     return entry
@@ -107,7 +109,7 @@ def record(asked: Record, books: Books) -> Entry:
         asked.policy_version,
     )
     price = books.price(asked.tenant, asked.sku, at, asked.service_class, asked.region)
-    entry = post_cost(books, EntryKind.RECORD, call, asked.usage, price, at)
+    entry = post_cost(books, EntryKind.RECORD, call, usage=asked.usage, price=price, at=at)
     remember(asked, books, entry, occur_time=asked.occur_time)
     return entry
 
@@ -132,7 +134,7 @@ def _release(hold: Hold, books: Books) -> Hold:
 
 def _as_reserved(entry: Entry) -> Hold:
     """The hold as it was answered first, whatever became of it."""
-    assert entry.expire_time is not None  # every reserve has one  # noqa: S101
+    assert entry.expire_time is not None  # every reserve has one
     return Hold(
         call=entry.call,
         worst_case=entry.worst_case,

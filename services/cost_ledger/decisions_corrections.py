@@ -59,7 +59,7 @@ def settle(asked: Settle, books: Books) -> Entry:
     take_back(books, EntryKind.SETTLE, posted, asked.key)
     at = posted.occur_time if not books.is_closed(asked.tenant, posted.occur_time) else books.now
     price = price_of(hold, posted.occur_time, books)
-    entry = post_cost(books, EntryKind.CAPTURE, hold.call, asked.usage, price, at)
+    entry = post_cost(books, EntryKind.CAPTURE, hold.call, usage=asked.usage, price=price, at=at)
     books.draft.holds[asked.tenant, asked.key] = replace(
         hold, state=HoldState.CAPTURED, posted_sequence=entry.sequence
     )

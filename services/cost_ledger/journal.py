@@ -63,7 +63,9 @@ def take_back(books: Books, kind: EntryKind, wrong: Entry, key: str, reason: str
     sequence = wrong.sequence
     adjusted = books.corrections(wrong.call.tenant, sequence).adjusted
     books.draft.corrections[wrong.call.tenant, sequence] = Corrections(True, adjusted)
-    return _correct(books, kind, wrong, key, postings.opposite_cost(wrong.postings), reason)
+    return _correct(
+        books, kind, wrong, postings.opposite_cost(wrong.postings), key=key, reason=reason
+    )
 
 
 def adjust_by(books: Books, wrong: Entry, key: str, change: Money, reason: str) -> Entry:
@@ -71,11 +73,11 @@ def adjust_by(books: Books, wrong: Entry, key: str, change: Money, reason: str) 
     sequence = wrong.sequence
     adjusted = books.corrections(wrong.call.tenant, sequence).adjusted + change.amount
     books.draft.corrections[wrong.call.tenant, sequence] = Corrections(adjusted=adjusted)
-    return _correct(books, EntryKind.ADJUST, wrong, key, postings.spend(change), reason)
+    return _correct(books, EntryKind.ADJUST, wrong, postings.spend(change), key=key, reason=reason)
 
 
 def _correct(
-    books: Books, kind: EntryKind, wrong: Entry, key: str, posted: Postings, reason: str
+    books: Books, kind: EntryKind, wrong: Entry, posted: Postings, *, key: str, reason: str
 ) -> Entry:
     """A correction occurs when what it corrects did; of a closed period, it occurs now."""
     is_closed = books.is_closed(wrong.call.tenant, wrong.occur_time)

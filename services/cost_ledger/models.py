@@ -1,5 +1,6 @@
 """The ledger's nouns: subjects, holds, refusals and journal entries."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -153,6 +154,13 @@ class Postings:
     provisional: Decimal = ZERO
     suspense: Decimal = ZERO
     payable: Decimal = ZERO
+
+    def by_account(self) -> Iterator[tuple[str, str, Decimal]]:
+        """Account, unit and amount of what is posted."""
+        units = {"held": self.hold_unit, "available": self.hold_unit}
+        for account in ("held", "available", "spend", "provisional", "suspense", "payable"):
+            if amount := getattr(self, account):
+                yield account, units.get(account, self.unit), amount
 
 
 @dataclass(frozen=True, slots=True)

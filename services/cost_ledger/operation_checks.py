@@ -72,7 +72,6 @@ def _check_amount(quantity: Quantity) -> None:
         )
 
 
-
 def check_time_to_live(seconds: float) -> None:
     if not 0 < seconds <= TIME_TO_LIVE_MAX_S:
         raise InvalidOperation("time_to_live must be above zero and at most 366 days")

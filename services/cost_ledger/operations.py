@@ -207,4 +207,3 @@ class Expire:
     name: ClassVar[str] = "expire"
     tenant: str
     key: str
-

@@ -4,17 +4,20 @@ from typing import Any
 
 import grpc
 
-from cost_ledger.convert import (
+from cost_ledger.batches import Operation
+from cost_ledger.convert import hold_to_proto, listed_entry_to_proto
+from cost_ledger.convert_operations import (
+    adjust_from_proto,
     capture_from_proto,
-    entry_to_proto,
-    hold_to_proto,
+    close_from_proto,
+    dispatch_from_proto,
+    extend_from_proto,
     operation_from_proto,
     record_from_proto,
     release_from_proto,
     reserve_from_proto,
-    result_to_proto,
-    reversal_to_proto,
     reverse_from_proto,
+    settle_from_proto,
 )
 from cost_ledger.convert_reports import (
     filter_from_proto,
@@ -23,7 +26,7 @@ from cost_ledger.convert_reports import (
     report_from_proto,
     spend_row_to_proto,
 )
-from cost_ledger.batches import Operation
+from cost_ledger.convert_results import close_to_proto, result_to_proto
 from cost_ledger.service import CostLedger
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import cost_ledger_service_pb2_grpc as rpc
@@ -56,7 +59,32 @@ class CostLedgerServicer(rpc.CostLedgerServiceServicer):
 
     async def Reverse(self, request: pb.ReverseRequest, context: Context) -> pb.ReverseResponse:
         caller = require_scope(Scope.LEDGER_WRITE)
-        return reversal_to_proto(await self._ledger.apply([reverse_from_proto(request, caller)]))
+        return (await self._one(reverse_from_proto(request, caller))).reverse
+
+    async def Extend(self, request: pb.ExtendRequest, context: Context) -> pb.ExtendResponse:
+        caller = require_scope(Scope.LEDGER_WRITE)
+        return (await self._one(extend_from_proto(request, caller))).extend
+
+    async def MarkDispatched(
+        self, request: pb.MarkDispatchedRequest, context: Context
+    ) -> pb.MarkDispatchedResponse:
+        caller = require_scope(Scope.LEDGER_WRITE)
+        return (await self._one(dispatch_from_proto(request, caller))).mark_dispatched
+
+    async def Adjust(self, request: pb.AdjustRequest, context: Context) -> pb.AdjustResponse:
+        caller = require_scope(Scope.LEDGER_WRITE)
+        return (await self._one(adjust_from_proto(request, caller))).adjust
+
+    async def Settle(self, request: pb.SettleRequest, context: Context) -> pb.SettleResponse:
+        caller = require_scope(Scope.LEDGER_WRITE)
+        return (await self._one(settle_from_proto(request, caller))).settle
+
+    async def ClosePeriod(
+        self, request: pb.ClosePeriodRequest, context: Context
+    ) -> pb.ClosePeriodResponse:
+        caller = require_scope(Scope.TENANT_ADMIN)
+        (closing,) = await self._ledger.apply([close_from_proto(request, caller)])
+        return close_to_proto(closing)
 
     async def Apply(self, request: pb.ApplyRequest, context: Context) -> pb.ApplyResponse:
         caller = require_scope(Scope.LEDGER_WRITE)
@@ -77,7 +105,7 @@ class CostLedgerServicer(rpc.CostLedgerServiceServicer):
         wanted = filter_from_proto(request)
         entries = await self._ledger.entries(caller.tenant, wanted)
         return pb.ListEntriesResponse(
-            entries=[entry_to_proto(entry) for entry in entries],
+            entries=[listed_entry_to_proto(entry) for entry in entries],
             next_page_token=next_entries_page(entries, wanted.limit),
         )
 

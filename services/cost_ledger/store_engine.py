@@ -1,5 +1,6 @@
 """The database engines, and what a database that does not answer means."""
 
+import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -11,6 +12,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from cost_ledger.errors import JournalRejected, LedgerUnavailable
+
+log = logging.getLogger(__name__)
 
 # Connection failures, shutdown, and a server that starts up (PostgreSQL's appendix A).
 UNAVAILABLE_STATES = ("08", "57P", "53300")
@@ -85,10 +88,18 @@ def database_errors() -> Iterator[None]:
     except (OSError, PoolTimeout, asyncpg.InterfaceError) as error:
         raise LedgerUnavailable from error
     except asyncpg.PostgresError as error:
-        raise (LedgerUnavailable if _is_away(error) else JournalRejected) from error
+        raise _fault_of(error) from error
     except DBAPIError as error:
-        is_away = error.connection_invalidated or _is_away(error.orig)
-        raise (LedgerUnavailable if is_away else JournalRejected) from error
+        if error.connection_invalidated:
+            raise LedgerUnavailable from error
+        raise _fault_of(error.orig) from error
+
+
+def _fault_of(error: BaseException | None) -> LedgerUnavailable | JournalRejected:
+    if _is_away(error):
+        return LedgerUnavailable()
+    log.error("the database refused rows: %s", error)
+    return JournalRejected()
 
 
 def _is_away(error: object) -> bool:

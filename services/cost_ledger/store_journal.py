@@ -79,7 +79,7 @@ async def _open(connection: Connection, operations: list[Operation]) -> Books:
     )
     heads = {head["tenant"]: head_from_row(head) for head in parsed(row["heads"])}
     books = Books(now=row["now"], loaded=Rows(heads=heads))
-    for found in parsed(row["found"]) or ():
+    for found in parsed(row["known"]) or ():
         _add_found(books.loaded, found)
     books.standings = _standings(row["standings"])
     return books

@@ -53,10 +53,10 @@ COLUMNS = {
     "balances": BALANCE_COLUMNS,
 }
 # Of a hold everything but whose call it is may change.
-HOLD_CHANGES = ("windows", "worst_case", "amount", "currency", "state", "dispatched") + (
-    "expire_time",
-    "posted_sequence",
-)
+HOLD_CHANGES = [
+    *("windows", "worst_case", "amount", "currency"),
+    *("state", "dispatched", "expire_time", "posted_sequence"),
+]
 
 
 def _insert(table: str, columns: dict[str, str]) -> str:

@@ -209,7 +209,9 @@ def hold_from_row(row: Row) -> Hold:
 def head_from_row(row: Row) -> Head:
     """Where a journal ends."""
     closed_before = row["closed_before"]
-    return Head(row["sequence"], bytes.fromhex(row["hash"]), closed_before and moment(closed_before))
+    return Head(
+        row["sequence"], bytes.fromhex(row["hash"]), closed_before and moment(closed_before)
+    )
 
 
 def answer_from_row(row: Row) -> Answer:

@@ -126,6 +126,9 @@ def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
         budget_ids=episode.toolset.budget_ids,
         alternatives=purchase.alternatives,
         min_output_tokens=min(OUTPUT_TOKENS_MIN, purchase.output_tokens),
+        # The worker makes the call as soon as this is answered: should it die first, the
+        # hold must not be given back, for the call may have been made.
+        dispatched=True,
     )
     if episode.toolset.HasField("price_ceiling"):
         request.ceiling.CopyFrom(episode.toolset.price_ceiling)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sqlalchemy import make_url
+
 from podium_cli.local.keys import SigningKeys
 
 LOOPBACK = "127.0.0.1"
@@ -100,7 +102,13 @@ def _gateway(around: Surroundings) -> ServiceProcess:
 
 
 def _ledger(around: Surroundings) -> dict[str, str]:
-    return _database(around, "cost_ledger") | {"kafka_bootstrap": around.target("kafka")}
+    # Migrations run as the owner; what serves owns nothing and so cannot rewrite history.
+    service = make_url(around.dsn["cost_ledger"]).set(username="cost_ledger_service")
+    return {
+        "database_url": service.render_as_string(hide_password=False),
+        "owner_database_url": around.dsn["cost_ledger"],
+        "kafka_bootstrap": around.target("kafka"),
+    }
 
 
 def _registry(around: Surroundings) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
+from sqlalchemy import make_url
 
 from cost_ledger.config import Settings
 from cost_ledger.server import MIGRATIONS, open_services
@@ -62,6 +63,12 @@ class RunningLedger:
         return self.as_("acme", Scope.PLATFORM_ADMIN)
 
 
+def as_service(owner_url: str) -> str:
+    """The URL of the role that the service logs in as: it owns nothing in the database."""
+    url = make_url(owner_url).set(username="cost_ledger_service")
+    return url.render_as_string(hide_password=False)
+
+
 @asynccontextmanager
 async def running_ledger(
     database_url: str, tmp_path: Path, sweep_interval_s: float = 600.0, **settings: Any
@@ -71,7 +78,7 @@ async def running_ledger(
     config = Settings(
         port=0,
         verify_keys_file=write_verify_keys(tmp_path / "keys.json", [keys]),
-        database_url=database_url,
+        database_url=as_service(database_url),
         sweep_interval_s=sweep_interval_s,
         **settings,
     )

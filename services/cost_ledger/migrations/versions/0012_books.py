@@ -17,7 +17,8 @@ STATEMENTS = (
             FROM json_to_recordset(asks)
                 AS asked(tenant text, scope text, scope_id text, at timestamptz)
             JOIN budget b ON (b.tenant, b.scope, b.scope_id)
-                = (asked.tenant, asked.scope, asked.scope_id) AND budget_holds(b, coalesce(asked.at, now))
+                = (asked.tenant, asked.scope, asked.scope_id)
+                AND budget_holds(b, coalesce(asked.at, now))
             CROSS JOIN LATERAL (
                 SELECT window_first(b, coalesce(asked.at, now)) AS first,
                        window_start(b, coalesce(asked.at, now)) AS start
@@ -60,7 +61,7 @@ STATEMENTS = (
     """
     CREATE FUNCTION open_books(
         tenants text[], asked_tenants text[], operations text[], keys text[], hold_keys text[],
-        asks json, OUT now timestamptz, OUT heads json, OUT found json, OUT standings json
+        asks json, OUT now timestamptz, OUT heads json, OUT known json, OUT standings json
     ) LANGUAGE plpgsql AS $$
     BEGIN
         PERFORM set_config('ledger.tenants', CAST(tenants AS text), true);
@@ -70,7 +71,7 @@ STATEMENTS = (
             heads := lock_heads(tenants);
         END IF;
         now := ledger_clock();
-        found := read_keys(asked_tenants, operations, keys, hold_keys);
+        known := read_keys(asked_tenants, operations, keys, hold_keys);
         IF asks IS NOT NULL THEN
             standings := read_standings(asks, now);
         END IF;

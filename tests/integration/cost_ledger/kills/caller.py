@@ -40,7 +40,9 @@ class Caller:
     async def call(self, key: str) -> None:
         """One call, paid for."""
         worst_case = quantities(call=1)
-        hold = make_reserve(key, sku=SKU, worst_case=worst_case, time_to_live=self._hold)
+        hold = make_reserve(
+            key, sku=SKU, worst_case=worst_case, time_to_live=self._hold, dispatched=True
+        )
         await until_answered(partial(self._ledger.Reserve, hold))
         await self._tell("points/reserved")
         await self._tell(f"calls/{key}")

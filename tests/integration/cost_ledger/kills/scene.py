@@ -14,7 +14,7 @@ from embedded.ports import accepts_connections
 from integration.cost_ledger.builders import make_budget, make_price
 from integration.cost_ledger.kills.caller import SKU, TENANT
 from integration.cost_ledger.kills.provider import Provider
-from integration.cost_ledger.running_ledger import Client, RunningLedger
+from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from rpckit.identity import Scope
@@ -101,7 +101,8 @@ async def _price_and_limit(scene: Scene) -> None:
 def _ledger(folder: Path, port: int, database_url: str, verify_keys: Path) -> ManagedProcess:
     settings = {
         "COST_LEDGER_PORT": str(port),
-        "COST_LEDGER_DATABASE_URL": database_url,
+        "COST_LEDGER_DATABASE_URL": as_service(database_url),
+        "COST_LEDGER_OWNER_DATABASE_URL": database_url,
         "COST_LEDGER_VERIFY_KEYS_FILE": str(verify_keys),
         "COST_LEDGER_SWEEP_INTERVAL_S": "0.2",
     }

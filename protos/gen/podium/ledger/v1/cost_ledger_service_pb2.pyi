@@ -116,6 +116,8 @@ class ReserveRequest(_message.Message):
     REGION_FIELD_NUMBER: _builtins.int
     ALTERNATIVES_FIELD_NUMBER: _builtins.int
     MIN_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    DISPATCHED_FIELD_NUMBER: _builtins.int
+    POLICY_VERSION_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/<kind>/<call index>", or any id the caller keeps for
     retries, at most 200 characters.
@@ -133,6 +135,10 @@ class ReserveRequest(_message.Message):
     so many but not all, the hold is for the most they cover; 0 means all or
     nothing.
     """
+    dispatched: _builtins.bool
+    """The call is made as soon as money is held, so no MarkDispatched follows."""
+    policy_version: _builtins.str
+    """Version of the tenant's policy that allowed the call; unset means none."""
     @_builtins.property
     def subject(self) -> _hold_pb2.Subject:
         """What it is charged to."""
@@ -148,7 +154,8 @@ class ReserveRequest(_message.Message):
     @_builtins.property
     def time_to_live(self) -> _duration_pb2.Duration:
         """How long the hold may stay open; unset means one hour. A hold that is
-        neither captured nor released by then becomes provisional.
+        neither captured nor released by then becomes a provisional cost if its call
+        was dispatched, and is released if not.
         """
 
     @_builtins.property
@@ -176,10 +183,12 @@ class ReserveRequest(_message.Message):
         region: _builtins.str = ...,
         alternatives: _abc.Iterable[Global___Alternative] | None = ...,
         min_output_tokens: _builtins.int = ...,
+        dispatched: _builtins.bool = ...,
+        policy_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ceiling", b"ceiling", "subject", b"subject", "time_to_live", b"time_to_live"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "budget_ids", b"budget_ids", "ceiling", b"ceiling", "key", b"key", "min_output_tokens", b"min_output_tokens", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "time_to_live", b"time_to_live", "unknown_price", b"unknown_price", "worst_case", b"worst_case"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "budget_ids", b"budget_ids", "ceiling", b"ceiling", "dispatched", b"dispatched", "key", b"key", "min_output_tokens", b"min_output_tokens", "policy_version", b"policy_version", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "time_to_live", b"time_to_live", "unknown_price", b"unknown_price", "worst_case", b"worst_case"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -234,7 +243,7 @@ class CaptureRequest(_message.Message):
 
     @_builtins.property
     def occur_time(self) -> _timestamp_pb2.Timestamp:
-        """When the call happened; unset means now."""
+        """When the call happened, in no closed period; unset means now."""
 
     def __init__(
         self,
@@ -334,6 +343,7 @@ class RecordRequest(_message.Message):
     OCCUR_TIME_FIELD_NUMBER: _builtins.int
     SERVICE_CLASS_FIELD_NUMBER: _builtins.int
     REGION_FIELD_NUMBER: _builtins.int
+    POLICY_VERSION_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """As in ReserveRequest."""
     sku: _builtins.str
@@ -342,6 +352,8 @@ class RecordRequest(_message.Message):
     """Class of service of the provider; unset means the standard one."""
     region: _builtins.str
     """Region of the provider; unset means prices without one."""
+    policy_version: _builtins.str
+    """Version of the tenant's policy that allowed the call; unset means none."""
     @_builtins.property
     def subject(self) -> _hold_pb2.Subject:
         """What it is charged to."""
@@ -352,7 +364,7 @@ class RecordRequest(_message.Message):
 
     @_builtins.property
     def occur_time(self) -> _timestamp_pb2.Timestamp:
-        """When the call happened; unset means now."""
+        """When the call happened, in no closed period; unset means now."""
 
     def __init__(
         self,
@@ -364,10 +376,11 @@ class RecordRequest(_message.Message):
         occur_time: _timestamp_pb2.Timestamp | None = ...,
         service_class: _builtins.str = ...,
         region: _builtins.str = ...,
+        policy_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["occur_time", b"occur_time", "subject", b"subject", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "occur_time", b"occur_time", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "occur_time", b"occur_time", "policy_version", b"policy_version", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -396,6 +409,292 @@ class RecordResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecordResponse: _TypeAlias = RecordResponse  # noqa: Y015
+
+@_typing.final
+class ExtendRequest(_message.Message):
+    """Asks to hold a call's money differently."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    HOLD_KEY_FIELD_NUMBER: _builtins.int
+    WORST_CASE_FIELD_NUMBER: _builtins.int
+    TIME_TO_LIVE_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """Key of the extension itself."""
+    hold_key: _builtins.str
+    """Key of the open hold."""
+    @_builtins.property
+    def worst_case(self) -> _containers.RepeatedCompositeFieldContainer[_usage_pb2.Quantity]:
+        """The most the call can use from now on; empty leaves it as it is. It is
+        priced as the hold was.
+        """
+
+    @_builtins.property
+    def time_to_live(self) -> _duration_pb2.Duration:
+        """How long the hold may stay open from now on; unset leaves it as it is."""
+
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        hold_key: _builtins.str = ...,
+        worst_case: _abc.Iterable[_usage_pb2.Quantity] | None = ...,
+        time_to_live: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time_to_live", b"time_to_live"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold_key", b"hold_key", "key", b"key", "time_to_live", b"time_to_live", "worst_case", b"worst_case"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExtendRequest: _TypeAlias = ExtendRequest  # noqa: Y015
+
+@_typing.final
+class ExtendResponse(_message.Message):
+    """The hold, or why it stays as it is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLD_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hold(self) -> _hold_pb2.Hold:
+        """The hold; for a retry, as it stands."""
+
+    @_builtins.property
+    def refusal(self) -> _hold_pb2.Refusal:
+        """The hold was not changed."""
+
+    def __init__(
+        self,
+        *,
+        hold: _hold_pb2.Hold | None = ...,
+        refusal: _hold_pb2.Refusal | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "refusal", b"refusal"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "refusal", b"refusal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["hold", "refusal"]  # noqa: Y015
+    _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
+
+Global___ExtendResponse: _TypeAlias = ExtendResponse  # noqa: Y015
+
+@_typing.final
+class MarkDispatchedRequest(_message.Message):
+    """Notes that a held call is about to be made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """The key the hold was reserved under."""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkDispatchedRequest: _TypeAlias = MarkDispatchedRequest  # noqa: Y015
+
+@_typing.final
+class MarkDispatchedResponse(_message.Message):
+    """The dispatched hold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLD_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hold(self) -> _hold_pb2.Hold:
+        """The hold."""
+
+    def __init__(
+        self,
+        *,
+        hold: _hold_pb2.Hold | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkDispatchedResponse: _TypeAlias = MarkDispatchedResponse  # noqa: Y015
+
+@_typing.final
+class AdjustRequest(_message.Message):
+    """Asks to adjust a cost."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    CHANGE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """Key of the adjustment itself."""
+    sequence: _builtins.int
+    """Sequence of the entry to adjust: a capture or a record that is final."""
+    reason: _builtins.str
+    """Why, for the auditor."""
+    @_builtins.property
+    def change(self) -> _money_pb2.Money:
+        """What is added to the cost, in its currency; negative takes away. The cost
+        with all of its adjustments is never below zero.
+        """
+
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        sequence: _builtins.int = ...,
+        change: _money_pb2.Money | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "key", b"key", "reason", b"reason", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AdjustRequest: _TypeAlias = AdjustRequest  # noqa: Y015
+
+@_typing.final
+class AdjustResponse(_message.Message):
+    """The posted adjustment."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entry(self) -> _hold_pb2.Entry:
+        """The entry."""
+
+    def __init__(
+        self,
+        *,
+        entry: _hold_pb2.Entry | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AdjustResponse: _TypeAlias = AdjustResponse  # noqa: Y015
+
+@_typing.final
+class SettleRequest(_message.Message):
+    """Asks to replace a cost by the true one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """The key of the hold whose cost is provisional or estimated."""
+    @_builtins.property
+    def usage(self) -> _usage_pb2.Usage:
+        """What the call used, as the provider says."""
+
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        usage: _usage_pb2.Usage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SettleRequest: _TypeAlias = SettleRequest  # noqa: Y015
+
+@_typing.final
+class SettleResponse(_message.Message):
+    """The posted truth."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entry(self) -> _hold_pb2.Entry:
+        """The capture; the entry before it takes the former cost back."""
+
+    def __init__(
+        self,
+        *,
+        entry: _hold_pb2.Entry | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SettleResponse: _TypeAlias = SettleResponse  # noqa: Y015
+
+@_typing.final
+class ClosePeriodRequest(_message.Message):
+    """Asks to close the books."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """Key of the closing itself."""
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """The books before it are closed: a time that has passed, later than that of
+        any earlier closing.
+        """
+
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "key", b"key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClosePeriodRequest: _TypeAlias = ClosePeriodRequest  # noqa: Y015
+
+@_typing.final
+class ClosePeriodResponse(_message.Message):
+    """The closing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entry(self) -> _hold_pb2.Entry:
+        """The entry."""
+
+    def __init__(
+        self,
+        *,
+        entry: _hold_pb2.Entry | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClosePeriodResponse: _TypeAlias = ClosePeriodResponse  # noqa: Y015
 
 @_typing.final
 class ReverseRequest(_message.Message):
@@ -463,6 +762,11 @@ class Operation(_message.Message):
     CAPTURE_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
     RECORD_FIELD_NUMBER: _builtins.int
+    EXTEND_FIELD_NUMBER: _builtins.int
+    MARK_DISPATCHED_FIELD_NUMBER: _builtins.int
+    REVERSE_FIELD_NUMBER: _builtins.int
+    ADJUST_FIELD_NUMBER: _builtins.int
+    SETTLE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def reserve(self) -> Global___ReserveRequest:
         """Holds money."""
@@ -479,6 +783,26 @@ class Operation(_message.Message):
     def record(self) -> Global___RecordRequest:
         """Posts a cost without a hold."""
 
+    @_builtins.property
+    def extend(self) -> Global___ExtendRequest:
+        """Holds differently."""
+
+    @_builtins.property
+    def mark_dispatched(self) -> Global___MarkDispatchedRequest:
+        """Notes that a call is about to be made."""
+
+    @_builtins.property
+    def reverse(self) -> Global___ReverseRequest:
+        """Posts the opposite of an entry."""
+
+    @_builtins.property
+    def adjust(self) -> Global___AdjustRequest:
+        """Posts a difference."""
+
+    @_builtins.property
+    def settle(self) -> Global___SettleRequest:
+        """Posts the truth in place of an estimate."""
+
     def __init__(
         self,
         *,
@@ -486,12 +810,17 @@ class Operation(_message.Message):
         capture: Global___CaptureRequest | None = ...,
         release: Global___ReleaseRequest | None = ...,
         record: Global___RecordRequest | None = ...,
+        extend: Global___ExtendRequest | None = ...,
+        mark_dispatched: Global___MarkDispatchedRequest | None = ...,
+        reverse: Global___ReverseRequest | None = ...,
+        adjust: Global___AdjustRequest | None = ...,
+        settle: Global___SettleRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capture", b"capture", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "extend", b"extend", "mark_dispatched", b"mark_dispatched", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capture", b"capture", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "extend", b"extend", "mark_dispatched", b"mark_dispatched", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record"]  # noqa: Y015
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record", "extend", "mark_dispatched", "reverse", "adjust", "settle"]  # noqa: Y015
     _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_operation) -> _WhichOneofReturnType_operation | None: ...
 
@@ -533,6 +862,11 @@ class OperationResult(_message.Message):
     CAPTURE_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
     RECORD_FIELD_NUMBER: _builtins.int
+    EXTEND_FIELD_NUMBER: _builtins.int
+    MARK_DISPATCHED_FIELD_NUMBER: _builtins.int
+    REVERSE_FIELD_NUMBER: _builtins.int
+    ADJUST_FIELD_NUMBER: _builtins.int
+    SETTLE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def reserve(self) -> Global___ReserveResponse:
         """Answer to a reserve."""
@@ -549,6 +883,26 @@ class OperationResult(_message.Message):
     def record(self) -> Global___RecordResponse:
         """Answer to a record."""
 
+    @_builtins.property
+    def extend(self) -> Global___ExtendResponse:
+        """Answer to an extension."""
+
+    @_builtins.property
+    def mark_dispatched(self) -> Global___MarkDispatchedResponse:
+        """Answer to a note of dispatch."""
+
+    @_builtins.property
+    def reverse(self) -> Global___ReverseResponse:
+        """Answer to a reversal."""
+
+    @_builtins.property
+    def adjust(self) -> Global___AdjustResponse:
+        """Answer to an adjustment."""
+
+    @_builtins.property
+    def settle(self) -> Global___SettleResponse:
+        """Answer to a settlement."""
+
     def __init__(
         self,
         *,
@@ -556,12 +910,17 @@ class OperationResult(_message.Message):
         capture: Global___CaptureResponse | None = ...,
         release: Global___ReleaseResponse | None = ...,
         record: Global___RecordResponse | None = ...,
+        extend: Global___ExtendResponse | None = ...,
+        mark_dispatched: Global___MarkDispatchedResponse | None = ...,
+        reverse: Global___ReverseResponse | None = ...,
+        adjust: Global___AdjustResponse | None = ...,
+        settle: Global___SettleResponse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capture", b"capture", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "extend", b"extend", "mark_dispatched", b"mark_dispatched", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capture", b"capture", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "extend", b"extend", "mark_dispatched", b"mark_dispatched", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record"]  # noqa: Y015
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record", "extend", "mark_dispatched", "reverse", "adjust", "settle"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 

@@ -125,7 +125,7 @@ class _EntryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntryKind.V
     ENTRY_KIND_RELEASE: _EntryKind.ValueType  # 3
     """A hold given back."""
     ENTRY_KIND_EXTEND: _EntryKind.ValueType  # 4
-    """A hold made larger."""
+    """A hold made larger, smaller or longer; the amount is the difference."""
     ENTRY_KIND_RECORD: _EntryKind.ValueType  # 5
     """A cost without a hold."""
     ENTRY_KIND_REVERSE: _EntryKind.ValueType  # 6
@@ -133,7 +133,13 @@ class _EntryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntryKind.V
     ENTRY_KIND_ADJUST: _EntryKind.ValueType  # 7
     """A correction by difference."""
     ENTRY_KIND_SETTLE: _EntryKind.ValueType  # 8
-    """A provisional cost replaced by the provider's figure."""
+    """A provisional or estimated cost taken back; a capture with the provider's
+    figure follows.
+    """
+    ENTRY_KIND_DISPATCH: _EntryKind.ValueType  # 9
+    """The held call was about to be made."""
+    ENTRY_KIND_CLOSE: _EntryKind.ValueType  # 10
+    """What occurred before occur_time is closed."""
 
 class EntryKind(_EntryKind, metaclass=_EntryKindEnumTypeWrapper):
     """What an entry records."""
@@ -147,7 +153,7 @@ ENTRY_KIND_CAPTURE: EntryKind.ValueType  # 2
 ENTRY_KIND_RELEASE: EntryKind.ValueType  # 3
 """A hold given back."""
 ENTRY_KIND_EXTEND: EntryKind.ValueType  # 4
-"""A hold made larger."""
+"""A hold made larger, smaller or longer; the amount is the difference."""
 ENTRY_KIND_RECORD: EntryKind.ValueType  # 5
 """A cost without a hold."""
 ENTRY_KIND_REVERSE: EntryKind.ValueType  # 6
@@ -155,7 +161,13 @@ ENTRY_KIND_REVERSE: EntryKind.ValueType  # 6
 ENTRY_KIND_ADJUST: EntryKind.ValueType  # 7
 """A correction by difference."""
 ENTRY_KIND_SETTLE: EntryKind.ValueType  # 8
-"""A provisional cost replaced by the provider's figure."""
+"""A provisional or estimated cost taken back; a capture with the provider's
+figure follows.
+"""
+ENTRY_KIND_DISPATCH: EntryKind.ValueType  # 9
+"""The held call was about to be made."""
+ENTRY_KIND_CLOSE: EntryKind.ValueType  # 10
+"""What occurred before occur_time is closed."""
 Global___EntryKind: _TypeAlias = EntryKind  # noqa: Y015
 
 @_typing.final
@@ -221,6 +233,7 @@ class Hold(_message.Message):
     WORST_CASE_FIELD_NUMBER: _builtins.int
     SERVICE_CLASS_FIELD_NUMBER: _builtins.int
     REGION_FIELD_NUMBER: _builtins.int
+    DISPATCHED_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """The key it was reserved under."""
     sku: _builtins.str
@@ -233,6 +246,10 @@ class Hold(_message.Message):
     """Class of service that was priced; unset means the standard one."""
     region: _builtins.str
     """Region that was priced; unset means none."""
+    dispatched: _builtins.bool
+    """Whether the call was about to be made. When its time is over, such a hold
+    becomes a provisional cost; any other is released.
+    """
     @_builtins.property
     def subject(self) -> Global___Subject:
         """What it is charged to."""
@@ -269,10 +286,11 @@ class Hold(_message.Message):
         worst_case: _abc.Iterable[_usage_pb2.Quantity] | None = ...,
         service_class: _builtins.str = ...,
         region: _builtins.str = ...,
+        dispatched: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "create_time", b"create_time", "expire_time", b"expire_time", "subject", b"subject"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "create_time", b"create_time", "expire_time", b"expire_time", "key", b"key", "price_version_id", b"price_version_id", "region", b"region", "service_class", b"service_class", "sku", b"sku", "state", b"state", "subject", b"subject", "worst_case", b"worst_case"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "create_time", b"create_time", "dispatched", b"dispatched", "expire_time", b"expire_time", "key", b"key", "price_version_id", b"price_version_id", "region", b"region", "service_class", b"service_class", "sku", b"sku", "state", b"state", "subject", b"subject", "worst_case", b"worst_case"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -378,6 +396,12 @@ class Entry(_message.Message):
     OCCUR_TIME_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     HASH_FIELD_NUMBER: _builtins.int
+    POSTINGS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    WORST_CASE_FIELD_NUMBER: _builtins.int
+    SERVICE_CLASS_FIELD_NUMBER: _builtins.int
+    REGION_FIELD_NUMBER: _builtins.int
+    POLICY_VERSION_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Counts from 1 for each tenant, without gaps."""
     kind: Global___EntryKind.ValueType
@@ -391,14 +415,22 @@ class Entry(_message.Message):
     corrects_sequence: _builtins.int
     """The sequence this entry reverses, adjusts or settles; 0 means none."""
     hash: _builtins.bytes
-    """SHA-256 over this entry and the hash before it; unset until chained."""
+    """SHA-256 over the hash before it and this entry, as the ledger's README says."""
+    reason: _builtins.str
+    """Why, as the author of a correction said."""
+    service_class: _builtins.str
+    """Class of service that was priced; unset means the standard one."""
+    region: _builtins.str
+    """Region that was priced; unset means none."""
+    policy_version: _builtins.str
+    """Version of the tenant's policy that allowed the call; unset means none."""
     @_builtins.property
     def subject(self) -> Global___Subject:
         """What it is charged to."""
 
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
-        """What was used; empty for holds and releases."""
+        """What was used; unset for holds, releases and adjustments."""
 
     @_builtins.property
     def amount(self) -> _money_pb2.Money:
@@ -411,6 +443,16 @@ class Entry(_message.Message):
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was posted."""
+
+    @_builtins.property
+    def postings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Posting]:
+        """What it posts to the accounts: the amounts of each unit sum to zero. Empty in
+        the answer to a write.
+        """
+
+    @_builtins.property
+    def worst_case(self) -> _containers.RepeatedCompositeFieldContainer[_usage_pb2.Quantity]:
+        """The most the call can use, of a reserve or an extension."""
 
     def __init__(
         self,
@@ -427,11 +469,47 @@ class Entry(_message.Message):
         occur_time: _timestamp_pb2.Timestamp | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         hash: _builtins.bytes = ...,
+        postings: _abc.Iterable[Global___Posting] | None = ...,
+        reason: _builtins.str = ...,
+        worst_case: _abc.Iterable[_usage_pb2.Quantity] | None = ...,
+        service_class: _builtins.str = ...,
+        region: _builtins.str = ...,
+        policy_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "create_time", b"create_time", "occur_time", b"occur_time", "subject", b"subject", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "corrects_sequence", b"corrects_sequence", "create_time", b"create_time", "hash", b"hash", "key", b"key", "kind", b"kind", "occur_time", b"occur_time", "price_version_id", b"price_version_id", "sequence", b"sequence", "sku", b"sku", "subject", b"subject", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "corrects_sequence", b"corrects_sequence", "create_time", b"create_time", "hash", b"hash", "key", b"key", "kind", b"kind", "occur_time", b"occur_time", "policy_version", b"policy_version", "postings", b"postings", "price_version_id", b"price_version_id", "reason", b"reason", "region", b"region", "sequence", b"sequence", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "usage", b"usage", "worst_case", b"worst_case"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Entry: _TypeAlias = Entry  # noqa: Y015
+
+@_typing.final
+class Posting(_message.Message):
+    """What an entry adds to one account of the tenant."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCOUNT_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    account: _builtins.str
+    """"held", "available", "spend", "provisional", "suspense" or "payable"."""
+    unit: _builtins.str
+    """ISO 4217 code; "XXX" counts calls of unknown price."""
+    amount: _builtins.str
+    """Decimal string; a debit is positive."""
+    def __init__(
+        self,
+        *,
+        account: _builtins.str = ...,
+        unit: _builtins.str = ...,
+        amount: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "amount", b"amount", "unit", b"unit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Posting: _TypeAlias = Posting  # noqa: Y015
