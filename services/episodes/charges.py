@@ -129,10 +129,17 @@ def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
         # The worker makes the call as soon as this is answered: should it die first, the
         # hold must not be given back, for the call may have been made.
         dispatched=True,
+        policy_version=_policy_version(episode),
     )
     if episode.toolset.HasField("price_ceiling"):
         request.ceiling.CopyFrom(episode.toolset.price_ceiling)
     return pb.Operation(reserve=request)
+
+
+def _policy_version(episode: RunningEpisode) -> str:
+    """ "<policy name>/<version>", the policy that the ledger can explain the call by."""
+    name = episode.toolset.policy_name
+    return f"{name}/{episode.toolset.policy_version}" if name else ""
 
 
 def _reply(response: pb.ReserveResponse, purchase: Purchase) -> Reply:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cost_ledger import convert, convert_budgets, convert_reports
+from cost_ledger import convert, convert_budgets, convert_operations, convert_reports
 from podium.ledger.v1 import budget_service_pb2, cost_ledger_service_pb2, hold_pb2
 
 
@@ -23,5 +23,8 @@ def test_every_value_but_unspecified_is_known(enum: object, known: object) -> No
 
 
 def test_every_unknown_price_policy_is_known_and_unset_refuses() -> None:
-    assert set(convert.POLICY_FROM_WIRE) == set(hold_pb2.UnknownPricePolicy.values())
-    assert convert.POLICY_FROM_WIRE[hold_pb2.UNKNOWN_PRICE_POLICY_UNSPECIFIED].value == "refuse"
+    assert set(convert_operations.POLICY_FROM_WIRE) == set(hold_pb2.UnknownPricePolicy.values())
+    assert (
+        convert_operations.POLICY_FROM_WIRE[hold_pb2.UNKNOWN_PRICE_POLICY_UNSPECIFIED].value
+        == "refuse"
+    )

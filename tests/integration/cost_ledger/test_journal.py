@@ -65,7 +65,9 @@ async def test_an_overdue_hold_becomes_a_provisional_cost_and_the_truth_replaces
         )
         worker = ledger.as_("acme")
         for key in ("late", "never-made"):
-            await worker.ledger.Reserve(make_reserve(key, time_to_live={"nanos": 1000}, dispatched=True))
+            await worker.ledger.Reserve(
+                make_reserve(key, time_to_live={"nanos": 1000}, dispatched=True)
+            )
         kinds = [hold_pb2.ENTRY_KIND_CAPTURE]
         while len(await entries_of(worker, kinds=kinds)) < 2:
             await asyncio.sleep(0.02)
