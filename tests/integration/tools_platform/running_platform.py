@@ -1,0 +1,124 @@
+"""The real ledger, registry and adapters, each behind gRPC, and a tenant who uses them."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from cost_ledger.config import Settings as LedgerSettings
+from cost_ledger.server import MIGRATIONS as LEDGER_MIGRATIONS
+from cost_ledger.server import open_services
+from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
+from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
+from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
+from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
+from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
+from rpckit.identity import Scope
+from rpckit.migrations import upgrade
+from rpckit.server import running_server
+from rpckit.settings import SigningKey
+from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+from tool_adapters.config import Settings as AdaptersSettings
+from tool_adapters.server import assembled as assembled_adapters
+from tool_registry.config import Settings as RegistrySettings
+from tool_registry.server import MIGRATIONS as REGISTRY_MIGRATIONS
+from tool_registry.server import assembled as assembled_registry
+
+# What the episode worker and a tenant's developer may do together.
+TENANT_SCOPES = (Scope.EPISODES_RUN, Scope.LEDGER_WRITE, Scope.SPEND_READ)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The three services as one caller sees them."""
+
+    adapters: Any
+    registry: Any
+    policies: Any
+    ledger: Any
+    prices: Any
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the services listen."""
+
+    ledger: int
+    registry: int
+    adapters: int
+
+
+@dataclass
+class ToolsPlatform:
+    """Running services; `tenant` and `admin` call them."""
+
+    ports: Ports
+    keys: KeyPair
+    stack: AsyncExitStack
+
+    async def as_(self, tenant: str, *scopes: Scope) -> Caller:
+        """The services as somebody sees them, until the platform ends."""
+        identity = make_identity(tenant, scopes=scopes)
+
+        async def channel(port: int) -> grpc.aio.Channel:
+            opened = client_channel(port, identity, self.keys)
+            return await self.stack.enter_async_context(opened)
+
+        ledger, registry = await channel(self.ports.ledger), await channel(self.ports.registry)
+        return Caller(
+            ToolAdapterServiceStub(await channel(self.ports.adapters)),
+            ToolRegistryServiceStub(registry),
+            PolicyServiceStub(registry),
+            CostLedgerServiceStub(ledger),
+            PriceBookServiceStub(ledger),
+        )
+
+    async def tenant(self, tenant: str = "acme") -> Caller:
+        """The worker of a tenant's episodes."""
+        return await self.as_(tenant, *TENANT_SCOPES)
+
+    async def admin(self) -> Caller:
+        """The platform's admin."""
+        return await self.as_("platform", Scope.PLATFORM_ADMIN)
+
+
+@asynccontextmanager
+async def running_platform(
+    database: Callable[[], Awaitable[str]], folder: Path
+) -> AsyncIterator[ToolsPlatform]:
+    """Ledger, registry and adapters on free ports, each on a database of its own."""
+    keys = make_key_pair()
+    shared: dict[str, Any] = {
+        "port": 0,
+        "verify_keys_file": write_verify_keys(folder / "keys.json", [keys]),
+        "drain_grace_s": 0.0,
+    }
+    signing = folder / "signing.pem"
+    signing.write_text(keys.private_pem)
+    async with AsyncExitStack() as stack:
+        ledger = LedgerSettings(database_url=await database(), **shared)
+        await upgrade(ledger.database_url, LEDGER_MIGRATIONS)
+        services, _ = await stack.enter_async_context(open_services(ledger))
+        ledger_port = await stack.enter_async_context(running_server(ledger, services, {}))
+        registry = RegistrySettings(
+            database_url=await database(),
+            cost_ledger_target=f"127.0.0.1:{ledger_port}",
+            price_cache_s=0,
+            **shared,
+        )
+        await upgrade(registry.database_url, REGISTRY_MIGRATIONS)
+        services, checks = await stack.enter_async_context(assembled_registry(registry))
+        registry_port = await stack.enter_async_context(running_server(registry, services, checks))
+        adapters = AdaptersSettings(
+            database_url=await database(),
+            tool_registry_target=f"127.0.0.1:{registry_port}",
+            signing_key=SigningKey(key_id=keys.key_id, private_key_file=signing),
+            workspaces_folder=folder / "workspaces",
+            **shared,
+        )
+        services, checks = await stack.enter_async_context(assembled_adapters(adapters))
+        port = await stack.enter_async_context(running_server(adapters, services, checks))
+        yield ToolsPlatform(Ports(ledger_port, registry_port, port), keys, stack)

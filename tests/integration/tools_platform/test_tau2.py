@@ -1,0 +1,152 @@
+"""tau2's tools through registry, policy, ledger and adapters do what their servers do alone."""
+
+import json
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+import pytest
+
+from integration.tools_platform.running_platform import Caller, ToolsPlatform
+from integration.tools_platform.tau2 import AIRLINE, MOCK, RETAIL, Action, Domain, database
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.common.v1 import failure_pb2, usage_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1 import hold_pb2
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
+from smallest_instance import smallest_instance
+
+PRICE = Decimal("0.001")
+SKU = "tool/tau2"
+# Of the folders the adapters give to the servers they run.
+FOLDER = "podium-mcp-"
+
+
+async def set_price(platform: ToolsPlatform) -> None:
+    """One price for every call of these tools."""
+    admin = await platform.admin()
+    component = prices_pb.PriceComponent(
+        dimension=usage_pb2.USAGE_DIMENSION_CALL, unit_price=str(PRICE), per="1"
+    )
+    price = prices_pb.PriceSpec(sku=SKU, currency_code="USD", components=[component])
+    await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
+
+
+async def import_domain(platform: ToolsPlatform, domain: Domain) -> dict[str, tool_pb2.Tool]:
+    """Registers every tool of the server; the tools by their name there."""
+    admin = await platform.admin()
+    connection = tool_pb2.McpConnection(stdio=domain.stdio)
+    found = await admin.adapters.DiscoverMcpTools(
+        adapters_pb.DiscoverMcpToolsRequest(connection=connection, name_prefix=f"{domain.name}_")
+    )
+    tools = {}
+    for spec in found.specs:
+        spec.sku = SKU
+        request = registry_pb.RegisterToolRequest(spec=spec, shared=True)
+        tools[spec.connection.mcp.tool_name] = (await admin.registry.RegisterTool(request)).tool
+    return tools
+
+
+async def resolved(tenant: Caller) -> dict[str, toolset_pb2.ResolvedTool]:
+    """The tools the tenant's policy lets an episode use, by name."""
+    reply = await tenant.registry.ResolveToolset(registry_pb.ResolveToolsetRequest())
+    return {tool.name: tool for tool in reply.toolset.tools}
+
+
+async def charged_call(
+    tenant: Caller, tool: toolset_pb2.ResolvedTool, key: str, arguments: dict[str, Any]
+) -> adapters_pb.InvokeResponse:
+    """One call as the episode worker makes it: held, made, captured."""
+    episode = key.partition("/")[0]
+    held = await tenant.ledger.Reserve(
+        ledger_pb.ReserveRequest(
+            key=key,
+            subject=hold_pb2.Subject(episode_id=episode, turn=1, tool=tool.name),
+            sku=tool.sku,
+            worst_case=[usage_pb2.Quantity(dimension=usage_pb2.USAGE_DIMENSION_CALL, amount="1")],
+        )
+    )
+    assert held.HasField("hold"), held.refusal.message
+    answer: adapters_pb.InvokeResponse = await tenant.adapters.Invoke(
+        adapters_pb.InvokeRequest(
+            key=key,
+            episode_id=episode,
+            tool_name=tool.name,
+            tool_version=tool.version,
+            arguments_json=json.dumps(arguments),
+        )
+    )
+    await tenant.ledger.Capture(ledger_pb.CaptureRequest(key=key, usage=answer.usage))
+    return answer
+
+
+def session_database(domain: Domain) -> dict[str, Any]:
+    """What the only server of the domain that the adapters run keeps in its own folder."""
+    children = psutil.Process().children(recursive=True)
+    of_domain = [child for child in children if domain.program in " ".join(child.cmdline())]
+    folders = {child.cwd() for child in of_domain if Path(child.cwd()).name.startswith(FOLDER)}
+    (folder,) = folders
+    return database(Path(folder))
+
+
+async def replayed_alone(domain: Domain, actions: list[Action]) -> dict[str, Any]:
+    """The database after the actions, without the platform."""
+    with TemporaryDirectory(prefix="tau2-") as folder:
+        async with domain.client(Path(folder)) as client:
+            for action in actions:
+                await client.call_tool(action.tool, action.arguments)
+        return database(Path(folder))
+
+
+# Every task of one domain; of the others, whose servers write megabytes at every call, the first.
+@pytest.mark.parametrize(("domain", "tasks_max"), [(MOCK, None), (AIRLINE, 5), (RETAIL, 5)])
+async def test_golden_actions_leave_the_database_the_server_alone_leaves(
+    platform: ToolsPlatform, domain: Domain, tasks_max: int | None
+) -> None:
+    await set_price(platform)
+    names = {name: tool.spec.name for name, tool in (await import_domain(platform, domain)).items()}
+    tenant = await platform.tenant()
+    tools = await resolved(tenant)
+    recorded = dict(islice(domain.golden_actions().items(), tasks_max))
+    for task, actions in recorded.items():
+        episode = f"{domain.name}-{task}"
+        for turn, action in enumerate(actions, start=1):
+            key = f"{episode}/{turn}/tool/0"
+            answer = await charged_call(tenant, tools[names[action.tool]], key, action.arguments)
+            assert answer.attempts == 1
+        through_the_platform = session_database(domain)
+        await tenant.adapters.CloseEpisode(adapters_pb.CloseEpisodeRequest(episode_id=episode))
+        assert through_the_platform == await replayed_alone(domain, actions)
+    spent = await tenant.ledger.ReportSpend(ledger_pb.ReportSpendRequest())
+    (amount,) = spent.rows[0].amounts
+    assert Decimal(amount.amount) == PRICE * sum(map(len, recorded.values()))
+
+
+@pytest.mark.parametrize("domain", [MOCK, AIRLINE, RETAIL], ids=lambda domain: domain.name)
+async def test_every_tool_of_a_domain_is_registered_allowed_and_answers(
+    platform: ToolsPlatform, domain: Domain
+) -> None:
+    await set_price(platform)
+    imported = await import_domain(platform, domain)
+    tenant = await platform.tenant()
+    tools = await resolved(tenant)
+    assert tools.keys() == {tool.spec.name for tool in imported.values()}
+    recorded = {
+        action.tool: action.arguments
+        for actions in domain.golden_actions().values()
+        for action in actions
+    }
+    for number, (name, tool) in enumerate(imported.items()):
+        smallest = smallest_instance(json.loads(tool.spec.parameters_json_schema))
+        asked = recorded.get(name) or smallest
+        key = f"{domain.name}/{number}/tool/0"
+        answer = await charged_call(tenant, tools[tool.spec.name], key, asked)
+        # The server answers, if only that it knows no such reservation.
+        allowed = {failure_pb2.FAILURE_KIND_UNSPECIFIED, failure_pb2.FAILURE_KIND_TOOL_ERROR}
+        assert answer.failure.kind in allowed, (name, answer.failure.message)
+        assert answer.attempts == 1
