@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import grpc
 from google.protobuf import json_format
+from google.protobuf.message import DecodeError
 
 from failures import FailureKind
 from tool_adapters.adapter import CallFailed
@@ -125,10 +126,16 @@ async def _exchange(
     call = method.channel.unary_unary(
         "/" + connection.method.lstrip("/"),
         request_serializer=method.types.request.SerializeToString,
-        response_deserializer=method.types.response.FromString,
     )
     metadata = (("authorization", f"Bearer {token}"),) if token else ()
-    reply = await call(request, metadata=metadata)
+    try:
+        # gRPC itself would take what it cannot read for no message at all.
+        reply = method.types.response.FromString(await call(request, metadata=metadata))
+    except DecodeError as error:
+        message = (
+            f"the tool answered with something else than {method.types.response.DESCRIPTOR.name}"
+        )
+        raise CallFailed(FailureKind.MALFORMED_OUTPUT, message) from error
     return json_format.MessageToJson(reply, preserving_proto_field_name=True, indent=None)
 
 

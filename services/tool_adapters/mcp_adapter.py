@@ -15,6 +15,7 @@ from tool_adapters.errors import CommandNotAllowed
 from tool_adapters.mcp_pool import McpPool
 from tool_adapters.mcp_servers import ServerOwner
 from tool_adapters.mcp_session import McpSession
+from tool_adapters.mcp_stdio import TOO_LARGE
 from tool_adapters.models import McpConnection, ToolDefinition
 
 # The SDK's codes for a process that ended, and for a session its HTTP server forgot.
@@ -57,10 +58,16 @@ class McpAdapter:
         await self._pool.close()
 
     async def _failure(self, session: McpSession, error: MCPError) -> ToolFailure:
+        if TOO_LARGE in error.message:
+            await self._pool.drop(session)
+            message = "the MCP server's answer is larger than any message may be; ask for less"
+            return ToolFailure(FailureKind.OUTPUT_TOO_LARGE, message)
         if error.code in SESSION_LOST:
             await self._pool.drop(session)
             message = "the MCP server ended the session; what it remembered of this episode is lost"
             return ToolFailure(FailureKind.UNAVAILABLE, message, retryable=True)
+        if error.code == mcp_types.PARSE_ERROR:
+            return _malformed(error.message)
         if error.code == mcp_types.INVALID_PARAMS:
             return ToolFailure(FailureKind.INVALID_ARGUMENTS, error.message)
         if error.code == mcp_types.METHOD_NOT_FOUND:

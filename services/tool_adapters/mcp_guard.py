@@ -1,12 +1,13 @@
 """The MCP SDK's HTTP client, held to the same addresses as every other tool."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 
 import anyio
 import httpcore2
 import httpx2
 
 from tool_adapters.http_client import CONNECT_TIMEOUT_S
+from tool_adapters.mcp_stdio import MESSAGE_BYTES_MAX, TOO_LARGE
 from tool_adapters.network_guard import require_public
 
 # A server may hold a stream open for as long as a call takes; the service limits calls.
@@ -35,7 +36,35 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         )
 
 
-class _GuardedTransport(httpx2.AsyncHTTPTransport):
+class _Limited(httpx2.AsyncByteStream):
+    """A reply that is no stream of events, up to the largest message."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size_bytes = 0
+        async for chunk in self._stream:
+            size_bytes += len(chunk)
+            if size_bytes > MESSAGE_BYTES_MAX:
+                raise httpx2.StreamError(TOO_LARGE)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _LimitingTransport(httpx2.AsyncHTTPTransport):
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        # The SDK limits each event of a stream by itself.
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _Limited(response.stream)
+        return response
+
+
+class _GuardedTransport(_LimitingTransport):
     def __init__(self) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False),
@@ -45,7 +74,7 @@ class _GuardedTransport(httpx2.AsyncHTTPTransport):
 
 def mcp_http_client(bearer_token: str, *, trusted: bool) -> httpx2.AsyncClient:
     """A client for one server; unless it is trusted, only public addresses are reached."""
-    transport = httpx2.AsyncHTTPTransport(trust_env=False) if trusted else _GuardedTransport()
+    transport = _LimitingTransport(trust_env=False) if trusted else _GuardedTransport()
     return httpx2.AsyncClient(
         transport=transport,
         headers={"authorization": f"Bearer {bearer_token}"} if bearer_token else {},

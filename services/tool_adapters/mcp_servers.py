@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mcp import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from failures import FailureKind
@@ -18,6 +17,7 @@ from tool_adapters.adapter import CallFailed
 from tool_adapters.errors import CommandNotAllowed
 from tool_adapters.http_client import host_of
 from tool_adapters.mcp_guard import mcp_http_client
+from tool_adapters.mcp_stdio import MESSAGE_BYTES_MAX, Program, stdio_streams
 from tool_adapters.models import McpHttp, McpStdio
 from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard
 from tool_adapters.secret_store import PLATFORM, SecretStore
@@ -68,7 +68,9 @@ class McpServers:
         trusted = owner.shared or self._guard.trusts(None, host_of(server.url))
         try:
             async with mcp_http_client(token, trusted=trusted) as http_client:
-                transport = streamable_http_client(server.url, http_client=http_client)
+                transport = streamable_http_client(
+                    server.url, http_client=http_client, max_sse_event_size=MESSAGE_BYTES_MAX
+                )
                 async with Client(transport, cache=None) as client:
                     yield client
         except Exception as error:
@@ -83,30 +85,25 @@ class McpServers:
         # A folder of its own: what a server writes is seen by no other session.
         with TemporaryDirectory(prefix="podium-mcp-", ignore_cleanup_errors=True) as folder:
             stderr = Path(folder) / "stderr.log"
-            parameters = _parameters(server, folder, dict(server.env) | secret_env)
+            program = _program(server, folder, dict(server.env) | secret_env)
             try:
-                with stderr.open("w") as errlog:
-                    transport = stdio_client(parameters, errlog)
-                    async with Client(transport, cache=None) as client:
+                with stderr.open("wb") as errors:
+                    async with Client(stdio_streams(program, errors), cache=None) as client:
                         yield client
             except Exception as error:
                 raise _not_started(server, stderr, _first_cause(error)) from error
 
 
-def _parameters(server: McpStdio, folder: str, env: dict[str, str]) -> StdioServerParameters:
-    """The SDK passes on only harmless variables; ours with credentials stay here."""
+def _program(server: McpStdio, folder: str, env: dict[str, str]) -> Program:
+    """Of our environment it gets the path alone: our credentials stay here."""
     # Programs installed beside our Python are found without an activated environment.
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     command = shutil.which(server.command, path=path)
     if command is None:
         message = f"the MCP server's program {server.command} is not installed here"
         raise CallFailed(FailureKind.UNAVAILABLE, message)
-    return StdioServerParameters(
-        command=command,
-        args=list(server.args),
-        env={"PATH": path, "HOME": folder, "TMPDIR": folder} | env,
-        cwd=folder,
-    )
+    own = {"PATH": path, "HOME": folder, "TMPDIR": folder}
+    return Program(command, server.args, own | env, folder)
 
 
 def _first_cause(error: BaseException) -> BaseException:

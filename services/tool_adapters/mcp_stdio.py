@@ -1,0 +1,147 @@
+"""A process that speaks MCP over its standard streams (MCP specification, "Transports: stdio").
+
+The SDK's own transport gathers a line of any length, and copies it again with every piece that
+arrives: a server that writes 100 MB without a newline would stop everybody's calls. Here a line
+has a limit; what the SDK does with messages stays the same.
+"""
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import IO
+
+import anyio
+import mcp_types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+
+# Of one message, in a line or in an HTTP reply.
+MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+TOO_LARGE = "the message is too large"
+# How long a process gets to end by itself once its input is closed.
+GRACE_S = 2.0
+
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+Outgoing = MemoryObjectReceiveStream[SessionMessage]
+Streams = tuple[
+    MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
+]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to start, and where; the environment is complete."""
+
+    command: str
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+
+
+@asynccontextmanager
+async def stdio_streams(program: Program, stderr: IO[bytes]) -> AsyncIterator[Streams]:
+    """Messages from and to a process of its own process group, which ends with the block."""
+    process = await asyncio.create_subprocess_exec(
+        program.command,
+        *program.args,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=stderr or DEVNULL,
+        env=dict(program.env),
+        cwd=program.cwd,
+        start_new_session=True,
+        limit=MESSAGE_BYTES_MAX,
+    )
+    received, to_session = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    from_session, sent = anyio.create_memory_object_stream[SessionMessage](0)
+    pump = _Pump(process)
+    tasks = [
+        asyncio.create_task(pump.read(received)),
+        asyncio.create_task(pump.write(sent, received)),
+    ]
+    try:
+        yield to_session, from_session
+    finally:
+        await asyncio.shield(asyncio.ensure_future(_end(process, tasks)))
+
+
+class _Pump:
+    """Moves messages; knows which requests wait for an answer."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._stdin, self._stdout = process.stdin, process.stdout
+        self._waiting: set[mcp_types.RequestId] = set()
+
+    async def read(self, received: Incoming) -> None:
+        """Until the process closes its output; then the session ends."""
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async with received:
+                with suppress(ConnectionError):
+                    while line := await self._line(received):
+                        await self._deliver(line, received)
+
+    async def write(self, sent: Outgoing, received: Incoming) -> None:
+        """Until the session ends; a process that does not listen ends it."""
+        try:
+            async for session_message in sent:
+                message = session_message.message
+                if isinstance(message, mcp_types.JSONRPCRequest):
+                    self._waiting.add(message.id)
+                text = message.model_dump_json(by_alias=True, exclude_unset=True)
+                self._stdin.write(f"{text}\n".encode())
+                await self._stdin.drain()
+        except OSError:
+            await received.aclose()
+
+    async def _line(self, received: Incoming) -> bytes:
+        """The next line; b"" at the end, which a line over the limit is as well."""
+        try:
+            return await self._stdout.readline()
+        except ValueError:
+            for request_id in list(self._waiting):
+                error = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message=TOO_LARGE)
+                reply = mcp_types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+                await received.send(SessionMessage(reply))
+            return b""
+
+    async def _deliver(self, line: bytes, received: Incoming) -> None:
+        try:
+            message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError as error:
+            # Servers print other things, too; the session goes on.
+            await received.send(error)
+            return
+        if isinstance(message, mcp_types.JSONRPCResponse | mcp_types.JSONRPCError):
+            self._waiting.discard(message.id)
+        await received.send(SessionMessage(message))
+
+
+async def _end(process: Process, tasks: list[asyncio.Task[None]]) -> None:
+    """Closes the input, as the specification says, and kills what is left of the group."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    # A process that waits to be read neither ends nor, for asyncio, has ended.
+    drained = asyncio.create_task(_drain(process.stdout))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_S):
+            await process.wait()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+    drained.cancel()
+
+
+async def _drain(stdout: asyncio.StreamReader) -> None:
+    with suppress(ConnectionError):
+        while await stdout.read(65536):
+            pass
