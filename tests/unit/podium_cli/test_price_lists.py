@@ -1,0 +1,92 @@
+"""Price lists as a spreadsheet writes them."""
+
+from pathlib import Path
+
+import pytest
+
+from podium.common.v1 import usage_pb2
+from podium.ledger.v1 import price_book_service_pb2 as pb
+from podium_cli.documents import InvalidDocument
+from podium_cli.errors import UsageError
+from podium_cli.inputs import parse_time
+from podium_cli.price_lists import read_price_list
+from podium_cli.price_text import format_price, format_sku
+
+HEADER = "sku,dimension,unit_price,per,from_tokens,until_tokens,weekdays,start,end,service_class"
+
+
+def read(folder: Path, *lines: str, header: str = HEADER) -> list[pb.PriceSpec]:
+    path = folder / "prices.csv"
+    path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8-sig")
+    return read_price_list(path)
+
+
+def test_lines_of_one_sku_are_the_components_of_one_price(tmp_path: Path) -> None:
+    (price,) = read(
+        tmp_path,
+        "openai/gpt-5,input_fresh,1.25,1000000,,,,,,",
+        "openai/gpt-5,output_text,10,1000000,,,,,,",
+    )
+    assert (price.sku, price.currency_code) == ("openai/gpt-5", "USD")
+    assert format_price(price) == "$1.25 per million input fresh; $10 per million output text"
+
+
+def test_bands_and_hours_are_read_and_told_in_words(tmp_path: Path) -> None:
+    (price,) = read(
+        tmp_path,
+        "m,input_fresh,1,1000000,,200000,,,,",
+        "m,input_fresh,2,1000000,200000,,,,,",
+        "m,output_text,3,1000000,,,,,,",
+        "m,output_text,6,1000000,,,monday friday,08:30,24:00,",
+    )
+    assert format_price(price) == (
+        "$1 per million input fresh (prompts below 200000 tokens); "
+        "$2 per million input fresh (prompts from 200000 tokens); "
+        "$3 per million output text; "
+        "$6 per million output text (Mon Fri 08:30-24:00 UTC)"
+    )
+    assert price.components[1].band == pb.TokenBand(from_tokens=200_000)
+    assert price.components[3].dimension == usage_pb2.USAGE_DIMENSION_OUTPUT_TEXT
+
+
+def test_a_service_class_is_a_price_of_its_own(tmp_path: Path) -> None:
+    prices = read(tmp_path, "m,call,1,,,,,,,", "m,call,0.5,,,,,,,batch")
+    assert [format_sku(price) for price in prices] == ["m", "m (batch)"]
+
+
+def test_validity_and_owner_are_read(tmp_path: Path) -> None:
+    header = "sku,dimension,unit_price,currency,valid_from,valid_until,tenant_override,source"
+    line = "m,call,1,EUR,2026-01-01T00:00:00Z,2027-01-01T00:00:00Z,true,the contract"
+    (price,) = read(tmp_path, line, header=header)
+    assert (price.currency_code, price.tenant_override, price.source) == (
+        "EUR",
+        True,
+        "the contract",
+    )
+    assert price.end_time.ToDatetime().year - price.start_time.ToDatetime().year == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "complaint"),
+    [
+        ("sku,price", "m,1", "has no column dimension, unit_price"),
+        ("sku,dimension,unit_price,colour", "m,call,1,red", "unknown columns colour"),
+        (HEADER, "m,call,,1,,,,,,", "line 2: unit_price is empty"),
+        (HEADER, "m,tokens,1,,,,,,,", "USAGE_DIMENSION_TOKENS"),
+        (HEADER, "m,call,1,,few,,,,,", "few"),
+        (HEADER, "m,call,1,,,,someday,01:00,02:00,", "WEEKDAY_SOMEDAY"),
+        ("sku,dimension,unit_price,tenant_override", "m,call,1,maybe", "write true or false"),
+    ],
+)
+def test_a_list_that_cannot_be_read_names_what_is_wrong(
+    tmp_path: Path, header: str, line: str, complaint: str
+) -> None:
+    with pytest.raises(InvalidDocument, match=complaint):
+        read(tmp_path, line, header=header)
+
+
+def test_times_are_written_as_people_write_them() -> None:
+    assert parse_time("2026-03-01T14:00:00+02:00") == "2026-03-01T12:00:00.000000Z"
+    assert parse_time("") == ""
+    with pytest.raises(UsageError, match="not a time"):
+        parse_time("yesterday")
