@@ -87,11 +87,37 @@ def test_spend_prices_and_budgets_are_reported_exactly(
     assert "1 prices would be added" in podium("prices", "import", str(prices), "--dry-run").stdout
     assert "1 prices added" in podium("prices", "import", str(prices)).stdout
     assert "$0.5 per call" in podium("prices", "list", "--sku", "tool/mine").stdout
+    prices.write_text(prices.read_text().replace("0.5", "0.75"))
+    changed = podium("prices", "import", str(prices), "--dry-run").stdout
+    assert "~ changed" in changed
+    assert "was $0.5 per call" in changed
+    assert "$0.5 per call" in podium("prices", "get", "tool/mine").stdout
+    unknown = podium("prices", "get", "tool/mine", "--known-at", "2026-01-01")
+    assert "the price of tool/mine is unknown" in unknown.stderr
     assert (
         podium("budgets", "create", "monthly", "--limit", "5", "--window", "month").returncode == 0
     )
     assert "$5" in podium("budgets", "list").stdout
+    assert "month in UTC" in podium("budgets", "get", "monthly").stdout
     assert podium("budgets", "close", "monthly").returncode == 0
+
+
+def test_a_soft_limit_that_was_passed_is_listed_and_published(
+    podium: CommandLine, model: OpenAiServer
+) -> None:
+    soft = ("--alert-at", "0.0000001", "--alert-at", "4")
+    made = podium("budgets", "create", "watched", "--limit", "5", *soft)
+    assert made.returncode == 0, made.stderr
+    model.push(
+        {"thought": "", "tool": "calculator", "arguments": {"expression": "1 + 1"}}, {"answer": "2"}
+    )
+    podium("run", "What is 1 + 1?")
+    (alert,) = podium.json("budgets", "alerts", "--budget", "watched")["alerts"]
+    assert alert["soft_limit"]["amount"] == "0.0000001"
+    while not podium.json("budgets", "alerts", "--budget", "watched")["alerts"][0]["publish_time"]:
+        pass
+    assert "published" in podium("budgets", "alerts").stdout
+    podium("budgets", "close", "watched")
 
 
 def test_a_key_works_until_it_is_revoked(podium: CommandLine) -> None:

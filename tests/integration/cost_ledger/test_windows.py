@@ -1,0 +1,115 @@
+"""Every instant is in exactly one window, also when clocks change and months end."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from integration.cost_ledger.builders import make_budget, make_record, usd
+from integration.cost_ledger.running_ledger import Client
+from podium.ledger.v1 import budget_service_pb2 as pb
+
+ZONES = [
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    # Offsets of half and quarter hours.
+    "Asia/Kolkata",
+    "Asia/Kathmandu",
+    "America/St_Johns",
+    # Its clocks change by half an hour.
+    "Australia/Lord_Howe",
+    # Their clocks change at midnight, so that a day starts at one or has two midnights.
+    "America/Havana",
+    "Africa/Cairo",
+    "Pacific/Auckland",
+]
+LOCAL: dict[int, Callable[[date], date]] = {
+    pb.BUDGET_WINDOW_DAY: lambda day: day,
+    pb.BUDGET_WINDOW_WEEK: lambda day: day - timedelta(days=day.weekday()),
+    pb.BUDGET_WINDOW_MONTH: lambda day: day.replace(day=1),
+}
+
+
+def critical_instants(zone: ZoneInfo) -> Iterator[datetime]:
+    """Both sides of every change of the clock and of every local midnight of a year."""
+    hour = datetime(2025, 1, 1, tzinfo=UTC)
+    while hour.year == 2025:
+        following = hour + timedelta(hours=1)
+        one, other = hour.astimezone(zone), following.astimezone(zone)
+        if one.utcoffset() != other.utcoffset() or one.date() != other.date():
+            yield from (hour + timedelta(minutes=15 * quarter) for quarter in range(-8, 9))
+        hour = following
+
+
+async def windows_of(client: Client, budget_id: str) -> set[datetime]:
+    """Starts of the windows with spending in them: each has passed its soft limit once."""
+    found: set[datetime] = set()
+    token = ""
+    while True:
+        request = pb.ListAlertsRequest(page_size=500, page_token=token, budget_id=budget_id)
+        page = await client.budgets.ListAlerts(request)
+        starts = [alert.window_start.ToDatetime(tzinfo=UTC) for alert in page.alerts]
+        assert not found & set(starts)
+        found.update(starts)
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+async def add_budget(client: Client, id: str, **fields: Any) -> None:
+    budget = make_budget(id, "1000", soft_limits=[usd("0.000001")], **fields)
+    await client.budgets.CreateBudget(pb.CreateBudgetRequest(budget=budget))
+
+
+@pytest.mark.parametrize("name", ZONES)
+async def test_every_instant_is_in_the_one_window_of_its_local_date(
+    worker: Client, admin: Client, name: str
+) -> None:
+    """Spends once at each instant: as many windows get money as there are local dates."""
+    zone = ZoneInfo(name)
+    instants = sorted(set(critical_instants(zone)))
+    # The dates around the changes of the clock, and a few ends of months and weeks.
+    chosen = [
+        moment
+        for moment in instants
+        if moment.month in (3, 4, 9, 10, 11) and moment.astimezone(zone).day in (1, 2, 30, 31)
+    ]
+    chosen += [
+        moment
+        for moment in instants
+        if moment.astimezone(zone).utcoffset()
+        != (moment + timedelta(hours=3)).astimezone(zone).utcoffset()
+    ]
+    for window in LOCAL:
+        await add_budget(admin, f"w{window}", window=window, time_zone=name)
+    for number, moment in enumerate(chosen):
+        record = make_record(f"k{number}")
+        record.occur_time.FromDatetime(moment)
+        await worker.ledger.Record(record)
+    for window, local_start in LOCAL.items():
+        expected = {local_start(moment.astimezone(zone).date()) for moment in chosen}
+        starts = await windows_of(worker, f"w{window}")
+        # An hour after its start a window is on its first date, also where midnight is skipped.
+        first_dates = {(start + timedelta(hours=1)).astimezone(zone).date() for start in starts}
+        assert first_dates == expected
+        assert len(starts) == len(expected)
+
+
+async def test_the_day_of_25_hours_is_one_window_and_the_one_of_23_too(
+    worker: Client, admin: Client
+) -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    await add_budget(admin, "day", window=pb.BUDGET_WINDOW_DAY, time_zone=zone.key)
+    for day in (datetime(2025, 10, 26, tzinfo=zone), datetime(2025, 3, 30, tzinfo=zone)):
+        start, end = day.astimezone(UTC), (day + timedelta(days=1)).astimezone(UTC)
+        hours = int((end - start) / timedelta(hours=1))
+        assert hours in (23, 25)
+        for hour in range(hours):
+            record = make_record(f"{day:%m-%d}/{hour}")
+            record.occur_time.FromDatetime(start + timedelta(hours=hour, minutes=59))
+            await worker.ledger.Record(record)
+        assert start in await windows_of(worker, "day")
+    assert len(await windows_of(worker, "day")) == 2
