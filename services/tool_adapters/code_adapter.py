@@ -1,6 +1,5 @@
 """Tools of kind code: Python in the sandbox, or a clear refusal where nothing isolates it."""
 
-import asyncio
 import dataclasses
 import logging
 from decimal import Decimal
@@ -15,7 +14,6 @@ from tool_adapters.sandbox import (
     Limits,
     Sandbox,
     SandboxBroken,
-    Workspaces,
 )
 
 log = logging.getLogger(__name__)
@@ -27,21 +25,20 @@ CLOCK_LEAD_S = 0.5
 class CodeAdapter:
     """Runs `arguments["code"]`; billed by wall-clock seconds of the sandbox."""
 
-    def __init__(self, sandbox: Sandbox, workspaces: Workspaces, refusal: str = "") -> None:
+    def __init__(self, sandbox: Sandbox, refusal: str = "") -> None:
         self._sandbox = sandbox
-        self._workspaces = workspaces
         self._refusal = refusal
 
     @classmethod
-    async def start(cls, sandbox: Sandbox, workspaces: Workspaces) -> "CodeAdapter":
+    async def start(cls, sandbox: Sandbox) -> "CodeAdapter":
         """An adapter that has proven isolation, or one that refuses every call."""
         try:
             await sandbox.require_isolation()
         except IsolationUnavailable as error:
             log.error("%s", error)
-            return cls(sandbox, workspaces, str(error))
+            return cls(sandbox, str(error))
         sandbox.warm_up()
-        return cls(sandbox, workspaces)
+        return cls(sandbox)
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """What the code printed and the files it made, or why it failed."""
@@ -60,7 +57,7 @@ class CodeAdapter:
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         """Removes the episode's files and variables."""
-        await asyncio.to_thread(self._workspaces.close_episode, tenant, episode_id)
+        await self._sandbox.close_episode(tenant, episode_id)
 
     async def close(self) -> None:
         """Workspaces stay: an episode goes on after a restart."""

@@ -52,6 +52,9 @@ class Settings(ServerSettings):
     workspaces_folder: Path = Field(
         Path(gettempdir()) / "podium-workspaces", description="folder for the files of code"
     )
+    sandbox_target: str = Field(
+        "", description="gRPC target of the sandbox service; unset means sandboxes beside us"
+    )
     warm_sandboxes: int = Field(
         2, ge=0, description="sandboxes started ahead, so that code need not wait for one"
     )

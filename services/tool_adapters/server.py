@@ -45,7 +45,9 @@ from tool_adapters.models import ToolKind
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.providers import Providers
 from tool_adapters.retrieval_adapter import RetrievalAdapter
-from tool_adapters.sandbox import Sandbox, Workspaces
+from tool_adapters.sandbox import LocalRunner, Sandbox, Workspaces
+from tool_adapters.sandbox.clients import RemoteRunner
+from tool_adapters.sandbox.runner import Runner
 from tool_adapters.secret_store import PLATFORM, MountedSecrets
 from tool_adapters.service import Invoker
 from tool_adapters.servicer import ToolAdapterServicer
@@ -93,7 +95,7 @@ async def assembled(
             ToolKind.HTTP: HttpAdapter(http, secrets),
             ToolKind.MCP: McpAdapter(pool),
             ToolKind.CODE: await CodeAdapter.start(
-                Sandbox(workspaces, warm=settings.warm_sandboxes), workspaces
+                Sandbox(workspaces, await _runner(settings, stack))
             ),
             ToolKind.RETRIEVAL: RetrievalAdapter(corpora),
             ToolKind.LLM: LlmAdapter(
@@ -123,6 +125,14 @@ async def assembled(
         await stack.enter_async_context(running(chores))
         services = _services(invoker, McpDiscovery(servers), corpora)
         yield services, {"postgres": lambda: check(engine)}
+
+
+async def _runner(settings: Settings, stack: AsyncExitStack) -> Runner:
+    """The sandbox pods where there are some; otherwise sandboxes on this machine."""
+    if not settings.sandbox_target:
+        return LocalRunner(settings.warm_sandboxes)
+    channel = open_channel(settings.sandbox_target, tls=settings.tls)
+    return RemoteRunner(await stack.enter_async_context(channel))
 
 
 def _embeddings(

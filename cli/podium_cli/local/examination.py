@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import psutil
 
@@ -17,7 +16,7 @@ from podium_cli.bundled import bundled_folder
 from podium_cli.errors import CliError
 from podium_cli.formats import format_bytes
 from podium_cli.local.ports import SERVERS
-from tool_adapters.sandbox import IsolationUnavailable, Sandbox, Workspaces
+from tool_adapters.sandbox import IsolationUnavailable, LocalRunner
 
 PYTHON_NEEDED = (3, 11)
 DISK_BYTES_NEEDED = 4_000_000_000
@@ -109,12 +108,14 @@ def _installed(what: str, locate: Callable[[], Path], mend: str) -> Finding:
 
 async def _sandbox() -> Finding:
     """Whether code can be isolated, tried as the code interpreter does it."""
-    with TemporaryDirectory(prefix="podium-doctor-") as folder:
-        try:
-            await Sandbox(Workspaces(Path(folder))).require_isolation()
-        except IsolationUnavailable as error:
-            cause, _, mend = str(error).rpartition("; ")
-            return Finding("sandbox", False, cause, mend)
+    runner = LocalRunner()
+    try:
+        await runner.require_isolation()
+    except IsolationUnavailable as error:
+        cause, _, mend = str(error).rpartition("; ")
+        return Finding("sandbox", False, cause, mend)
+    finally:
+        await runner.close()
     return Finding("sandbox", True, "bubblewrap and a system-call filter isolate code here")
 
 

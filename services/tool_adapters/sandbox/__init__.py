@@ -2,14 +2,16 @@
 
 from tool_adapters.sandbox.execution import Execution
 from tool_adapters.sandbox.limits import Limits, Sizes
-from tool_adapters.sandbox.sandbox import IsolationUnavailable, Sandbox
-from tool_adapters.sandbox.session import SandboxBroken
+from tool_adapters.sandbox.local_runner import IsolationUnavailable, LocalRunner
+from tool_adapters.sandbox.runner import SandboxBroken
+from tool_adapters.sandbox.sandbox import Sandbox
 from tool_adapters.sandbox.workspaces import Workspaces
 
 __all__ = [
     "Execution",
     "IsolationUnavailable",
     "Limits",
+    "LocalRunner",
     "Sandbox",
     "SandboxBroken",
     "Sizes",

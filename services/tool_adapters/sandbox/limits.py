@@ -13,7 +13,8 @@ CORE_BYTES = 1
 class Sizes:
     """Of the memory file systems a sandbox is made with."""
 
-    workspace_bytes: int = 64 * MIB
+    # With files and headers it has to fit into a message.
+    workspace_bytes: int = 32 * MIB
     temporary_bytes: int = 64 * MIB
 
 

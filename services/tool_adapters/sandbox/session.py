@@ -9,15 +9,15 @@ import tempfile
 import time
 from asyncio.subprocess import Process
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
 import psutil
 
 from tool_adapters.sandbox.launch import launch
-from tool_adapters.sandbox.limits import Limits, Sizes
+from tool_adapters.sandbox.limits import Sizes
 from tool_adapters.sandbox.report import BrokenReport, Report, read_report
+from tool_adapters.sandbox.runner import Job, SandboxBroken
 
 log = logging.getLogger(__name__)
 
@@ -27,20 +27,6 @@ REPORT_TIMEOUT_S = 10.0
 # A killed process takes a moment to die.
 DEATH_TIMEOUT_S = 2.0
 ERROR_BYTES_MAX = 2000
-
-
-@dataclass(frozen=True)
-class Job:
-    """One piece of code; `state` is what an earlier report of the same episode held."""
-
-    code: str
-    stateful: bool
-    limits: Limits
-    state: bytes = b""
-
-
-class SandboxBroken(Exception):
-    """A sandbox that does not start or does not report; the message is its own."""
 
 
 class Session:

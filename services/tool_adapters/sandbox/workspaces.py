@@ -53,12 +53,6 @@ class Workspaces:
         """Removes an episode's workspace, if there is one."""
         self._path(tenant, episode_id).unlink(missing_ok=True)
 
-    def keep_fonts(self, name: str, fonts: bytes) -> Path:
-        """The file with matplotlib's list of fonts, readable by the sandboxes."""
-        path = self._folder / Path(name).name
-        path.write_bytes(fonts)
-        return path
-
     def _path(self, tenant: str, episode_id: str) -> Path:
         # Hashed: an id must not become a path, and another tenant's id another place.
         digest = hashlib.sha256(f"{tenant}\0{episode_id}".encode()).hexdigest()

@@ -16,7 +16,7 @@ from tool_adapters.corpus.index import PassageIndex
 from tool_adapters.corpus.models import Document, MediaType, Passage
 from tool_adapters.corpus.passages import joined
 from tool_adapters.functions.table import FUNCTIONS
-from tool_adapters.sandbox import Limits, Sandbox, Workspaces
+from tool_adapters.sandbox import Limits, LocalRunner, Sandbox, Workspaces
 from verifiers import Verifier, VerifierKind
 from verifiers.text import normalized, numbers
 
@@ -53,7 +53,9 @@ async def result_of(call: dict[str, Any], folder: Path) -> str:
     if call["tool"] == "search_corpus":
         return "\n".join(hit.passage.content for hit in library().search(arguments["query"], 5))
     if call["tool"] == "code_interpreter":
-        execution = await Sandbox(Workspaces(folder)).run(arguments["code"], Limits())
+        execution = await Sandbox(Workspaces(folder), LocalRunner()).run(
+            arguments["code"], Limits()
+        )
         assert execution.failure is None
         return execution.output
     return json.dumps(FUNCTIONS[call["tool"]](arguments), ensure_ascii=False)

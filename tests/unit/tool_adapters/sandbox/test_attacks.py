@@ -11,7 +11,7 @@ from textwrap import dedent
 import psutil
 import pytest
 
-from tool_adapters.sandbox import Execution, Limits, Sandbox, Sizes, Workspaces
+from tool_adapters.sandbox import Execution, Limits, LocalRunner, Sandbox, Sizes, Workspaces
 from unit.tool_adapters.sandbox.attacks import (
     files,
     kernel,
@@ -44,7 +44,7 @@ def small(wall_time_s: float = 20.0) -> Limits:
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Sandbox:
-    return Sandbox(Workspaces(tmp_path / "workspaces"))
+    return Sandbox(Workspaces(tmp_path / "workspaces"), LocalRunner())
 
 
 async def run(sandbox: Sandbox, code: str) -> Execution:

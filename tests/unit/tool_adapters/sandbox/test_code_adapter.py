@@ -9,7 +9,7 @@ from metering import Dimension
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
 from tool_adapters.code_adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, Limits, SideEffect, ToolDefinition, ToolKind
-from tool_adapters.sandbox import Sandbox, Workspaces
+from tool_adapters.sandbox import LocalRunner, Sandbox, Workspaces
 
 
 def make_tool(*, stateful: bool = True, timeout_s: float = 20.0) -> ToolDefinition:
@@ -34,7 +34,7 @@ def make_call(code: str, episode_id: str = "e1") -> ToolCall:
 @pytest.fixture
 async def adapter(tmp_path: Path) -> CodeAdapter:
     workspaces = Workspaces(tmp_path / "workspaces")
-    return await CodeAdapter.start(Sandbox(workspaces), workspaces)
+    return await CodeAdapter.start(Sandbox(workspaces, LocalRunner()))
 
 
 def output_of(result: AdapterResult) -> Output:
@@ -76,7 +76,7 @@ async def test_tools_timeout_ends_the_code_and_is_billed(adapter: CodeAdapter) -
 async def test_nothing_runs_where_nothing_isolates(tmp_path: Path) -> None:
     workspaces = Workspaces(tmp_path / "workspaces")
     missing = tmp_path / "no-bwrap-here"
-    adapter = await CodeAdapter.start(Sandbox(workspaces, lambda: missing), workspaces)
+    adapter = await CodeAdapter.start(Sandbox(workspaces, LocalRunner(bwrap_path=lambda: missing)))
     failure = failure_of(await adapter.invoke(make_call("print(1)"), make_tool()))
     assert failure.kind is FailureKind.UNAVAILABLE
     assert "user namespaces" in failure.message

@@ -1,0 +1,23 @@
+"""`python -m tool_adapters.sandbox`: runs code for the tool adapters, in a pod of its own."""
+
+import sys
+
+import uvloop
+
+from rpckit.settings import load_settings
+from tool_adapters.sandbox.config import Settings
+from tool_adapters.sandbox.local_runner import IsolationUnavailable
+from tool_adapters.sandbox.server import serve
+
+
+def main() -> None:
+    """Reads the settings and serves; exit status 3 where code cannot be isolated."""
+    try:
+        uvloop.run(serve(load_settings(Settings)))
+    except IsolationUnavailable as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(3) from None
+
+
+if __name__ == "__main__":
+    main()

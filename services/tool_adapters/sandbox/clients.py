@@ -1,0 +1,36 @@
+"""Has code run by the pods that are made for it."""
+
+import grpc
+
+from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
+from rpckit.status import domain_error_from
+from tool_adapters.sandbox.convert import job_to_proto, ran_from_proto
+from tool_adapters.sandbox.runner import Job, Ran, SandboxBroken
+
+# On top of the run: its start, its report and the way there and back.
+OVERHEAD_S = 20.0
+
+
+class RemoteRunner:
+    """Runs jobs as whoever calls; what an episode keeps travels with them."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = SandboxServiceStub(channel)
+
+    async def run(self, job: Job) -> Ran:
+        """See Runner."""
+        timeout_s = job.limits.wall_time_s + OVERHEAD_S
+        try:
+            return ran_from_proto(await self._stub.RunCode(job_to_proto(job), timeout=timeout_s))
+        except grpc.aio.AioRpcError as error:
+            message = domain_error_from(error).message
+            raise SandboxBroken(f"the sandbox service: {message}") from error
+
+    async def require_isolation(self) -> None:
+        """The other side proves it, and is not ready until it has."""
+
+    def warm_up(self) -> None:
+        """The other side does."""
+
+    async def close(self) -> None:
+        """The channel belongs to the server."""

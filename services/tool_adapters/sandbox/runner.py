@@ -1,0 +1,46 @@
+"""Who runs a job: a sandbox on this machine, or the pods that are made for it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from rpckit.errors import Unavailable
+from tool_adapters.sandbox.execution import Execution
+from tool_adapters.sandbox.limits import Limits
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of code; `state` is what an earlier run of the same episode left."""
+
+    code: str
+    stateful: bool
+    limits: Limits
+    state: bytes = b""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of a job; an empty state leaves the episode's as it was."""
+
+    execution: Execution
+    state: bytes
+
+
+class SandboxBroken(Unavailable):
+    """A sandbox that does not start or does not report."""
+
+
+class Runner(Protocol):
+    """Runs jobs one by one or at once; nothing of one is seen by another."""
+
+    async def run(self, job: Job) -> Ran:
+        """Raises SandboxBroken; whatever happens, nothing is left running."""
+
+    async def require_isolation(self) -> None:
+        """Raises IsolationUnavailable where code cannot be isolated."""
+
+    def warm_up(self) -> None:
+        """Prepares for the first job, in the background."""
+
+    async def close(self) -> None:
+        """Ends what was started ahead."""

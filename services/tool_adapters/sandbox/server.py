@@ -1,0 +1,41 @@
+"""Wiring of the sandbox service."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import telemetry
+from podium.adapters.v1.sandbox_service_pb2_grpc import add_SandboxServiceServicer_to_server
+from rpckit.health import Check
+from rpckit.server import Service, run_server
+from tool_adapters.sandbox.config import Settings
+from tool_adapters.sandbox.local_runner import LocalRunner
+from tool_adapters.sandbox.servicer import SandboxServicer
+
+
+async def serve(settings: Settings) -> None:
+    """Serves until SIGTERM. Raises IsolationUnavailable, and serves nobody then."""
+    stop_telemetry = telemetry.configure("sandbox", settings.telemetry)
+    try:
+        async with assembled(settings) as (services, checks):
+            await run_server(settings, services, checks)
+    finally:
+        stop_telemetry()
+
+
+@asynccontextmanager
+async def assembled(
+    settings: Settings,
+) -> AsyncIterator[tuple[Sequence[Service], dict[str, Check]]]:
+    """The service, which exists only where code is isolated."""
+    runner = LocalRunner(settings.warm_sandboxes)
+    try:
+        await runner.require_isolation()
+        runner.warm_up()
+        service = Service(
+            add_SandboxServiceServicer_to_server,
+            SandboxServicer(runner),
+            "podium.adapters.v1.SandboxService",
+        )
+        yield [service], {}
+    finally:
+        await runner.close()

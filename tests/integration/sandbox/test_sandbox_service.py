@@ -1,0 +1,181 @@
+"""Code run by the sandbox service, as on a cluster: through a channel, the state with the call."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import psutil
+import pytest
+import pytest_asyncio
+
+from failures import FailureKind, ToolFailure
+from podium.adapters.v1 import sandbox_service_pb2 as pb
+from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
+from rpckit.identity import Identity, Scope
+from rpckit.server import running_server
+from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+from tool_adapters.adapter import Output, ToolCall
+from tool_adapters.code_adapter import CodeAdapter
+from tool_adapters.models import CodeConnection, SideEffect, ToolDefinition, ToolKind
+from tool_adapters.sandbox import Limits, Sandbox, SandboxBroken, Workspaces
+from tool_adapters.sandbox.clients import RemoteRunner
+from tool_adapters.sandbox.config import Settings
+from tool_adapters.sandbox.runner import Job
+from tool_adapters.sandbox.server import assembled
+
+RUNNER = make_identity("acme", "worker", [Scope.EPISODES_RUN])
+TOOL = ToolDefinition(
+    name="code_interpreter",
+    version=1,
+    kind=ToolKind.CODE,
+    parameters_schema={"type": "object"},
+    result_schema=None,
+    connection=CodeConnection(stateful=True),
+    side_effect=SideEffect.IDEMPOTENT,
+)
+
+
+@dataclass(frozen=True)
+class Service:
+    """A served sandbox."""
+
+    port: int
+    keys: KeyPair
+
+    def channel(self, identity: Identity = RUNNER) -> grpc.aio.Channel:
+        return client_channel(self.port, identity, self.keys)
+
+
+@pytest_asyncio.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    keys = make_key_pair()
+    settings = Settings(
+        port=0,
+        verify_keys_file=write_verify_keys(tmp_path / "keys.json", [keys]),
+        warm_sandboxes=0,
+        drain_grace_s=0.0,
+    )
+    async with (
+        assembled(settings) as (services, checks),
+        running_server(settings, services, checks) as port,
+    ):
+        yield Service(port, keys)
+
+
+@pytest_asyncio.fixture
+async def sandbox(service: Service, tmp_path: Path) -> AsyncIterator[Sandbox]:
+    async with service.channel() as channel:
+        yield Sandbox(Workspaces(tmp_path / "workspaces"), RemoteRunner(channel))
+
+
+def make_call(code: str) -> ToolCall:
+    return ToolCall("e1/0/tool/0", "e1", "code_interpreter", 1, {"code": code}, "", "", 0, "acme")
+
+
+async def test_output_files_and_failures_arrive_as_they_left(sandbox: Sandbox) -> None:
+    code = "import sys\nprint('out')\nprint('err', file=sys.stderr)\nopen('a.csv', 'w').write('1')"
+    execution = await sandbox.run(code, Limits())
+    assert (execution.stdout, execution.stderr) == ("out\n1\n", "err\n")
+    assert [(file.name, file.media_type, file.data) for file in execution.files] == [
+        ("a.csv", "text/csv", b"1")
+    ]
+    assert execution.failure is None
+    assert execution.duration_s > 0
+    failed = await sandbox.run("1 / 0", Limits())
+    assert failed.failure is not None
+    assert failed.failure.kind is FailureKind.TOOL_ERROR
+    assert "ZeroDivisionError" in failed.failure.message
+
+
+async def test_an_episode_keeps_its_state_and_the_service_nothing(sandbox: Sandbox) -> None:
+    await sandbox.run_in_episode("x = 5; open('f', 'w').write('7')", Limits(), "acme", "e1")
+    again = await sandbox.run_in_episode("print(x, open('f').read())", Limits(), "acme", "e1")
+    assert again.output == "5 7\n"
+    other = await sandbox.run_in_episode("x", Limits(), "acme", "e2")
+    assert "NameError" in other.output
+    await sandbox.close_episode("acme", "e1")
+    assert "NameError" in (await sandbox.run_in_episode("x", Limits(), "acme", "e1")).output
+
+
+async def test_a_full_workspace_travels_there_and_back(sandbox: Sandbox) -> None:
+    code = """
+import os
+for number in range(15):
+    open(f"{number}.bin", "wb").write(os.urandom(2 * 1024 ** 2))
+"""
+    filled = await sandbox.run_in_episode(code, Limits(), "acme", "e1")
+    assert len(filled.files) == 8
+    assert len(filled.left_out) == 7
+    sizes = "import glob, os; sum(map(os.path.getsize, glob.glob('*.bin')))"
+    again = await sandbox.run_in_episode(sizes, Limits(), "acme", "e1")
+    assert again.output == f"{15 * 2 * 1024**2}\n"
+
+
+async def test_the_code_adapter_works_with_it(sandbox: Sandbox) -> None:
+    adapter = await CodeAdapter.start(sandbox)
+    result = await adapter.invoke(make_call("6 * 7"), TOOL)
+    assert isinstance(result.outcome, Output)
+    assert result.outcome.content == "42\n"
+
+
+async def test_a_service_that_is_gone_is_a_failure_that_may_pass(
+    tmp_path: Path, service: Service
+) -> None:
+    nowhere = client_channel(1, RUNNER, service.keys)
+    async with nowhere:
+        sandbox = Sandbox(Workspaces(tmp_path / "workspaces"), RemoteRunner(nowhere))
+        result = await (await CodeAdapter.start(sandbox)).invoke(make_call("1"), TOOL)
+    assert isinstance(result.outcome, ToolFailure)
+    assert result.outcome.kind is FailureKind.UNAVAILABLE
+    assert result.outcome.retryable
+
+
+async def test_a_cancelled_call_ends_its_code(sandbox: Sandbox) -> None:
+    running = asyncio.create_task(sandbox.run("import time; time.sleep(600)", Limits()))
+    while not _sandboxes():
+        await asyncio.sleep(0.02)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    while _sandboxes():
+        await asyncio.sleep(0.02)
+
+
+async def test_a_wrong_state_is_refused_without_being_opened_here(service: Service) -> None:
+    async with service.channel() as channel:
+        request = pb.RunCodeRequest(
+            code="1", stateful=True, state=b"garbage", memory_bytes=2**30, output_bytes=1000
+        )
+        request.wall_time.FromSeconds(5)
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await SandboxServiceStub(channel).RunCode(request)
+    assert error.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_limits_are_not_left_open(service: Service) -> None:
+    unlimited = pb.RunCodeRequest(code="1", memory_bytes=2**30, output_bytes=1000)
+    negative = pb.RunCodeRequest(code="1", memory_bytes=-1, output_bytes=1000)
+    negative.wall_time.FromSeconds(5)
+    async with service.channel() as channel:
+        for request in (unlimited, negative):
+            with pytest.raises(grpc.aio.AioRpcError) as error:
+                await SandboxServiceStub(channel).RunCode(request)
+            assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_only_who_may_run_episodes_runs_code(service: Service) -> None:
+    stranger = make_identity("acme", "eve", [Scope.SPEND_READ])
+    async with service.channel(stranger) as channel:
+        with pytest.raises(SandboxBroken, match="scope"):
+            await RemoteRunner(channel).run(Job("1", False, Limits()))
+
+
+def _sandboxes() -> list[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return [each for each in children if each.status() != psutil.STATUS_ZOMBIE and _is_bwrap(each)]
+
+
+def _is_bwrap(process: psutil.Process) -> bool:
+    return "bwrap" in process.name()
