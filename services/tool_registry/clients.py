@@ -12,6 +12,7 @@ from rpckit.errors import DeadlineExceeded, Unavailable
 from rpckit.status import domain_error_from
 from tool_registry.errors import PricesUnavailable
 from tool_registry.models import Price, PriceComponent
+from tool_registry.prices import unit_price
 from wire.usage import dimension_from_proto
 
 SKUS_PER_CALL = 1000
@@ -44,7 +45,13 @@ class PriceBook:
 
 
 def _price(spec: pb.PriceSpec) -> Price:
-    return Price(spec.currency_code, tuple(_component(part) for part in spec.components))
+    """Of the bands and hours of a dimension the dearest: what is shown and limited is a bound."""
+    dearest: dict[Dimension, PriceComponent] = {}
+    for part in map(_component, spec.components):
+        known = dearest.get(part.dimension)
+        if known is None or unit_price(part) > unit_price(known):
+            dearest[part.dimension] = part
+    return Price(spec.currency_code, tuple(dearest.values()))
 
 
 def _component(part: pb.PriceComponent) -> PriceComponent:

@@ -5,7 +5,7 @@ case takes the dearest dimension of its group. What nothing bounds (documents, i
 has no worst case: None, never a guess.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -63,10 +63,19 @@ def worst_case(price: Price, bounds: CallBounds) -> Money | None:
 
 
 def cost_of(price: Price, used: Iterable[Quantity]) -> Money:
-    """What quantities cost at a price; a dimension without a price is free, as in the ledger."""
+    """What quantities cost at a price; as in the ledger, tokens without a price of their own
+    cost what input or output costs, and any other dimension without one is free."""
     units = {part.dimension: unit_price(part) for part in price.components}
-    cost = sum((units.get(each.dimension, Decimal(0)) * each.amount for each in used), Decimal(0))
+    cost = sum((_rate(each.dimension, units) * each.amount for each in used), Decimal(0))
     return Money(cost, price.currency_code).quantized()
+
+
+def _rate(dimension: Dimension, units: Mapping[Dimension, Decimal]) -> Decimal:
+    if dimension in INPUT_TOKENS:
+        dimension = dimension if dimension in units else Dimension.INPUT_FRESH
+    elif dimension in OUTPUT_TOKENS:
+        dimension = dimension if dimension in units else Dimension.OUTPUT_TEXT
+    return units.get(dimension, Decimal(0))
 
 
 def unit_price(part: PriceComponent) -> Decimal:
