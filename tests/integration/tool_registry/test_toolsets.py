@@ -69,6 +69,17 @@ async def test_a_tenant_sees_the_price_it_pays(registry: RunningRegistry) -> Non
     assert "$0.005 per call" in discounted.description
 
 
+async def test_of_prices_by_the_hour_the_dearest_is_shown(registry: RunningRegistry) -> None:
+    await registry.as_().register(make_spec())
+    price = make_price("tool/calculator", PER_CALL)
+    at_night = price.spec.components.add()
+    at_night.CopyFrom(price.spec.components[0])
+    at_night.unit_price = "0.005"
+    registry.prices.give(price)
+    [tool] = (await registry.as_().resolve()).toolset.tools
+    assert "$0.01 per call" in tool.description
+
+
 async def test_models_are_an_enum_and_a_table(registry: RunningRegistry) -> None:
     ada = registry.as_()
     await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))
