@@ -108,6 +108,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
             f"{request.tool_name} says {request.arguments_json}"
         )
         self.invoked: Counter[str] = Counter()
+        self.requests: list[adapters_pb.InvokeRequest] = []
         self.in_flight = 0
         self.in_flight_max = 0
 
@@ -115,6 +116,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         self, request: adapters_pb.InvokeRequest, context: Context
     ) -> adapters_pb.InvokeResponse:
         self.invoked[request.key] += 1
+        self.requests.append(request)
         self.in_flight += 1
         self.in_flight_max = max(self.in_flight_max, self.in_flight)
         try:
@@ -142,6 +144,8 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         self.captured: dict[str, Decimal] = {}
         self.released: set[str] = set()
         self.refuse_after: int | None = None
+        # The longest answer the budgets cover.
+        self.output_tokens_max: int | None = None
         self.budgets: list[budget_pb.Budget] = []
 
     def total(self, episode_id: str) -> Decimal:
@@ -182,7 +186,13 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
             )
             return ledger_pb.ReserveResponse(refusal=refusal)
         self.holds[request.key] = request
-        return ledger_pb.ReserveResponse(hold=hold_pb2.Hold(key=request.key))
+        hold = hold_pb2.Hold(key=request.key, worst_case=request.worst_case)
+        for quantity in hold.worst_case:
+            if quantity.dimension == usage_pb2.USAGE_DIMENSION_OUTPUT_TEXT:
+                most = self.output_tokens_max or int(quantity.amount)
+                assert most >= request.min_output_tokens, "less than the call is worth"
+                quantity.amount = str(min(most, int(quantity.amount)))
+        return ledger_pb.ReserveResponse(hold=hold)
 
     def _capture(self, request: ledger_pb.CaptureRequest) -> ledger_pb.CaptureResponse:
         assert request.key in self.holds, "a capture without a hold"

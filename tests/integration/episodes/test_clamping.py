@@ -1,0 +1,69 @@
+"""What an episode asks of the ledger, and how it keeps to what it is granted."""
+
+from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
+from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
+
+LABELS = {"team": "red", "agent": "bot"}
+
+
+def expert_toolset() -> toolset_pb2.Toolset:
+    """An llm tool with a choice of models, one that can do the same, and one that cannot."""
+    toolset = make_toolset("answer", "calculator", "retired")
+    for tool, skus in zip(
+        toolset.tools, ({"big": "m/big", "small": "m/small"}, {}, {}), strict=True
+    ):
+        tool.model_skus.update(skus)
+    expert, _, other = toolset.tools
+    expert.kind, expert.max_output_tokens = tool_pb2.TOOL_KIND_LLM, 1000
+    expert.capabilities.append("answering")
+    other.capabilities.append("answering")
+    return toolset
+
+
+async def test_models_and_llm_tools_write_no_more_than_is_granted(
+    platform: EpisodesPlatform,
+) -> None:
+    neighbours = platform.neighbours
+    neighbours.registry.toolset = expert_toolset()
+    neighbours.ledger.output_tokens_max = 100
+    ask = calls(call("answer", '{"model": "big"}'), call("calculator", index=1))
+    neighbours.orchestrator.decide = in_turns(ask, answer("42"))
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client, labels=LABELS)).id)
+        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    assert [request.sampling.max_tokens for request in neighbours.orchestrator.requests] == [
+        100
+    ] * 2
+    asked = {
+        request.tool_name: request.max_output_tokens for request in neighbours.adapters.requests
+    }
+    assert asked == {"answer": 100, "calculator": 0}
+    first = reply.trajectory.turns[0]
+    granted = [each.granted_output_tokens for each in first.tool_invocations]
+    assert (first.model_call.granted_output_tokens, granted) == (100, [100, 0])
+
+
+async def test_a_reserve_says_for_whom_it_is_and_what_may_be_called_instead(
+    platform: EpisodesPlatform,
+) -> None:
+    neighbours = platform.neighbours
+    neighbours.registry.toolset = expert_toolset()
+    neighbours.orchestrator.decide = in_turns(
+        calls(call("answer", '{"model": "big"}')), answer("x")
+    )
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client, labels=LABELS)).id)
+        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    assert reply.trajectory.turns[0].model_call.granted_output_tokens == 0
+    reserve = neighbours.ledger.holds[f"{episode.id}/1/tool/0"]
+    assert (reserve.subject.team, reserve.subject.agent) == ("red", "bot")
+    assert (reserve.sku, reserve.min_output_tokens) == ("m/big", 64)
+    assert [(each.tool, each.model, each.sku) for each in reserve.alternatives] == [
+        ("answer", "small", "m/small"),
+        ("retired", "", "tool/retired"),
+    ]
+    same = ledger_pb.ReserveRequest(worst_case=reserve.alternatives[0].worst_case)
+    assert same.worst_case == reserve.worst_case
