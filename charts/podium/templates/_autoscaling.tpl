@@ -1,0 +1,67 @@
+{{/* Triggers of KEDA for a component. Arguments: root, component, versioned (the worker controller fills three in). */}}
+{{- define "podium.triggers" -}}
+{{- $scaling := .component.autoscaling }}{{ $temporal := .root.Values.endpoints.temporal }}
+{{- with $scaling.temporalBacklog }}
+- type: temporal
+  metadata:
+    endpoint: {{ $temporal.target | quote }}
+    namespace: {{ ternary "" $temporal.namespace (not (empty $.versioned)) | quote }}
+    taskQueue: {{ $temporal.taskQueue | quote }}
+    queueTypes: workflow,activity
+    targetQueueSize: {{ . | toString | quote }}
+    enableTLS: "false"
+    {{- if $.versioned }}
+    workerDeploymentName: ""
+    workerDeploymentBuildId: ""
+    {{- end }}
+{{- end }}
+{{- with $scaling.kafkaLag }}
+- type: kafka
+  metadata:
+    bootstrapServers: {{ $.root.Values.endpoints.kafka.bootstrap | quote }}
+    topic: {{ $.root.Values.kafka.trajectories.topic | quote }}
+    consumerGroup: {{ .consumerGroup | quote }}
+    lagThreshold: {{ .lagThreshold | toString | quote }}
+    activationLagThreshold: "1"
+    # A group without offsets counts as lagging from the start, or nothing would ever start it.
+    offsetResetPolicy: earliest
+{{- end }}
+{{- if not (or $scaling.temporalBacklog $scaling.kafkaLag) }}
+- type: cpu
+  metricType: Utilization
+  metadata: {value: {{ $scaling.cpuUtilization | toString | quote }}}
+{{- end }}
+{{- end }}
+
+{{/* No more consumers of a topic than it has partitions: the rest would idle. */}}
+{{- define "podium.maxReplicas" -}}
+{{- if .component.autoscaling.kafkaLag -}}
+{{ min .component.autoscaling.maxReplicas .root.Values.kafka.trajectories.partitions }}
+{{- else -}}
+{{ .component.autoscaling.maxReplicas }}
+{{- end -}}
+{{- end }}
+
+{{/* Spec of a ScaledObject or, without KEDA, of a HorizontalPodAutoscaler. Arguments: as above, and target. */}}
+{{- define "podium.scaledObjectSpec" -}}
+scaleTargetRef: {{ .target | default dict | toJson }}
+pollingInterval: 15
+cooldownPeriod: 300
+minReplicaCount: {{ .component.autoscaling.minReplicas }}
+maxReplicaCount: {{ include "podium.maxReplicas" . }}
+{{- if or .component.autoscaling.temporalBacklog .component.autoscaling.kafkaLag }}
+fallback: {failureThreshold: 3, replicas: {{ .component.autoscaling.minReplicas }}, behavior: currentReplicasIfHigher}
+{{- end }}
+triggers: {{- include "podium.triggers" . | trim | nindent 2 }}
+{{- end }}
+
+{{- define "podium.horizontalPodAutoscalerSpec" -}}
+scaleTargetRef: {{ .target | default dict | toJson }}
+minReplicas: {{ .component.autoscaling.minReplicas }}
+maxReplicas: {{ include "podium.maxReplicas" . }}
+metrics:
+  - type: Resource
+    resource: {name: cpu, target: {type: Utilization, averageUtilization: {{ .component.autoscaling.cpuUtilization }}}}
+behavior:
+  scaleDown: {stabilizationWindowSeconds: 300}
+{{- end }}

@@ -1,0 +1,81 @@
+{{/* What a service reads from its environment. tests/chart loads the services' own settings from it. */}}
+
+{{/* Arguments: root, name, component. */}}
+{{- define "podium.environment" -}}
+{{- $root := .root }}{{ $name := .name }}{{ $c := .component }}{{ $prefix := $c.settingsPrefix }}
+{{- if ne $c.protocol "none" }}
+- {name: {{ $prefix }}HOST, value: 0.0.0.0}
+- {name: {{ $prefix }}PORT, value: {{ $c.port | toString | quote }}}
+- {name: {{ $prefix }}DRAIN_WAIT_S, value: {{ $c.drain.waitSeconds | toString | quote }}}
+- {name: {{ $prefix }}DRAIN_GRACE_S, value: {{ $c.drain.graceSeconds | toString | quote }}}
+{{- else }}
+- {name: {{ $prefix }}GRACEFUL_SHUTDOWN_S, value: {{ $c.drain.graceSeconds | toString | quote }}}
+{{- end }}
+{{- if eq $c.protocol "grpc" }}
+- {name: {{ $prefix }}HEALTH_PORT, value: {{ include "podium.healthPort" . | quote }}}
+- {name: {{ $prefix }}VERIFY_KEYS_FILE, value: /etc/podium/identity/verify-keys.json}
+{{- end }}
+{{- include "podium.signingEnvironment" . }}
+{{- range $callee := $c.calls }}
+{{- include "podium.calleeEnvironment" (dict "root" $root "name" $name "component" $c "callee" $callee) }}
+{{- end }}
+{{- if $root.Values.tls.enabled }}
+- {name: {{ $prefix }}TLS__CERTIFICATE, value: /etc/podium/tls/tls.crt}
+- {name: {{ $prefix }}TLS__PRIVATE_KEY, value: /etc/podium/tls/tls.key}
+- {name: {{ $prefix }}TLS__AUTHORITY, value: /etc/podium/tls/ca.crt}
+{{- end }}
+{{- include "podium.telemetryEnvironment" . }}
+{{- range $setting, $value := $c.settings }}
+- {name: {{ $prefix }}{{ upper $setting }}, value: {{ $value | toString | quote }}}
+{{- end }}
+{{- range $setting, $reference := $c.secretSettings }}
+{{ include "podium.secretVariable" (dict "root" $root "owner" $name "purpose" $setting "reference" $reference "variable" (printf "%s%s" $prefix (upper $setting))) }}
+{{- end }}
+{{- range $variable, $value := $c.env }}
+- {name: {{ $variable }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end }}
+
+{{/* The gateway names its key's file, the others have a group of two settings. */}}
+{{- define "podium.signingEnvironment" -}}
+{{- if .component.signingKey }}
+- {name: {{ .component.settingsPrefix }}{{ ternary "SIGNING_KEY_ID" "SIGNING_KEY__KEY_ID" (eq .component.protocol "http") }}, value: {{ .name }}}
+- {name: {{ .component.settingsPrefix }}{{ ternary "SIGNING_KEY_FILE" "SIGNING_KEY__PRIVATE_KEY_FILE" (eq .component.protocol "http") }}, value: /etc/podium/signing/key.pem}
+{{- end }}
+{{- end }}
+
+{{/* The settings that say where a callee is. Arguments: root, name, component, callee. */}}
+{{- define "podium.calleeEnvironment" -}}
+{{- $prefix := .component.settingsPrefix }}{{ $endpoints := .root.Values.endpoints }}
+{{- if eq .callee "postgres" }}
+{{ include "podium.secretVariable" (dict "root" .root "owner" .name "purpose" "database-url" "reference" .component.database "variable" (printf "%sDATABASE_URL" $prefix)) }}
+{{- else if eq .callee "temporal" }}
+- {name: {{ $prefix }}TEMPORAL_TARGET, value: {{ $endpoints.temporal.target | quote }}}
+- {name: {{ $prefix }}TEMPORAL_NAMESPACE, value: {{ $endpoints.temporal.namespace | quote }}}
+- {name: {{ $prefix }}TASK_QUEUE, value: {{ $endpoints.temporal.taskQueue | quote }}}
+{{- else if eq .callee "kafka" }}
+- {name: {{ $prefix }}KAFKA_BOOTSTRAP, value: {{ $endpoints.kafka.bootstrap | quote }}}
+- {name: {{ $prefix }}TRAJECTORY_TOPIC, value: {{ .root.Values.kafka.trajectories.topic | quote }}}
+{{- else if eq .callee "model-server" }}
+- {name: {{ $prefix }}ENGINE_BASE_URL, value: {{ include "podium.engineUrl" .root | quote }}}
+- {name: {{ $prefix }}DEFAULT_MODEL, value: {{ include "podium.engineModel" .root | quote }}}
+- {name: {{ $prefix }}MODEL_SKU, value: {{ .root.Values.inference.sku | quote }}}
+{{- with .root.Values.inference.apiKey }}
+{{ include "podium.secretVariable" (dict "root" $.root "owner" "inference" "purpose" "api-key" "reference" . "variable" (printf "%sENGINE_API_KEY" $prefix)) }}
+{{- end }}
+{{- else if ne .callee "internet" }}
+- {name: {{ $prefix }}{{ .callee | upper | replace "-" "_" }}_TARGET, value: "dns:///{{ include "podium.host" (dict "root" .root "name" .callee) }}:{{ (index .root.Values.components .callee).port }}"}
+{{- end }}
+{{- end }}
+
+{{- define "podium.telemetryEnvironment" -}}
+{{- $prefix := printf "%sTELEMETRY__" .component.settingsPrefix }}{{ $values := .root.Values }}
+- {name: {{ $prefix }}METRICS_HOST, value: 0.0.0.0}
+- {name: {{ $prefix }}METRICS_PORT, value: {{ $values.monitoring.metricsPort | toString | quote }}}
+- {name: {{ $prefix }}LOG_LEVEL, value: {{ $values.monitoring.logLevel }}}
+- {name: {{ $prefix }}LOG_PROMPTS, value: {{ $values.monitoring.logPrompts | toString | quote }}}
+{{- with $values.endpoints.otlp.endpoint }}
+- {name: {{ $prefix }}MODE, value: otlp}
+- {name: {{ $prefix }}OTLP_ENDPOINT, value: {{ . | quote }}}
+{{- end }}
+{{- end }}

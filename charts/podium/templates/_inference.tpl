@@ -1,0 +1,120 @@
+{{/* The model server: which one, where it is, what its pods are made of. */}}
+
+{{/* inferenceService, llmInferenceService, deployment or external. */}}
+{{- define "podium.engineKind" -}}
+{{- if eq .Values.inference.mode "external" -}}external
+{{- else if .Values.integrations.kserve.enabled -}}{{ .Values.inference.mode }}
+{{- else -}}deployment
+{{- end -}}
+{{- end }}
+
+{{/* Not empty when the engine is reached at a URL of the user's. */}}
+{{- define "podium.engineIsElsewhere" -}}
+{{- if has (include "podium.engineKind" .) (list "external" "llmInferenceService") -}}true{{- end -}}
+{{- end }}
+
+{{- define "podium.enginePeers" -}}
+{{- if eq .Values.inference.mode "external" -}}
+{{ toJson .Values.inference.external.peers }}
+{{- else -}}
+{{ list (dict "namespaceSelector" (dict "matchLabels" (dict "kubernetes.io/metadata.name" .Values.inference.llmInferenceService.gatewayRef.namespace))) | toJson }}
+{{- end -}}
+{{- end }}
+
+{{- define "podium.engineUrl" -}}
+{{- $kind := include "podium.engineKind" . }}
+{{- if eq $kind "external" -}}{{ .Values.inference.external.baseUrl }}
+{{- else if eq $kind "llmInferenceService" -}}{{ .Values.inference.llmInferenceService.baseUrl }}
+{{- else -}}http://{{ include "podium.host" (dict "root" . "name" "model-server") }}:8080/v1
+{{- end -}}
+{{- end }}
+
+{{/* Name the model is served under: KServe's arguments know it as the object's own name. */}}
+{{- define "podium.modelName" -}}
+{{ include "podium.name" (dict "root" . "name" "orchestrator") }}
+{{- end }}
+
+{{- define "podium.engineModel" -}}
+{{- if eq .Values.inference.mode "external" -}}{{ .Values.inference.external.model }}{{- else -}}{{ include "podium.modelName" . }}{{- end -}}
+{{- end }}
+
+{{/* Pods as long as nothing scales them: the accelerators of maxReplicas may not be there. */}}
+{{- define "podium.engineScales" -}}
+{{- if and .Values.integrations.keda.enabled .Values.inference.scaling.prometheusUrl (gt (int .Values.inference.maxReplicas) (int .Values.inference.minReplicas)) -}}true{{- end -}}
+{{- end }}
+
+{{- define "podium.waitingRequestsQuery" -}}
+sum(vllm:num_requests_waiting{namespace="{{ .Release.Namespace }}", model_name="{{ include "podium.modelName" . }}"})
+{{- end }}
+
+{{/* vLLM as orchestrator-inference needs it (its README says why each). Arguments: root, model, name. */}}
+{{- define "podium.engineArguments" -}}
+- {{ .model | quote }}
+- --port=8080
+- {{ printf "--served-model-name=%s" .name | quote }}
+{{- include "podium.engineOptions" .root }}
+{{- end }}
+
+{{/* The arguments that hold under every mode. Argument: root. */}}
+{{- define "podium.engineOptions" }}
+- --logprobs-mode=processed_logprobs
+- '--structured-outputs-config={"backend": "xgrammar", "disable_any_whitespace": true}'
+- --enable-prompt-tokens-details
+- --enable-tokenizer-info-endpoint
+{{- if gt (int .Values.inference.acceleratorsPerReplica) 1 }}
+- --tensor-parallel-size={{ .Values.inference.acceleratorsPerReplica }}
+{{- end }}
+{{- with .Values.inference.adapters }}
+{{- if .enabled }}
+- --enable-lora
+- --max-loras={{ .maxLoras }}
+- --max-cpu-loras={{ .maxCpuLoras }}
+- --max-lora-rank={{ .maxRank }}
+{{- end }}
+{{- end }}
+{{- range .Values.inference.engine.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{/* A uid without an account has no home; vLLM and torch keep their caches under /tmp instead. */}}
+{{- define "podium.engineEnvironment" -}}
+- {name: HOME, value: /tmp}
+- {name: USER, value: podium}
+- {name: VLLM_NO_USAGE_STATS, value: "1"}
+{{- if .Values.inference.adapters.enabled }}
+- {name: VLLM_ALLOW_RUNTIME_LORA_UPDATING, value: "true"}
+- {name: VLLM_PLUGINS, value: lora_filesystem_resolver}
+- {name: VLLM_LORA_RESOLVER_CACHE_DIR, value: /mnt/adapters}
+{{- end }}
+{{- with .Values.inference.apiKey }}
+{{ include "podium.secretVariable" (dict "root" $ "owner" "inference" "purpose" "api-key" "reference" . "variable" "VLLM_API_KEY") }}
+{{- end }}
+{{- range $name, $value := .Values.inference.engine.env }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end }}
+
+{{/* With an API key /v1/models wants it, and a probe has none. */}}
+{{- define "podium.engineProbes" -}}
+startupProbe: {httpGet: {path: /health, port: 8080, scheme: HTTP}, periodSeconds: 10, failureThreshold: 120, timeoutSeconds: 5}
+readinessProbe: {httpGet: {path: {{ ternary "/health" "/v1/models" (not (empty .Values.inference.apiKey)) }}, port: 8080, scheme: HTTP}, periodSeconds: 10, failureThreshold: 3, timeoutSeconds: 5}
+livenessProbe: {httpGet: {path: /health, port: 8080, scheme: HTTP}, periodSeconds: 10, failureThreshold: 6, timeoutSeconds: 5}
+lifecycle: {preStop: {sleep: {seconds: 15}}}
+{{- end }}
+
+{{- define "podium.engineMounts" -}}
+- {name: tmp, mountPath: /tmp}
+- {name: shm, mountPath: /dev/shm}
+{{- if .Values.inference.adapters.enabled }}
+- {name: adapters, mountPath: /mnt/adapters, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "podium.engineVolumes" -}}
+- {name: tmp, emptyDir: {sizeLimit: 20Gi}}
+- {name: shm, emptyDir: {medium: Memory, sizeLimit: {{ .Values.inference.engine.sharedMemory }}}}
+{{- if .Values.inference.adapters.enabled }}
+- {name: adapters, persistentVolumeClaim: {claimName: {{ .Values.inference.adapters.claimName }}, readOnly: true}}
+{{- end }}
+{{- end }}

@@ -1,0 +1,44 @@
+{{/* What a schema cannot say. Every message names the key and the mend. */}}
+{{- define "podium.validate" -}}
+{{- $values := .Values }}{{ $inference := .Values.inference }}{{ $kind := include "podium.engineKind" . }}
+{{- if and (eq $inference.mode "external") (not $inference.external.baseUrl) }}
+{{- fail "inference.external.baseUrl is empty: set the OpenAI-compatible URL, with its /v1" }}
+{{- end }}
+{{- if and (eq $kind "llmInferenceService") (not $inference.llmInferenceService.baseUrl) }}
+{{- fail "inference.llmInferenceService.baseUrl is empty: set the URL that its gateway answers on, with its /v1" }}
+{{- end }}
+{{- if and (eq $kind "deployment") (not (regexMatch "^(pvc|hf)://" $inference.modelUri)) }}
+{{- fail (printf "inference.modelUri %s needs KServe: enable integrations.kserve, or use pvc:// or hf://" $inference.modelUri) }}
+{{- end }}
+{{- if lt (int $inference.maxReplicas) (int $inference.minReplicas) }}
+{{- fail "inference.maxReplicas is below inference.minReplicas: raise it" }}
+{{- end }}
+{{- if and (eq (int $values.accelerator.rollout.maxSurge) 0) (eq (int $values.accelerator.rollout.maxUnavailable) 0) }}
+{{- fail "accelerator.rollout: maxSurge and maxUnavailable are both 0, so nothing could ever roll: raise one" }}
+{{- end }}
+{{- if gt (int $values.kafka.trajectories.minInSyncReplicas) (int $values.kafka.trajectories.replicas) }}
+{{- fail "kafka.trajectories.minInSyncReplicas is above replicas, so nothing could be written: lower it" }}
+{{- end }}
+{{- if and $values.training.enabled (gt (int $values.training.nodes) 1) (not $values.integrations.trainer.enabled) }}
+{{- fail "training.nodes above 1 needs Kubeflow Trainer: enable integrations.trainer" }}
+{{- end }}
+{{- range $name, $_ := $values.components }}
+{{- include "podium.validateComponent" (dict "root" $ "name" $name "component" (include "podium.component" (dict "root" $ "name" $name) | fromYaml)) }}
+{{- end }}
+{{- end }}
+
+{{- define "podium.validateComponent" -}}
+{{- $c := .component }}
+{{- if and (ne $c.protocol "none") (not $c.port) }}
+{{- fail (printf "components.%s.port is missing: it serves %s" .name $c.protocol) }}
+{{- end }}
+{{- if and (has "postgres" $c.calls) (not $c.database) }}
+{{- fail (printf "components.%s.database is missing: it calls postgres" .name) }}
+{{- end }}
+{{- if lt (int $c.terminationGracePeriodSeconds) (int (add $c.drain.waitSeconds $c.drain.graceSeconds 5)) }}
+{{- fail (printf "components.%s.terminationGracePeriodSeconds is shorter than its drain and 5 seconds: raise it" .name) }}
+{{- end }}
+{{- if lt (int $c.autoscaling.maxReplicas) (int $c.autoscaling.minReplicas) }}
+{{- fail (printf "components.%s.autoscaling.maxReplicas is below minReplicas: raise it" .name) }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,124 @@
+"""The charts as tests see them: loaded once, rendered in process by Helm itself."""
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import yaml
+from helm_python import Chart
+
+ROOT = Path(__file__).parents[2]
+CHARTS = ROOT / "charts"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Json = dict[str, Any]
+
+SWITCHES = (
+    "kserve",
+    "strimzi",
+    "keda",
+    "kueue",
+    "trainer",
+    "temporalWorkerController",
+    "certManager",
+    "externalSecrets",
+    "prometheusOperator",
+    "grafana",
+    "gatewayApi",
+)
+PROFILES = ("minimal-cpu", "dev", "production", "multi-tenant")
+# Turns on everything a switch may change, so that each has something to do.
+EVERYTHING: Json = {
+    "componentDefaults": {"autoscaling": {"enabled": True}},
+    "tls": {"enabled": True},
+    "training": {"enabled": True, "submitters": [{"kind": "User", "name": "ada"}]},
+    "ingress": {"enabled": True},
+    "monitoring": {"from": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
+    "endpoints": {"otlp": {"endpoint": "http://collector:4317"}},
+    "identity": {"verifyKeys": {"externalSecret": {"store": "vault", "remoteKey": "podium/keys"}}},
+    "inference": {
+        "apiKey": {"externalSecret": {"store": "vault", "remoteKey": "podium/engine"}},
+        "adapters": {"enabled": True},
+        "maxReplicas": 4,
+        "scaling": {"prometheusUrl": "http://prometheus:9090"},
+    },
+}
+
+
+@cache
+def chart(name: str = "podium") -> Chart:
+    """A loaded chart."""
+    return Chart.load(str(CHARTS / name))
+
+
+def render(values: Json | None = None, name: str = "podium", **release: Any) -> list[Json]:
+    """Every object of a release, in the order of its templates."""
+    named = {"name": "podium", "namespace": "podium"} | release
+    files = chart(name).render(values or {}, **named)
+    texts = [text for path, text in sorted(files.items()) if path.endswith(".yaml")]
+    return [obj for text in texts for obj in parsed(text)]
+
+
+@cache
+def parsed(text: str) -> tuple[Json, ...]:
+    """Objects of a rendered file; most files are the same in most cases."""
+    return tuple(obj for obj in yaml.load_all(text, LOADER) if obj)
+
+
+@cache
+def rendered(case: str) -> list[Json]:
+    """Objects of a named case (see `cases`); do not change them."""
+    return render(dict(cases())[case])
+
+
+@cache
+def cases() -> tuple[tuple[str, Json], ...]:
+    """Everything worth rendering: defaults, profiles, modes, and all pairs of switches."""
+    found = [("defaults", {}), *((name, profile(name)) for name in PROFILES), *_modes()]
+    for pair in [(), *((one,) for one in SWITCHES), *combinations(SWITCHES, 2), SWITCHES]:
+        found.append(("+".join(pair) or "plain", merged(EVERYTHING, switched_on(*pair))))
+    return tuple(found)
+
+
+def _modes() -> Iterator[tuple[str, Json]]:
+    kserve = merged(EVERYTHING, switched_on("kserve", "keda"))
+    gateway = {"inference": {"mode": "llmInferenceService"}}
+    gateway["inference"]["llmInferenceService"] = {"baseUrl": "https://gateway/podium/v1"}  # type: ignore[assignment]
+    older = {"integrations": {"kserve": {"version": "0.20"}}}
+    yield "llmInferenceService", merged(kserve, gateway)
+    yield "llmInferenceService of KServe 0.20", merged(merged(kserve, gateway), older)
+    external = {"inference": {"mode": "external", "external": {"baseUrl": "https://engine/v1"}}}
+    yield "external engine", merged(EVERYTHING, external)
+    for profile_name in ("amd", "none"):
+        yield f"accelerator {profile_name}", merged(kserve, {"accelerator": {"profile": profile_name}})
+
+
+def switched_on(*names: str) -> Json:
+    """Values with these integrations on."""
+    return {"integrations": {name: {"enabled": True} for name in names}}
+
+
+def profile(name: str) -> Json:
+    """Values of a profile; multi-tenant lies on top of production."""
+    values: Json = yaml.safe_load((CHARTS / f"podium/profiles/{name}.yaml").read_text())
+    return merged(profile("production"), values) if name == "multi-tenant" else values
+
+
+def merged(base: Json, over: Json) -> Json:
+    """As Helm merges values files."""
+    both = {
+        key: merged(base[key], value) if isinstance(value, dict) and key in base else value
+        for key, value in over.items()
+    }
+    return base | both
+
+
+def of_kind(objects: list[Json], *kinds: str) -> list[Json]:
+    """Objects of these kinds."""
+    return [obj for obj in objects if obj["kind"] in kinds]
+
+
+def label(obj: Json) -> str:
+    """Kind and name, for messages."""
+    return f"{obj['kind']}/{obj['metadata'].get('name', obj['metadata'].get('generateName'))}"

@@ -1,0 +1,102 @@
+"""Every pod of every case, those inside custom resources included, under the restricted profile."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from chart.pods import PodTemplate, containers, pod_templates
+from chart.rendering import cases, render, rendered
+from chart.restricted_profile import violations
+
+CASES = [name for name, _ in cases()]
+GPU_CONTAINERS = {"kserve-container", "main", "vllm", "node"}
+
+
+def every_pod() -> list[tuple[str, PodTemplate]]:
+    return [(case, pod) for case in CASES for pod in pod_templates(rendered(case))]
+
+
+def test_every_pod_passes_the_restricted_profile() -> None:
+    found = [
+        f"{case}: {pod.owner}: {line}" for case, pod in every_pod() for line in violations(pod.spec)
+    ]
+    assert not found
+
+
+def test_pods_inside_custom_resources_are_looked_at() -> None:
+    owners = {pod.owner.split("/")[0] for _, pod in every_pod()}
+    assert owners == {
+        "Deployment",
+        "Pod",
+        "Job",
+        "WorkerDeployment",
+        "TrainingRuntime",
+        "InferenceService",
+        "LLMInferenceService",
+    }
+
+
+def test_root_file_systems_are_read_only_except_where_a_gpu_hook_writes() -> None:
+    for case, pod in every_pod():
+        for container in containers(pod.spec):
+            resources = container.get("resources", {}).get("limits", {})
+            gpu = any(name.endswith("/gpu") for name in resources)
+            read_only = container["securityContext"]["readOnlyRootFilesystem"]
+            assert read_only is not gpu, f"{case}: {pod.owner}"
+            assert gpu <= (container["name"] in GPU_CONTAINERS)
+
+
+def test_no_pod_gets_a_token_or_the_environment_of_services() -> None:
+    for case, pod in every_pod():
+        assert pod.spec["automountServiceAccountToken"] is False, f"{case}: {pod.owner}"
+        assert pod.spec["enableServiceLinks"] is False, f"{case}: {pod.owner}"
+
+
+def test_every_container_says_what_it_needs() -> None:
+    for case, pod in every_pod():
+        for container in containers(pod.spec):
+            resources = container.get("resources", {})
+            assert {"cpu", "memory"} <= set(resources["requests"]), f"{case}: {pod.owner}"
+            assert "memory" in resources["limits"], f"{case}: {pod.owner}"
+
+
+def test_no_image_is_latest() -> None:
+    for case, pod in every_pod():
+        for container in containers(pod.spec):
+            if "image" in container:
+                tag = container["image"].rpartition(":")[2]
+                assert tag not in ("", "latest", "APPVERSION"), f"{case}: {pod.owner}"
+
+
+def test_a_digest_wins_over_a_tag() -> None:
+    digest = "sha256:" + "0" * 64
+    values = {"components": {"gateway": {"image": {"digest": digest, "tag": "2"}}}}
+    images = [one["image"] for pod in pod_templates(render(values)) for one in containers(pod.spec)]
+    assert f"podium/gateway@{digest}" in images
+
+
+BREAKS: list[tuple[str, Any]] = [
+    ("privileges", lambda pod: secure(pod).pop("allowPrivilegeEscalation")),
+    ("capabilities", lambda pod: secure(pod).pop("capabilities")),
+    ("adds", lambda pod: secure(pod)["capabilities"].update(add=["SYS_ADMIN"])),
+    ("privileged", lambda pod: secure(pod).update(privileged=True)),
+    ("user 0", lambda pod: secure(pod).update(runAsUser=0)),
+    ("seccomp", lambda pod: secure(pod)["seccompProfile"].update(type="Unconfined")),
+    ("root", lambda pod: secure(pod).update(runAsNonRoot=False)),
+    ("hostNetwork", lambda pod: pod.update(hostNetwork=True)),
+    ("hostPath", lambda pod: pod["volumes"].append({"name": "host", "hostPath": {"path": "/"}})),
+    ("port", lambda pod: pod["containers"][0]["ports"][0].update(hostPort=80)),
+]
+
+
+def secure(pod: Any) -> Any:
+    return pod["containers"][0]["securityContext"]
+
+
+@pytest.mark.parametrize(("word", "break_it"), BREAKS, ids=[word for word, _ in BREAKS])
+def test_the_checker_notices(word: str, break_it: Any) -> None:
+    pod = copy.deepcopy(next(iter(pod_templates(rendered("defaults")))).spec)
+    assert not violations(pod)
+    break_it(pod)
+    assert any(word in line for line in violations(pod))
