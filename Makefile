@@ -20,7 +20,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 # The plugin fails a run that skipped anything: a skipped test proves nothing.
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes wheels images clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes wheels images chart chart-docs chart-slow clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,21 @@ images: wheels ## Build every service's image; BUILD="docker build" BASE=... PRE
 	  $(BUILD) --build-arg BASE=$(BASE) -f services/$$service/Dockerfile \
 	    -t $(PREFIX)$${service//_/-}:$(TAG) . || exit 1; \
 	done
+
+CHARTS := charts/podium charts/podium-tenant
+CHECKOV := build/checkov
+
+chart: setup ## Lint the charts and prove every profile and pair of switches, in process
+	$(PYTHON) scripts/chart_docs.py $(CHARTS) --check
+	$(PYTEST) -q tests/chart
+
+chart-docs: setup ## Make the charts' schemas and README tables from their commented values
+	$(PYTHON) scripts/chart_docs.py $(CHARTS)
+
+chart-slow: chart ## checkov over every profile; push to and pull from a real OCI registry
+	@# Its pins are older than ours, so it lives in an environment of its own.
+	@test -x $(CHECKOV)/bin/checkov || { $(PYTHON) -m venv $(CHECKOV) && $(CHECKOV)/bin/pip install --quiet --disable-pip-version-check checkov; }
+	$(PYTEST) -q tests/chart/slow/checkov_findings.py tests/chart/slow/oci_registry.py
 
 clean: ## Remove what was built and cached, but not .venv
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -33,15 +33,19 @@ class ValuesFile:
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
-        self.root = yaml.compose(text, yaml.SafeLoader)
-        self.defaults = yaml.safe_load(text)
+        root = yaml.compose(text, yaml.SafeLoader)
+        if not isinstance(root, yaml.MappingNode):
+            raise SystemExit("values.yaml holds no mapping")
+        self.root = root
 
     def schema(self, node: yaml.Node) -> Json:
         """JSON Schema of a node and everything under it; objects are closed."""
         found: Json = {"type": TYPES[node.tag]}
         if isinstance(node, yaml.MappingNode):
             found["additionalProperties"] = False
-            found["properties"] = {key.value: self._property(key, value) for key, value in node.value}
+            found["properties"] = {
+                key.value: self._property(key, value) for key, value in node.value
+            }
         return found
 
     def rows(self, node: yaml.Node, path: str = "") -> Iterator[tuple[str, str, str, str]]:
@@ -95,7 +99,9 @@ def _kind(node: yaml.Node, extra: Json) -> str:
 
 def chart_schema(values: ValuesFile, definitions: Json) -> Json:
     """The whole values.schema.json. `global` is Helm's own and stays empty here."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | values.schema(values.root)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | values.schema(
+        values.root
+    )
     schema["properties"]["global"] = {"type": "object"}
     return schema | {"$defs": definitions}
 
@@ -122,9 +128,7 @@ def chart_readme(text: str, values: ValuesFile) -> str:
 
 def generated(chart: Path) -> dict[Path, str]:
     """Content of every generated file of a chart."""
-    # The file opens with words about itself, which belong to no key.
-    text = (chart / "values.yaml").read_text()
-    values = ValuesFile(text)
+    values = ValuesFile((chart / "values.yaml").read_text())
     definitions = yaml.safe_load((chart / "schema/definitions.yaml").read_text())
     schema = chart_schema(values, definitions)
     let_through(schema, yaml.safe_load((chart / "deprecated.yaml").read_text()))

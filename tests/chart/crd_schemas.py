@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import celpy
+import celpy.adapter
 import yaml
 from jsonschema import Draft202012Validator
 
@@ -46,7 +47,7 @@ def _compact(path: Path) -> str:
     """The schemas of a CRD as JSON, kept in build/: the YAML takes seconds to read."""
     kept = CACHE / f"{path.stem}-{path.stat().st_size}.json"
     if not kept.exists():
-        crd = yaml.load(path.read_text(), LOADER)["spec"]  # noqa: S506
+        crd = yaml.load(path.read_text(), LOADER)["spec"]
         served = {
             f"{crd['group']}/{version['name']} {crd['names']['kind']}": version["schema"][
                 "openAPIV3Schema"
@@ -66,7 +67,7 @@ def _compact(path: Path) -> str:
 def validator(api_version: str, kind: str) -> Draft202012Validator:
     """JSON Schema of a kind. Raises KeyError when no CRD serves it."""
     schema = _json_schema(schemas()[api_version, kind])
-    schema["properties"] |= {key: True for key in ("apiVersion", "kind", "metadata", "status")}
+    schema["properties"] |= dict.fromkeys(("apiVersion", "kind", "metadata", "status"), True)
     return Draft202012Validator(schema)
 
 
@@ -125,7 +126,7 @@ def _broken_rules(schema: Json, value: Any, path: tuple[str, ...]) -> Iterator[s
 
 
 def _holds(rule: str, value: Any) -> bool:
-    return bool(_program(rule).evaluate({"self": celpy.json_to_cel(value)}))
+    return bool(_program(rule).evaluate({"self": celpy.adapter.json_to_cel(value)}))
 
 
 @cache

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
-from chart.rendering import Json, label, of_kind
+from chart.rendering import Json, label, of_kind, parsed
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ def pod_templates(objects: list[Json]) -> Iterator[PodTemplate]:
             case "InferenceService":
                 yield _predictor(obj, objects)
             case "ConfigMap" if "run.yaml" in obj["data"]:
-                yield from pod_templates([yaml.safe_load(obj["data"]["run.yaml"])])
+                yield from pod_templates(list(parsed(obj["data"]["run.yaml"])))
 
 
 def containers(spec: Json) -> list[Json]:

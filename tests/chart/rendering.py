@@ -52,10 +52,9 @@ def chart(name: str = "podium") -> Chart:
     return Chart.load(str(CHARTS / name))
 
 
-def render(values: Json | None = None, name: str = "podium", **release: Any) -> list[Json]:
-    """Every object of a release, in the order of its templates."""
-    named = {"name": "podium", "namespace": "podium"} | release
-    files = chart(name).render(values or {}, **named)
+def render(values: Json | None = None, name: str = "podium", release: str = "podium") -> list[Json]:
+    """Every object of a release of a chart, in the order of its templates."""
+    files = chart(name).render(values or {}, name=release, namespace="podium")
     texts = [text for path, text in sorted(files.items()) if path.endswith(".yaml")]
     return [obj for text in texts for obj in parsed(text)]
 
@@ -91,7 +90,10 @@ def _modes() -> Iterator[tuple[str, Json]]:
     external = {"inference": {"mode": "external", "external": {"baseUrl": "https://engine/v1"}}}
     yield "external engine", merged(EVERYTHING, external)
     for profile_name in ("amd", "none"):
-        yield f"accelerator {profile_name}", merged(kserve, {"accelerator": {"profile": profile_name}})
+        yield (
+            f"accelerator {profile_name}",
+            merged(kserve, {"accelerator": {"profile": profile_name}}),
+        )
 
 
 def switched_on(*names: str) -> Json:

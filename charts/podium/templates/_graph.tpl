@@ -20,8 +20,8 @@
 
 {{/* Port others call. Arguments: root, name. */}}
 {{- define "podium.port" -}}
-{{- if eq .name "model-server" -}}8080
-{{- else -}}{{ with index .root.Values.components .name }}{{ .port }}{{ end }}
+{{- if eq .name "model-server" -}}{{ include "podium.enginePort" .root }}
+{{- else -}}{{ with index .root.Values.components .name }}{{ with .port }}{{ . }}{{ end }}{{ end }}
 {{- end -}}
 {{- end }}
 
@@ -38,11 +38,15 @@
 {{- if eq .callee "temporal" }}{{ $ports = list (splitList ":" $endpoints.temporal.target | last) }}{{ end }}
 {{- if eq .callee "kafka" }}{{ range $server := splitList "," $endpoints.kafka.bootstrap }}{{ $ports = append $ports (splitList ":" $server | last) }}{{ end }}{{ end }}
 {{ include "podium.egressTo" (dict "peers" $peers "ports" ($ports | uniq)) }}
-{{- else if and (eq .callee "model-server") (include "podium.engineIsElsewhere" .root) }}
-{{ include "podium.egressTo" (dict "peers" (include "podium.enginePeers" .root | fromJsonArray) "ports" (list (include "podium.urlPort" (include "podium.engineUrl" .root)))) }}
 {{- else }}
+{{- $elsewhere := and (eq .callee "model-server") (include "podium.engineIsElsewhere" .root) }}
+{{- if $elsewhere }}
+{{ include "podium.egressTo" (dict "peers" (include "podium.enginePeers" .root | fromJsonArray) "ports" (list (include "podium.urlPort" (include "podium.engineUrl" .root)))) }}
+{{- end }}
+{{- if not (and $elsewhere (eq .root.Values.inference.mode "external")) }}
 - to: [{podSelector: {matchLabels: {{ include "podium.selector" (dict "root" .root "name" .callee) | fromYaml | toJson }}}}]
   ports: [{protocol: TCP, port: {{ include "podium.port" (dict "root" .root "name" .callee) }}}]
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -63,4 +67,39 @@
 {{- define "podium.dnsEgress" -}}
 - to: {{ toJson .Values.networkPolicy.dns }}
   ports: [{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]
+{{- end }}
+
+{{/* Who may come in: callers, helm test, the scraper. Arguments: root, name, extra (more rules). */}}
+{{- define "podium.ingress" -}}
+{{- $values := .root.Values }}{{ $name := .name }}{{ $port := include "podium.port" . }}
+{{- with (include "podium.callers" . | fromJson).names }}
+- from:
+    {{- range $caller := . }}
+    - podSelector: {matchLabels: {{ include "podium.selector" (dict "root" $.root "name" $caller) | fromYaml | toJson }}}
+    {{- end }}
+  ports: [{protocol: TCP, port: {{ $port }}}]
+{{- end }}
+{{- if and (eq $name "gateway") $values.ingress.from }}
+- from: {{ toJson $values.ingress.from }}
+  ports: [{protocol: TCP, port: {{ $port }}}]
+{{- end }}
+{{- if and $port (hasKey $values.components $name) }}
+- from: [{podSelector: {matchLabels: {{ include "podium.selector" (dict "root" .root "name" "test") | fromYaml | toJson }}}}]
+  ports: [{protocol: TCP, port: {{ eq $name "gateway" | ternary $port (include "podium.healthPort" .) }}}]
+{{- end }}
+{{- with $values.monitoring.from }}
+- from: {{ toJson . }}
+  ports: [{protocol: TCP, port: {{ eq $name "model-server" | ternary $port $values.monitoring.metricsPort }}}]
+{{- end }}
+{{- if and (eq $name "model-server") (include "podium.engineIsElsewhere" .root) }}
+# The gateway that routes to the replicas, and KServe's scheduler, which asks each for its load.
+- from: {{ append (include "podium.enginePeers" .root | fromJsonArray) (dict "podSelector" (dict "matchLabels" (dict "app.kubernetes.io/part-of" "llminferenceservice"))) | toJson }}
+  ports: [{protocol: TCP, port: {{ $port }}}]
+{{- end }}
+{{- if eq $name "training" }}
+- from: [{podSelector: {matchLabels: {{ include "podium.selector" . | fromYaml | toJson }}}}]
+{{- end }}
+{{- with .extra }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}

@@ -13,6 +13,11 @@
 {{- if has (include "podium.engineKind" .) (list "external" "llmInferenceService") -}}true{{- end -}}
 {{- end }}
 
+{{/* KServe's own arguments for an LLMInferenceService say 8000. */}}
+{{- define "podium.enginePort" -}}
+{{- ternary 8000 8080 (eq (include "podium.engineKind" .) "llmInferenceService") -}}
+{{- end }}
+
 {{- define "podium.enginePeers" -}}
 {{- if eq .Values.inference.mode "external" -}}
 {{ toJson .Values.inference.external.peers }}

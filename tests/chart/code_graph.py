@@ -1,0 +1,70 @@
+"""The service graph as the code has it: read from the services' settings and from what they open.
+
+A component calls another where its settings name the other's target and its wiring opens a
+channel to it. Nothing here is copied from the chart.
+"""
+
+import ast
+import re
+from functools import cache
+
+from pydantic_settings import BaseSettings
+
+import cost_ledger.config
+import episodes.config
+import gateway.config
+import orchestrator_inference.config
+import tool_adapters.config
+import tool_registry.config
+from chart.rendering import ROOT
+
+SETTINGS: dict[str, type[BaseSettings]] = {
+    "gateway": gateway.config.Settings,
+    "episodes": episodes.config.ServerConfig,
+    "episode-worker": episodes.config.WorkerConfig,
+    "orchestrator-inference": orchestrator_inference.config.Settings,
+    "tool-registry": tool_registry.config.Settings,
+    "tool-adapters": tool_adapters.config.Settings,
+    "cost-ledger": cost_ledger.config.Settings,
+}
+# Where each component is wired.
+WIRING = {
+    "gateway": "gateway/clients.py",
+    "episodes": "episodes/server.py",
+    "episode-worker": "episodes/worker.py",
+    "orchestrator-inference": "orchestrator_inference/server.py",
+    "tool-registry": "tool_registry/server.py",
+    "tool-adapters": "tool_adapters/server.py",
+    "cost-ledger": "cost_ledger/server.py",
+}
+# A setting of this name says where something outside of the release is.
+OUTSIDE = {
+    "database_url": "postgres",
+    "temporal_target": "temporal",
+    "kafka_bootstrap": "kafka",
+    "engine_base_url": "model-server",
+    # Tenants' tools are anywhere: a guard that lists hosts is the mark of it.
+    "allowed_hosts": "internet",
+}
+
+
+@cache
+def named_in_settings(component: str) -> frozenset[str]:
+    """Whom the settings of a component name."""
+    found = set()
+    for field in SETTINGS[component].model_fields:
+        if field in OUTSIDE:
+            found.add(OUTSIDE[field])
+        elif match := re.fullmatch(r"(\w+)_target", field):
+            found.add(match.group(1).replace("_", "-"))
+    return frozenset(found)
+
+
+def settings_used_in_wiring(component: str) -> frozenset[str]:
+    """Attributes `<something>_target` that the wiring of a component reads."""
+    tree = ast.parse((ROOT / "services" / WIRING[component]).read_text())
+    return frozenset(
+        node.attr.removesuffix("_target").replace("_", "-")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr.endswith("_target")
+    )

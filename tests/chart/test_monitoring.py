@@ -1,0 +1,137 @@
+"""Rules and dashboards speak of metrics that exist, and every alert has its runbook."""
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from prometheus_client import REGISTRY
+
+from chart.rendering import CHARTS, ROOT, Json, of_kind, rendered
+
+# Metrics of others, by the program that exports them.
+FOREIGN = {
+    "Prometheus": {"up"},
+    "vLLM": {
+        "vllm:num_requests_running",
+        "vllm:num_requests_waiting",
+        "vllm:kv_cache_usage_perc",
+    },
+    "kube-state-metrics": {
+        "kube_pod_status_phase",
+        "kube_pod_container_status_restarts_total",
+        "kube_deployment_created",
+    },
+    "cert-manager": {"certmanager_certificate_expiration_timestamp_seconds"},
+}
+FOREIGN_LABELS = {
+    "app_kubernetes_io_component",
+    "container",
+    "deployment",
+    "exported_namespace",
+    "le",
+    "model_name",
+    "name",
+    "namespace",
+    "phase",
+    "pod",
+}
+METRIC = re.compile(r"\b([a-z_:]+)(?=\{)")
+LABELS = re.compile(r"\{([^{}]*)\}|\bby \(([^)]*)\)")
+
+
+@cache
+def own_metrics() -> frozenset[str]:
+    """What the exporter makes of docs/telemetry.yaml: made by it, not written down."""
+    registry = yaml.safe_load((ROOT / "docs/telemetry.yaml").read_text())
+    reader = PrometheusMetricReader()
+    meter = MeterProvider([reader]).get_meter("test")
+    for name, metric in registry["metrics"].items():
+        meter.create_histogram(name, metric["unit"]).record(1)
+    names = {sample.name for family in REGISTRY.collect() for sample in family.samples}
+    return frozenset(name for name in names if not name.startswith(("python_", "process_")))
+
+
+def own_labels() -> set[str]:
+    registry = yaml.safe_load((ROOT / "docs/telemetry.yaml").read_text())
+    return {name.replace(".", "_") for name in registry["attributes"]}
+
+
+@cache
+def dashboards() -> tuple[Json, ...]:
+    return tuple(
+        json.loads(path.read_text()) for path in sorted(CHARTS.glob("podium/dashboards/*.json"))
+    )
+
+
+@cache
+def alerts() -> tuple[Json, ...]:
+    rule = of_kind(rendered("production"), "PrometheusRule")[0]
+    return tuple(alert for group in rule["spec"]["groups"] for alert in group["rules"])
+
+
+def queries() -> list[str]:
+    shown = [
+        target for one in dashboards() for panel in one["panels"] for target in panel["targets"]
+    ]
+    return [alert["expr"] for alert in alerts()] + [target["expr"] for target in shown]
+
+
+def test_every_metric_that_is_asked_for_exists() -> None:
+    known = own_metrics() | set().union(*FOREIGN.values())
+    asked = {name for query in queries() for name in METRIC.findall(query)}
+    assert len(asked) > 5
+    assert not asked - known
+
+
+def test_every_label_that_is_asked_for_exists() -> None:
+    for query in queries():
+        for matchers, grouping in LABELS.findall(query):
+            named = re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", matchers)
+            named += [part.strip() for part in grouping.split(",") if part.strip()]
+            assert set(named) <= own_labels() | FOREIGN_LABELS, query
+
+
+def test_every_alert_links_to_a_runbook_that_names_it() -> None:
+    for alert in alerts():
+        page = alert["annotations"]["runbook_url"].rpartition("/")[2]
+        text = (ROOT / "docs/runbooks" / page).read_text()
+        assert alert["alert"] in text
+        assert alert["annotations"]["runbook_url"].startswith("https://podium.example.com/docs/")
+        assert alert["labels"]["severity"] in ("critical", "warning")
+
+
+def test_no_runbook_is_forgotten() -> None:
+    linked = {alert["annotations"]["runbook_url"].rpartition("/")[2] for alert in alerts()}
+    assert linked == {path.name for path in (ROOT / "docs/runbooks").glob("*.md")}
+
+
+def test_nothing_is_left_to_replace_and_prometheus_keeps_its_own_templates() -> None:
+    text = yaml.safe_dump(list(alerts()))
+    assert "$(" not in text
+    assert "{{ $value" in text
+
+
+def test_every_alert_stays_in_its_namespace() -> None:
+    assert not [alert["alert"] for alert in alerts() if 'namespace="podium"' not in alert["expr"]]
+
+
+@pytest.mark.parametrize("one", dashboards(), ids=lambda one: one["uid"])
+def test_a_dashboard_has_its_own_panels_in_a_grid(one: dict[str, Any]) -> None:
+    ids = [panel["id"] for panel in one["panels"]]
+    assert len(ids) == len(set(ids))
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in one["panels"]]
+    assert len(places) == len(set(places))
+    assert all(panel["datasource"]["uid"] == "${datasource}" for panel in one["panels"])
+
+
+def test_grafana_gets_every_dashboard() -> None:
+    maps = of_kind(rendered("production"), "ConfigMap")
+    data = next(one["data"] for one in maps if one["metadata"]["name"] == "podium-dashboards")
+    assert [json.loads(text)["uid"] for text in data.values()] == [
+        one["uid"] for one in dashboards()
+    ]

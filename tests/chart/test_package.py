@@ -1,0 +1,71 @@
+"""The package: reproducible, complete, with what Artifact Hub shows."""
+
+import re
+import tarfile
+from pathlib import Path
+
+import helm_python
+import pytest
+import yaml
+from helm_python import Chart
+
+from chart.pods import containers, pod_templates
+from chart.rendering import CHARTS, ROOT, rendered
+
+NAMES = ("podium", "podium-tenant")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_packing_twice_gives_the_same_digest(name: str, tmp_path: Path) -> None:
+    digests = set()
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        archive = helm_python.package(str(CHARTS / name), destination=str(tmp_path / folder))
+        digests.add(helm_python.digest(archive))
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_package_renders_what_the_folder_renders(name: str, tmp_path: Path) -> None:
+    archive = Path(helm_python.package(str(CHARTS / name), destination=str(tmp_path)))
+    packed, folder = (
+        one.render({}, name="podium", namespace="podium")
+        for one in (Chart.load_archive(archive.read_bytes()), Chart.load(str(CHARTS / name)))
+    )
+    assert packed == folder
+
+
+def test_the_package_holds_what_users_need_and_nothing_of_ours(tmp_path: Path) -> None:
+    archive = helm_python.package(str(CHARTS / "podium"), destination=str(tmp_path))
+    with tarfile.open(archive) as packed:
+        names = {name.removeprefix("podium/") for name in packed.getnames()}
+    wanted = {"README.md", "UPGRADING.md", "values.schema.json", "profiles/production.yaml"}
+    assert wanted <= names
+    assert not [name for name in names if name.startswith(("schema/", "crds/", "charts/"))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_version_is_the_projects(name: str) -> None:
+    metadata = yaml.safe_load((CHARTS / name / "Chart.yaml").read_text())
+    project = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert project
+    assert metadata["version"] == metadata["appVersion"] == project.group(1)
+
+
+def test_artifact_hub_is_told_every_image_of_ours() -> None:
+    metadata = yaml.safe_load((CHARTS / "podium/Chart.yaml").read_text())
+    images = yaml.safe_load(metadata["annotations"]["artifacthub.io/images"])
+    used = {
+        one["image"]
+        for pod in pod_templates(rendered("production"))
+        for one in containers(pod.spec)
+        if one["image"].startswith("podium/")
+    }
+    assert {image["image"] for image in images} == used
+
+
+def test_every_service_has_an_image_in_the_chart() -> None:
+    folders = {path.parent.name for path in (ROOT / "services").glob("*/Dockerfile")}
+    values = yaml.safe_load((CHARTS / "podium/values.yaml").read_text())
+    images = {one["image"]["repository"] for one in values["components"].values()}
+    assert images == {f"podium/{folder.replace('_', '-')}" for folder in folders}

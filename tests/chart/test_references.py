@@ -1,0 +1,127 @@
+"""Everything that names something else in a release finds it."""
+
+import pytest
+
+from chart.pods import containers, pod_templates
+from chart.rendering import Json, cases, chart, of_kind, rendered
+
+CASES = [name for name, _ in cases()]
+
+
+def selected(objects: list[Json], selector: dict[str, str]) -> list[Json]:
+    return [pod.spec for pod in pod_templates(objects) if selector.items() <= pod.labels.items()]
+
+
+def port_numbers(specs: list[Json]) -> dict[str | int, int]:
+    """Container ports by name and by number."""
+    ports = [port for spec in specs for one in containers(spec) for port in one.get("ports", [])]
+    by_name = {port["name"]: port["containerPort"] for port in ports}
+    return by_name | {port["containerPort"]: port["containerPort"] for port in ports}
+
+
+def test_every_service_finds_pods_that_listen_on_its_ports() -> None:
+    for case in CASES:
+        objects = rendered(case)
+        for service in of_kind(objects, "Service"):
+            pods = selected(objects, service["spec"]["selector"])
+            assert pods, service["metadata"]["name"]
+            # KServe names the ports of an LLMInferenceService by itself.
+            if (
+                case.startswith("llmInferenceService")
+                and "model-server" in service["metadata"]["name"]
+            ):
+                continue
+            for port in service["spec"]["ports"]:
+                assert port["targetPort"] in port_numbers(pods), service["metadata"]["name"]
+
+
+def test_every_selector_matches_its_own_pods_and_no_others() -> None:
+    for case in CASES:
+        for obj in of_kind(rendered(case), "Deployment"):
+            labels = obj["spec"]["template"]["metadata"]["labels"]
+            selector = obj["spec"]["selector"]["matchLabels"]
+            assert selector.items() <= labels.items()
+            assert len(selected(rendered(case), selector)) == 1
+
+
+def test_every_budget_guards_pods_and_every_served_pod_has_one() -> None:
+    for case in CASES:
+        objects = rendered(case)
+        guarded = [
+            one["spec"]["selector"]["matchLabels"]
+            for one in of_kind(objects, "PodDisruptionBudget")
+        ]
+        assert all(selected(objects, selector) for selector in guarded)
+        for pod in pod_templates(objects):
+            if pod.owner.split("/")[0] in ("Deployment", "WorkerDeployment", "InferenceService"):
+                assert any(selector.items() <= pod.labels.items() for selector in guarded), (
+                    pod.owner
+                )
+
+
+def test_every_probe_asks_a_port_that_is_open() -> None:
+    for case in CASES:
+        for pod in pod_templates(rendered(case)):
+            for container in containers(pod.spec):
+                ports = port_numbers([{"containers": [container]}])
+                for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+                    probe = container.get(kind, {})
+                    for how in ("grpc", "httpGet"):
+                        if how in probe:
+                            assert probe[how]["port"] in ports, pod.owner
+
+
+@pytest.mark.parametrize("name", ["cost-ledger", "tool-registry", "episodes"])
+def test_grpc_services_are_probed_in_plaintext_by_service_name(name: str) -> None:
+    objects = rendered("production")
+    deployment = next(
+        one for one in of_kind(objects, "Deployment") if one["metadata"]["name"] == f"podium-{name}"
+    )
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert container["livenessProbe"]["grpc"] == {"port": 8086, "service": "liveness"}
+    assert container["readinessProbe"]["grpc"] == {"port": 8086, "service": "readiness"}
+
+
+def test_a_pod_has_time_to_drain() -> None:
+    for case in CASES:
+        values = chart().merge_values(dict(cases())[case])
+        for component in values["components"].values():
+            settings = values["componentDefaults"] | component
+            drain = settings["drain"]["waitSeconds"] + settings["drain"]["graceSeconds"]
+            assert settings["terminationGracePeriodSeconds"] > drain
+
+
+def test_every_account_and_mount_exists() -> None:
+    for case in CASES:
+        objects = rendered(case)
+        accounts = {one["metadata"]["name"] for one in of_kind(objects, "ServiceAccount")}
+        for pod in pod_templates(objects):
+            if pod.owner != "Pod/podium-test-readiness":
+                assert pod.spec["serviceAccountName"] in accounts, pod.owner
+            volumes = {volume["name"] for volume in pod.spec.get("volumes", [])}
+            for container in containers(pod.spec):
+                mounts = {mount["name"] for mount in container.get("volumeMounts", [])}
+                assert mounts <= volumes, pod.owner
+
+
+def test_every_monitor_finds_a_named_port() -> None:
+    for case in CASES:
+        objects = rendered(case)
+        for monitor in of_kind(objects, "ServiceMonitor"):
+            wanted = monitor["spec"]["selector"]["matchExpressions"][0]["values"]
+            services = [
+                one
+                for one in of_kind(objects, "Service")
+                if one["metadata"]["labels"]["app.kubernetes.io/component"] in wanted
+            ]
+            assert len(services) == len(wanted)
+            for endpoint in monitor["spec"]["endpoints"]:
+                for service in services:
+                    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+
+
+def test_headless_services_balance_grpc_and_only_grpc() -> None:
+    for service in of_kind(rendered("production"), "Service"):
+        names = {port["name"] for port in service["spec"]["ports"]}
+        if "grpc" in names:
+            assert service["spec"]["clusterIP"] == "None"

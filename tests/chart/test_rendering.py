@@ -1,0 +1,172 @@
+"""What the objects of a release look like, case by case."""
+
+import pytest
+
+from chart.rendering import (
+    EVERYTHING,
+    Json,
+    cases,
+    chart,
+    merged,
+    of_kind,
+    render,
+    rendered,
+    switched_on,
+)
+
+CASES = [name for name, _ in cases()]
+
+
+def named(objects: list[Json], kind: str, name: str) -> Json:
+    return next(obj for obj in of_kind(objects, kind) if obj["metadata"]["name"] == name)
+
+
+def container(objects: list[Json], kind: str, name: str) -> Json:
+    found: Json = named(objects, kind, name)["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+@pytest.mark.parametrize("case", ["defaults", "production", "multi-tenant"])
+def test_rendering_again_or_as_an_upgrade_gives_the_same_bytes(case: str) -> None:
+    values = dict(cases())[case]
+    first = chart().render(values, name="podium", namespace="podium", revision=1, is_install=True)
+    later = chart().render(values, name="podium", namespace="podium", revision=7, is_upgrade=True)
+    assert first == later
+
+
+def test_no_two_objects_of_a_release_have_one_name() -> None:
+    for case in CASES:
+        ids = [
+            (obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace"))
+            for obj in rendered(case)
+        ]
+        assert len(ids) == len(set(ids)), case
+
+
+def test_two_releases_in_one_namespace_do_not_meet() -> None:
+    values = merged(EVERYTHING, switched_on("kserve", "strimzi"))
+    first, second = (
+        {(obj["kind"], obj["metadata"]["name"]) for obj in render(values, release=release)}
+        for release in ("first", "second")
+    )
+    assert first
+    assert not first & second
+
+
+def test_without_kserve_vllm_is_a_deployment_that_gives_up_a_gpu_before_it_takes_one() -> None:
+    deployment = named(rendered("defaults"), "Deployment", "podium-model-server")["spec"]
+    assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    resources = deployment["template"]["spec"]["containers"][0]["resources"]
+    assert resources["limits"]["nvidia.com/gpu"] == "1"
+
+
+def test_an_inference_service_gives_up_a_gpu_before_it_takes_one() -> None:
+    predictor = of_kind(rendered("production"), "InferenceService")[0]["spec"]["predictor"]
+    assert predictor["deploymentStrategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+def test_kserve_is_told_its_mode_and_its_own_name_for_the_model() -> None:
+    objects = rendered("production")
+    service = of_kind(objects, "InferenceService")[0]
+    assert service["metadata"]["annotations"]["serving.kserve.io/deploymentMode"] == "Standard"
+    arguments = of_kind(objects, "ServingRuntime")[0]["spec"]["containers"][0]["args"]
+    assert "--served-model-name={{.Name}}" in arguments
+    assert environment(objects, "orchestrator-inference")["DEFAULT_MODEL"] == "podium-orchestrator"
+    assert service["metadata"]["name"] == "podium-orchestrator"
+
+
+def test_fields_of_kserve_0_21_are_kept_from_0_20() -> None:
+    newer = of_kind(rendered("llmInferenceService"), "LLMInferenceService")[0]["spec"]
+    older = of_kind(rendered("llmInferenceService of KServe 0.20"), "LLMInferenceService")[0][
+        "spec"
+    ]
+    assert {"scaling", "rolloutStrategy"} <= set(newer)
+    assert not {"scaling", "rolloutStrategy"} & set(older)
+    assert older["replicas"] == 1
+
+
+def test_no_kserve_pod_gets_a_python_path() -> None:
+    for case in CASES:
+        for runtime in of_kind(rendered(case), "ServingRuntime"):
+            names = {variable["name"] for variable in runtime["spec"]["containers"][0]["env"]}
+            assert "PYTHONPATH" not in names, case
+
+
+def test_the_minimal_profile_is_plain_kubernetes_without_a_gpu() -> None:
+    objects = rendered("minimal-cpu")
+    assert {obj["apiVersion"] for obj in objects} == {
+        "apps/v1",
+        "networking.k8s.io/v1",
+        "policy/v1",
+        "v1",
+    }
+    assert "gpu" not in str(objects)
+
+
+def test_an_external_engine_needs_no_model_pods() -> None:
+    objects = rendered("external engine")
+    assert not [obj for obj in objects if "model-server" in obj["metadata"]["name"]]
+    assert environment(objects, "orchestrator-inference")["ENGINE_BASE_URL"] == "https://engine/v1"
+
+
+def test_scaled_components_do_not_fight_their_autoscaler_about_replicas() -> None:
+    for case in ("production", "keda", "plain"):
+        objects = rendered(case)
+        scalers = of_kind(objects, "ScaledObject", "HorizontalPodAutoscaler")
+        targets = {scaler["spec"]["scaleTargetRef"]["name"] for scaler in scalers}
+        assert targets, case
+        for deployment in of_kind(objects, "Deployment"):
+            scaled = deployment["metadata"]["name"] in targets
+            assert ("replicas" not in deployment["spec"]) is scaled, case
+
+
+def test_with_the_worker_controller_a_scaler_exists_per_version_and_names_nothing() -> None:
+    template = of_kind(rendered("production"), "WorkerResourceTemplate")[0]["spec"]["template"]
+    assert template["spec"]["scaleTargetRef"] == {}
+    owned = ("namespace", "workerDeploymentName", "workerDeploymentBuildId")
+    assert [template["spec"]["triggers"][0]["metadata"][key] for key in owned] == ["", "", ""]
+
+
+def test_consumers_never_outnumber_partitions() -> None:
+    lag = {"consumerGroup": "readers", "lagThreshold": 500}
+    scaling = {"enabled": True, "maxReplicas": 99, "kafkaLag": lag}
+    values = merged(switched_on("keda"), {"components": {"episodes": {"autoscaling": scaling}}})
+    scaler = named(render(values), "ScaledObject", "podium-episodes")["spec"]
+    assert scaler["maxReplicaCount"] == chart().values["kafka"]["trajectories"]["partitions"]
+    assert scaler["triggers"][0]["metadata"]["offsetResetPolicy"] == "earliest"
+
+
+def test_large_numbers_are_written_as_numbers() -> None:
+    config = of_kind(rendered("production"), "KafkaTopic")[0]["spec"]["config"]
+    assert config["retention.ms"] == 336 * 3600 * 1000
+    assert config["max.message.bytes"] == 4 * 1024 * 1024
+
+
+def test_an_external_secret_makes_the_secret_that_pods_read() -> None:
+    objects = rendered("production")
+    made = {obj["spec"]["target"]["name"] for obj in of_kind(objects, "ExternalSecret")}
+    read = {
+        variable["valueFrom"]["secretKeyRef"]["name"]
+        for variable in container(objects, "Deployment", "podium-gateway")["env"]
+        if "valueFrom" in variable
+    }
+    assert read <= made
+
+
+def test_without_the_operator_the_same_secrets_are_expected_to_exist() -> None:
+    on, off = (
+        container(rendered(case), "Deployment", "podium-orchestrator-inference")["env"]
+        for case in ("externalSecrets", "plain")
+    )
+    assert on == off
+
+
+def environment(objects: list[Json], component: str) -> dict[str, str]:
+    """Plain settings of a component, without their prefix."""
+    variables = container(objects, "Deployment", f"podium-{component}")["env"]
+    prefix = component.upper().replace("-", "_") + "_"
+    return {
+        variable["name"].removeprefix(prefix): variable["value"]
+        for variable in variables
+        if "value" in variable
+    }

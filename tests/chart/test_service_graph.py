@@ -1,0 +1,126 @@
+"""`components.<name>.calls` is the code's own graph, and policies and certificates follow it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from chart.code_graph import SETTINGS, named_in_settings, settings_used_in_wiring
+from chart.pods import pod_templates
+from chart.rendering import Json, cases, chart, of_kind, rendered
+
+CASES = [name for name, _ in cases()]
+OUTSIDE = {"postgres", "temporal", "kafka", "internet"}
+COMPONENT = "app.kubernetes.io/component"
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_component_calls_whom_its_settings_name(name: str) -> None:
+    assert set(chart().values["components"][name]["calls"]) == named_in_settings(name)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_component_opens_the_channels_its_settings_name(name: str) -> None:
+    services = named_in_settings(name) - OUTSIDE - {"model-server"}
+    assert settings_used_in_wiring(name) - OUTSIDE == services
+
+
+def test_the_chart_has_every_component_of_the_code_and_no_other() -> None:
+    assert set(chart().values["components"]) == set(SETTINGS)
+
+
+def policies(objects: list[Json]) -> dict[str, Json]:
+    found = of_kind(objects, "NetworkPolicy")
+    return {one["spec"]["podSelector"]["matchLabels"][COMPONENT]: one["spec"] for one in found}
+
+
+def edges(objects: list[Json], direction: str, peers: str) -> Iterator[tuple[str, str, int]]:
+    """(owner, peer, port) of every rule that names pods of the release."""
+    for owner, spec in policies(objects).items():
+        for rule in spec.get(direction, []):
+            for peer in rule.get(peers, []):
+                labels = peer.get("podSelector", {}).get("matchLabels", {})
+                if COMPONENT in labels and labels.get("app.kubernetes.io/name") == "podium":
+                    for port in rule.get("ports", [{"port": 0}]):
+                        yield owner, labels[COMPONENT], port["port"]
+
+
+def test_every_edge_is_open_at_both_ends_and_no_end_is_open_alone() -> None:
+    for case in CASES:
+        objects = rendered(case)
+        out = set(edges(objects, "egress", "to"))
+        into = {(peer, owner, port) for owner, peer, port in edges(objects, "ingress", "from")}
+        assert out == into, case
+
+
+@pytest.mark.parametrize("case", ["defaults", "production"])
+def test_the_open_edges_are_those_of_the_code(case: str) -> None:
+    found = {
+        (caller, callee)
+        for caller, callee, _ in edges(rendered(case), "egress", "to")
+        if caller in SETTINGS
+    }
+    assert found == {
+        (name, callee) for name in SETTINGS for callee in named_in_settings(name) - OUTSIDE
+    }
+
+
+def test_only_the_orchestrator_reaches_vllm() -> None:
+    callers = {
+        caller
+        for case in CASES
+        for caller, callee, _ in edges(rendered(case), "egress", "to")
+        if callee == "model-server"
+    }
+    assert callers == {"orchestrator-inference"}
+
+
+def test_every_pod_is_under_a_policy_that_closes_both_directions() -> None:
+    for case in CASES:
+        objects = rendered(case)
+        specs = [one["spec"] for one in of_kind(objects, "NetworkPolicy")]
+        for pod in pod_templates(objects):
+            covering = [
+                spec
+                for spec in specs
+                if spec["podSelector"]["matchLabels"].items() <= pod.labels.items()
+            ]
+            assert covering, f"{case}: {pod.owner}"
+            assert {"Ingress", "Egress"} == set(covering[0]["policyTypes"])
+
+
+def test_without_peers_only_the_port_is_open_and_with_peers_only_theirs() -> None:
+    for case, narrowed in (("defaults", False), ("production", True)):
+        rules = policies(rendered(case))["cost-ledger"]["egress"]
+        database = next(rule for rule in rules if rule["ports"][0]["port"] == 5432)
+        assert ("to" in database) is narrowed
+
+
+def test_tools_of_tenants_do_not_reach_private_addresses() -> None:
+    rules = policies(rendered("defaults"))["tool-adapters"]["egress"]
+    blocks = [peer["ipBlock"] for rule in rules for peer in rule.get("to", []) if "ipBlock" in peer]
+    assert blocks[0]["cidr"] == "0.0.0.0/0"
+    assert {"10.0.0.0/8", "169.254.0.0/16"} <= set(blocks[0]["except"])
+
+
+def test_every_component_has_a_certificate_under_the_names_it_is_called_by() -> None:
+    objects = rendered("production")
+    certificates = {one["metadata"]["name"]: one["spec"] for one in of_kind(objects, "Certificate")}
+    for name in SETTINGS:
+        spec = certificates[f"podium-{name}"]
+        assert f"podium-{name}.podium.svc.cluster.local" in spec["dnsNames"]
+        assert spec["uris"] == [f"spiffe://cluster.local/ns/podium/sa/podium-{name}"]
+
+
+def test_a_certificate_names_the_callers_of_the_graph() -> None:
+    for one in of_kind(rendered("production"), "Certificate"):
+        if "podium.dev/callers" in one["metadata"].get("annotations", {}):
+            callee = one["metadata"]["name"].removeprefix("podium-")
+            callers = {
+                caller
+                for caller, components in chart().values["components"].items()
+                if callee in components["calls"]
+            }
+            if callee == "gateway":
+                callers |= {"training"}
+            named = one["metadata"]["annotations"]["podium.dev/callers"]
+            assert set(filter(None, named.split(","))) == callers

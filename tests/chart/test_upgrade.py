@@ -1,0 +1,39 @@
+"""An upgrade from any release changes no field that Kubernetes refuses to change."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from chart.immutable import CASES, RELEASES, immutable_fields
+from chart.rendering import CHARTS, cases, chart
+
+FILES = sorted(RELEASES.glob("*.json"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_immutable_fields_are_those_of_the_release(path: Path) -> None:
+    released = json.loads(path.read_text())
+    for case in CASES:
+        now = immutable_fields(case)
+        assert {name: now[name] for name in released[case] if name in now} == {
+            name: fields for name, fields in released[case].items() if name in now
+        }, case
+
+
+def test_no_workload_of_a_release_was_renamed() -> None:
+    for path in FILES:
+        released = json.loads(path.read_text())
+        for case in CASES:
+            assert set(released[case]) <= set(immutable_fields(case)), f"{path.stem}: {case}"
+
+
+def test_this_version_has_written_down_what_it_promises() -> None:
+    version = yaml.safe_load((CHARTS / "podium/Chart.yaml").read_text())["version"]
+    assert f"{version}.json" in {path.name for path in FILES}
+
+
+def test_values_of_every_case_are_still_accepted() -> None:
+    for _, values in cases():
+        chart().validate_schema(values)

@@ -1,0 +1,159 @@
+"""The closed schema: good values pass, every mistake is refused with the right path."""
+
+import copy
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from helm_python import HelmError
+from jsonschema import Draft202012Validator
+
+from chart.bad_values import BAD_VALUES
+from chart.rendering import CHARTS, PROFILES, Json, cases, chart, profile
+
+
+def nested(path: str, value: Any) -> Json:
+    *parents, last = path.split(".")
+    found: Json = {last: value}
+    for key in reversed(parents):
+        found = {key: found}
+    return found
+
+
+@cache
+def schema(name: str = "podium") -> Json:
+    found: Json = json.loads((CHARTS / name / "values.schema.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_passes(name: str) -> None:
+    chart().validate_schema(profile(name))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"), BAD_VALUES, ids=[f"{path}={value}" for path, value, _ in BAD_VALUES]
+)
+def test_a_mistake_is_refused_with_its_path(path: str, value: Any, words: str) -> None:
+    with pytest.raises(HelmError) as refusal:
+        chart().render(nested(path, value), name="podium", namespace="podium")
+    wanted = words or "/" + path.replace(".", "/")
+    assert wanted in str(refusal.value)
+
+
+def test_every_object_of_the_schema_is_closed() -> None:
+    assert not [where for where, node in objects(schema()) if not is_closed(node)]
+
+
+def test_every_property_is_explained() -> None:
+    table = (CHARTS / "podium/README.md").read_text()
+    named = [key for key in schema()["properties"] if key != "global"]
+    assert not [key for key in named if f"`{key}" not in table and not is_moved(key)]
+
+
+def is_moved(key: str) -> bool:
+    return bool(schema()["properties"][key].get("deprecated"))
+
+
+@pytest.mark.parametrize("name", ["podium", "podium-tenant"])
+def test_the_schema_itself_is_one(name: str) -> None:
+    Draft202012Validator.check_schema(schema(name))
+
+
+def test_a_type_that_is_dropped_is_noticed() -> None:
+    """For every constraint of every key there is a wrong value that only it refuses."""
+    values = chart().values
+    unnoticed = []
+    for path, node in typed_properties(schema(), values):
+        wrong = copy.deepcopy(values)
+        put(wrong, path, WRONG[node["type"]])
+        if not refused(schema(), wrong):
+            unnoticed.append("the schema takes a wrong " + ".".join(path))
+        if "enum" in node:
+            continue  # It refuses other types by itself.
+        loose = copy.deepcopy(schema())
+        drop_type(loose, path)
+        if refused(loose, wrong):
+            unnoticed.append("something else refuses a wrong " + ".".join(path))
+    assert not unnoticed
+
+
+# A value of another type that no other word of a constraint speaks about.
+WRONG: dict[str, Any] = {
+    "string": ["not a string"],
+    "integer": "not a number",
+    "boolean": "not a boolean",
+    "array": "not a list",
+    "object": "not a map",
+}
+
+
+def typed_properties(root: Json, values: Json) -> Iterator[tuple[tuple[str, ...], Json]]:
+    """Paths of the values' own keys with the type that stands at each."""
+
+    def walk(
+        node: Json, value: Any, path: tuple[str, ...]
+    ) -> Iterator[tuple[tuple[str, ...], Json]]:
+        for key, sub in node.get("properties", {}).items():
+            if key in (value or {}) and isinstance(sub.get("type"), str):
+                yield (*path, key), sub
+                yield from walk(sub, value[key], (*path, key))
+
+    yield from walk(root, values, ())
+
+
+def put(values: Json, path: tuple[str, ...], value: Any) -> None:
+    for key in path[:-1]:
+        values = values[key]
+    values[path[-1]] = value
+
+
+def drop_type(node: Json, path: tuple[str, ...]) -> None:
+    for key in path:
+        node = node["properties"][key]
+    del node["type"]
+
+
+def refused(one: Json, values: Json) -> bool:
+    return not Draft202012Validator(one).is_valid(values)
+
+
+def objects(node: Any, where: str = "") -> Iterator[tuple[str, Json]]:
+    """Every schema of an object in a schema."""
+    if isinstance(node, dict):
+        if node.get("type") == "object":
+            yield where, node
+        for key, sub in node.items():
+            yield from objects(sub, f"{where}/{key}")
+    if isinstance(node, list):
+        for index, sub in enumerate(node):
+            yield from objects(sub, f"{where}/{index}")
+
+
+def is_closed(node: Json) -> bool:
+    """Closed, or a map whose values have a schema of their own, or said to be Kubernetes' own."""
+    return (
+        node.get("additionalProperties") is False
+        or isinstance(node.get("additionalProperties"), dict)
+        or node.get("maxProperties") == 0
+        or node in KUBERNETES_OWN
+    )
+
+
+# Written as Kubernetes writes them and checked by it: rules, volumes, mounts; Helm's `global`;
+# the trainer's own file.
+KUBERNETES_OWN: list[Json] = [
+    {"type": "object"},
+    {"type": "object", "required": ["name"]},
+    {"type": "object", "required": ["name", "mountPath"]},
+    schema()["properties"]["training"]["properties"]["config"],
+]
+
+
+def test_every_case_passes_in_python_as_well_as_in_helm() -> None:
+    check = Draft202012Validator(schema())
+    for case, values in cases():
+        whole = chart().merge_values(values)
+        assert not list(check.iter_errors(whole)), case
