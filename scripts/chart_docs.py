@@ -99,9 +99,8 @@ def _kind(node: yaml.Node, extra: Json) -> str:
 
 def chart_schema(values: ValuesFile, definitions: Json) -> Json:
     """The whole values.schema.json. `global` is Helm's own and stays empty here."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | values.schema(
-        values.root
-    )
+    dialect: Json = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema = dialect | values.schema(values.root)
     schema["properties"]["global"] = {"type": "object"}
     return schema | {"$defs": definitions}
 
