@@ -15,6 +15,7 @@ import episodes.config
 import gateway.config
 import orchestrator_inference.config
 import tool_adapters.config
+import tool_adapters.sandbox.config
 import tool_registry.config
 from chart.rendering import ROOT
 
@@ -25,6 +26,7 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "orchestrator-inference": orchestrator_inference.config.Settings,
     "tool-registry": tool_registry.config.Settings,
     "tool-adapters": tool_adapters.config.Settings,
+    "sandbox": tool_adapters.sandbox.config.Settings,
     "cost-ledger": cost_ledger.config.Settings,
 }
 # Where each component is wired.
@@ -35,9 +37,11 @@ WIRING = {
     "orchestrator-inference": "orchestrator_inference/server.py",
     "tool-registry": "tool_registry/server.py",
     "tool-adapters": "tool_adapters/server.py",
+    "sandbox": "tool_adapters/sandbox/server.py",
     "cost-ledger": "cost_ledger/server.py",
 }
 # A setting of this name says where something outside of the release is.
+SHORT_NAMES = {"orchestrator": "orchestrator-inference"}
 OUTSIDE = {
     "database_url": "postgres",
     "temporal_target": "temporal",
@@ -56,7 +60,7 @@ def named_in_settings(component: str) -> frozenset[str]:
         if field in OUTSIDE:
             found.add(OUTSIDE[field])
         elif match := re.fullmatch(r"(\w+)_target", field):
-            found.add(match.group(1).replace("_", "-"))
+            found.add(_component(match.group(1)))
     return frozenset(found)
 
 
@@ -64,7 +68,12 @@ def settings_used_in_wiring(component: str) -> frozenset[str]:
     """Attributes `<something>_target` that the wiring of a component reads."""
     tree = ast.parse((ROOT / "services" / WIRING[component]).read_text())
     return frozenset(
-        node.attr.removesuffix("_target").replace("_", "-")
+        _component(node.attr.removesuffix("_target"))
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr.endswith("_target")
     )
+
+
+def _component(name: str) -> str:
+    name = name.replace("_", "-")
+    return SHORT_NAMES.get(name, name)

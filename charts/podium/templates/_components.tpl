@@ -1,7 +1,25 @@
 {{/* A component is its own values over componentDefaults. Read it as:
      {{- $c := include "podium.component" (dict "root" $ "name" $name) | fromYaml }} */}}
 {{- define "podium.component" -}}
-{{- mergeOverwrite (deepCopy .root.Values.componentDefaults) (deepCopy (index .root.Values.components .name)) | toYaml -}}
+{{- $own := index (include "podium.components" .root | fromJson) .name }}
+{{- mergeOverwrite (deepCopy .root.Values.componentDefaults) $own | toYaml -}}
+{{- end }}
+
+{{/* The components that are on, as JSON; nobody calls one that is off. Argument: root. */}}
+{{- define "podium.components" -}}
+{{- $off := list }}
+{{- range $name, $component := .Values.components }}
+{{- if eq (toString $component.enabled) "false" }}{{ $off = append $off $name }}{{ end }}
+{{- end }}
+{{- $on := dict }}
+{{- range $name, $component := .Values.components }}
+{{- if not (has $name $off) }}
+{{- $calls := list }}
+{{- range $callee := $component.calls }}{{ if not (has $callee $off) }}{{ $calls = append $calls $callee }}{{ end }}{{ end }}
+{{- $_ := set $on $name (merge (dict "calls" $calls) (omit $component "calls")) }}
+{{- end }}
+{{- end }}
+{{- toJson $on -}}
 {{- end }}
 
 {{/* Whether the worker controller runs this component: one that polls Temporal and serves nobody. */}}

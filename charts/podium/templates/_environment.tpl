@@ -49,13 +49,18 @@
 {{- $prefix := .component.settingsPrefix }}{{ $endpoints := .root.Values.endpoints }}
 {{- if eq .callee "postgres" }}
 {{ include "podium.secretVariable" (dict "root" .root "owner" .name "purpose" "database-url" "reference" .component.database "variable" (printf "%sDATABASE_URL" $prefix)) }}
+{{- with .component.ownerDatabase }}
+{{ include "podium.secretVariable" (dict "root" $.root "owner" $.name "purpose" "owner-database-url" "reference" . "variable" (printf "%sOWNER_DATABASE_URL" $prefix)) }}
+{{- end }}
 {{- else if eq .callee "temporal" }}
 - {name: {{ $prefix }}TEMPORAL_TARGET, value: {{ $endpoints.temporal.target | quote }}}
 - {name: {{ $prefix }}TEMPORAL_NAMESPACE, value: {{ $endpoints.temporal.namespace | quote }}}
 - {name: {{ $prefix }}TASK_QUEUE, value: {{ $endpoints.temporal.taskQueue | quote }}}
 {{- else if eq .callee "kafka" }}
 - {name: {{ $prefix }}KAFKA_BOOTSTRAP, value: {{ $endpoints.kafka.bootstrap | quote }}}
-- {name: {{ $prefix }}TRAJECTORY_TOPIC, value: {{ .root.Values.kafka.trajectories.topic | quote }}}
+{{- range $setting, $topic := .component.topics }}
+- {name: {{ $prefix }}{{ upper $setting }}, value: {{ (index $.root.Values.kafka $topic).topic | quote }}}
+{{- end }}
 {{- else if eq .callee "model-server" }}
 - {name: {{ $prefix }}ENGINE_BASE_URL, value: {{ include "podium.engineUrl" .root | quote }}}
 - {name: {{ $prefix }}DEFAULT_MODEL, value: {{ include "podium.engineModel" .root | quote }}}
@@ -64,7 +69,8 @@
 {{ include "podium.secretVariable" (dict "root" $.root "owner" "inference" "purpose" "api-key" "reference" . "variable" (printf "%sENGINE_API_KEY" $prefix)) }}
 {{- end }}
 {{- else if ne .callee "internet" }}
-- {name: {{ $prefix }}{{ .callee | upper | replace "-" "_" }}_TARGET, value: "dns:///{{ include "podium.host" (dict "root" .root "name" .callee) }}:{{ (index .root.Values.components .callee).port }}"}
+{{- $setting := get (.component.targetSettings | default dict) .callee | default (printf "%s_target" .callee) }}
+- {name: {{ $prefix }}{{ $setting | upper | replace "-" "_" }}, value: "dns:///{{ include "podium.host" (dict "root" .root "name" .callee) }}:{{ (index .root.Values.components .callee).port }}"}
 {{- end }}
 {{- end }}
 
@@ -74,7 +80,8 @@
 - {name: {{ $prefix }}METRICS_PORT, value: {{ $values.monitoring.metricsPort | toString | quote }}}
 - {name: {{ $prefix }}LOG_LEVEL, value: {{ $values.monitoring.logLevel }}}
 - {name: {{ $prefix }}LOG_PROMPTS, value: {{ $values.monitoring.logPrompts | toString | quote }}}
-{{- with $values.endpoints.otlp.endpoint }}
+{{- /* Who calls nobody has no way out, not even for traces. */ -}}
+{{- with and .component.calls $values.endpoints.otlp.endpoint }}
 - {name: {{ $prefix }}MODE, value: otlp}
 - {name: {{ $prefix }}OTLP_ENDPOINT, value: {{ . | quote }}}
 {{- end }}

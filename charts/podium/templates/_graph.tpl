@@ -3,7 +3,7 @@
 {{/* Caller to callees, the whole table. Argument: root. */}}
 {{- define "podium.graph" -}}
 {{- $graph := dict }}
-{{- range $name, $component := .Values.components }}{{ $_ := set $graph $name $component.calls }}{{ end }}
+{{- range $name, $component := include "podium.components" $ | fromJson }}{{ $_ := set $graph $name $component.calls }}{{ end }}
 {{- if ne .Values.inference.mode "external" }}{{ $_ := set $graph "model-server" (ternary (list "internet") list (hasPrefix "pvc://" .Values.inference.modelUri | not)) }}{{ end }}
 {{- if .Values.training.enabled }}{{ $_ := set $graph "training" .Values.training.calls }}{{ end }}
 {{- toJson $graph -}}

@@ -22,7 +22,7 @@
 {{- if and $values.training.enabled (gt (int $values.training.nodes) 1) (not $values.integrations.trainer.enabled) }}
 {{- fail "training.nodes above 1 needs Kubeflow Trainer: enable integrations.trainer" }}
 {{- end }}
-{{- range $name, $_ := $values.components }}
+{{- range $name, $_ := include "podium.components" $ | fromJson }}
 {{- include "podium.validateComponent" (dict "root" $ "name" $name "component" (include "podium.component" (dict "root" $ "name" $name) | fromYaml)) }}
 {{- end }}
 {{- end }}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 UPSTREAM_TARGETS = (
-    "orchestrator_inference_target",
+    "orchestrator_target",
     "tool_adapters_target",
     "cost_ledger_target",
     "tool_registry_target",
