@@ -3,6 +3,7 @@
 import typer
 
 from podium_cli.commands import (
+    audit_files,
     budgets,
     corpus,
     demo,
@@ -50,6 +51,7 @@ for group, panel in (
     (corpus, "Tools and policies"),
     (prices, "Money"),
     (budgets, "Money"),
+    (audit_files, "Money"),
     (keys, "Access"),
 ):
     app.add_typer(group.app, rich_help_panel=panel)

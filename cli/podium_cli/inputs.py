@@ -44,6 +44,16 @@ def parse_money(text: str) -> Money:
     return money
 
 
+def month_bounds(text: str) -> tuple[datetime, datetime]:
+    """First instants of "2026-10" and of the month after, in UTC. Raises UsageError."""
+    match = re.fullmatch(r"(\d{4})-(0[1-9]|1[0-2])", text)
+    if not match or match[1] == "0000":
+        raise UsageError(f"{text!r} is no month", "write it like 2026-10")
+    year, month = int(match[1]), int(match[2])
+    after = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+    return datetime(year, month, 1, tzinfo=UTC), after
+
+
 def parse_labels(pairs: Iterable[str]) -> dict[str, str]:
     """Labels of "name=value" pairs. Raises UsageError."""
     labels = {}

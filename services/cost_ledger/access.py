@@ -1,6 +1,7 @@
 """Who may do what with money; the tenant is the caller's and nobody else's."""
 
 from cost_ledger.budgets import BudgetScope
+from cost_ledger.reports import Report
 from rpckit.identity import Identity, Scope, require_scope
 
 
@@ -20,3 +21,16 @@ def require_budget_read() -> Identity:
 def require_price_write(tenant_only: bool) -> Identity:
     """Tenant admins price for themselves; list prices are the platform's."""
     return require_scope(Scope.TENANT_ADMIN if tenant_only else Scope.PLATFORM_ADMIN)
+
+
+def require_report(report: Report) -> Identity:
+    """Whoever may see spending; over all tenants, the platform's admin."""
+    return require_scope(Scope.PLATFORM_ADMIN if report.all_tenants else Scope.SPEND_READ)
+
+
+def require_audit(tenant: str) -> str:
+    """The tenant whose ledger is read: the caller's, or any other for the platform's admin."""
+    caller = require_scope(Scope.SPEND_READ)
+    if tenant and tenant != caller.tenant:
+        require_scope(Scope.PLATFORM_ADMIN)
+    return tenant or caller.tenant

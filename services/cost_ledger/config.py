@@ -1,5 +1,7 @@
 """Settings of the cost ledger."""
 
+from pathlib import Path
+
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
@@ -22,4 +24,11 @@ class Settings(ServerSettings):
     )
     kafka_bootstrap: str = Field("", description="Kafka servers for alerts; unset keeps them here")
     alert_topic: str = Field("ledger.alerts.v1", description="topic of budget alerts")
+    rollup_interval_s: float = Field(
+        10.0, gt=0, description="seconds between two additions to the daily sums"
+    )
+    anchor_key_file: Path | None = Field(
+        None,
+        description="Ed25519 private key in PEM that signs the daily roots; unset signs none",
+    )
     sweep_interval_s: float = Field(5.0, gt=0, description="seconds between two sweeps")

@@ -1,14 +1,13 @@
 """podium.ledger.v1 listings and reports as domain values, and back; their page tokens."""
 
-from datetime import UTC, datetime
-
+from cost_ledger.convert_times import optional_time
 from cost_ledger.errors import InvalidReport
 from cost_ledger.models import Entry, EntryKind
 from cost_ledger.reports import EntryFilter, Report, SpendDimension, SpendRow
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from rpckit.pages import InvalidPageToken, decode_page_token, encode_page_token, page_size
-from wire import money_to_proto, quantities_to_proto, timestamp_from_proto
+from wire import money_to_proto, quantities_to_proto
 
 KIND_FROM_WIRE = {hold_pb2.EntryKind.Value(f"ENTRY_KIND_{kind.name}"): kind for kind in EntryKind}
 DIMENSION_FROM_WIRE = {
@@ -38,19 +37,18 @@ def next_entries_page(entries: list[Entry], limit: int) -> str:
 
 
 def report_from_proto(message: pb.ReportSpendRequest) -> Report:
-    """The report. An unset end is the time of its first page, so that pages agree."""
+    """The report. Raises InvalidReport or InvalidPageToken."""
     if unknown := [number for number in message.group_by if number not in DIMENSION_FROM_WIRE]:
         raise InvalidReport(f"group_by contains {unknown[0]}, which is no dimension")
     token = decode_page_token(message.page_token)
     return Report(
         group_by=tuple(DIMENSION_FROM_WIRE[number] for number in message.group_by),
-        start_time=(
-            timestamp_from_proto(message.start_time) if message.HasField("start_time") else None
-        ),
-        end_time=_end_time(message, token),
+        start_time=optional_time(message, "start_time"),
+        end_time=optional_time(message, "end_time"),
         episode_id=message.episode_id,
         limit=page_size(message.page_size, 100, 1000),
         offset=_number(token.get("offset", "0")),
+        all_tenants=message.all_tenants,
     )
 
 
@@ -58,8 +56,7 @@ def next_report_page(report: Report, rows: list[SpendRow]) -> str:
     """Where the next page starts; empty on the last one."""
     if len(rows) < report.limit:
         return ""
-    offset = str(report.offset + report.limit)
-    return encode_page_token({"offset": offset, "end": report.end_time.isoformat()})
+    return encode_page_token({"offset": str(report.offset + report.limit)})
 
 
 def spend_row_to_proto(row: SpendRow) -> pb.SpendRow:
@@ -71,17 +68,6 @@ def spend_row_to_proto(row: SpendRow) -> pb.SpendRow:
         unpriced_call_count=row.unpriced_call_count,
         quantities=quantities_to_proto(row.quantities),
     )
-
-
-def _end_time(message: pb.ReportSpendRequest, token: dict[str, str]) -> datetime:
-    if message.HasField("end_time"):
-        return timestamp_from_proto(message.end_time)
-    if "end" not in token:
-        return datetime.now(UTC)
-    try:
-        return datetime.fromisoformat(token["end"])
-    except ValueError as error:
-        raise InvalidPageToken from error
 
 
 def _number(text: str) -> int:

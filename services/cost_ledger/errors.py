@@ -26,6 +26,59 @@ class InvalidReport(InvalidArgument):
     """The report asks for something that cannot be summed."""
 
 
+class InvalidMonth(InvalidArgument):
+    """What should be a month is none."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text[:40]!r} is no month; write it like 2026-10")
+
+
+class InvalidInvoice(InvalidArgument):
+    """The invoice or a line of it cannot be compared."""
+
+
+class InvalidSimulation(InvalidArgument):
+    """The other prices or the window cannot be simulated."""
+
+
+class EntryUnknown(NotFound):
+    """Neither a sequence nor a key of the tenant."""
+
+    def __init__(self, entry: str) -> None:
+        super().__init__(
+            f"the journal has no entry {entry[:200]!r}; give its sequence or the key of its call"
+        )
+
+
+class InvoiceNotFound(NotFound):
+    """No invoice with the id, for this tenant."""
+
+    def __init__(self, invoice_id: str) -> None:
+        super().__init__(
+            f"there is no invoice {invoice_id}; add its lines first", invoice=invoice_id
+        )
+
+
+class InvoiceConflict(AlreadyExists):
+    """The id or the position is taken by something else; nothing was changed."""
+
+    def __init__(self, invoice_id: str, what: str) -> None:
+        super().__init__(
+            f"invoice {invoice_id} has another {what} already; use a new id for another file",
+            invoice=invoice_id,
+        )
+
+
+class NothingAnchored(NotFound):
+    """No signed root covers the entry yet."""
+
+    def __init__(self, sequence: int) -> None:
+        super().__init__(
+            f"no signed root covers entry {sequence} yet; roots are signed after the day ends",
+            sequence=sequence,
+        )
+
+
 class KeyReused(AlreadyExists):
     """The key is taken by an operation with other content; nothing was changed."""
 

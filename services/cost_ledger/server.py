@@ -1,30 +1,45 @@
 """Builds the cost ledger and serves it; the only place where things are constructed."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import telemetry
+from anchors import load_private_key
 from cost_ledger.alert_relay import AlertRelay
+from cost_ledger.anchoring import Anchors, anchor_forever
+from cost_ledger.audit import Audit
 from cost_ledger.budget_book import BudgetBook
 from cost_ledger.config import Settings
 from cost_ledger.price_book import PriceBook
 from cost_ledger.service import CostLedger
 from cost_ledger.servicer import CostLedgerServicer
+from cost_ledger.servicer_audit import AuditServicer
 from cost_ledger.servicer_budgets import BudgetServicer
 from cost_ledger.servicer_prices import PriceBookServicer
+from cost_ledger.spend import SpendReports, roll_up_forever
 from cost_ledger.store_alerts import AlertStore
+from cost_ledger.store_anchors import PostgresAnchorStore
+from cost_ledger.store_audit import AuditStore
 from cost_ledger.store_budgets import BudgetStore
 from cost_ledger.store_engine import check, open_engine, open_journal_pool
+from cost_ledger.store_invariants import InvariantStore
+from cost_ledger.store_invoices import InvoiceStore
 from cost_ledger.store_journal import JournalStore
 from cost_ledger.store_prices import PostgresPriceStore
 from cost_ledger.store_reports import ReportStore
+from cost_ledger.store_rollups import RollupStore
+from cost_ledger.store_spend import SpendStore
 from cost_ledger.sweep import sweep_forever
+from cost_ledger.verification import Verification
 from podium.ledger.v1 import (
+    audit_service_pb2_grpc,
     budget_service_pb2_grpc,
     cost_ledger_service_pb2_grpc,
     price_book_service_pb2_grpc,
@@ -33,6 +48,7 @@ from rpckit.migrations import upgrade
 from rpckit.server import Service, run_server
 from stream import Producer
 
+log = logging.getLogger(__name__)
 # The group that commits, and the sweep beside it.
 GROUPS_IN_FLIGHT = 2
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -50,18 +66,31 @@ async def serve(settings: Settings) -> None:
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service], AsyncEngine]]:
-    """The three services over one database, the sweep and the relay beside them."""
+    """The services over one database, and the loops beside them."""
     engine = open_engine(settings.database_url)
     pool = await open_journal_pool(settings.database_url, size=GROUPS_IN_FLIGHT)
     prices = PriceBook(PostgresPriceStore(engine))
     ledger = CostLedger(JournalStore(pool), ReportStore(engine), prices)
     alerts, producer = AlertStore(engine), Producer(settings.kafka_bootstrap)
-    loops = [sweep_forever(ledger, settings.sweep_interval_s)]
+    rollups = RollupStore(engine)
+    anchors = Anchors(PostgresAnchorStore(engine), anchor_key(settings))
+    loops = [
+        sweep_forever(ledger, settings.sweep_interval_s),
+        roll_up_forever(rollups, settings.rollup_interval_s),
+        anchor_forever(anchors),
+    ]
     if settings.kafka_bootstrap:
         loops.append(AlertRelay(alerts, producer, settings.alert_topic).run())
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:
-        yield _services(ledger, prices, BudgetBook(BudgetStore(engine), alerts)), engine
+        yield (
+            [
+                *_services(ledger, SpendReports(SpendStore(engine), rollups), prices),
+                _budget_service(BudgetBook(BudgetStore(engine), alerts)),
+                _audit_service(engine, anchors, prices),
+            ],
+            engine,
+        )
     finally:
         for task in tasks:
             task.cancel()
@@ -72,11 +101,20 @@ async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service]
         await engine.dispose()
 
 
-def _services(ledger: CostLedger, prices: PriceBook, budgets: BudgetBook) -> list[Service]:
+def anchor_key(settings: Settings) -> Ed25519PrivateKey | None:
+    """The key that signs daily roots. Raises InvalidKey, so that a wrong one stops the start."""
+    file = settings.anchor_key_file
+    if file is None:
+        log.warning("COST_LEDGER_ANCHOR_KEY_FILE is unset: daily roots are not signed")
+        return None
+    return load_private_key(file.read_bytes())
+
+
+def _services(ledger: CostLedger, spend: SpendReports, prices: PriceBook) -> list[Service]:
     return [
         Service(
             cost_ledger_service_pb2_grpc.add_CostLedgerServiceServicer_to_server,
-            CostLedgerServicer(ledger),
+            CostLedgerServicer(ledger, spend),
             "podium.ledger.v1.CostLedgerService",
         ),
         Service(
@@ -84,9 +122,25 @@ def _services(ledger: CostLedger, prices: PriceBook, budgets: BudgetBook) -> lis
             PriceBookServicer(prices),
             "podium.ledger.v1.PriceBookService",
         ),
-        Service(
-            budget_service_pb2_grpc.add_BudgetServiceServicer_to_server,
-            BudgetServicer(budgets),
-            "podium.ledger.v1.BudgetService",
-        ),
     ]
+
+
+def _budget_service(budgets: BudgetBook) -> Service:
+    return Service(
+        budget_service_pb2_grpc.add_BudgetServiceServicer_to_server,
+        BudgetServicer(budgets),
+        "podium.ledger.v1.BudgetService",
+    )
+
+
+def _audit_service(engine: AsyncEngine, anchors: Anchors, prices: PriceBook) -> Service:
+    journal = AuditStore(engine)
+    audit = Audit(journal, InvoiceStore(engine), anchors, prices)
+    verification = Verification(
+        journal, InvariantStore(engine), PostgresAnchorStore(engine), prices
+    )
+    return Service(
+        audit_service_pb2_grpc.add_AuditServiceServicer_to_server,
+        AuditServicer(audit, verification, anchors),
+        "podium.ledger.v1.AuditService",
+    )

@@ -9,7 +9,7 @@ from cost_ledger.grouping import GroupCommit
 from cost_ledger.models import Entry, Hold
 from cost_ledger.operations import Expire, Record, Release, Reserve
 from cost_ledger.price_book import PriceBook
-from cost_ledger.reports import EntryFilter, Report, SpendRow
+from cost_ledger.reports import EntryFilter
 from cost_ledger.store_journal import JournalStore
 from cost_ledger.store_reports import ReportStore
 from rpckit.errors import DomainError
@@ -57,10 +57,6 @@ class CostLedger:
     async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
         """A page of the tenant's journal, oldest first."""
         return await self._reports.entries(tenant, wanted)
-
-    async def spend(self, tenant: str, report: Report) -> list[SpendRow]:
-        """A page of a report, dearest first."""
-        return await self._reports.spend(tenant, report)
 
     async def close(self) -> None:
         """Waits for the commits in flight."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import grpc
 
+from cost_ledger.access import require_report
 from cost_ledger.batches import Operation
 from cost_ledger.convert import hold_to_proto, listed_entry_to_proto
 from cost_ledger.convert_operations import (
@@ -28,6 +29,7 @@ from cost_ledger.convert_reports import (
 )
 from cost_ledger.convert_results import close_to_proto, result_to_proto
 from cost_ledger.service import CostLedger
+from cost_ledger.spend import SpendReports
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import cost_ledger_service_pb2_grpc as rpc
 from rpckit.identity import Scope, require_scope
@@ -38,8 +40,9 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class CostLedgerServicer(rpc.CostLedgerServiceServicer):
     """Writes need ledger:write, reads spend:read; both see the caller's tenant only."""
 
-    def __init__(self, ledger: CostLedger) -> None:
+    def __init__(self, ledger: CostLedger, spend: SpendReports) -> None:
         self._ledger = ledger
+        self._spend = spend
 
     async def Reserve(self, request: pb.ReserveRequest, context: Context) -> pb.ReserveResponse:
         caller = require_scope(Scope.LEDGER_WRITE)
@@ -112,9 +115,9 @@ class CostLedgerServicer(rpc.CostLedgerServiceServicer):
     async def ReportSpend(
         self, request: pb.ReportSpendRequest, context: Context
     ) -> pb.ReportSpendResponse:
-        caller = require_scope(Scope.SPEND_READ)
         report = report_from_proto(request)
-        rows = await self._ledger.spend(caller.tenant, report)
+        caller = require_report(report)
+        rows = await self._spend.page(caller.tenant, report)
         return pb.ReportSpendResponse(
             rows=[spend_row_to_proto(row) for row in rows],
             next_page_token=next_report_page(report, rows),

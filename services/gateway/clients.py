@@ -16,7 +16,12 @@ from gateway.errors import UpstreamFault
 from gateway.models import EpisodeOrder, OrchestratorModel, Outcome, Progress
 from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
 from podium.episodes.v1 import episode_pb2, episode_service_pb2, episode_service_pb2_grpc
-from podium.ledger.v1 import budget_service_pb2, cost_ledger_service_pb2, price_book_service_pb2
+from podium.ledger.v1 import (
+    audit_service_pb2,
+    budget_service_pb2,
+    cost_ledger_service_pb2,
+    price_book_service_pb2,
+)
 from podium.orchestrator.v1 import orchestrator_service_pb2, orchestrator_service_pb2_grpc
 from podium.registry.v1 import (
     policy_service_pb2,
@@ -32,6 +37,7 @@ from rpckit.tokens import TokenSigner
 CONTRACTS = (
     corpus_service_pb2,
     tool_adapter_service_pb2,
+    audit_service_pb2,
     budget_service_pb2,
     cost_ledger_service_pb2,
     price_book_service_pb2,

@@ -12,6 +12,7 @@ POLICIES = "podium.registry.v1.PolicyService"
 LEDGER = "podium.ledger.v1.CostLedgerService"
 PRICES = "podium.ledger.v1.PriceBookService"
 BUDGETS = "podium.ledger.v1.BudgetService"
+AUDIT = "podium.ledger.v1.AuditService"
 ADAPTERS = "podium.adapters.v1.ToolAdapterService"
 CORPORA = "podium.adapters.v1.CorpusService"
 
@@ -64,6 +65,15 @@ ROUTES = (
     Route("POST", "/v1/prices", PRICES, "CreatePrices"),
     Route("GET", "/v1/prices", PRICES, "ListPrices"),
     Route("GET", "/v1/prices/effective", PRICES, "GetEffectivePrices"),
+    Route("GET", "/v1/audit/explain", AUDIT, "ExplainEntry"),
+    Route("GET", "/v1/audit/verify", AUDIT, "VerifyLedger"),
+    Route("GET", "/v1/audit/anchors", AUDIT, "ListAnchors"),
+    Route("GET", "/v1/audit/proof", AUDIT, "ProveEntry"),
+    Route("GET", "/v1/audit/charges", AUDIT, "ListCharges"),
+    Route("POST", "/v1/audit/simulate", AUDIT, "SimulatePrices"),
+    Route("POST", "/v1/invoices", AUDIT, "AddInvoiceLines"),
+    Route("POST", "/v1/invoices/{invoice_id}/reconcile", AUDIT, "ReconcileInvoice"),
+    Route("GET", "/v1/invoices/{invoice_id}/matches", AUDIT, "ListInvoiceMatches"),
     Route("GET", "/v1/corpora", CORPORA, "ListCorpora"),
     Route("DELETE", "/v1/corpora/{corpus}", CORPORA, "DeleteCorpus"),
     Route("GET", "/v1/corpora/{corpus}/documents", CORPORA, "ListDocuments"),

@@ -9,6 +9,7 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb2
 from podium_cli.command import Session, command
 from podium_cli.errors import UsageError
 from podium_cli.formats import enum_word, format_money
+from podium_cli.inputs import month_bounds
 from podium_cli.listing import listing
 from wire import money_from_proto
 
@@ -18,6 +19,9 @@ DIMENSIONS = {
     "tool": ledger_pb2.SPEND_DIMENSION_TOOL,
     "episode": ledger_pb2.SPEND_DIMENSION_EPISODE,
     "user": ledger_pb2.SPEND_DIMENSION_USER,
+    "team": ledger_pb2.SPEND_DIMENSION_TEAM,
+    "price": ledger_pb2.SPEND_DIMENSION_PRICE_VERSION,
+    "tenant": ledger_pb2.SPEND_DIMENSION_TENANT,
 }
 
 
@@ -29,15 +33,25 @@ def register(app: typer.Typer) -> None:
 async def spend(
     session: Session,
     by: Annotated[
-        str, typer.Option(help="Up to three of day, model, tool, episode, user, with commas.")
+        str,
+        typer.Option(help="Up to three of day, model, tool, episode, user, team, price; tenant."),
     ] = "tool",
+    *,
     episode: Annotated[str, typer.Option(help="Only this episode.")] = "",
     since: Annotated[str, typer.Option(help="From this time on, like 2025-01-31T00:00:00Z.")] = "",
     until: Annotated[str, typer.Option(help="Before this time.")] = "",
+    month: Annotated[str, typer.Option(help="Only this month in UTC, like 2026-10.")] = "",
+    all_tenants: Annotated[
+        bool, typer.Option("--all-tenants", help="Every tenant; needs the platform's admin key.")
+    ] = False,
 ) -> None:
     """Report spend from the ledger, dearest first."""
     groups = [word.strip() for word in by.split(",") if word.strip()]
-    async with session.gateway() as gateway:
+    if month and (since or until):
+        raise UsageError("--month is a time span of its own", "leave out --since and --until")
+    if month:
+        since, until = (each.isoformat() for each in month_bounds(month))
+    async with session.gateway(admin=all_tenants) as gateway:
         report = await gateway.all(
             "/v1/spend",
             ledger_pb2.ReportSpendResponse,
@@ -45,6 +59,7 @@ async def spend(
             episode_id=episode,
             start_time=since,
             end_time=until,
+            all_tenants=all_tenants or None,
         )
     columns = (*groups, "cost#", "calls#", "unknown price#", "used")
     session.output.result(report, listing(columns, [_row(row) for row in report.rows]))

@@ -13,6 +13,7 @@ from sqlalchemy import make_url
 from cost_ledger.config import Settings
 from cost_ledger.server import MIGRATIONS, open_services
 from cost_ledger.store_engine import check
+from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceStub
 from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
 from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
@@ -22,6 +23,7 @@ from rpckit.server import running_server
 from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
 
 if TYPE_CHECKING:  # the stub generator's async types exist for type checkers alone
+    from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceAsyncStub
     from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceAsyncStub
     from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceAsyncStub
     from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceAsyncStub
@@ -31,11 +33,12 @@ WORKER_SCOPES = (Scope.LEDGER_WRITE, Scope.SPEND_READ)
 
 @dataclass(frozen=True)
 class Client:
-    """Stubs of the three services for one caller."""
+    """Stubs of the services for one caller."""
 
     ledger: "CostLedgerServiceAsyncStub"
     prices: "PriceBookServiceAsyncStub"
     budgets: "BudgetServiceAsyncStub"
+    audit: "AuditServiceAsyncStub"
 
 
 @dataclass
@@ -56,6 +59,7 @@ class RunningLedger:
             CostLedgerServiceStub(channel),
             PriceBookServiceStub(channel),
             BudgetServiceStub(channel),
+            AuditServiceStub(channel),
         )
 
     def admin(self) -> Client:

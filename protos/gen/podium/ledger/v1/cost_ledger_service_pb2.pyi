@@ -42,6 +42,12 @@ class _SpendDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SpendD
     """Episode."""
     SPEND_DIMENSION_USER: _SpendDimension.ValueType  # 5
     """User."""
+    SPEND_DIMENSION_TEAM: _SpendDimension.ValueType  # 6
+    """Team."""
+    SPEND_DIMENSION_PRICE_VERSION: _SpendDimension.ValueType  # 7
+    """Id of the price version; unset for calls of unknown price."""
+    SPEND_DIMENSION_TENANT: _SpendDimension.ValueType  # 8
+    """Tenant; only in reports over all of them."""
 
 class SpendDimension(_SpendDimension, metaclass=_SpendDimensionEnumTypeWrapper):
     """What a report is grouped by."""
@@ -58,6 +64,12 @@ SPEND_DIMENSION_EPISODE: SpendDimension.ValueType  # 4
 """Episode."""
 SPEND_DIMENSION_USER: SpendDimension.ValueType  # 5
 """User."""
+SPEND_DIMENSION_TEAM: SpendDimension.ValueType  # 6
+"""Team."""
+SPEND_DIMENSION_PRICE_VERSION: SpendDimension.ValueType  # 7
+"""Id of the price version; unset for calls of unknown price."""
+SPEND_DIMENSION_TENANT: SpendDimension.ValueType  # 8
+"""Tenant; only in reports over all of them."""
 Global___SpendDimension: _TypeAlias = SpendDimension  # noqa: Y015
 
 @_typing.final
@@ -1072,12 +1084,17 @@ class ReportSpendRequest(_message.Message):
     EPISODE_ID_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    ALL_TENANTS_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """Keeps only this episode; unset means all."""
     page_size: _builtins.int
     """At most 1000 rows; 0 means 100."""
     page_token: _builtins.str
     """From the previous page; unset means the first."""
+    all_tenants: _builtins.bool
+    """Sums over every tenant in whole UTC days, without quantities, by tenant, day, model,
+    tool or price version. Needs the platform's admin scope.
+    """
     @_builtins.property
     def group_by(self) -> _containers.RepeatedScalarFieldContainer[Global___SpendDimension.ValueType]:
         """What to group by, at most three; empty means one total."""
@@ -1088,7 +1105,7 @@ class ReportSpendRequest(_message.Message):
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """Before this time; unset means now."""
+        """Before this time; unset means no end."""
 
     def __init__(
         self,
@@ -1099,10 +1116,11 @@ class ReportSpendRequest(_message.Message):
         episode_id: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        all_tenants: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "episode_id", b"episode_id", "group_by", b"group_by", "page_size", b"page_size", "page_token", b"page_token", "start_time", b"start_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_tenants", b"all_tenants", "end_time", b"end_time", "episode_id", b"episode_id", "group_by", b"group_by", "page_size", b"page_size", "page_token", b"page_token", "start_time", b"start_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

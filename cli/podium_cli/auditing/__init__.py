@@ -1,0 +1,1 @@
+"""What `podium audit` shows, writes and checks on this machine."""

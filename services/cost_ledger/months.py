@@ -1,0 +1,53 @@
+"""Calendar months in UTC: what invoices and exports are about."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cost_ledger.errors import InvalidMonth
+
+WRITTEN = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Month:
+    """A calendar month."""
+
+    year: int
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Month":
+        """The month of "2026-10". Raises InvalidMonth."""
+        match = WRITTEN.fullmatch(text)
+        if not match or match[1] == "0000":
+            raise InvalidMonth(text)
+        return cls(int(match[1]), int(match[2]))
+
+    @classmethod
+    def of(cls, moment: datetime) -> "Month":
+        """The month an instant is in."""
+        utc = moment.astimezone(UTC)
+        return cls(utc.year, utc.month)
+
+    @property
+    def start(self) -> datetime:
+        """Its first instant."""
+        return datetime(self.year, self.number, 1, tzinfo=UTC)
+
+    @property
+    def end(self) -> datetime:
+        """The first instant of the next month."""
+        return self.next().start
+
+    def next(self) -> "Month":
+        """The month after."""
+        return self.moved(1)
+
+    def moved(self, months: int) -> "Month":
+        """So many months later."""
+        count = self.year * 12 + self.number - 1 + months
+        return Month(count // 12, count % 12 + 1)
+
+    def __str__(self) -> str:
+        return f"{self.year:04d}-{self.number:02d}"

@@ -1,0 +1,48 @@
+"""What the tests of the audit do again and again: fill a journal, verify it, change it by force."""
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from integration.cost_ledger.builders import make_capture, make_record, make_reserve, make_subject
+from integration.cost_ledger.running_ledger import Client
+from podium.ledger.v1 import audit_pb2, audit_service_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+
+
+async def fill(worker: Client) -> None:
+    """Entries 1 to 7: a captured call, a released one, a record, its reversal, an unknown price."""
+    await worker.ledger.Reserve(make_reserve("a"))
+    await worker.ledger.Capture(make_capture("a"))
+    await worker.ledger.Reserve(make_reserve("b"))
+    await worker.ledger.Release(pb.ReleaseRequest(key="b"))
+    recorded = await worker.ledger.Record(make_record("c"))
+    await worker.ledger.Reverse(
+        pb.ReverseRequest(key="c-back", sequence=recorded.entry.sequence, reason="twice")
+    )
+    await worker.ledger.Record(
+        make_record("d", sku="unknown/model", subject=make_subject(tool="search"))
+    )
+
+
+async def verified(worker: Client, page_size: int = 3) -> list[audit_pb2.Finding]:
+    """What a whole verification finds."""
+    found: list[audit_pb2.Finding] = []
+    token = ""
+    while True:
+        step = await worker.audit.VerifyLedger(
+            audit_service_pb2.VerifyLedgerRequest(page_size=page_size, page_token=token)
+        )
+        found += step.findings
+        token = step.next_page_token
+        if not token:
+            return found
+
+
+async def as_superuser(database_url: str, *statements: str) -> None:
+    """Changes what no role of the service can change, with all triggers off."""
+    engine = create_async_engine(database_url)
+    async with engine.begin() as connection:
+        await connection.execute(text("SET session_replication_role = replica"))
+        for statement in statements:
+            await connection.execute(text(statement))
+    await engine.dispose()

@@ -1,0 +1,66 @@
+"""Whatever a superuser changes is found, and the first wrong row is named."""
+
+import pytest
+
+from integration.cost_ledger.audit.auditor import as_superuser, fill, verified
+from integration.cost_ledger.builders import make_budget
+from integration.cost_ledger.running_ledger import Client, RunningLedger
+from podium.ledger.v1 import budget_service_pb2
+
+SWAP = (
+    "UPDATE entry SET sequence = 1000 WHERE sequence = 2",
+    "UPDATE entry SET sequence = 2 WHERE sequence = 4",
+    "UPDATE entry SET sequence = 4 WHERE sequence = 1000",
+)
+APPEND = """
+    INSERT INTO entry SELECT (jsonb_populate_record(e, '{"sequence": 8, "key": "forged"}')).*
+    FROM entry e WHERE sequence = 5
+"""
+
+
+async def test_a_ledger_nobody_changed_is_whole(worker: Client, admin: Client) -> None:
+    await admin.budgets.CreateBudget(
+        budget_service_pb2.CreateBudgetRequest(budget=make_budget(limit="1"))
+    )
+    await fill(worker)
+    assert await verified(worker) == []
+
+
+@pytest.mark.parametrize(
+    ("statements", "rule", "row"),
+    [
+        (("UPDATE entry SET tool = 'other' WHERE sequence = 2",), "I9 chain", "entry 2"),
+        (("UPDATE entry SET spend = 9, payable = -9 WHERE sequence = 2",), "I8", "entry 2"),
+        (("DELETE FROM entry WHERE sequence = 3",), "I9 chain", "entry 3"),
+        (("DELETE FROM entry WHERE sequence = 7",), "I9 chain", "entry 7"),
+        (SWAP, "I9 chain", "entry 2"),
+        ((APPEND,), "I9", "head 7"),
+        (("UPDATE balance SET spend = spend + 1, payable = payable - 1",), "I2", "balance payable"),
+        (("UPDATE balance SET held = 1",), "I3", "balance held"),
+        (("UPDATE hold SET state = 'open' WHERE key = 'a'",), "I6", "hold a"),
+        (("UPDATE budget_window SET posted = posted + 1",), "I3 windows", "budget cap"),
+        (("DELETE FROM idempotency WHERE key = 'a'",), "I7", "entry 2"),
+        (("UPDATE idempotency SET sequence = 5 WHERE key = 'a'",), "I5", "capture a"),
+        (("UPDATE rollup_day SET amount = amount + 1",), "I10", "sum of"),
+        (("DELETE FROM rollup_day_usage",), "I10 usage", "sum of"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_row_changed_by_force_is_found(
+    ledger: RunningLedger,
+    worker: Client,
+    admin: Client,
+    statements: tuple[str, ...],
+    rule: str,
+    row: str,
+) -> None:
+    await admin.budgets.CreateBudget(
+        budget_service_pb2.CreateBudgetRequest(budget=make_budget(limit="1"))
+    )
+    await fill(worker)
+    await ledger.rollups.advance()
+    assert await verified(worker) == []
+    await as_superuser(ledger.database_url, *statements)
+    found = {finding.rule: finding for finding in await verified(worker)}
+    assert rule in found, found
+    assert found[rule].row.startswith(row)
