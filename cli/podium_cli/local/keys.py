@@ -24,6 +24,11 @@ class SigningKeys:
         """Public keys of all signers."""
         return self.folder / "verify-keys.json"
 
+    @property
+    def anchor_key_file(self) -> Path:
+        """Private key that signs the ledger's daily roots."""
+        return self.folder / "ledger-anchor.pem"
+
     def private_key_file(self, signer: str) -> Path:
         """Private key of one signer."""
         return self.folder / f"{signer}.pem"
@@ -34,6 +39,7 @@ def ensure_keys(state: StateFolder) -> SigningKeys:
     keys = SigningKeys(state.keys)
     public = {name: _public_pem(_private_key(keys.private_key_file(name))) for name in SIGNERS}
     write_private(keys.verify_keys_file, json.dumps(public))
+    _private_key(keys.anchor_key_file)
     return keys
 
 

@@ -107,6 +107,7 @@ def _ledger(around: Surroundings) -> dict[str, str]:
     return {
         "database_url": service.render_as_string(hide_password=False),
         "owner_database_url": around.dsn["cost_ledger"],
+        "anchor_key_file": str(around.keys.anchor_key_file),
         "kafka_bootstrap": around.target("kafka"),
     }
 

@@ -51,11 +51,10 @@ STATEMENTS = (
     """,
     """
     CREATE FUNCTION tenants_behind() RETURNS SETOF text
-    STABLE SECURITY DEFINER SET search_path = public, pg_temp LANGUAGE sql
-    RETURN (
+    STABLE SECURITY DEFINER SET search_path = public, pg_temp LANGUAGE sql AS $$
         SELECT h.tenant FROM ledger_head h LEFT JOIN rollup_watermark w USING (tenant)
         WHERE h.sequence > coalesce(w.sequence, 0) ORDER BY h.tenant
-    )
+    $$
     """,
     # Sums over every tenant, for the platform's admin; reads nothing but sums.
     """

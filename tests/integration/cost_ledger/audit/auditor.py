@@ -3,8 +3,10 @@
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from cost_ledger.store_engine import open_engine
+from cost_ledger.store_rollups import RollupStore
 from integration.cost_ledger.builders import make_capture, make_record, make_reserve, make_subject
-from integration.cost_ledger.running_ledger import Client
+from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
 from podium.ledger.v1 import audit_pb2, audit_service_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 
@@ -36,6 +38,14 @@ async def verified(worker: Client, page_size: int = 3) -> list[audit_pb2.Finding
         token = step.next_page_token
         if not token:
             return found
+
+
+async def roll_up(ledger: RunningLedger) -> int:
+    """Adds to the daily sums what is new; how many entries that were."""
+    engine = open_engine(as_service(ledger.database_url))
+    added = await RollupStore(engine).advance()
+    await engine.dispose()
+    return added
 
 
 async def as_superuser(database_url: str, *statements: str) -> None:

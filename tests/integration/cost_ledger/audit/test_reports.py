@@ -1,0 +1,91 @@
+"""Reports from daily sums are what the journal says, whatever the watermark and the window."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import grpc
+import pytest
+
+from integration.cost_ledger.audit.auditor import as_superuser, roll_up, verified
+from integration.cost_ledger.builders import make_record, make_subject, make_usage
+from integration.cost_ledger.running_ledger import Client, RunningLedger
+from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+from rpckit.identity import Scope
+from wire import timestamp_to_proto
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+RECORDS = 60
+WINDOWS = 40
+
+
+def at(hours: float) -> datetime:
+    return NOW - timedelta(hours=hours)
+
+
+async def total(client: Client, **asked: object) -> tuple[Decimal, int, Decimal]:
+    """Amount, calls and output tokens over all rows of a report."""
+    reply = await client.ledger.ReportSpend(pb.ReportSpendRequest(page_size=1000, **asked))  # type: ignore[arg-type]
+    amount = sum((Decimal(m.amount) for row in reply.rows for m in row.amounts), Decimal(0))
+    tokens = sum((Decimal(q.amount) for row in reply.rows for q in row.quantities), Decimal(0))
+    return amount, sum(row.call_count for row in reply.rows), tokens
+
+
+async def test_any_window_sums_to_the_calls_in_it(ledger: RunningLedger, worker: Client) -> None:
+    chance = random.Random(20261031)
+    posted: list[tuple[datetime, int]] = []
+    for number in range(RECORDS):
+        moment, tokens = at(chance.uniform(0, 120)), chance.randint(1, 1000)
+        posted.append((moment, tokens))
+        await worker.ledger.Record(
+            make_record(
+                usage=make_usage(output_text=tokens),
+                subject=make_subject(tool=f"t{number % 3}", model=f"m{number % 2}"),
+                occur_time=timestamp_to_proto(moment),
+            )
+        )
+        if number == RECORDS // 2:
+            await roll_up(ledger)
+    groups = [
+        [],
+        [pb.SPEND_DIMENSION_DAY],
+        [pb.SPEND_DIMENSION_TOOL, pb.SPEND_DIMENSION_MODEL],
+        [pb.SPEND_DIMENSION_USER],
+        [pb.SPEND_DIMENSION_DAY, pb.SPEND_DIMENSION_TEAM],
+    ]
+    for _ in range(WINDOWS):
+        start, end = sorted((at(chance.uniform(0, 130)), at(chance.uniform(0, 130))), reverse=False)
+        if chance.random() < 0.3:
+            start = start.replace(hour=0, minute=0, second=0)
+        inside = [tokens for moment, tokens in posted if start <= moment < end]
+        expected = Decimal(sum(inside)) / 100_000, len(inside), Decimal(sum(inside))
+        assert expected == await total(
+            worker,
+            group_by=chance.choice(groups),
+            start_time=timestamp_to_proto(start),
+            end_time=timestamp_to_proto(end),
+        )
+    assert await verified(worker, page_size=1000) == []
+
+
+async def test_the_platform_sees_every_tenant_and_nobody_else_does(
+    ledger: RunningLedger, worker: Client
+) -> None:
+    for tenant in ("acme", "bravo"):
+        await ledger.as_(tenant).ledger.Record(make_record(f"{tenant}-1"))
+    request = pb.ReportSpendRequest(all_tenants=True, group_by=[pb.SPEND_DIMENSION_TENANT])
+    reply = await ledger.admin().ledger.ReportSpend(request)
+    assert [(row.values[0], row.amounts[0].amount) for row in reply.rows] == [
+        ("acme", "0.00225"),
+        ("bravo", "0.00225"),
+    ]
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await ledger.as_("acme", Scope.TENANT_ADMIN).ledger.ReportSpend(request)
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_a_sum_is_read_and_not_recomputed(ledger: RunningLedger, worker: Client) -> None:
+    await worker.ledger.Record(make_record("one"))
+    await roll_up(ledger)
+    await as_superuser(ledger.database_url, "UPDATE rollup_day SET amount = 7")
+    assert (await total(worker))[0] == 7

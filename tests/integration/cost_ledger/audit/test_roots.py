@@ -1,0 +1,47 @@
+"""Signed roots: one a day over all tenants, and proofs under them."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from anchors import load_public_key
+from cost_ledger.anchoring import Anchors
+from cost_ledger.errors import NothingAnchored
+from cost_ledger.store_anchors import PostgresAnchorStore
+from cost_ledger.store_engine import open_engine
+from integration.cost_ledger.audit.auditor import as_superuser, fill, verified
+from integration.cost_ledger.builders import make_record
+from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
+
+DAY = date(2026, 10, 30)
+
+
+async def test_every_entry_has_a_proof_until_the_journal_is_rewritten(
+    ledger: RunningLedger, worker: Client
+) -> None:
+    await fill(worker)
+    await ledger.as_("bravo").ledger.Record(make_record("x"))
+    engine = open_engine(as_service(ledger.database_url))
+    anchors = Anchors(PostgresAnchorStore(engine), Ed25519PrivateKey.generate())
+    now = datetime.now(UTC)
+    first = await anchors.sign_day(DAY, now)
+    await worker.ledger.Record(make_record("later"))
+    with pytest.raises(NothingAnchored):
+        await anchors.prove("acme", 8)
+    second = await anchors.sign_day(DAY + timedelta(days=1), now)
+    assert first and second and second.root.previous_root == first.root.root
+    assert await anchors.sign_day(DAY, now) is None
+    for sequence in range(1, 9):
+        proof, anchor = await anchors.prove("acme", sequence)
+        assert anchor.root == (second if sequence == 8 else first).root
+        assert proof.leads_to(anchor.root)
+        key = load_public_key(anchor.public_key.encode())
+        assert anchor.root.is_signed(anchor.signature, key)
+    assert await verified(worker) == []
+    # Whoever recomputes the whole chain cannot recompute what was signed.
+    await as_superuser(
+        ledger.database_url, "UPDATE entry SET hash = sha256(hash) WHERE sequence = 4"
+    )
+    assert "I9 roots" in {finding.rule for finding in await verified(worker)}
+    await engine.dispose()
