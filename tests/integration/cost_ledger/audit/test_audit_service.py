@@ -55,7 +55,8 @@ async def test_another_tenants_entry_is_not_found_but_by_the_platforms_admin(
 
 async def test_charges_sum_to_what_was_posted(worker: Client) -> None:
     await fill(worker)
-    charges, token = [], ""
+    charges: list[audit_pb2.Charge] = []
+    token = ""
     while True:
         page = await worker.audit.ListCharges(
             pb.ListChargesRequest(month=MONTH, page_size=2, page_token=token)
