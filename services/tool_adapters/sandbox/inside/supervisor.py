@@ -19,6 +19,8 @@ from tool_adapters.sandbox.inside import cell, watching, workspace
 
 PR_SET_DUMPABLE = 4
 OPEN_FILES_MAX = 4096
+# However many processes the code starts, its supervisor and the platform go first.
+NICENESS = 5
 # Before everything else, in case the machine runs out of memory (proc(5)).
 OOM_SCORE_ADJ = "1000"
 
@@ -73,6 +75,7 @@ def _start(job: dict[str, Any], code: str, folder: Path) -> tuple[int, int, int]
 def _become_cell(out: int, err: int) -> None:
     """Leaves the child nothing of the supervisor: no descriptor, no modules, no protection."""
     os.setsid()
+    os.nice(NICENESS)
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (out, 1), (err, 2)):
         os.dup2(source, target)
