@@ -9,6 +9,7 @@ give none two.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from functools import cached_property
 from itertools import combinations, pairwise
 
 from cost_ledger.errors import InvalidPrice
@@ -67,7 +68,7 @@ class TokenBand:
 EVERY_SIZE = TokenBand()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PriceComponent:
     """The price of one dimension: `unit_price` for `per` units."""
 
@@ -84,15 +85,22 @@ class PriceComponent:
         if self.per == 0:
             raise InvalidPrice(f"per of {name} is 0; leave it unset for a price per unit")
 
-    @property
+    @cached_property
     def rate(self) -> Decimal:
         """Price of one unit, to compare components with."""
         return EXACT.divide(self.unit_price, self.per)
 
     def amount_of(self, quantity: Decimal) -> Decimal:
         """Cost of a quantity, rounded half-even to 12 places."""
+        # The rate of a price per 1, 1000 or 1000000 is exact, and spares the division.
+        if self._rate_is_exact:
+            return EXACT.multiply(quantity, self.rate).quantize(QUANTUM, context=EXACT)
         exact = EXACT.divide(EXACT.multiply(quantity, self.unit_price), self.per)
         return exact.quantize(QUANTUM, context=EXACT)
+
+    @cached_property
+    def _rate_is_exact(self) -> bool:
+        return self.per.normalize().as_tuple().digits == (1,)
 
     def largest_quantity(self, amount: Decimal) -> Decimal:
         """The largest whole quantity that costs at most `amount`. `unit_price` is above 0."""

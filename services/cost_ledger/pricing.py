@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 
 from cost_ledger.price_components import EXACT, PriceComponent, prompt_tokens
 from metering import Dimension, Quantity
@@ -25,8 +26,6 @@ CHARGED_AS = {
     Dimension.REASONING: Dimension.OUTPUT_TEXT,
     Dimension.AUDIO_OUTPUT: Dimension.OUTPUT_TEXT,
 }
-# Before a call nobody knows which of its output tokens will be reasoning.
-OUTPUT_TOKENS = (Dimension.OUTPUT_TEXT, Dimension.REASONING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Period:
     end: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PriceVersion:
     """What a SKU costs from `start_time` (None: since ever) until `end_time` (None: for ever).
 
@@ -122,7 +121,10 @@ class PriceVersion:
     def _component(
         self, dimension: Dimension, size: Decimal, at: datetime
     ) -> PriceComponent | None:
-        fitting = [each for each in self._listed(dimension) if each.band.holds(size)]
+        candidates = self._listed.get(dimension, ())
+        if len(candidates) == 1:
+            return candidates[0]  # a component on its own has neither band nor hours
+        fitting = [each for each in candidates if each.band.holds(size)]
         in_hours = (each for each in fitting if each.hours and each.hours.hold_at(at))
         at_all_times = (each for each in fitting if not each.hours)
         return next(in_hours, None) or next(at_all_times, None)
@@ -130,21 +132,28 @@ class PriceVersion:
     def _dearest(
         self, dimension: Dimension, size: Decimal, period: Period
     ) -> PriceComponent | None:
+        candidates = self._listed.get(dimension, ())
+        # Before a call nobody knows which of its output tokens will be reasoning.
+        if dimension is Dimension.OUTPUT_TEXT and Dimension.REASONING in self._listed:
+            candidates = (*candidates, *self._listed[Dimension.REASONING])
         # The prompt may turn out smaller than the worst case, and be in a dearer band.
-        dimensions = OUTPUT_TOKENS if dimension is Dimension.OUTPUT_TEXT else (dimension,)
         possible = (
             each
-            for name in dimensions
-            for each in self._listed(name)
+            for each in candidates
             if each.band.from_tokens <= size
             and (not each.hours or each.hours.hold_within(period.start, period.end))
         )
         return max(possible, key=lambda each: each.rate, default=None)
 
-    def _listed(self, dimension: Dimension) -> list[PriceComponent]:
-        mine = [each for each in self.components if each.dimension is dimension]
-        kind = CHARGED_AS.get(dimension)
-        return mine or [each for each in self.components if each.dimension is kind]
+    @cached_property
+    def _listed(self) -> dict[Dimension, tuple[PriceComponent, ...]]:
+        """What may price a dimension: its own components, else those of its kind."""
+        own = {
+            dimension: tuple(each for each in self.components if each.dimension is dimension)
+            for dimension in Dimension
+        }
+        kinds = {dimension: own[kind] for dimension, kind in CHARGED_AS.items()}
+        return {name: found for name in Dimension if (found := own[name] or kinds.get(name, ()))}
 
 
 @dataclass(frozen=True, slots=True)
