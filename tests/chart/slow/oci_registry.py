@@ -1,0 +1,63 @@
+"""Push to and pull from a real OCI registry: Debian's docker-registry. `make chart-slow` runs it."""
+
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import helm_python
+import pytest
+import yaml
+
+from chart.rendering import CHARTS
+from embedded.ports import free_port
+
+START_TIMEOUT_S = 20
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[str]:
+    """host:port of a registry that keeps its blobs in a folder of this test."""
+    program = shutil.which("docker-registry")
+    assert program, "install Debian's docker-registry: apt-get install docker-registry"
+    address = f"127.0.0.1:{free_port()}"
+    settings = {
+        "version": 0.1,
+        "storage": {"filesystem": {"rootdirectory": str(tmp_path / "blobs")}},
+        "http": {"addr": address},
+    }
+    (tmp_path / "config.yml").write_text(yaml.safe_dump(settings))
+    process = subprocess.Popen([program, "serve", str(tmp_path / "config.yml")])
+    try:
+        wait_until_it_answers(f"http://{address}/v2/")
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def wait_until_it_answers(url: str) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=1):
+                return
+        except (OSError, urllib.error.URLError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+@pytest.mark.parametrize("name", ["podium", "podium-tenant"])
+def test_what_is_pulled_is_what_was_pushed(name: str, registry: str, tmp_path: Path) -> None:
+    archive = helm_python.package(str(CHARTS / name), destination=str(tmp_path))
+    helm_python.push(archive, f"oci://{registry}/charts", plain_http=True)
+    pulled = tmp_path / "pulled"
+    pulled.mkdir()
+    reference = f"oci://{registry}/charts/{name}"
+    helm_python.pull(reference, version="0.1.0", destination=str(pulled), plain_http=True)
+    (found,) = pulled.glob("*.tgz")
+    assert helm_python.digest(str(found)) == helm_python.digest(archive)
