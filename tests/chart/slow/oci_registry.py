@@ -1,4 +1,4 @@
-"""Push to and pull from a real OCI registry: Debian's docker-registry. `make chart-slow` runs it."""
+"""Push to and pull from a real OCI registry, Debian's. `make chart-slow` runs it."""
 
 import shutil
 import subprocess
