@@ -27,7 +27,13 @@ def failures_of(file: Path) -> list[str]:
     """The rules of FOCUS 1.0 that the file breaks."""
     folder = _installed()
     report, data = file.with_suffix(".report.xml"), _in_its_words(file)
-    command = [folder / "bin" / "focus-validator", "--data-file", data, "--validate-version", "1.0"]
+    command: list[str | Path] = [
+        folder / "bin" / "focus-validator",
+        "--data-file",
+        data,
+        "--validate-version",
+        "1.0",
+    ]
     # Its list of currencies is read from a path relative to the installation.
     packages = next(folder.glob("lib/python*/site-packages"))
     ended = subprocess.run(
@@ -65,7 +71,14 @@ def _installed() -> Path:
 
 def _install(folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-    pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps"]
+    pip: list[str | Path] = [
+        folder / "bin" / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+    ]
     subprocess.run([*pip, "-r", REQUIREMENTS], check=True)
     # Written last, so that a half install is done again.
     (folder / "installed").touch()
