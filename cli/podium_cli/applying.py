@@ -1,37 +1,87 @@
 """Registering tools from specs, with the differences to what is registered."""
 
 import difflib
+from collections.abc import Sequence
 
 import yaml
 from rich.syntax import Syntax
 from rich.text import Text
 
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
-from podium_cli.gateway import Gateway
-from podium_cli.output import Output, message_values
+from podium_cli.errors import CliError
+from podium_cli.gateway import Gateway, segment
+from podium_cli.output import Output, escaped, message_values
 from podium_cli.refusals import Refused
+
+
+class WrongSpecs(CliError):
+    """Some specs cannot become tools: all of them, each with its cause."""
+
+    def __init__(self, causes: list[str], wanted: int) -> None:
+        super().__init__(
+            "\n".join([f"{len(causes)} of {wanted} tools are wrong", *causes]),
+            "mend them, nothing was registered; or register the others with --skip-wrong",
+        )
 
 
 class ApplyTools:
     """Checks all specs first, so that a wrong one leaves nothing half done."""
 
-    def __init__(self, gateway: Gateway, output: Output, shared: bool, dry_run: bool) -> None:
+    def __init__(
+        self, gateway: Gateway, output: Output, *, shared: bool, dry_run: bool, skip_wrong: bool
+    ) -> None:
         self._gateway = gateway
         self._output = output
         self._shared = shared
         self._dry_run = dry_run
+        self._skip_wrong = skip_wrong
 
-    async def run(self, specs: list[tool_pb2.ToolSpec]) -> None:
-        """Prints one line or difference per tool. Raises Refused."""
-        checked = [await self._register(spec, validate_only=True) for spec in specs]
+    async def run(
+        self,
+        specs: Sequence[tool_pb2.ToolSpec],
+        wrong: Sequence[str] = (),
+        gone: Sequence[str] = (),
+    ) -> None:
+        """Prints one line or difference per tool. Raises WrongSpecs, which names all of them.
+
+        `wrong` says what is known to be wrong before anybody was asked, `gone` names tools
+        to deprecate.
+        """
+        causes, good, checked = list(wrong), [], []
+        for spec in specs:
+            try:
+                checked.append(await self._register(spec, validate_only=True))
+                good.append(spec)
+            except Refused as refused:
+                causes.append(refused.cause)
+        if causes and not self._skip_wrong:
+            raise WrongSpecs(causes, len(specs) + len(wrong))
+        for cause in causes:
+            self._output.note(f"left out: {escaped(cause)}")
         if self._dry_run:
-            await self._show_differences(specs)
+            await self._show_differences(good)
             replies = checked
         else:
-            replies = [await self._register(spec, validate_only=False) for spec in specs]
-        merged = [message_values(reply) for reply in replies]
-        lines = "\n".join(self._line(reply) for reply in replies)
-        self._output.result({"tools": merged, "dry_run": self._dry_run}, Text(lines))
+            replies = [await self._register(spec, validate_only=False) for spec in good]
+            await self._deprecate(gone)
+        values = {
+            "tools": [message_values(reply) for reply in replies],
+            "deprecated": list(gone),
+            "left_out": causes,
+            "dry_run": self._dry_run,
+        }
+        lines = [self._line(reply) for reply in replies]
+        verb = "would be deprecated" if self._dry_run else "deprecated"
+        lines += [f"{name} {verb}: the server no longer has it" for name in gone]
+        self._output.result(values, Text("\n".join(lines)))
+
+    async def _deprecate(self, names: Sequence[str]) -> None:
+        for name in names:
+            await self._gateway.post(
+                f"/v1/tools/{segment(name)}/deprecate",
+                {},
+                tool_registry_service_pb2.DeprecateToolResponse,
+            )
 
     async def _register(
         self, spec: tool_pb2.ToolSpec, validate_only: bool

@@ -31,11 +31,27 @@ class InvalidDocument(UsageError):
 
 def read_messages(path: Path, kind: type[M], list_key: str = "specs") -> list[tuple[Path, M]]:
     """Every document of a file, or of the files of a folder. Raises InvalidDocument."""
-    return [
-        (file, message_of(file, values, kind))
-        for file in _files(path)
-        for values in _documents(file, file.read_text(), list_key)
-    ]
+    read = []
+    for file, message in read_each(path, kind, list_key):
+        if isinstance(message, InvalidDocument):
+            raise message
+        read.append((file, message))
+    return read
+
+
+def read_each(
+    path: Path, kind: type[M], list_key: str = "specs"
+) -> Iterator[tuple[Path, M | InvalidDocument]]:
+    """Every document, or what is wrong with it; a path that is none raises."""
+    for file in _files(path):
+        try:
+            for values in _documents(file, file.read_text(), list_key):
+                try:
+                    yield file, message_of(file, values, kind)
+                except InvalidDocument as problem:
+                    yield file, problem
+        except InvalidDocument as problem:
+            yield file, problem
 
 
 def read_message(path: Path, text: str, kind: type[M]) -> M:

@@ -63,6 +63,10 @@ class Gateway:
         """Raises Refused, Unreachable."""
         return _parsed(await self.call("PUT", path, body=body), reply)
 
+    async def delete(self, path: str, reply: type[M], **query: Any) -> M:
+        """Raises Refused, Unreachable."""
+        return _parsed(await self.call("DELETE", path, query=query), reply)
+
     async def all(self, path: str, reply: type[M], **query: Any) -> M:
         """All pages as one reply. Raises Refused, Unreachable."""
         merged, token = reply(), ""

@@ -11,7 +11,7 @@ UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_
 
 
 def parse_seconds(text: str) -> float:
-    """Seconds of "90", "90s", "5m" or "1h". Raises UsageError."""
+    """Seconds of "90", "90s", "5m", "1h" or "7d". Raises UsageError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
     if not match or match[2] not in UNIT_SECONDS:
         raise UsageError(f"{text!r} is not a length of time", "write it like 90s, 5m or 1h")

@@ -1,7 +1,7 @@
 """Asking a Model Context Protocol server, through the gateway, for its tools."""
 
 from podium.adapters.v1 import tool_adapter_service_pb2
-from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.gateway import Gateway
 
 
@@ -18,3 +18,29 @@ async def discover(gateway: Gateway, server: list[str], prefix: str) -> list[too
         tool_adapter_service_pb2.DiscoverMcpToolsResponse,
     )
     return list(found.specs)
+
+
+async def vanished(gateway: Gateway, specs: list[tool_pb2.ToolSpec], shared: bool) -> list[str]:
+    """Names of registered tools of the same server that it no longer has.
+
+    A server that lists nothing at all loses nothing: it is more likely broken than empty.
+    """
+    if not specs:
+        return []
+    names, server = {spec.name for spec in specs}, _server(specs[0])
+    listed = await gateway.all(
+        "/v1/tools", tool_registry_service_pb2.ListToolsResponse, kinds=["TOOL_KIND_MCP"]
+    )
+    return [
+        tool.spec.name
+        for tool in listed.tools
+        if tool.shared == shared and tool.spec.name not in names and _server(tool.spec) == server
+    ]
+
+
+def _server(spec: tool_pb2.ToolSpec) -> tuple[str, tool_pb2.McpConnection]:
+    """Prefix and connection, the same for all tools of one import."""
+    connection = tool_pb2.McpConnection()
+    connection.CopyFrom(spec.connection.mcp)
+    connection.tool_name = ""
+    return spec.name.removesuffix(spec.connection.mcp.tool_name.lower()), connection

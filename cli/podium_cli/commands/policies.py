@@ -1,5 +1,6 @@
-"""`podium policies`: list, show, apply, activate, explain."""
+"""`podium policies`: list, show, apply, activate, schedule, explain."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ INSTRUCTION_CHARACTERS = 60
 
 app = typer.Typer(
     name="policies",
-    help="List, show, apply, activate, explain.",
+    help="List, show, apply, activate, schedule, explain, try, report.",
     no_args_is_help=True,
 )
 
@@ -82,15 +83,41 @@ async def apply(
 
 
 @command(app, "activate")
-async def activate(session: Session, name: Name, version: Version = 0) -> None:
-    """Make a policy the default of new episodes."""
+async def activate(
+    session: Session,
+    name: Name,
+    version: Version = 0,
+    since: Annotated[
+        datetime | None,
+        typer.Option("--from", help="From when on, in UTC; now when left out."),
+    ] = None,
+) -> None:
+    """Make a policy the default of episodes that name none, now or from a time on."""
+    request = policy_service_pb2.ActivatePolicyRequest(version=version)
+    if since is not None:
+        request.effective_time.FromDatetime(since.replace(tzinfo=UTC))
     async with session.gateway() as gateway:
         reply = await gateway.post(
             f"/v1/policies/{segment(name)}/activate",
-            {"version": version},
+            request,
             policy_service_pb2.ActivatePolicyResponse,
         )
-    session.output.result(reply, f"{reply.policy.spec.name} v{reply.policy.version} is active")
+    when = "is active" if since is None else f"will be active from {since:%Y-%m-%d %H:%M} UTC"
+    session.output.result(reply, f"{reply.policy.spec.name} v{reply.policy.version} {when}")
+
+
+@command(app, "schedule")
+async def schedule(session: Session) -> None:
+    """List when which policy became or becomes the default, newest first."""
+    async with session.gateway() as gateway:
+        found = await gateway.all(
+            "/v1/policy-activations", policy_service_pb2.ListActivationsResponse
+        )
+    rows = [
+        (format_time(each.effective_time), each.name, str(each.version), each.created_by)
+        for each in found.activations
+    ]
+    session.output.result(found, listing(("from", "policy", "version#", "by"), rows))
 
 
 @command(app, "explain")

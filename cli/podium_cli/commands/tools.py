@@ -1,8 +1,7 @@
-"""`podium tools`: list, show, apply from files, import from an MCP server."""
+"""`podium tools`: list, show, search, deprecate, delete."""
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import typer
@@ -12,14 +11,11 @@ from rich.text import Text
 
 from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
-from podium_cli.applying import ApplyTools
 from podium_cli.command import Session, command
-from podium_cli.documents import read_messages
 from podium_cli.errors import UsageError
 from podium_cli.formats import enum_word, format_seconds, one_line
 from podium_cli.gateway import segment
 from podium_cli.listing import listing
-from podium_cli.mcp_import import discover
 from podium_cli.price_text import format_price
 from wire import duration_from_proto
 
@@ -27,10 +23,12 @@ DESCRIPTION_CHARACTERS = 200
 
 app = typer.Typer(
     name="tools",
-    help="List, show, apply, import.",
+    help="List, show, search, apply, import, describe, delete.",
     no_args_is_help=True,
 )
 
+Name = Annotated[str, typer.Argument(help="Tool name.", show_default=False)]
+Every = Annotated[int, typer.Option("--version", min=0, help="Version; 0 means every version.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change; store nothing.")]
 Shared = Annotated[bool, typer.Option("--shared", help="For every tenant; needs an admin key.")]
 
@@ -69,7 +67,7 @@ async def list_tools(
 @command(app, "show")
 async def show(
     session: Session,
-    name: Annotated[str, typer.Argument(help="Tool name.", show_default=False)],
+    name: Name,
     version: Annotated[int, typer.Option(min=0, help="Version; 0 means the newest.")] = 0,
 ) -> None:
     """Show a tool: description, schema, connection, limits."""
@@ -82,43 +80,57 @@ async def show(
     session.output.result(reply, _described(reply.tool))
 
 
-@command(app, "apply")
-async def apply(
+@command(app, "search")
+async def search(
     session: Session,
-    file: Annotated[Path, typer.Option("--file", "-f", help="File or folder of YAML or JSON.")],
-    dry_run: DryRun = False,
-    shared: Shared = False,
+    query: Annotated[str, typer.Argument(help="What you need, in words.", show_default=False)],
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Most tools.")] = 10,
 ) -> None:
-    """Register tools from files; what is registered already stays as it is.
+    """Find the tools that fit best: by words, and by meaning where configured."""
+    async with session.gateway() as gateway:
+        found = await gateway.get(
+            "/v1/tool-search",
+            tool_registry_service_pb2.SearchToolsResponse,
+            query=query,
+            page_size=limit,
+        )
+    rows = [
+        (each.tool.spec.name, one_line(each.tool.spec.description, DESCRIPTION_CHARACTERS))
+        for each in found.results
+    ]
+    session.output.result(found, listing(("tool", "description…"), rows))
 
-    With --dry-run the differences are shown and nothing is stored.
-    """
-    specs = [spec for _, spec in read_messages(file, tool_pb2.ToolSpec)]
-    async with session.gateway(admin=shared) as gateway:
-        await ApplyTools(gateway, session.output, shared, dry_run).run(specs)
 
-
-@command(app, "import-mcp")
-async def import_mcp(
-    session: Session,
-    server: Annotated[
-        list[str], typer.Argument(help="URL, or a command and its arguments after --.")
-    ],
-    *,
-    prefix: Annotated[str, typer.Option(help="Put before every name, like airline_.")] = "",
-    sku: Annotated[str, typer.Option(help="SKU in the price book for all of them.")] = "",
-    dry_run: DryRun = False,
-    shared: Shared = False,
+@command(app, "deprecate")
+async def deprecate(
+    session: Session, name: Name, *, version: Every = 0, shared: Shared = False
 ) -> None:
-    """Register every tool of a Model Context Protocol server.
-
-    podium tools import-mcp --prefix board_ -- tau2-mock-mcp-eval
-    """
+    """Take a tool out of new episodes; running ones keep it. Applying it again revives it."""
     async with session.gateway(admin=shared) as gateway:
-        specs = await discover(gateway, server, prefix)
-        for spec in specs:
-            spec.sku = sku
-        await ApplyTools(gateway, session.output, shared, dry_run).run(specs)
+        reply = await gateway.post(
+            f"/v1/tools/{segment(name)}/deprecate",
+            {"version": version},
+            tool_registry_service_pb2.DeprecateToolResponse,
+        )
+    session.output.result(reply, _versions(reply.tools, "deprecated"))
+
+
+@command(app, "delete")
+async def delete(
+    session: Session, name: Name, *, version: Every = 0, shared: Shared = False
+) -> None:
+    """Delete a tool; what past episodes used stays readable by version for a while."""
+    async with session.gateway(admin=shared) as gateway:
+        reply = await gateway.delete(
+            f"/v1/tools/{segment(name)}",
+            tool_registry_service_pb2.DeleteToolResponse,
+            version=version or None,
+        )
+    session.output.result(reply, _versions(reply.tools, "deleted"))
+
+
+def _versions(tools: Iterable[tool_pb2.Tool], done: str) -> str:
+    return "\n".join(f"{tool.spec.name} v{tool.version} {done}" for tool in tools)
 
 
 def _kind(word: str) -> str:

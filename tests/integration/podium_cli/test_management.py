@@ -21,6 +21,24 @@ connection: {function: {function: calculator}}
 """
 
 
+PETS = """
+openapi: 3.1.0
+info: {title: Pets, version: '1'}
+servers: [{url: 'https://pets.example'}]
+paths:
+  /pets/{id}:
+    get:
+      operationId: getPet
+      summary: Finds a pet.
+      parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+      responses: {'200': {description: ok}}
+  /photos:
+    post:
+      requestBody: {required: true, content: {image/png: {}}}
+      responses: {'200': {description: ok}}
+"""
+
+
 def test_the_bundled_tools_are_there_with_their_prices(podium: CommandLine) -> None:
     names = {tool["spec"]["name"] for tool in podium.json("tools", "list")["tools"]}
     assert {"calculator", "dictionary", "code_interpreter", "search_corpus", "ask_llm"} <= names
@@ -48,10 +66,37 @@ def test_one_wrong_tool_of_a_folder_leaves_the_others_unregistered(
 ) -> None:
     (tmp_path / "a.yaml").write_text(TOOL.replace("my_calculator", "fine_tool"))
     (tmp_path / "b.yaml").write_text(TOOL.replace("my_calculator", "Wrong Name!"))
+    (tmp_path / "c.yaml").write_text(TOOL.replace("pure", "harmless"))
     ended = podium("tools", "apply", "-f", str(tmp_path))
     assert ended.returncode == 1
-    assert "Wrong Name!" in ended.stderr
+    assert "2 of 3 tools are wrong" in ended.stderr
+    assert "Wrong Name!" in ended.stderr and "c.yaml" in ended.stderr
     assert podium("tools", "show", "fine_tool").returncode == 1
+    kept = podium("tools", "apply", "-f", str(tmp_path), "--skip-wrong")
+    assert kept.stdout.strip() == "fine_tool v1 registered"
+    assert "left out: Wrong Name!" in kept.stderr
+
+
+def test_a_tool_is_found_by_words_and_deleted(podium: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "tool.yaml"
+    path.write_text(TOOL.replace("my_calculator", "ferry_times").replace("sums", "sailings"))
+    podium("tools", "apply", "-f", str(path))
+    [found, *_] = podium.json("tools", "search", "when does the ferry leave")["results"]
+    assert found["tool"]["spec"]["name"] == "ferry_times"
+    assert "ferry_times v1 deleted" in podium("tools", "delete", "ferry_times").stdout
+    assert podium("tools", "show", "ferry_times").returncode == 1
+    assert podium.json("tools", "show", "ferry_times", "--version", "1")["tool"]["delete_time"]
+
+
+def test_an_openapi_document_becomes_tools(podium: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "pets.yaml"
+    path.write_text(PETS)
+    imported = podium("tools", "import-openapi", str(path), "--prefix", "zoo_", "--tag", "pets")
+    assert imported.stdout.strip() == "zoo_get_pet v1 registered"
+    assert "left out: POST /photos: its body is image/png, not JSON" in imported.stderr
+    spec = podium.json("tools", "show", "zoo_get_pet")["tool"]["spec"]
+    assert spec["connection"]["http"]["url_template"] == "https://pets.example/pets/{id}"
+    assert spec["tags"] == ["pets"]
 
 
 def test_a_policy_is_applied_explained_and_activated(podium: CommandLine, tmp_path: Path) -> None:
@@ -66,6 +111,36 @@ def test_a_policy_is_applied_explained_and_activated(podium: CommandLine, tmp_pa
     active = [each for each in podium.json("policies", "list")["policies"] if each["active"]]
     assert [each["spec"]["name"] for each in active] == ["no-code"]
     podium("policies", "activate", "balanced")
+
+
+def test_a_policy_is_tried_on_past_episodes_and_their_adherence_is_reported(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    model.push(
+        {"thought": "", "tool": "calculator", "arguments": {"expression": "2 + 2"}}, {"answer": "4"}
+    )
+    podium("run", "What is 2 + 2?", "--policy", "balanced")
+    path = tmp_path / "policy.yaml"
+    path.write_text("{name: tried, preset: balanced, deny: {names: [calculator]}}")
+    tried = podium.json("policies", "try", "-f", str(path), "--since", "1h")
+    assert tried["refused_call_count"] >= 1
+    assert tried["refused"][0]["tool_name"] == "calculator"
+    assert tried["refused"][0]["reason"] == "denied by name calculator"
+    assert "would have been refused" in podium("policies", "try", "-f", str(path)).stdout
+    judged = podium.json("policies", "report", "balanced", "--since", "1h")["policies"]
+    assert judged[0]["scored_count"] == 0 and judged[0]["without_outcome_count"] >= 1
+    answered = podium.json("policies", "report", "balanced", "--answered-is-solved")
+    assert answered["policies"][0]["mean_score"] > 0
+    assert len(answered["episodes"]) == answered["policies"][0]["scored_count"]
+
+
+def test_a_policy_is_scheduled(podium: CommandLine) -> None:
+    scheduled = podium("policies", "activate", "cost-first", "--from", "2099-01-01")
+    assert "will be active from 2099-01-01 00:00 UTC" in scheduled.stdout
+    newest = podium.json("policies", "schedule")["activations"][0]
+    assert newest["name"] == "cost-first"
+    active = [each for each in podium.json("policies", "list")["policies"] if each["active"]]
+    assert [each["spec"]["name"] for each in active] == ["balanced"]
 
 
 def test_spend_prices_and_budgets_are_reported_exactly(
