@@ -4,12 +4,12 @@ import argparse
 import asyncio
 import statistics
 
-from bench.episodes.figures import Figures, say
 from bench.episodes.floor import TemporalFloor, running_floor
 from bench.episodes.floor_worker import FloorInput
 from bench.episodes.inference import measure_inference
 from bench.episodes.product import Product, running_product
 from bench.episodes.recovery import measure_recovery
+from bench.figures import Figures, say
 
 OVERHEAD_TURNS = 20
 OVERHEAD_RUNS = 7
@@ -96,7 +96,7 @@ async def main() -> None:
     parts = ["overhead", "throughput", "history", "recovery", "inference"]
     parser.add_argument("parts", nargs="*", default=parts, help=f"any of {', '.join(parts)}")
     chosen = parser.parse_args().parts
-    figures = Figures()
+    figures = Figures("episodes")
     if "overhead" in chosen:
         await measure_overhead(figures)
     if "throughput" in chosen:

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 from temporalio.client import Client
 
-from bench.episodes.figures import Load
 from bench.episodes.floor_worker import TASK_QUEUE, Floor, FloorInput
+from bench.figures import Load
 from embedded import EmbeddedTemporal, ManagedProcess, free_port
 
 

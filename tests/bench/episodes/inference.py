@@ -14,7 +14,7 @@ import aiohttp
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from bench.episodes.figures import Figures, say
+from bench.figures import Figures, say
 from embedded import EmbeddedVllm, ManagedProcess, SmolLM2, free_port
 from openai_server import OpenAiServer
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb

@@ -17,8 +17,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from temporalio.client import Client
 
-from bench.episodes.figures import Load, say
 from bench.episodes.model_server import MODEL
+from bench.figures import Load, say
 from embedded import ManagedProcess, free_port
 from embedded.ports import accepts_connections
 from podium.episodes.v1 import episode_pb2

@@ -5,8 +5,8 @@ import contextlib
 import statistics
 import time
 
-from bench.episodes.figures import Figures, say
 from bench.episodes.product import Product, running_product
+from bench.figures import Figures, say
 
 ROUNDS = 3
 TURN_S = 0.2

@@ -158,8 +158,7 @@ async def running_registry(
             drain_grace_s=0,
             database_url=database_url,
             cost_ledger_target=ledger_target or f"127.0.0.1:{ledger_port}",
-            price_cache_s=0,
-            **changes,
+            **({"price_cache_s": 0} | changes),
         )
         async with (
             assembled(settings, clock) as (services, checks),

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-OUTPUT = Path("build/bench/episodes.json")
+OUTPUT_FOLDER = Path("build/bench")
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,9 @@ class Ratio:
 
 @dataclass
 class Figures:
-    """Everything measured in one run."""
+    """Everything measured in one run of an area's benchmark."""
 
+    area: str
     ratios: list[Ratio] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
 
@@ -42,9 +43,10 @@ class Figures:
 
     def write(self) -> None:
         """Writes the JSON file and prints the closing lines, nothing after them."""
-        OUTPUT.parent.mkdir(parents=True, exist_ok=True)
+        OUTPUT_FOLDER.mkdir(parents=True, exist_ok=True)
         ratios = [asdict(ratio) for ratio in self.ratios]
-        OUTPUT.write_text(json.dumps({"ratios": ratios, "details": self.details}, indent=2))
+        text = json.dumps({"ratios": ratios, "details": self.details}, indent=2)
+        (OUTPUT_FOLDER / f"{self.area}.json").write_text(text)
         sys.stdout.write("".join(f"{ratio.line()}\n" for ratio in self.ratios))
 
 
