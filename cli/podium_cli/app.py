@@ -17,7 +17,7 @@ from podium_cli.commands import (
     run,
     spend,
     status,
-    tool_imports,
+    tool_descriptions,
     trajectories,
     up,
     watch,
@@ -46,7 +46,7 @@ for module in (up, down, status, doctor, demo, run, watch, spend, models):
 for group, panel in (
     (episodes, "Episodes"),
     (trajectories, "Episodes"),
-    (tool_imports, "Tools and policies"),
+    (tool_descriptions, "Tools and policies"),
     (policy_history, "Tools and policies"),
     (corpus, "Tools and policies"),
     (prices, "Money"),

@@ -24,6 +24,7 @@ from podium.ledger.v1 import (
 )
 from podium.orchestrator.v1 import orchestrator_service_pb2, orchestrator_service_pb2_grpc
 from podium.registry.v1 import (
+    description_service_pb2,
     policy_service_pb2,
     policy_service_pb2_grpc,
     tool_registry_service_pb2,
@@ -43,6 +44,7 @@ CONTRACTS = (
     price_book_service_pb2,
     policy_service_pb2,
     tool_registry_service_pb2,
+    description_service_pb2,
 )
 # Shorter than the servers' own limit for calls, so that a watch is renewed and not cut.
 WATCH_RENEW_S = 300.0

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 EPISODES = "podium.episodes.v1.EpisodeService"
 TOOLS = "podium.registry.v1.ToolRegistryService"
 POLICIES = "podium.registry.v1.PolicyService"
+DESCRIPTIONS = "podium.registry.v1.DescriptionService"
 LEDGER = "podium.ledger.v1.CostLedgerService"
 PRICES = "podium.ledger.v1.PriceBookService"
 BUDGETS = "podium.ledger.v1.BudgetService"
@@ -47,6 +48,10 @@ ROUTES = (
     Route("GET", "/v1/tools/{name}/versions", TOOLS, "ListToolVersions"),
     Route("POST", "/v1/tools/{name}/deprecate", TOOLS, "DeprecateTool"),
     Route("GET", "/v1/tool-facts", TOOLS, "ListToolFacts"),
+    Route("POST", "/v1/tool-proposals", DESCRIPTIONS, "ProposeDescription"),
+    Route("GET", "/v1/tool-proposals", DESCRIPTIONS, "ListProposals"),
+    Route("POST", "/v1/tool-proposals/{id}/approve", DESCRIPTIONS, "ApproveProposal"),
+    Route("POST", "/v1/tool-proposals/{id}/reject", DESCRIPTIONS, "RejectProposal"),
     Route("POST", "/v1/policies", POLICIES, "CreatePolicy"),
     Route("GET", "/v1/policies", POLICIES, "ListPolicies"),
     Route("POST", "/v1/policies/explain", POLICIES, "ExplainToolset"),

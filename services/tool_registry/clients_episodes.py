@@ -10,7 +10,7 @@ from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
-from rpckit.errors import NotFound
+from rpckit.errors import FailedPrecondition, NotFound
 from rpckit.status import domain_error_from
 from tool_registry.convert_policies import preferences_from_proto
 from tool_registry.past_episodes import PastCall, PastEpisode, Selection
@@ -20,6 +20,8 @@ PAGE_SIZE = 200
 # Trajectories hold every token: so many are in memory at once.
 AT_ONCE = 8
 SOLVED = 1.0
+# Ask the writer, once more when that failed, and say so.
+WRITING_TURNS_MAX = 3
 R = TypeVar("R")
 
 
@@ -43,6 +45,30 @@ class EpisodeHistory:
         else:
             found += await self._read(batch, selection)
         return found[: selection.limit]
+
+    async def start(self, episode_id: str, task: str, tool_name: str) -> None:
+        """Starts an episode that has a tool write; the same id again changes nothing."""
+        spec = episode_pb2.EpisodeSpec(
+            task=task, tool_names=[tool_name], turn_limit=WRITING_TURNS_MAX
+        )
+        await _answer(
+            self._stub.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
+        )
+
+    async def written(self, episode_id: str, tool_name: str) -> str | None:
+        """What the tool wrote last; None while the episode runs, empty when it wrote nothing."""
+        request = pb.GetTrajectoryRequest(episode_id=episode_id)
+        try:
+            reply = await _answer(self._stub.GetTrajectory(request))
+        except FailedPrecondition:
+            return None
+        texts = [
+            made.observation.content
+            for turn in reply.trajectory.turns
+            for made in turn.tool_invocations
+            if made.observation.call.tool_name == tool_name and made.observation.content
+        ]
+        return texts[-1].strip() if texts else ""
 
     async def _ids(self, selection: Selection) -> AsyncIterator[str]:
         token = ""

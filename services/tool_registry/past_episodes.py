@@ -85,3 +85,11 @@ class NoPastEpisodes:
     async def select(self, selection: Selection) -> list[PastEpisode]:
         """Raises EpisodesNotConfigured."""
         raise EpisodesNotConfigured
+
+    async def start(self, episode_id: str, task: str, tool_name: str) -> None:
+        """Raises EpisodesNotConfigured."""
+        raise EpisodesNotConfigured
+
+    async def written(self, episode_id: str, tool_name: str) -> str | None:
+        """Raises EpisodesNotConfigured."""
+        raise EpisodesNotConfigured

@@ -9,6 +9,9 @@ from pathlib import Path
 import grpc
 
 import telemetry
+from podium.registry.v1.description_service_pb2_grpc import (
+    add_DescriptionServiceServicer_to_server,
+)
 from podium.registry.v1.policy_service_pb2_grpc import add_PolicyServiceServicer_to_server
 from podium.registry.v1.tool_registry_service_pb2_grpc import (
     add_ToolRegistryServiceServicer_to_server,
@@ -26,19 +29,23 @@ from tool_registry.config import Settings
 from tool_registry.convert import stored_spec
 from tool_registry.convert_facts import STORED_FACTS
 from tool_registry.convert_policies import preset_policies, stored_policy
+from tool_registry.convert_proposals import described
+from tool_registry.descriptions import Descriptions
 from tool_registry.embeddings import Embeddings
 from tool_registry.measurements import Clock, MeasurementBook, utc_now
-from tool_registry.past_episodes import NoPastEpisodes, PastEpisodes
+from tool_registry.past_episodes import NoPastEpisodes
 from tool_registry.policy_history import PolicyHistory
 from tool_registry.price_cache import PriceCache
 from tool_registry.resolution import Resolution
 from tool_registry.search import ToolSearch
 from tool_registry.service import Registry
+from tool_registry.servicer_descriptions import DescriptionServicer
 from tool_registry.servicer_policies import PolicyServicer
 from tool_registry.servicer_tools import ToolRegistryServicer
 from tool_registry.store_engine import check, open_engine
 from tool_registry.store_facts import FactsStore
 from tool_registry.store_policies import PolicyStore
+from tool_registry.store_proposals import ProposalStore
 from tool_registry.store_tools import ToolStore
 from tool_registry.toolsets import Toolsets
 
@@ -78,7 +85,11 @@ async def assembled(
         )
         retention = timedelta(days=settings.retention_days)
         registry = Registry(tools, policies, catalogues, clock, retention)
-        history = PolicyHistory(await _past_episodes(stack, settings), resolution, clock)
+        episodes = await _episodes(stack, settings)
+        history = PolicyHistory(episodes, resolution, clock)
+        descriptions = Descriptions(
+            registry, episodes, episodes, ProposalStore(engine), described, clock
+        )
         search = ToolSearch(await _embeddings(stack, settings))
         purging = repeated("purging deleted tools", PURGE_INTERVAL_S, registry.purge)
         await stack.enter_async_context(purging)
@@ -93,6 +104,11 @@ async def assembled(
                 PolicyServicer(registry, resolution, history),
                 "podium.registry.v1.PolicyService",
             ),
+            Service(
+                add_DescriptionServiceServicer_to_server,
+                DescriptionServicer(descriptions),
+                "podium.registry.v1.DescriptionService",
+            ),
         ]
         yield services, {"postgres": partial(check, engine)}
 
@@ -102,7 +118,7 @@ async def _channel(stack: AsyncExitStack, settings: Settings, target: str) -> gr
     return await stack.enter_async_context(open_channel(target, tls=settings.tls))
 
 
-async def _past_episodes(stack: AsyncExitStack, settings: Settings) -> PastEpisodes:
+async def _episodes(stack: AsyncExitStack, settings: Settings) -> EpisodeHistory | NoPastEpisodes:
     if settings.episodes_target is None:
         return NoPastEpisodes()
     return EpisodeHistory(await _channel(stack, settings, settings.episodes_target))

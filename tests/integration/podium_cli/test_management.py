@@ -97,6 +97,7 @@ def test_an_openapi_document_becomes_tools(podium: CommandLine, tmp_path: Path) 
     spec = podium.json("tools", "show", "zoo_get_pet")["tool"]["spec"]
     assert spec["connection"]["http"]["url_template"] == "https://pets.example/pets/{id}"
     assert spec["tags"] == ["pets"]
+    podium("tools", "delete", "zoo_get_pet")
 
 
 def test_a_policy_is_applied_explained_and_activated(podium: CommandLine, tmp_path: Path) -> None:
@@ -130,8 +131,32 @@ def test_a_policy_is_tried_on_past_episodes_and_their_adherence_is_reported(
     judged = podium.json("policies", "report", "balanced", "--since", "1h")["policies"]
     assert judged[0]["scored_count"] == 0 and judged[0]["without_outcome_count"] >= 1
     answered = podium.json("policies", "report", "balanced", "--answered-is-solved")
-    assert answered["policies"][0]["mean_score"] > 0
-    assert len(answered["episodes"]) == answered["policies"][0]["scored_count"]
+    [scores] = answered["policies"]
+    assert scores["solved_count"] >= 1 and scores["mean_score"] > 0, scores
+    assert len(answered["episodes"]) == scores["scored_count"]
+
+
+def test_a_description_is_written_from_past_episodes_and_reviewed(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "tool.yaml"
+    path.write_text(TOOL.replace("my_calculator", "adder"))
+    podium("tools", "apply", "-f", str(path))
+    call = {"thought": "", "tool": "adder", "arguments": {"expression": "3 + 4"}}
+    model.push(call, {"answer": "7"})
+    podium("run", "What is 3 + 4?", "--tool", "adder")
+    written = "Adds numbers exactly; of no use for words."
+    asked = {"thought": "", "tool": "ask_llm", "arguments": {}}
+    model.push(asked, written, {"answer": "done"})
+    proposal = podium.json("tools", "describe", "adder", "--with", "ask_llm")
+    assert proposal["proposed_description"] == written
+    assert (len(proposal["episode_ids"]), proposal["succeeded_count"]) == (1, 1)
+    assert podium.json("tools", "show", "adder")["tool"]["spec"]["description"] != written
+    assert "pending" in podium("tools", "proposals", "adder").stdout
+    assert "adder v2 registered" in podium("tools", "approve", proposal["id"]).stdout
+    assert podium.json("tools", "show", "adder")["tool"]["spec"]["description"] == written
+    again = podium("tools", "reject", proposal["id"])
+    assert again.returncode == 1 and "is approved" in again.stderr
 
 
 def test_a_policy_is_scheduled(podium: CommandLine) -> None:

@@ -35,6 +35,10 @@ class _ProposalStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Proposa
     """Registered as a new version."""
     PROPOSAL_STATE_REJECTED: _ProposalState.ValueType  # 3
     """Dropped."""
+    PROPOSAL_STATE_WRITING: _ProposalState.ValueType  # 4
+    """Its episode runs."""
+    PROPOSAL_STATE_FAILED: _ProposalState.ValueType  # 5
+    """Its episode ended and the llm tool wrote nothing."""
 
 class ProposalState(_ProposalState, metaclass=_ProposalStateEnumTypeWrapper):
     """What became of a proposal."""
@@ -47,6 +51,10 @@ PROPOSAL_STATE_APPROVED: ProposalState.ValueType  # 2
 """Registered as a new version."""
 PROPOSAL_STATE_REJECTED: ProposalState.ValueType  # 3
 """Dropped."""
+PROPOSAL_STATE_WRITING: ProposalState.ValueType  # 4
+"""Its episode runs."""
+PROPOSAL_STATE_FAILED: ProposalState.ValueType  # 5
+"""Its episode ended and the llm tool wrote nothing."""
 Global___ProposalState: _TypeAlias = ProposalState  # noqa: Y015
 
 @_typing.final
@@ -133,18 +141,15 @@ class ProposeDescriptionRequest(_message.Message):
     TOOL_NAME_FIELD_NUMBER: _builtins.int
     MODEL_ALIAS_FIELD_NUMBER: _builtins.int
     WRITER_TOOL_FIELD_NUMBER: _builtins.int
-    WRITER_MODEL_FIELD_NUMBER: _builtins.int
     SAMPLE_SIZE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """UUIDv7 made by the caller; its calls are charged under it."""
+    """UUIDv7 made by the caller; the episode that writes has it too."""
     tool_name: _builtins.str
     """Tool to describe; the newest version."""
     model_alias: _builtins.str
     """Model alias to describe, for tools of kind llm; unset means the tool."""
     writer_tool: _builtins.str
     """Tool of kind llm that writes."""
-    writer_model: _builtins.str
-    """Model of the writer; unset means its first."""
     sample_size: _builtins.int
     """Episodes to sample; 0 means 10, the paper's number, at most 50."""
     def __init__(
@@ -154,12 +159,11 @@ class ProposeDescriptionRequest(_message.Message):
         tool_name: _builtins.str = ...,
         model_alias: _builtins.str = ...,
         writer_tool: _builtins.str = ...,
-        writer_model: _builtins.str = ...,
         sample_size: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "model_alias", b"model_alias", "sample_size", b"sample_size", "tool_name", b"tool_name", "writer_model", b"writer_model", "writer_tool", b"writer_tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "model_alias", b"model_alias", "sample_size", b"sample_size", "tool_name", b"tool_name", "writer_tool", b"writer_tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -65,7 +65,8 @@ class DescriptionServiceServicer(object):
 
     def ProposeDescription(self, request, context):
         """Samples episodes that used a tool and has an llm tool write a description
-        of it. The same id again returns the proposal it already made.
+        of it, as an episode of its own under the proposal's id. The same id again
+        returns the proposal as it stands.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -37,7 +37,8 @@ class DescriptionServiceStub:
     def __new__(cls, channel: _aio.Channel) -> DescriptionServiceAsyncStub: ...
     ProposeDescription: _grpc.UnaryUnaryMultiCallable[_description_service_pb2.ProposeDescriptionRequest, _description_service_pb2.ProposeDescriptionResponse]
     """Samples episodes that used a tool and has an llm tool write a description
-    of it. The same id again returns the proposal it already made.
+    of it, as an episode of its own under the proposal's id. The same id again
+    returns the proposal as it stands.
     """
     ListProposals: _grpc.UnaryUnaryMultiCallable[_description_service_pb2.ListProposalsRequest, _description_service_pb2.ListProposalsResponse]
     """Lists proposals, newest first."""
@@ -55,7 +56,8 @@ class DescriptionServiceAsyncStub(DescriptionServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ProposeDescription: _aio.UnaryUnaryMultiCallable[_description_service_pb2.ProposeDescriptionRequest, _description_service_pb2.ProposeDescriptionResponse]  # type: ignore[assignment]
     """Samples episodes that used a tool and has an llm tool write a description
-    of it. The same id again returns the proposal it already made.
+    of it, as an episode of its own under the proposal's id. The same id again
+    returns the proposal as it stands.
     """
     ListProposals: _aio.UnaryUnaryMultiCallable[_description_service_pb2.ListProposalsRequest, _description_service_pb2.ListProposalsResponse]  # type: ignore[assignment]
     """Lists proposals, newest first."""
@@ -76,7 +78,8 @@ class DescriptionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_description_service_pb2.ProposeDescriptionResponse, _abc.Awaitable[_description_service_pb2.ProposeDescriptionResponse]]:
         """Samples episodes that used a tool and has an llm tool write a description
-        of it. The same id again returns the proposal it already made.
+        of it, as an episode of its own under the proposal's id. The same id again
+        returns the proposal as it stands.
         """
 
     @_abc_1.abstractmethod
