@@ -12,12 +12,15 @@ from podium_cli.commands import (
     episodes,
     keys,
     models,
-    policy_history,
+    policies,
+    policy_history,  # noqa: F401  adds its commands to those of policies
     prices,
     run,
     spend,
     status,
-    tool_descriptions,
+    tool_descriptions,  # noqa: F401  adds its commands to those of tools
+    tool_imports,  # noqa: F401  likewise
+    tools,
     trajectories,
     up,
     watch,
@@ -46,8 +49,8 @@ for module in (up, down, status, doctor, demo, run, watch, spend, models):
 for group, panel in (
     (episodes, "Episodes"),
     (trajectories, "Episodes"),
-    (tool_descriptions, "Tools and policies"),
-    (policy_history, "Tools and policies"),
+    (tools, "Tools and policies"),
+    (policies, "Tools and policies"),
     (corpus, "Tools and policies"),
     (prices, "Money"),
     (budgets, "Money"),

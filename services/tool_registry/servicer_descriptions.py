@@ -37,11 +37,8 @@ class DescriptionServicer(DescriptionServiceServicer):
         self, request: pb.ListProposalsRequest, context: Context
     ) -> pb.ListProposalsResponse:
         found = await self._descriptions.find(request.tool_name)
-        kept = [
-            each
-            for each in found
-            if not request.states or STATE_TO_WIRE[each.state] in request.states
-        ]
+        states = set(request.states) or set(STATE_TO_WIRE.values())
+        kept = [each for each in found if STATE_TO_WIRE[each.state] in states]
         page, token = take_page(kept, _age, request.page_size, request.page_token)
         return pb.ListProposalsResponse(
             proposals=[proposal_to_proto(each) for each in page], next_page_token=token

@@ -11,8 +11,7 @@ from rich.text import Text
 
 from podium.registry.v1 import description_service_pb2
 from podium_cli.command import Session, command
-from podium_cli.commands.tool_imports import app
-from podium_cli.commands.tools import Name, Shared
+from podium_cli.commands.tools import Name, Shared, app
 from podium_cli.errors import CliError
 from podium_cli.formats import enum_word, format_time, one_line
 from podium_cli.gateway import segment

@@ -119,7 +119,8 @@ async def _floor(
 ) -> AsyncIterator[Callable[[], Awaitable[pb.ResolveToolsetResponse]]]:
     options = [("grpc.max_receive_message_length", MESSAGE_BYTES_MAX)]
     server = grpc.aio.server()
-    rpc.add_ToolRegistryServiceServicer_to_server(_Answering(reply), server)
+    answering = _Answering(reply)  # type: ignore[abstract]
+    rpc.add_ToolRegistryServiceServicer_to_server(answering, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
