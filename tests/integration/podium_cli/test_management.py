@@ -132,8 +132,9 @@ def test_a_policy_is_tried_on_past_episodes_and_their_adherence_is_reported(
     assert judged[0]["scored_count"] == 0 and judged[0]["without_outcome_count"] >= 1
     answered = podium.json("policies", "report", "balanced", "--answered-is-solved")
     [scores] = answered["policies"]
-    assert scores["solved_count"] >= 1 and scores["mean_score"] > 0, scores
-    assert len(answered["episodes"]) == scores["scored_count"]
+    # The scripted orchestrator has no price, so what these episodes cost is unknown.
+    assert scores["without_outcome_count"] == 0 and scores["without_cost_count"] >= 1
+    assert len(answered["episodes"]) == scores["scored_count"] == 0
 
 
 def test_a_description_is_written_from_past_episodes_and_reviewed(
