@@ -12,7 +12,6 @@ from rpckit.errors import DeadlineExceeded, Unavailable
 from rpckit.status import domain_error_from
 from tool_registry.errors import PricesUnavailable
 from tool_registry.models import Price, PriceComponent
-from tool_registry.prices import unit_price
 from wire.usage import dimension_from_proto
 
 SKUS_PER_CALL = 1000
@@ -49,7 +48,7 @@ def _price(spec: pb.PriceSpec) -> Price:
     dearest: dict[Dimension, PriceComponent] = {}
     for part in map(_component, spec.components):
         known = dearest.get(part.dimension)
-        if known is None or unit_price(part) > unit_price(known):
+        if known is None or part.of_one_unit > known.of_one_unit:
             dearest[part.dimension] = part
     return Price(spec.currency_code, tuple(dearest.values()))
 

@@ -184,6 +184,11 @@ class PriceComponent:
     unit_price: Decimal
     per: Decimal
 
+    @property
+    def of_one_unit(self) -> Decimal:
+        """Price of a single unit."""
+        return self.unit_price / self.per
+
 
 @dataclass(frozen=True)
 class Price:
@@ -191,6 +196,16 @@ class Price:
 
     currency_code: str
     components: tuple[PriceComponent, ...]
+
+    @cached_property
+    def unit_prices(self) -> dict[Dimension, Decimal]:
+        """Price of one unit by dimension; what is free is left out."""
+        return {part.dimension: part.of_one_unit for part in self.components if part.unit_price}
+
+    @cached_property
+    def worst_cases(self) -> dict[tuple[float, int, int], Money | None]:
+        """The most a call can cost, by timeout, input and output tokens; filled by `prices`."""
+        return {}
 
 
 @dataclass(frozen=True)

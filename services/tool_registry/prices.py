@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from metering import Dimension, Quantity
 from money import Money
-from tool_registry.models import Price, PriceComponent, ToolKind, ToolSpec
+from tool_registry.models import Price, ToolKind, ToolSpec
 
 DEFAULT_OUTPUT_TOKENS = 1_024
 INPUT_TOKENS = frozenset(
@@ -34,14 +34,22 @@ class CallBounds:
     groups: tuple[tuple[frozenset[Dimension], Decimal], ...]
 
 
-def bounds_of(spec: ToolSpec, llm_input_tokens_max: int) -> CallBounds:
+def worst_case_of(price: Price, spec: ToolSpec, llm_input_tokens_max: int) -> Money | None:
+    """The most one call of a tool can cost; computed once per price, as decisions must be fast."""
+    input_tokens = llm_input_tokens_max if spec.kind is ToolKind.LLM else 0
+    limits = (spec.timeout_s, input_tokens, max_output_tokens(spec))
+    if limits not in price.worst_cases:
+        price.worst_cases[limits] = worst_case(price, bounds_of(*limits))
+    return price.worst_cases[limits]
+
+
+def bounds_of(timeout_s: float, input_tokens: int, output_tokens: int) -> CallBounds:
     """What limits a call: one call, its timeout and, for llm tools, its tokens."""
-    timeout = Decimal(str(spec.timeout_s))
+    timeout = Decimal(str(timeout_s))
     groups = [(frozenset({Dimension.CALL}), Decimal(1))]
     groups += [(frozenset({dimension}), timeout) for dimension in SECONDS]
-    if spec.kind is ToolKind.LLM:
-        output = Decimal(max_output_tokens(spec))
-        groups += [(INPUT_TOKENS, Decimal(llm_input_tokens_max)), (OUTPUT_TOKENS, output)]
+    if input_tokens:
+        groups += [(INPUT_TOKENS, Decimal(input_tokens)), (OUTPUT_TOKENS, Decimal(output_tokens))]
     return CallBounds(tuple(groups))
 
 
@@ -52,7 +60,7 @@ def max_output_tokens(spec: ToolSpec) -> int:
 
 def worst_case(price: Price, bounds: CallBounds) -> Money | None:
     """The most one call can cost; None when a priced dimension is not bounded."""
-    units = {part.dimension: unit_price(part) for part in price.components if part.unit_price}
+    units = dict(price.unit_prices)
     total = Money.zero(price.currency_code)
     for dimensions, most in bounds.groups:
         priced = dimensions & units.keys()
@@ -65,7 +73,7 @@ def worst_case(price: Price, bounds: CallBounds) -> Money | None:
 def cost_of(price: Price, used: Iterable[Quantity]) -> Money:
     """What quantities cost at a price; as in the ledger, tokens without a price of their own
     cost what input or output costs, and any other dimension without one is free."""
-    units = {part.dimension: unit_price(part) for part in price.components}
+    units = price.unit_prices
     cost = sum((_rate(each.dimension, units) * each.amount for each in used), Decimal(0))
     return Money(cost, price.currency_code).quantized()
 
@@ -76,8 +84,3 @@ def _rate(dimension: Dimension, units: Mapping[Dimension, Decimal]) -> Decimal:
     elif dimension in OUTPUT_TOKENS:
         dimension = dimension if dimension in units else Dimension.OUTPUT_TEXT
     return units.get(dimension, Decimal(0))
-
-
-def unit_price(part: PriceComponent) -> Decimal:
-    """Price of one unit of the dimension."""
-    return part.unit_price / part.per

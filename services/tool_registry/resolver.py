@@ -18,7 +18,7 @@ from tool_registry.models import (
     ToolSpec,
     ToolVersion,
 )
-from tool_registry.prices import bounds_of, worst_case
+from tool_registry.prices import worst_case_of
 from tool_registry.tool_views import (
     FactsByModel,
     PricesBySku,
@@ -85,7 +85,7 @@ def _worst_case(spec: ToolSpec, choice: ModelChoice, known: Known) -> Money | No
     price = known.prices.get(choice.sku)
     if price is None:
         return None
-    return worst_case(price, bounds_of(spec, known.llm_input_tokens_max))
+    return worst_case_of(price, spec, known.llm_input_tokens_max)
 
 
 def _decision(policy: PolicySpec, spec: ToolSpec, refusals: Refusals) -> Decision:

@@ -17,7 +17,7 @@ from decimal import Decimal
 from metering import Dimension
 from money import Money
 from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolSpec
-from tool_registry.prices import cost_of, unit_price
+from tool_registry.prices import cost_of
 
 FactsByModel = Mapping[tuple[str, str], Facts]
 PricesBySku = Mapping[str, Price]
@@ -168,7 +168,7 @@ def _token_cells(price: Price | None) -> tuple[str, str]:
     others = ""
     for part in price.components:
         if part.dimension in columns and part.unit_price:
-            columns[part.dimension] = _amount(unit_price(part) * MILLION, price.currency_code)
+            columns[part.dimension] = _amount(part.of_one_unit * MILLION, price.currency_code)
         elif part.unit_price:
             others += f", {_describe(part, price.currency_code)}"
     return columns[Dimension.INPUT_FRESH], columns[Dimension.OUTPUT_TEXT] + others
@@ -176,9 +176,9 @@ def _token_cells(price: Price | None) -> tuple[str, str]:
 
 def _describe(part: PriceComponent, currency_code: str) -> str:
     if name := TOKEN_NAMES.get(part.dimension):
-        return f"{_amount(unit_price(part) * MILLION, currency_code)} per million {name}"
+        return f"{_amount(part.of_one_unit * MILLION, currency_code)} per million {name}"
     name = GPU_SECOND if part.dimension is Dimension.GPU_SECOND else part.dimension.value
-    return f"{_amount(unit_price(part), currency_code)} per {name}"
+    return f"{_amount(part.of_one_unit, currency_code)} per {name}"
 
 
 def _amount(amount: Decimal, currency_code: str) -> str:
