@@ -1,5 +1,11 @@
 """`python -m tool_adapters`: the tool adapters server."""
 
+import os
+
+# Before gRPC is imported: otherwise it restarts its threads in a forked child, and some of the
+# MCP servers and sandboxes die before they begin.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+
 import uvloop
 
 from rpckit.settings import load_settings

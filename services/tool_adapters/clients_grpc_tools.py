@@ -126,6 +126,7 @@ async def _exchange(
     call = method.channel.unary_unary(
         "/" + connection.method.lstrip("/"),
         request_serializer=method.types.request.SerializeToString,
+        response_deserializer=bytes,
     )
     metadata = (("authorization", f"Bearer {token}"),) if token else ()
     try:

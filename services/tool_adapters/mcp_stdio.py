@@ -66,7 +66,20 @@ async def stdio_streams(program: Program, stderr: IO[bytes]) -> AsyncIterator[St
     try:
         yield to_session, from_session
     finally:
-        await asyncio.shield(asyncio.ensure_future(_end(process, tasks)))
+        with anyio.CancelScope(shield=True):
+            await _uninterrupted(asyncio.ensure_future(_end(process, tasks)))
+
+
+async def _uninterrupted(ending: asyncio.Future[None]) -> None:
+    """Waits for it, which takes a bounded time; a cancellation counts after it."""
+    cancelled: asyncio.CancelledError | None = None
+    while not ending.done():
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled:
+        raise cancelled
 
 
 class _Pump:

@@ -54,7 +54,7 @@ async def misbehaving_grpc(fault: Fault) -> AsyncIterator[str]:
     await server.stop(0)
 
 
-class _Handler(grpc.GenericRpcHandler):
+class _Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
 

@@ -104,7 +104,14 @@ def handshake(message: dict[str, Any]) -> web.Response:
     """What a server says before its first call."""
     if message.get("method") == "initialize":
         return as_json(json.dumps({**REPLY, "id": message["id"], "result": INITIALIZED}).encode())
+    if "id" in message:
+        return as_json(json.dumps(no_tools(message)).encode())
     return web.Response(status=202 if message else 405)
+
+
+def no_tools(message: dict[str, Any]) -> dict[str, Any]:
+    """The answer to every other request: the client asks which tools there are."""
+    return {**REPLY, "id": message["id"], "result": {"tools": []}}
 
 
 def as_json(body: bytes) -> web.Response:
@@ -135,8 +142,7 @@ def misbehave_on_standard_streams(fault: Fault) -> None:
                 out.flush()
                 os._exit(1)
         elif "id" in message:
-            error = {"code": -32601, "message": "Method not found"}
-            out.write(json.dumps({**REPLY, "id": message["id"], "error": error}).encode() + b"\n")
+            out.write(json.dumps(no_tools(message)).encode() + b"\n")
         out.flush()
 
 

@@ -48,7 +48,7 @@ EXPECTED: dict[Fault, set[str]] = {
 @asynccontextmanager
 async def misbehaving(kind: str, fault: Fault) -> AsyncIterator[tool_pb2.ToolSpec]:
     """A tool of that kind whose server answers with the fault."""
-    common: dict[str, Any] = {"limits": tool_limits(timeout_s=2)}
+    common: dict[str, Any] = {"limits": tool_limits(timeout_s=4)}
     promised = common | {"result_json_schema": json.dumps(DEGREES)}
     if kind == "mcp_stdio":
         program = Path(__file__).with_name("misbehaviour.py")

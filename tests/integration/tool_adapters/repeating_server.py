@@ -1,0 +1,67 @@
+"""Servers that put the credentials they were given into everything they answer."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+from aiohttp import web
+
+from integration.tool_adapters.misbehaviour import REPLY, as_json, handshake
+
+
+@asynccontextmanager
+async def repeating_web_server() -> AsyncIterator[str]:
+    """An API, a model server of both APIs and an MCP server in one; its URL."""
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", _repeat)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+async def _repeat(request: web.Request) -> web.Response:
+    words = " ".join(request.headers.values())
+    body = await request.text()
+    match request.path:
+        case "/mcp":
+            return _mcp(json.loads(body) if body else {}, words)
+        case "/v1/chat/completions":
+            choice = {"message": {"content": words}, "finish_reason": "stop"}
+            return web.json_response({"id": words, "choices": [choice]})
+        case "/v1/messages":
+            return web.json_response({"error": {"message": words}}, status=401)
+        case "/broken":
+            return as_json(words.encode())
+    return web.json_response({"said": words}, status=401 if request.path == "/refuse" else 200)
+
+
+def _mcp(message: dict[str, Any], words: str) -> web.Response:
+    if message.get("method") != "tools/call":
+        return handshake(message)
+    result = {"content": [{"type": "text", "text": words}]}
+    return web.json_response({**REPLY, "id": message["id"], "result": result})
+
+
+class _Refusing(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+    def service(self, handler_call_details: Any) -> Any:
+        words = str(handler_call_details.invocation_metadata)
+
+        async def refuse(request: bytes, context: Any) -> None:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, words)
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+@asynccontextmanager
+async def repeating_grpc_server() -> AsyncIterator[str]:
+    """Its target."""
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers([_Refusing()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield f"127.0.0.1:{port}"
+    await server.stop(0)

@@ -1,0 +1,141 @@
+"""A canary in every secret, servers that repeat it, and a search of all that leaves the process."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from sqlalchemy.engine import make_url
+
+from embedded import ManagedProcess, free_port
+from integration.tool_adapters.adapters_under_test import AdaptersUnderTest, running_registry
+from integration.tool_adapters.misbehaving_grpc import METHOD, descriptor_set
+from integration.tool_adapters.repeating_server import repeating_grpc_server, repeating_web_server
+from integration.tool_adapters.tool_specs import (
+    ANY_OBJECT,
+    http_spec,
+    llm_spec,
+    mcp_http_spec,
+    mcp_spec,
+    tool_spec,
+)
+from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
+from podium.registry.v1 import tool_pb2
+from rpckit.testing import client_channel, make_identity, make_key_pair, write_verify_keys
+
+CANARY = "canary-7d1f0c52"
+COMPLAINT = "import os, sys; sys.exit('bad token ' + os.environ['TOKEN'])"
+
+
+def secret(kind: str) -> tool_pb2.SecretRef:
+    return tool_pb2.SecretRef(name=kind)
+
+
+def tools(web_url: str, grpc_target: str) -> list[tool_pb2.ToolSpec]:
+    """One tool for each way in which a secret leaves us, effectful so that answers are stored."""
+    grpc_connection = tool_pb2.GrpcConnection(
+        target=grpc_target,
+        method=METHOD,
+        descriptor_set=descriptor_set(),
+        secret=secret("grpc"),
+        plaintext=True,
+    )
+    stdio = {"secret_env": {"TOKEN": secret("mcp-stdio")}}
+    http: dict[str, Any] = {"http": {"secret": secret("http")}}
+    mcp_http = mcp_http_spec("mcp_http", f"{web_url}/mcp")
+    mcp_http.connection.mcp.http.secret.name = "mcp-http"
+    specs = [
+        http_spec(f"{web_url}/accept", **http),
+        http_spec(f"{web_url}/refuse", **http),
+        http_spec(f"{web_url}/broken", **http),
+        llm_spec(f"{web_url}/v1", secret="openai"),
+        llm_spec(f"{web_url}/v1", "ANTHROPIC_MESSAGES", secret="anthropic"),
+        mcp_spec("mcp_stdio", "-c", COMPLAINT, stdio=stdio),
+        mcp_http,
+        tool_spec("grpc", "GRPC", ANY_OBJECT, connection=tool_pb2.Connection(grpc=grpc_connection)),
+    ]
+    for number, spec in enumerate(specs):
+        spec.name = f"{spec.name}-{number}"
+        spec.side_effect = tool_pb2.SIDE_EFFECT_EFFECTFUL
+    return specs
+
+
+async def database_text(url: str) -> str:
+    """Every row of every table, bytes in hexadecimal."""
+    parts = make_url(url)
+    connection = await asyncpg.connect(parts.set(drivername="postgresql").render_as_string(False))
+    try:
+        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname='public'")
+        rows = [
+            await connection.fetch(f'SELECT t::text AS row FROM "{table["tablename"]}" t')
+            for table in tables
+        ]
+    finally:
+        await connection.close()
+    return "\n".join(entry["row"] for table in rows for entry in table)
+
+
+def adapters_process(
+    folder: Path, port: int, registry_port: int, database_url: str, keys: Any
+) -> ManagedProcess:
+    """The adapters as they are deployed, saying as much as they can."""
+    (folder / "signing.pem").write_text(keys.private_pem)
+    settings = {
+        "PORT": str(port),
+        "DATABASE_URL": database_url,
+        "VERIFY_KEYS_FILE": str(write_verify_keys(folder / "keys.json", [keys])),
+        "TOOL_REGISTRY_TARGET": f"127.0.0.1:{registry_port}",
+        "SIGNING_KEY__KEY_ID": keys.key_id,
+        "SIGNING_KEY__PRIVATE_KEY_FILE": str(folder / "signing.pem"),
+        "WORKSPACES_FOLDER": str(folder / "workspaces"),
+        "TELEMETRY__MODE": "file",
+        "TELEMETRY__FOLDER": str(folder / "spans"),
+        "TELEMETRY__LOG_LEVEL": "DEBUG",
+        "TELEMETRY__LOG_PROMPTS": "true",
+        **{
+            f"SECRET_{name}": f"{CANARY}-{name.lower()}"
+            for name in ("HTTP", "OPENAI", "ANTHROPIC", "MCP_STDIO", "MCP_HTTP", "GRPC")
+        },
+    }
+    return ManagedProcess(
+        "tool_adapters",
+        [sys.executable, "-m", "tool_adapters"],
+        log_path=folder / "adapters.log",
+        env={f"TOOL_ADAPTERS_{name}": value for name, value in settings.items()},
+    )
+
+
+async def test_no_secret_is_in_answers_logs_spans_or_the_database(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> None:
+    keys, port, url = make_key_pair(), free_port(), await database()
+    async with (
+        running_registry() as registry,
+        repeating_web_server() as web_url,
+        repeating_grpc_server() as grpc_target,
+        client_channel(port, make_identity(), keys) as channel,
+    ):
+        process = adapters_process(tmp_path, port, registry.port, url, keys)
+        process.start()
+        try:
+            await asyncio.wait_for(channel.channel_ready(), 60)
+            stub = ToolAdapterServiceStub(channel)
+            adapters = AdaptersUnderTest(port, keys, registry, stub)
+            names = [adapters.register(spec) for spec in tools(web_url, grpc_target)]
+            answers = [await adapters.call(name, task="What is it?") for name in names]
+        finally:
+            await process.terminate()
+    # The servers got their secrets and repeated them: what is left of each is its place. Only
+    # broken JSON is not shown at all, and a process may die before it is heard.
+    assert sum("[secret]" in str(answer) for answer in answers) >= len(answers) - 2
+    spans = "".join(file.read_text() for file in (tmp_path / "spans").iterdir())
+    log = (tmp_path / "adapters.log").read_text(errors="replace")
+    rows = await database_text(url)
+    assert "model" in spans
+    assert log
+    assert "episode/0/tool/0" in rows
+    for place in (str(answers), spans, log, rows):
+        assert CANARY not in place
+        assert CANARY.encode().hex() not in place
