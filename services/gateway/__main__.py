@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 import uvloop
 
+from gateway.api_keys import KeyRequest
 from gateway.config import DatabaseSettings, Settings
 from gateway.server import api_keys, serve
 from rpckit.errors import DomainError
+from rpckit.identity import Identity, Role, acting_as
 from rpckit.settings import describe_settings, load_settings
 
 SETTINGS_HELP = "\n\n".join(f"\b\n{part}" for part in describe_settings(Settings).split("\n\n"))
@@ -30,29 +32,32 @@ def main(context: typer.Context) -> None:
 def create(
     tenant: Annotated[str, typer.Option(help="tenant the key belongs to")],
     subject: Annotated[str, typer.Option(help="person or application that uses it")],
-    scopes: Annotated[str, typer.Option(help="comma-separated")] = "tenant:admin",
+    scopes: Annotated[str, typer.Option(help="comma-separated; instead of a role")] = "",
+    role: Annotated[Role, typer.Option(help="what its owner is")] = Role.TENANT_ADMIN,
     expires: Annotated[datetime | None, typer.Option(help="UTC; never when left out")] = None,
 ) -> None:
     """Create a key and print it; it is stored as a hash and cannot be shown again."""
     settings = load_settings(DatabaseSettings)
     try:
-        typer.echo(uvloop.run(_create(settings, tenant, subject, scopes.split(","), expires)))
+        wanted = KeyRequest(
+            tenant=tenant,
+            subject=subject,
+            scopes=frozenset(scopes.split(",") if scopes else ()),
+            roles=frozenset(() if scopes else {role}),
+            expire_time=expires and expires.replace(tzinfo=UTC),
+        )
+        typer.echo(uvloop.run(_create(settings, wanted)))
     except DomainError as error:
         typer.echo(error.message, err=True)
         raise typer.Exit(1) from error
 
 
-async def _create(
-    settings: DatabaseSettings,
-    tenant: str,
-    subject: str,
-    scopes: list[str],
-    expires: datetime | None,
-) -> str:
+async def _create(settings: DatabaseSettings, wanted: KeyRequest) -> str:
+    # The audit log names the operator; being at the database is all the proof there is.
+    operator = Identity(wanted.tenant, "operator", frozenset())
     async with api_keys(settings) as issued:
-        expire_time = expires and expires.replace(tzinfo=UTC)
-        _, text = await issued.issue(tenant, subject, scopes, expire_time)
-        return text
+        with acting_as(operator):
+            return (await issued.issue(wanted))[1]
 
 
 if __name__ == "__main__":

@@ -1,57 +1,79 @@
-"""Who may pass: verifies the API key, acts as its owner, limits its open requests."""
-
-from collections import Counter
+"""Who may pass: an API key's owner or a person an identity provider vouches for."""
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.api_keys import ApiKey, ApiKeys
+from gateway.api_keys import PREFIX, ApiKeys
 from gateway.error_responses import error_response
-from gateway.errors import MissingApiKey, TooManyRequests
+from gateway.errors import MissingApiKey, WrongTenant
+from gateway.key_uses import KeyUses
+from gateway.oidc import OidcVerifier
+from gateway.origin import admitted_by
 from rpckit.errors import DomainError
-from rpckit.identity import acting_as
+from rpckit.identity import Identity, acting_as
 
 # Everything that shows or does something; the rest is static or says only "alive".
 GUARDED = "/v1/"
 
 
+class Doorkeeper:
+    """Turns the credential of a request into an identity."""
+
+    def __init__(self, keys: ApiKeys, uses: KeyUses, oidc: OidcVerifier) -> None:
+        self._keys = keys
+        self._uses = uses
+        self._oidc = oidc
+
+    async def admit(self, headers: Headers) -> tuple[Identity, str]:
+        """The caller, and the credential as the audit log names it.
+
+        Raises Unauthenticated and WrongTenant errors that say what to do.
+        """
+        identity, credential = await self._known(bearer(headers))
+        expected = headers.get("x-podium-tenant", identity.tenant)
+        if expected != identity.tenant:
+            raise WrongTenant(identity.tenant, expected)
+        return identity, credential
+
+    async def _known(self, text: str) -> tuple[Identity, str]:
+        # A JWT has three parts; an API key has a prefix and no dots.
+        if not text.startswith(f"{PREFIX}_") and text.count(".") == 2:
+            identity, issuer = await self._oidc.verify(text)
+            return identity, f"oidc {issuer}"
+        key = await self._keys.verify(text)
+        self._uses.note(key.id)
+        return key.identity(), f"api-key {key.id}"
+
+
 class AccessMiddleware:
     """Plain ASGI, so that the identity is set for everything inside the request."""
 
-    def __init__(self, app: ASGIApp, keys: ApiKeys, concurrency_per_key: int) -> None:
+    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper) -> None:
         self._app = app
-        self._keys = keys
-        self._limit = concurrency_per_key
-        self._open: Counter[str] = Counter()
+        self._doorkeeper = doorkeeper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes the request on, or answers 401 or 429 in OpenAI's error shape."""
-        if scope["type"] != "http" or not scope["path"].startswith(GUARDED):
+        """Passes the request on, or answers 401 or 403 in OpenAI's error shape."""
+        if not is_guarded(scope):
             await self._app(scope, receive, send)
             return
         try:
-            key = await self._keys.verify(bearer_key(Headers(scope=scope)))
-            if self._open[key.id] >= self._limit:
-                raise TooManyRequests(self._limit)
+            identity, credential = await self._doorkeeper.admit(Headers(scope=scope))
         except DomainError as error:
             await error_response(error)(scope, receive, send)
             return
-        await self._serve(key, scope, receive, send)
-
-    async def _serve(self, key: ApiKey, scope: Scope, receive: Receive, send: Send) -> None:
-        self._open[key.id] += 1
-        try:
-            with acting_as(key.identity()):
-                await self._app(scope, receive, send)
-        finally:
-            self._open[key.id] -= 1
-            if not self._open[key.id]:
-                del self._open[key.id]
+        with acting_as(identity), admitted_by(credential):
+            await self._app(scope, receive, send)
 
 
-def bearer_key(headers: Headers) -> str:
-    """The API key of a request. Raises MissingApiKey."""
-    scheme, _, key = headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not key.strip():
+def is_guarded(scope: Scope) -> bool:
+    """Whether a request needs an identity."""
+    return scope["type"] == "http" and str(scope["path"]).startswith(GUARDED)
+
+
+def bearer(headers: Headers) -> str:
+    """The API key or token of a request. Raises MissingApiKey."""
+    scheme, _, credential = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not credential.strip():
         raise MissingApiKey
-    return key.strip()
+    return credential.strip()

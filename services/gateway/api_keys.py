@@ -9,13 +9,15 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from cachetools import TTLCache
 
+from gateway.audit import AuditLog
 from gateway.errors import (
+    ApiKeyEnded,
     ApiKeyNotFound,
     ExpiredApiKey,
     InvalidApiKey,
@@ -24,7 +26,7 @@ from gateway.errors import (
     ScopeNotGrantable,
     UnknownScope,
 )
-from rpckit.identity import TENANT_SCOPES, Identity, Scope
+from rpckit.identity import TENANT_SCOPES, Identity, Role, Scope, scopes_of
 from rpckit.pages import InvalidPageToken
 
 PREFIX = "pod"
@@ -45,10 +47,37 @@ class ApiKey:
     create_time: datetime
     expire_time: datetime | None = None
     revoke_time: datetime | None = None
+    roles: frozenset[Role] = frozenset()
+    # Written every few seconds, so it may be a little behind.
+    last_used_time: datetime | None = None
+    # The key that rotation put in this one's place.
+    successor_id: str | None = None
 
     def identity(self) -> Identity:
-        """Who calls with this key."""
-        return Identity(self.tenant, self.subject, self.scopes)
+        """Who calls with this key; what a role may do is looked up now, not when it was given."""
+        return Identity(self.tenant, self.subject, self.scopes | scopes_of(self.roles))
+
+    def shown(self) -> dict[str, object]:
+        """What the audit log may know."""
+        return {
+            "id": self.id,
+            "subject": self.subject,
+            "scopes": sorted(self.scopes),
+            "roles": sorted(self.roles),
+            "expire_time": self.expire_time and self.expire_time.isoformat(),
+            "revoke_time": self.revoke_time and self.revoke_time.isoformat(),
+        }
+
+
+@dataclass(frozen=True)
+class KeyRequest:
+    """What a new key shall be."""
+
+    tenant: str
+    subject: str
+    scopes: frozenset[str] = frozenset()
+    roles: frozenset[Role] = frozenset()
+    expire_time: datetime | None = None
 
 
 class ApiKeyStore(Protocol):
@@ -58,33 +87,54 @@ class ApiKeyStore(Protocol):
     async def get(self, key_id: str) -> ApiKey | None: ...
     async def list(self, tenant: str, after_id: str, limit: int) -> list[ApiKey]: ...
     async def revoke(self, tenant: str, key_id: str) -> ApiKey | None: ...
+    async def replace(self, old: ApiKey, new: ApiKey) -> None: ...
 
 
 class ApiKeys:
-    """Issues, verifies and revokes keys; a verified key is remembered a few seconds."""
+    """Issues, verifies, rotates and revokes keys; a verified key is remembered a few seconds."""
 
-    def __init__(self, store: ApiKeyStore, cache_s: float) -> None:
+    def __init__(self, store: ApiKeyStore, log: AuditLog, cache_s: float) -> None:
         self._store = store
+        self._log = log
         self._cache: TTLCache[str, ApiKey] = TTLCache(CACHED_KEYS_MAX, cache_s)
 
-    async def issue(
-        self,
-        tenant: str,
-        subject: str,
-        scopes: Iterable[str],
-        expire_time: datetime | None = None,
-    ) -> tuple[ApiKey, str]:
+    async def issue(self, wanted: KeyRequest) -> tuple[ApiKey, str]:
         """The new key and the text its owner sends; the text is never to be had again.
 
         Raises InvalidApiKeyRequest and UnknownScope.
         """
-        now = datetime.now(UTC)
-        _check_names(tenant, subject)
-        _check_expiry(expire_time, now)
-        key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
-        key = ApiKey(key_id, tenant, subject, known_scopes(scopes), _hash(secret), now, expire_time)
-        await self._store.insert(key)
-        return key, f"{PREFIX}_{key_id}_{secret}"
+        key, text = new_key(wanted)
+        async with self._log.change("CreateApiKey", key.id, key.shown()) as change:
+            await self._store.insert(key)
+            change.after = key.shown()
+        return key, text
+
+    async def rotate(
+        self, tenant: str, key_id: str, overlap: timedelta
+    ) -> tuple[ApiKey, ApiKey, str]:
+        """The old key, which works until the overlap is over, the new one, and its text.
+
+        The new key may what the old one may, and lives as long as the old one was made to.
+        Raises ApiKeyNotFound, ApiKeyEnded, InvalidApiKeyRequest.
+        """
+        if overlap < timedelta(0):
+            raise InvalidApiKeyRequest("overlap_s must not be negative", param="overlap_s")
+        old, now = await self._owned(tenant, key_id), datetime.now(UTC)
+        if old.revoke_time or (old.expire_time and old.expire_time <= now) or old.successor_id:
+            raise ApiKeyEnded(key_id)
+        lifetime = old.expire_time and old.expire_time - old.create_time
+        expire_time = lifetime and now + lifetime
+        new, text = new_key(
+            KeyRequest(tenant, old.subject, old.scopes, old.roles, expire_time or None)
+        )
+        ends = min(now + overlap, old.expire_time or now + overlap)
+        ending = replace(old, expire_time=ends, successor_id=new.id)
+        requested = {"id": key_id, "overlap_s": overlap.total_seconds()}
+        async with self._log.change("RotateApiKey", key_id, requested, old.shown()) as change:
+            await self._store.replace(ending, new)
+            change.after = {"old": ending.shown(), "new": new.shown()}
+        self._cache.pop(key_id, None)
+        return ending, new, text
 
     async def verify(self, text: str) -> ApiKey:
         """The key behind the text. Raises InvalidApiKey, ExpiredApiKey, RevokedApiKey."""
@@ -108,10 +158,19 @@ class ApiKeys:
 
     async def revoke(self, tenant: str, key_id: str) -> ApiKey:
         """Ends a key; ending it again changes nothing. Raises ApiKeyNotFound."""
-        key = await self._store.revoke(tenant, key_id) if KEY_ID.fullmatch(key_id) else None
-        if key is None:
-            raise ApiKeyNotFound(key_id)
+        before = (await self._owned(tenant, key_id)).shown()
+        async with self._log.change("RevokeApiKey", key_id, {"id": key_id}, before) as change:
+            key = await self._store.revoke(tenant, key_id)
+            if key is None:
+                raise ApiKeyNotFound(key_id)
+            change.after = key.shown()
         self._cache.pop(key_id, None)
+        return key
+
+    async def _owned(self, tenant: str, key_id: str) -> ApiKey:
+        key = await self._store.get(key_id) if KEY_ID.fullmatch(key_id) else None
+        if key is None or key.tenant != tenant:
+            raise ApiKeyNotFound(key_id)
         return key
 
     async def _get(self, key_id: str) -> ApiKey | None:
@@ -121,6 +180,27 @@ class ApiKeys:
         if key is not None:
             self._cache[key_id] = key
         return key
+
+
+def new_key(wanted: KeyRequest) -> tuple[ApiKey, str]:
+    """A fresh key and its text. Raises InvalidApiKeyRequest, UnknownScope."""
+    now = datetime.now(UTC)
+    _check_names(wanted.tenant, wanted.subject)
+    _check_expiry(wanted.expire_time, now)
+    if not wanted.scopes and not wanted.roles:
+        raise InvalidApiKeyRequest("give at least 1 scope or role", param="scopes")
+    key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+    key = ApiKey(
+        id=key_id,
+        tenant=wanted.tenant,
+        subject=wanted.subject,
+        scopes=known_scopes(wanted.scopes),
+        secret_hash=_hash(secret),
+        create_time=now,
+        expire_time=wanted.expire_time,
+        roles=wanted.roles,
+    )
+    return key, f"{PREFIX}_{key_id}_{secret}"
 
 
 def known_scopes(scopes: Iterable[str]) -> frozenset[str]:
@@ -133,9 +213,9 @@ def known_scopes(scopes: Iterable[str]) -> frozenset[str]:
     return frozenset(scopes)
 
 
-def check_grantable(granter: Identity, scopes: Iterable[str]) -> None:
-    """A tenant's admin hands out the tenant's scopes. Raises ScopeNotGrantable."""
-    for scope in known_scopes(scopes):
+def check_grantable(granter: Identity, scopes: Iterable[str], roles: Iterable[Role]) -> None:
+    """A tenant's admin hands out the tenant's scopes. Raises ScopeNotGrantable, UnknownScope."""
+    for scope in known_scopes(scopes) | scopes_of(roles):
         if scope not in TENANT_SCOPES and not granter.may(Scope(scope)):
             raise ScopeNotGrantable(scope)
 

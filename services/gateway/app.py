@@ -1,5 +1,6 @@
 """The HTTP application: middleware, routes and error handlers, put together."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -8,16 +9,23 @@ from fastapi.middleware.cors import CORSMiddleware
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from gateway.access import AccessMiddleware
+from gateway.access import AccessMiddleware, Doorkeeper
 from gateway.api_key_routes import api_key_router
 from gateway.api_keys import ApiKeys
+from gateway.audit import AuditLog
+from gateway.audit_routes import audit_router
 from gateway.chat_routes import ChatApi, chat_router
 from gateway.config import Settings
 from gateway.console_routes import console_router
 from gateway.error_responses import error_response, on_domain_error, plain_error_response
 from gateway.errors import MalformedRequest, UnknownRoute
 from gateway.health_routes import Check, health_router
+from gateway.limit_middleware import LimitMiddleware
+from gateway.limit_routes import limit_router
+from gateway.limits import LimitBook
+from gateway.open_requests import OpenRequests
 from gateway.openapi import document
+from gateway.rate_limiter import RateLimiter
 from gateway.request_body import RequestBodyMiddleware
 from gateway.request_log import RequestLogMiddleware
 from gateway.routes import ROUTES
@@ -25,12 +33,32 @@ from gateway.transcoding import Transcoder
 from rpckit.errors import DomainError
 
 DESCRIPTION = """Runs tasks as episodes of an orchestrator and its tools.
-Every request carries `Authorization: Bearer pod_...`."""
+Every request carries `Authorization: Bearer pod_...`, or a token of your identity provider."""
+EXPOSED_HEADERS = [
+    "x-podium-episode",
+    "x-request-id",
+    "retry-after",
+    "x-ratelimit-limit-requests",
+    "x-ratelimit-remaining-requests",
+    "x-ratelimit-reset-requests",
+]
+
+
+@dataclass(frozen=True)
+class Tenancy:
+    """Who may come in, how much they may do, and what they changed."""
+
+    keys: ApiKeys
+    doorkeeper: Doorkeeper
+    log: AuditLog
+    limits: LimitBook
+    rate: RateLimiter
+    open_requests: OpenRequests
 
 
 def build_app(
     settings: Settings,
-    keys: ApiKeys,
+    tenancy: Tenancy,
     chat: ChatApi,
     transcoder: Transcoder,
     checks: dict[str, Check],
@@ -40,7 +68,9 @@ def build_app(
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, description=DESCRIPTION)
     for router in (
         chat_router(chat),
-        api_key_router(keys),
+        api_key_router(tenancy.keys),
+        limit_router(tenancy.limits),
+        audit_router(tenancy.log),
         health_router(checks, transcoder.draining),
         console_router(),
     ):
@@ -48,7 +78,7 @@ def build_app(
     app.router.routes.extend(transcoder.http_route(route) for route in ROUTES)
     _serve_openapi(app)
     _handle_errors(app)
-    _add_middleware(app, settings, keys)
+    _add_middleware(app, settings, tenancy)
     return app
 
 
@@ -82,7 +112,7 @@ def _handle_errors(app: FastAPI) -> None:
         return plain_error_response(error.status_code, error.detail, reason)
 
 
-def _add_middleware(app: FastAPI, settings: Settings, keys: ApiKeys) -> None:
+def _add_middleware(app: FastAPI, settings: Settings, tenancy: Tenancy) -> None:
     """The last one added is the outermost."""
     app.add_middleware(
         RequestBodyMiddleware,
@@ -90,14 +120,18 @@ def _add_middleware(app: FastAPI, settings: Settings, keys: ApiKeys) -> None:
         timeout_s=settings.body_timeout_s,
     )
     app.add_middleware(
-        AccessMiddleware, keys=keys, concurrency_per_key=settings.concurrency_per_key
+        LimitMiddleware,
+        book=tenancy.limits,
+        rate=tenancy.rate,
+        open_requests=tenancy.open_requests,
     )
+    app.add_middleware(AccessMiddleware, doorkeeper=tenancy.doorkeeper)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=["x-podium-episode", "x-request-id", "retry-after"],
+            expose_headers=EXPOSED_HEADERS,
         )
     app.add_middleware(RequestLogMiddleware)

@@ -5,6 +5,8 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from gateway.limits import TenantLimits
+from gateway.oidc_issuers import OidcIssuer
 from rpckit.settings import SigningKey, TlsFiles
 from telemetry import TelemetrySettings
 
@@ -38,7 +40,11 @@ class Settings(DatabaseSettings):
 
     body_bytes_max: int = Field(16 * MIB, gt=0, description="a larger request body is refused")
     body_timeout_s: float = Field(30.0, gt=0, description="a slower request body is refused")
-    concurrency_per_key: int = Field(512, gt=0, description="requests one API key may have open")
+    oidc_issuers: tuple[OidcIssuer, ...] = Field((), description="JSON list, see docs/tenancy.md")
+    requests_per_s: float = Field(500.0, gt=0, description="of a tenant without limits of its own")
+    request_burst: int = Field(2_000, gt=0, description="requests it may send at once")
+    request_concurrency: int = Field(512, gt=0, description="requests it may have open")
+    limits_cache_s: float = Field(5.0, ge=0, description="how long limits are remembered")
     chat_wait_s: float = Field(3_600.0, gt=0, description="longest wait for a chat answer")
     cancel_on_disconnect: bool = Field(True, description="cancel a chat whose client went away")
     keepalive_s: float = Field(15.0, gt=0, description="silence after which a stream gets a ping")
@@ -47,6 +53,10 @@ class Settings(DatabaseSettings):
     cors_origins: tuple[str, ...] = Field((), description="JSON list of origins; empty: no CORS")
     drain_wait_s: float = Field(0.0, ge=0, description="seconds between not ready and the drain")
     drain_grace_s: float = Field(30.0, ge=0, description="seconds open requests get to finish")
+
+    def default_limits(self) -> TenantLimits:
+        """Limits of tenants that have none of their own."""
+        return TenantLimits(self.requests_per_s, self.request_burst, self.request_concurrency)
 
     def signing_key(self) -> SigningKey:
         """The key internal tokens are signed with."""

@@ -58,6 +58,9 @@ def error_response(error: errors.DomainError) -> JSONResponse:
     headers = {}
     if retry_after_s := error.metadata.get("retry_after_s"):
         headers["retry-after"] = str(ceil(float(retry_after_s)))
+    if isinstance(error, errors.Unauthenticated):
+        # RFC 6750, section 3: says how to authenticate.
+        headers["www-authenticate"] = 'Bearer realm="podium"'
     if retryable := error.metadata.get("retryable"):
         headers["x-should-retry"] = retryable
     return JSONResponse(error_body(error), http_status(error)[0], headers)

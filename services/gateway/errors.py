@@ -11,6 +11,7 @@ from rpckit.errors import (
     PermissionDenied,
     ResourceExhausted,
     Unauthenticated,
+    Unavailable,
 )
 
 
@@ -19,7 +20,7 @@ class MissingApiKey(Unauthenticated):
 
     def __init__(self) -> None:
         super().__init__(
-            "no API key; send the header 'Authorization: Bearer pod_...' "
+            "no API key or token; send the header 'Authorization: Bearer pod_...' "
             "(a tenant's admin creates keys with POST /v1/api-keys)"
         )
 
@@ -55,6 +56,16 @@ class ApiKeyNotFound(NotFound):
         super().__init__(f"there is no API key {key_id}", key_id=key_id)
 
 
+class ApiKeyEnded(FailedPrecondition):
+    """A key that has ended, or has a successor, has nothing to hand on."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(
+            f"API key {key_id} was revoked, has expired or was rotated already; create a new one",
+            key_id=key_id,
+        )
+
+
 class ScopeNotGrantable(PermissionDenied):
     """Nobody hands out more than they have."""
 
@@ -73,14 +84,50 @@ class InvalidApiKeyRequest(InvalidArgument):
     """The key that is asked for could never be used."""
 
 
-class TooManyRequests(ResourceExhausted):
-    """The key has too many requests open."""
+class WrongTenant(PermissionDenied):
+    """The caller expects to act for another tenant than its credential belongs to."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, tenant: str, expected: str) -> None:
         super().__init__(
-            f"this API key already has {limit} requests open; wait for one to finish",
-            retry_after_s=1,
+            f"this credential belongs to tenant {tenant}, not {expected}; "
+            f"use one of {expected}, or leave the header X-Podium-Tenant out",
+            tenant=tenant,
         )
+
+
+class InvalidToken(Unauthenticated):
+    """The OIDC token is not one this gateway trusts; the message says why."""
+
+
+class NoRole(PermissionDenied):
+    """The identity provider knows the caller, but none of its roles means anything here."""
+
+    def __init__(self, subject: str, claim: str, names: Iterable[str]) -> None:
+        given = ", ".join(names) or "nothing"
+        super().__init__(
+            f"{subject} has no role here: the token's claim {claim} says {given}; "
+            "ask the platform's admin to map one of them to a role"
+        )
+
+
+class IdentityProviderUnavailable(Unavailable):
+    """The provider's keys cannot be fetched, so its tokens cannot be checked."""
+
+    def __init__(self, issuer: str) -> None:
+        super().__init__(f"the identity provider {issuer} does not answer; try again")
+
+
+class InvalidLimits(InvalidArgument):
+    """Limits nobody could keep."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "limits must be positive: requests_per_s above 0, burst and concurrency at least 1"
+        )
+
+
+class TooManyRequests(ResourceExhausted):
+    """The tenant sends more requests, or has more of them open, than it may."""
 
 
 class UnsupportedParameter(InvalidArgument):

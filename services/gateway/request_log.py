@@ -11,6 +11,7 @@ from uuid_utils import uuid7
 
 import telemetry
 from gateway.error_responses import plain_error_response
+from gateway.origin import serving_request
 
 log = logging.getLogger(__name__)
 # A caller's own id is kept when it is safe to write into a log line.
@@ -50,7 +51,8 @@ class RequestLogMiddleware:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_named)
+            with serving_request(exchange.request_id):
+                await self._app(scope, receive, send_named)
         except Exception:
             log.exception("internal error, request %s", exchange.request_id)
             if exchange.status:

@@ -2,29 +2,44 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from uuid import uuid4
 
 import uvicorn
 from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 import telemetry
+from gateway.access import Doorkeeper
 from gateway.api_keys import ApiKeys
-from gateway.app import build_app
+from gateway.app import Tenancy, build_app
+from gateway.audit import AuditLog
+from gateway.audited_calls import AuditedCalls
 from gateway.catalogue import Catalogue
 from gateway.chat_routes import ChatApi
 from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
 from gateway.config import DatabaseSettings, Settings
 from gateway.episode_ids import EpisodeIds
-from gateway.health_routes import Check
+from gateway.key_uses import WRITE_INTERVAL_S, KeyUses
+from gateway.limits import LimitBook
+from gateway.oidc import OidcVerifier
+from gateway.open_requests import RENEW_INTERVAL_S, OpenRequests
+from gateway.rate_limiter import RateLimiter
 from gateway.store_api_keys import PostgresApiKeyStore
+from gateway.store_audit import PostgresAuditStore
 from gateway.store_engine import check, open_engine
 from gateway.store_idempotency import PostgresIdempotencyStore
+from gateway.store_limits import (
+    PostgresBucketStore,
+    PostgresLimitsStore,
+    PostgresSlotStore,
+)
 from gateway.transcoding import Transcoder
 from rpckit import migrations
 
@@ -33,21 +48,63 @@ log = logging.getLogger(__name__)
 MIGRATIONS = Path(__file__).parent / "migrations"
 IDEMPOTENCY_KEYS_KEPT = timedelta(days=7)
 CLEANING_INTERVAL_S = 3_600.0
+EPISODES = "podium.episodes.v1"
 
 
 @asynccontextmanager
 async def application(settings: Settings, draining: asyncio.Event) -> AsyncIterator[FastAPI]:
     """The application with everything it needs; leaving closes it all."""
     await migrations.upgrade(settings.database_url, MIGRATIONS)
-    engine = open_engine(settings.database_url)
-    upstreams = Upstreams.open(settings, settings.signing_key().signer())
-    idempotency = PostgresIdempotencyStore(engine)
-    cleaning = asyncio.create_task(_forget_old_keys(idempotency))
-    keys = ApiKeys(PostgresApiKeyStore(engine), settings.key_cache_s)
-    episodes = EpisodesClient(upstreams["podium.episodes.v1"])
-    episode_ids = EpisodeIds(idempotency)
+    async with AsyncExitStack() as stack:
+        engine = open_engine(settings.database_url)
+        stack.push_async_callback(engine.dispose)
+        upstreams = Upstreams.open(settings, settings.signing_key().signer())
+        stack.push_async_callback(upstreams.close)
+        tenancy = await _tenancy(settings, engine, stack)
+        idempotency = PostgresIdempotencyStore(engine)
+        forgetting = partial(idempotency.forget, IDEMPOTENCY_KEYS_KEPT)
+        _keep_doing(stack, "deleting old idempotency keys", CLEANING_INTERVAL_S, forgetting)
+        episodes, episode_ids = EpisodesClient(upstreams[EPISODES]), EpisodeIds(idempotency)
+        calls = AuditedCalls(upstreams, tenancy.log)
+        yield build_app(
+            settings,
+            tenancy,
+            _chat(settings, upstreams, episodes, episode_ids),
+            Transcoder(calls, episodes, episode_ids, settings.keepalive_s, draining),
+            {"postgres": partial(check, engine), "episodes": upstreams.check},
+        )
+
+
+async def _tenancy(settings: Settings, engine: AsyncEngine, stack: AsyncExitStack) -> Tenancy:
+    log_of_changes = AuditLog(PostgresAuditStore(engine))
+    store = PostgresApiKeyStore(engine)
+    keys = ApiKeys(store, log_of_changes, settings.key_cache_s)
+    uses, oidc = KeyUses(store), OidcVerifier(settings.oidc_issuers)
+    slots = OpenRequests(PostgresSlotStore(engine, uuid4()))
+    for close in (oidc.close, slots.close, uses.write):
+        stack.push_async_callback(close)
+    _keep_doing(stack, "noting uses of API keys", WRITE_INTERVAL_S, uses.write)
+    _keep_doing(stack, "renewing leases of open requests", RENEW_INTERVAL_S, slots.renew)
+    return Tenancy(
+        keys=keys,
+        doorkeeper=Doorkeeper(keys, uses, oidc),
+        log=log_of_changes,
+        limits=LimitBook(
+            PostgresLimitsStore(engine),
+            log_of_changes,
+            settings.default_limits(),
+            settings.limits_cache_s,
+        ),
+        rate=RateLimiter(PostgresBucketStore(engine)),
+        open_requests=slots,
+    )
+
+
+def _chat(
+    settings: Settings, upstreams: Upstreams, episodes: EpisodesClient, episode_ids: EpisodeIds
+) -> ChatApi:
     names = CatalogueClient(upstreams["podium.orchestrator.v1"], upstreams["podium.registry.v1"])
-    chat = ChatApi(
+    return ChatApi(
         catalogue=Catalogue(names, settings.catalogue_cache_s),
         episodes=episodes,
         episode_ids=episode_ids,
@@ -55,14 +112,6 @@ async def application(settings: Settings, draining: asyncio.Event) -> AsyncItera
         keepalive_s=settings.keepalive_s,
         cancel_on_disconnect=settings.cancel_on_disconnect,
     )
-    transcoder = Transcoder(upstreams, episodes, episode_ids, settings.keepalive_s, draining)
-    checks: dict[str, Check] = {"postgres": partial(check, engine), "episodes": upstreams.check}
-    try:
-        yield build_app(settings, keys, chat, transcoder, checks)
-    finally:
-        cleaning.cancel()
-        await upstreams.close()
-        await engine.dispose()
 
 
 @asynccontextmanager
@@ -71,7 +120,7 @@ async def api_keys(settings: DatabaseSettings) -> AsyncIterator[ApiKeys]:
     await migrations.upgrade(settings.database_url, MIGRATIONS)
     engine = open_engine(settings.database_url)
     try:
-        yield ApiKeys(PostgresApiKeyStore(engine), cache_s=0)
+        yield ApiKeys(PostgresApiKeyStore(engine), AuditLog(PostgresAuditStore(engine)), cache_s=0)
     finally:
         await engine.dispose()
 
@@ -129,10 +178,17 @@ def _uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     )
 
 
-async def _forget_old_keys(store: PostgresIdempotencyStore) -> None:
+def _keep_doing(
+    stack: AsyncExitStack, title: str, interval_s: float, work: Callable[[], Awaitable[object]]
+) -> None:
+    """Does the work now and again until the stack is left."""
+    stack.callback(asyncio.create_task(_repeat(title, interval_s, work)).cancel)
+
+
+async def _repeat(title: str, interval_s: float, work: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
-            await store.forget(IDEMPOTENCY_KEYS_KEPT)
+            await work()
         except (SQLAlchemyError, OSError) as error:
-            log.warning("old idempotency keys were not deleted: %s", type(error).__name__)
-        await asyncio.sleep(CLEANING_INTERVAL_S)
+            log.warning("%s failed: %s", title, type(error).__name__)
+        await asyncio.sleep(interval_s)

@@ -1,12 +1,16 @@
 """API keys in PostgreSQL."""
 
 import builtins
+from collections.abc import Mapping
+from datetime import datetime
 
-from sqlalchemy import Column, DateTime, LargeBinary, MetaData, Row, Table, Text, func
+from sqlalchemy import Column, DateTime, LargeBinary, MetaData, Row, Table, Text, bindparam, func
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from gateway.api_keys import ApiKey
+from gateway.errors import ApiKeyEnded
+from rpckit.identity import Role
 
 API_KEYS = Table(
     "api_keys",
@@ -19,7 +23,13 @@ API_KEYS = Table(
     Column("create_time", DateTime(timezone=True), nullable=False),
     Column("expire_time", DateTime(timezone=True)),
     Column("revoke_time", DateTime(timezone=True)),
+    Column("roles", ARRAY(Text), nullable=False),
+    Column("last_used_time", DateTime(timezone=True)),
+    Column("successor_id", Text),
 )
+USED = API_KEYS.update().where(API_KEYS.c.id == bindparam("key_id"))
+# Clocks of replicas differ: a later use stays.
+USED = USED.values(last_used_time=func.greatest(API_KEYS.c.last_used_time, bindparam("used_time")))
 
 
 class PostgresApiKeyStore:
@@ -30,9 +40,28 @@ class PostgresApiKeyStore:
 
     async def insert(self, key: ApiKey) -> None:
         """Stores a new key."""
-        values = {**vars(key), "scopes": sorted(key.scopes)}
         async with self._engine.connect() as connection:
-            await connection.execute(API_KEYS.insert().values(values))
+            await connection.execute(API_KEYS.insert().values(_values(key)))
+
+    async def replace(self, old: ApiKey, new: ApiKey) -> None:
+        """Stores the new key and when the old one ends, both or neither. Raises ApiKeyEnded."""
+        # Of two rotations at the same time, one finds that the key has a successor.
+        ending = (
+            API_KEYS.update()
+            .where(API_KEYS.c.id == old.id, API_KEYS.c.successor_id.is_(None))
+            .values(expire_time=old.expire_time, successor_id=old.successor_id)
+        )
+        transaction = self._engine.execution_options(isolation_level="READ COMMITTED")
+        async with transaction.begin() as connection:
+            await connection.execute(API_KEYS.insert().values(_values(new)))
+            if (await connection.execute(ending)).rowcount == 0:
+                raise ApiKeyEnded(old.id)
+
+    async def note_uses(self, uses: Mapping[str, datetime]) -> None:
+        """Writes when keys were used last."""
+        rows = [{"key_id": key_id, "used_time": used} for key_id, used in uses.items()]
+        async with self._engine.connect() as connection:
+            await connection.execute(USED, rows)
 
     async def get(self, key_id: str) -> ApiKey | None:
         """The key, whoever's it is: a key says its tenant, not the other way round."""
@@ -64,4 +93,9 @@ def _key(row: Row[tuple[object, ...]] | None) -> ApiKey | None:
     if row is None:
         return None
     values = dict(row._mapping)
-    return ApiKey(**{**values, "scopes": frozenset(values["scopes"])})
+    roles = frozenset(map(Role, values["roles"]))
+    return ApiKey(**{**values, "scopes": frozenset(values["scopes"]), "roles": roles})
+
+
+def _values(key: ApiKey) -> dict[str, object]:
+    return {**vars(key), "scopes": sorted(key.scopes), "roles": sorted(key.roles)}

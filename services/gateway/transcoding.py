@@ -10,8 +10,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as HttpRoute
 
 import telemetry
+from gateway.audited_calls import AuditedCalls
 from gateway.chat_response import data
-from gateway.clients import EpisodesClient, UnaryCall, Upstreams
+from gateway.clients import EpisodesClient, UnaryCall
 from gateway.convert import event_json, event_kind
 from gateway.episode_ids import EpisodeIds, checked_episode_id
 from gateway.error_responses import error_body
@@ -29,7 +30,7 @@ WITH_BODY = {"POST", "PUT", "PATCH"}
 class Transcoder:
     """Turns rows of the table into endpoints."""
 
-    upstreams: Upstreams
+    calls: AuditedCalls
     episodes: EpisodesClient
     episode_ids: EpisodeIds
     keepalive_s: float
@@ -43,7 +44,7 @@ class Transcoder:
 
     def _unary(self, route: Route) -> Endpoint:
         method = method_of(route)
-        call = self.upstreams.unary(method)
+        call = self.calls.of(route)
 
         async def endpoint(request: Request) -> Response:
             message = await _read(request, new_request(method), route)

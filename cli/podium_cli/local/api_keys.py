@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 import httpx
 
 from podium_cli.local.state import StateFolder, write_private
+from rpckit.identity import Identity, Role, acting_as
 
 TENANT = "default"
 SUBJECT = "podium-up"
@@ -43,10 +44,14 @@ async def _works(gateway_url: str, key: str) -> bool:
 
 async def _issue(database_url: str) -> LocalKeys:
     # The gateway's own stack: slow to import, and needed at the first start alone.
+    from gateway.api_keys import KeyRequest  # noqa: PLC0415
     from gateway.config import DatabaseSettings  # noqa: PLC0415
     from gateway.server import api_keys  # noqa: PLC0415
 
     async with api_keys(DatabaseSettings(database_url=database_url)) as issued:
-        _, tenant = await issued.issue(TENANT, SUBJECT, ["tenant:admin"])
-        _, platform = await issued.issue(TENANT, SUBJECT, ["platform:admin"])
-    return LocalKeys(tenant, platform)
+        with acting_as(Identity(TENANT, SUBJECT, frozenset())):
+            texts = [
+                (await issued.issue(KeyRequest(TENANT, SUBJECT, roles=frozenset({role}))))[1]
+                for role in (Role.TENANT_ADMIN, Role.PLATFORM_ADMIN)
+            ]
+    return LocalKeys(*texts)

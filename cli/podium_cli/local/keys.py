@@ -8,9 +8,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from podium_cli.local.state import StateFolder, write_private
+from rpckit.identity import Scope
 
 # Who signs tokens: the gateway for its callers, the others for work they do by themselves.
-SIGNERS = ("gateway", "episode-worker", "tool-adapters")
+# A limit keeps those from administering anything: every change goes through the gateway.
+WORK: tuple[str, ...] = (Scope.LEDGER_WRITE.value, Scope.EPISODES_RUN.value)
+SCOPES_OF_SIGNER = {"gateway": None, "episode-worker": WORK, "tool-adapters": WORK}
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,18 @@ class SigningKeys:
 def ensure_keys(state: StateFolder) -> SigningKeys:
     """The keys, made when they are missing."""
     keys = SigningKeys(state.keys)
-    public = {name: _public_pem(_private_key(keys.private_key_file(name))) for name in SIGNERS}
+    public = {
+        name: _verify_key(_private_key(keys.private_key_file(name)), scopes)
+        for name, scopes in SCOPES_OF_SIGNER.items()
+    }
     write_private(keys.verify_keys_file, json.dumps(public))
     _private_key(keys.anchor_key_file)
     return keys
+
+
+def _verify_key(key: Ed25519PrivateKey, scopes: tuple[str, ...] | None) -> object:
+    pem = _public_pem(key)
+    return pem if scopes is None else {"public_key": pem, "scopes": scopes}
 
 
 def _private_key(path: Path) -> Ed25519PrivateKey:

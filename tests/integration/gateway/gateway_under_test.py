@@ -11,6 +11,7 @@ import httpx
 import uvicorn
 from openai import AsyncOpenAI
 
+from gateway.api_keys import KeyRequest
 from gateway.config import DatabaseSettings, Settings
 from gateway.server import api_keys, application
 from integration.gateway.neighbours import (
@@ -35,10 +36,10 @@ from podium.registry.v1.policy_service_pb2_grpc import add_PolicyServiceServicer
 from podium.registry.v1.tool_registry_service_pb2_grpc import (
     add_ToolRegistryServiceServicer_to_server,
 )
-from rpckit.identity import Scope
+from rpckit.identity import Scope, acting_as
 from rpckit.server import Service, running_server
 from rpckit.settings import ServerSettings
-from rpckit.testing import KeyPair, make_key_pair, write_verify_keys
+from rpckit.testing import KeyPair, make_identity, make_key_pair, write_verify_keys
 
 EPISODES, REGISTRY = "podium.episodes.v1", "podium.registry.v1"
 LEDGER, ADAPTERS, MODELS = "podium.ledger.v1", "podium.adapters.v1", "podium.orchestrator.v1"
@@ -77,8 +78,10 @@ class GatewayUnderTest:
         return {f"GATEWAY_{name.upper()}": str(value) for name, value in given.items()}
 
     async def new_key(self, tenant: str = "acme", scopes: Iterable[str] = EVERYTHING) -> str:
+        operator = make_identity(tenant, "operator", ())
         async with api_keys(DatabaseSettings(database_url=self.database_url)) as keys:
-            return (await keys.issue(tenant, "ada", scopes))[1]
+            with acting_as(operator):
+                return (await keys.issue(KeyRequest(tenant, "ada", frozenset(scopes))))[1]
 
     def http(self, key: str | None = None) -> httpx.AsyncClient:
         """Sends the first key, another one, or none for ""."""

@@ -26,6 +26,10 @@ class ToolNotFound(NotFound):
     pass
 
 
+class PolicyNotFound(NotFound):
+    pass
+
+
 class Models(orchestrator_rpc.OrchestratorServiceServicer):
     """Two models; one name has a colon, as Ollama's do. Listed one a page."""
 
@@ -52,6 +56,15 @@ class Policies(policy_rpc.PolicyServiceServicer):
         return policy_service_pb.ListPoliciesResponse(
             policies=[policy_pb2.Policy(spec=spec, version=1) for spec in self.specs]
         )
+
+    async def GetPolicy(
+        self, request: policy_service_pb.GetPolicyRequest, context: Any
+    ) -> policy_service_pb.GetPolicyResponse:
+        for spec in self.specs:
+            if spec.name == request.name:
+                policy = policy_pb2.Policy(spec=spec, version=1)
+                return policy_service_pb.GetPolicyResponse(policy=policy)
+        raise PolicyNotFound(f"there is no policy {request.name}", policy=request.name)
 
     async def CreatePolicy(
         self, request: policy_service_pb.CreatePolicyRequest, context: Any
@@ -125,8 +138,17 @@ class Prices(price_rpc.PriceBookServiceServicer):
         return price_pb.GetEffectivePricesResponse(prices=prices)
 
 
+class BudgetNotFound(NotFound):
+    pass
+
+
 class Budgets(budget_rpc.BudgetServiceServicer):
-    """Closes what it is asked to."""
+    """Closes what it is asked to; knows none."""
+
+    async def GetBudget(
+        self, request: budget_pb.GetBudgetRequest, context: Any
+    ) -> budget_pb.GetBudgetResponse:
+        raise BudgetNotFound(f"there is no budget {request.id}")
 
     async def CloseBudget(
         self, request: budget_pb.CloseBudgetRequest, context: Any

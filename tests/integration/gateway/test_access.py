@@ -8,11 +8,13 @@ from pathlib import Path
 import openai
 import pytest
 
+from gateway.api_keys import KeyRequest
 from gateway.config import DatabaseSettings
 from gateway.server import api_keys
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
-from rpckit.identity import Scope
+from rpckit.identity import Scope, acting_as
 from rpckit.pages import encode_page_token
+from rpckit.testing import make_identity
 
 
 @pytest.mark.parametrize("key", ["sk-nonsense", "pod_0011_abc", "pod_", "pod__"])
@@ -54,7 +56,9 @@ async def test_an_expired_key_is_401(
 ) -> None:
     soon = datetime.now(UTC) + timedelta(seconds=0.3)
     async with api_keys(DatabaseSettings(database_url=gateway.database_url)) as keys:
-        _, key = await keys.issue("acme", "ada", [Scope.TENANT_ADMIN], soon)
+        wanted = KeyRequest("acme", "ada", frozenset({Scope.TENANT_ADMIN}), expire_time=soon)
+        with acting_as(make_identity()):
+            _, key = await keys.issue(wanted)
     async with gateway.http(key) as http:
         await asyncio.sleep(0.4)
         reply = await http.get("/v1/models")
@@ -137,10 +141,10 @@ async def test_another_tenants_key_is_not_found(gateway: GatewayUnderTest) -> No
     assert reply.status_code == 404
 
 
-async def test_a_key_with_too_many_open_requests_is_429_until_one_ends(
+async def test_a_tenant_with_too_many_open_requests_is_429_until_one_ends(
     database: Callable[[], Awaitable[str]], tmp_path: Path
 ) -> None:
-    async with run_gateway(await database(), tmp_path, concurrency_per_key=1) as gateway:
+    async with run_gateway(await database(), tmp_path, request_concurrency=1) as gateway:
         gateway.episodes.script = lambda request: []
         body = {"model": "podium", "messages": [{"role": "user", "content": "wait"}]}
         async with gateway.http() as http:

@@ -1,0 +1,44 @@
+"""Where the request being served came from: its id, and the credential it carried."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Origin:
+    """For the audit log; never a secret."""
+
+    request_id: str
+    # Like "api-key 3f2a..." or "oidc https://idp.example.com".
+    credential: str
+
+
+_request_id: ContextVar[str] = ContextVar("request_id", default="")
+_credential: ContextVar[str] = ContextVar("credential", default="command line")
+
+
+def current_origin() -> Origin:
+    """Outside of a request: an operator at the command line."""
+    return Origin(_request_id.get(), _credential.get())
+
+
+@contextmanager
+def serving_request(request_id: str) -> Iterator[None]:
+    """Everything inside belongs to the request."""
+    reset = _request_id.set(request_id)
+    try:
+        yield
+    finally:
+        _request_id.reset(reset)
+
+
+@contextmanager
+def admitted_by(credential: str) -> Iterator[None]:
+    """Everything inside is done with the credential."""
+    reset = _credential.set(credential)
+    try:
+        yield
+    finally:
+        _credential.reset(reset)

@@ -1,0 +1,123 @@
+"""A key's life: roles, use, rotation with overlap, its end."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+
+
+async def create(gateway: GatewayUnderTest, **body: Any) -> dict[str, Any]:
+    """The reply to a request for a key."""
+    async with gateway.http() as http:
+        reply = await http.post("/v1/api-keys", json={"subject": "robot", **body})
+    assert reply.status_code == 200, reply.text
+    result: dict[str, Any] = reply.json()
+    return result
+
+
+async def rotate(gateway: GatewayUnderTest, key: str, **body: Any) -> Any:
+    async with gateway.http() as http:
+        return await http.post(f"/v1/api-keys/{key.split('_')[1]}/rotate", json=body)
+
+
+async def status(gateway: GatewayUnderTest, key: str) -> tuple[int, str]:
+    async with gateway.http(key) as http:
+        reply = await http.get("/v1/models")
+    return reply.status_code, "" if reply.is_success else reply.json()["error"]["reason"]
+
+
+async def test_a_rotated_key_works_until_the_overlap_ends(gateway: GatewayUnderTest) -> None:
+    old = await create(gateway, roles=["developer"])
+    reply = await rotate(gateway, old["key"], overlap_s=3600)
+    new = reply.json()
+    ends = datetime.fromisoformat(new["old_api_key"]["expire_time"])
+    assert timedelta(minutes=59) < ends - datetime.now(UTC) < timedelta(minutes=61)
+    assert new["old_api_key"]["successor_id"] == new["api_key"]["id"] != old["api_key"]["id"]
+    assert (new["api_key"]["roles"], new["api_key"]["subject"]) == (["developer"], "robot")
+    assert await status(gateway, old["key"]) == await status(gateway, new["key"]) == (200, "")
+
+
+async def test_a_key_rotated_without_overlap_has_expired_at_once(gateway: GatewayUnderTest) -> None:
+    old = await create(gateway, scopes=["spend:read"])
+    new = (await rotate(gateway, old["key"], overlap_s=0)).json()
+    assert await status(gateway, old["key"]) == (401, "EXPIRED_API_KEY")
+    assert (await status(gateway, new["key"]))[0] == 200
+
+
+async def test_the_successor_lives_as_long_as_its_predecessor_was_made_to(
+    gateway: GatewayUnderTest,
+) -> None:
+    until = (datetime.now(UTC) + timedelta(days=30)).isoformat()
+    old = await create(gateway, roles=["auditor"], expire_time=until)
+    new = (await rotate(gateway, old["key"])).json()["api_key"]
+    lifetime = datetime.fromisoformat(new["expire_time"]) - datetime.now(UTC)
+    assert timedelta(days=29, hours=23) < lifetime <= timedelta(days=30)
+
+
+async def test_a_key_is_rotated_once_and_not_after_its_end(gateway: GatewayUnderTest) -> None:
+    rotated, revoked = await create(gateway, roles=["developer"]), await gateway.new_key()
+    assert (await rotate(gateway, rotated["key"])).status_code == 200
+    async with gateway.http() as http:
+        await http.post(f"/v1/api-keys/{revoked.split('_')[1]}/revoke")
+    for key in (rotated["key"], revoked):
+        reply = await rotate(gateway, key)
+        assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "API_KEY_ENDED")
+    stranger = await rotate(gateway, await gateway.new_key("umbrella"))
+    assert (stranger.status_code, stranger.json()["error"]["reason"]) == (404, "API_KEY_NOT_FOUND")
+
+
+async def test_a_role_lets_its_key_do_what_the_table_says(gateway: GatewayUnderTest) -> None:
+    key = (await create(gateway, roles=["auditor"]))["key"]
+    async with gateway.http(key) as http:
+        assert (await http.get("/v1/audit-log")).status_code == 200
+        assert (await http.get("/v1/api-keys")).status_code == 403
+    async with gateway.http() as http:
+        refused = await http.post(
+            "/v1/api-keys", json={"subject": "x", "roles": ["platform-admin"]}
+        )
+    assert (refused.status_code, refused.json()["error"]["reason"]) == (403, "SCOPE_NOT_GRANTABLE")
+
+
+async def test_a_key_for_another_tenant_than_expected_says_so(gateway: GatewayUnderTest) -> None:
+    async with gateway.http() as http:
+        assert (await http.get("/v1/models", headers={"x-podium-tenant": "acme"})).is_success
+        reply = await http.get("/v1/models", headers={"x-podium-tenant": "umbrella"})
+    assert (reply.status_code, reply.json()["error"]["reason"]) == (403, "WRONG_TENANT")
+    assert "belongs to tenant acme, not umbrella" in reply.json()["error"]["message"]
+
+
+async def test_the_last_use_of_a_key_is_known_when_the_gateway_has_ended(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> None:
+    async with run_gateway(url := await database(), tmp_path) as gateway:
+        idle = await gateway.new_key()
+        await status(gateway, gateway.key)
+    rows = await fetch(url, "SELECT id, last_used_time FROM api_keys")
+    last = {row["id"]: row["last_used_time"] for row in rows}
+    assert last[idle.split("_")[1]] is None
+    since = datetime.now(UTC) - last[gateway.key.split("_")[1]]
+    assert timedelta(0) <= since < timedelta(minutes=5)
+
+
+async def fetch(url: str, query: str) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(url.replace("+asyncpg", ""))
+    try:
+        return list(await connection.fetch(query))
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("table", ["api_keys", "audit_entry", "audit_outcome"])
+async def test_no_part_of_a_secret_is_in_the_database(
+    gateway: GatewayUnderTest, table: str
+) -> None:
+    texts = [(await create(gateway, roles=["developer"]))["key"]]
+    texts.append((await rotate(gateway, texts[0])).json()["key"])
+    stored = str(await fetch(gateway.database_url, f"SELECT * FROM {table}"))
+    assert texts[0].split("_")[1] in stored or table == "audit_outcome"
+    assert not [text for text in texts if text.split("_", 2)[2] in stored]

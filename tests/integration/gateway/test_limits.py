@@ -1,0 +1,144 @@
+"""A tenant's limits hold over all replicas, and OpenAI's clients understand the refusals."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import openai
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from gateway.errors import TooManyRequests
+from gateway.limits import TenantLimits
+from gateway.open_requests import OpenRequests
+from gateway.rate_limiter import RateLimiter
+from gateway.server import MIGRATIONS
+from gateway.store_engine import open_engine
+from gateway.store_limits import PostgresBucketStore, PostgresSlotStore
+from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from rpckit import migrations
+from rpckit.identity import Scope
+
+Database = Callable[[], Awaitable[str]]
+
+
+async def test_an_answer_says_where_the_tenant_stands(gateway: GatewayUnderTest) -> None:
+    async with gateway.http() as http:
+        headers = (await http.get("/v1/models")).headers
+    assert headers["x-ratelimit-limit-requests"] == "2000"
+    assert 1900 <= int(headers["x-ratelimit-remaining-requests"]) < 2000
+    assert headers["x-ratelimit-reset-requests"].endswith("s")
+
+
+async def test_too_many_requests_are_429_with_the_time_to_wait(
+    database: Database, tmp_path: Path
+) -> None:
+    settings = {"requests_per_s": 0.01, "request_burst": 2}
+    async with run_gateway(await database(), tmp_path, **settings) as gateway:
+        async with gateway.http() as http:
+            replies = [await http.get("/v1/models") for _ in range(3)]
+            stranger = await http.get(
+                "/v1/models", headers={"authorization": f"Bearer {await gateway.new_key('other')}"}
+            )
+        async with gateway.openai() as client:
+            with pytest.raises(openai.RateLimitError, match="requests per second"):
+                await client.with_options(max_retries=0).models.list()
+    assert [reply.status_code for reply in replies] == [200, 200, 429]
+    refused = replies[-1]
+    assert 90 <= int(refused.headers["retry-after"]) <= 100
+    assert refused.headers["x-ratelimit-remaining-requests"] == "0"
+    assert refused.json()["error"]["type"] == "rate_limit_error"
+    assert stranger.status_code == 200
+
+
+async def test_replicas_together_admit_no_more_than_the_bucket_holds(database: Database) -> None:
+    engine = await migrated(await database())
+    limits = TenantLimits(requests_per_s=40.0, burst=80, concurrency=1)
+    replicas = [RateLimiter(PostgresBucketStore(engine)) for _ in range(3)]
+    started, admitted = time.monotonic(), 0
+    while time.monotonic() - started < 1.0:
+        answers = await asyncio.gather(
+            *(attempt(each, limits) for each in replicas for _ in "1234")
+        )
+        admitted += sum(answers)
+    elapsed = time.monotonic() - started
+    await engine.dispose()
+    assert admitted <= limits.burst + limits.requests_per_s * elapsed + 1
+    # Each replica may waste a batch, here 2, when its lease lapses.
+    assert admitted >= limits.burst + limits.requests_per_s * 0.5 - 3 * 2
+
+
+async def attempt(limiter: RateLimiter, limits: TenantLimits) -> bool:
+    try:
+        await limiter.admit("acme", limits)
+    except TooManyRequests:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("concurrency", [3, 40])
+async def test_replicas_together_open_no_more_requests_than_allowed(
+    database: Database, concurrency: int
+) -> None:
+    engine = await migrated(await database())
+    limits = TenantLimits(1.0, 1, concurrency)
+    replicas = [OpenRequests(PostgresSlotStore(engine, uuid4())) for _ in range(2)]
+    spare = concurrency // 16
+    async with AsyncExitStack() as stack:
+        opened = [await opens(replicas[n % 2], limits, stack) for n in range(2 * concurrency)]
+        assert concurrency - spare <= sum(opened) <= concurrency
+    async with AsyncExitStack() as stack:
+        again = [await opens(replicas[0], limits, stack) for _ in range(concurrency)]
+        assert sum(again) >= concurrency - 2 * spare
+    await engine.dispose()
+
+
+async def opens(replica: OpenRequests, limits: TenantLimits, stack: AsyncExitStack) -> bool:
+    try:
+        await stack.enter_async_context(replica.slot("acme", limits))
+    except TooManyRequests:
+        return False
+    return True
+
+
+async def test_slots_of_a_dead_replica_come_back(database: Database) -> None:
+    engine = await migrated(await database())
+    dead, alive = (PostgresSlotStore(engine, uuid4()) for _ in range(2))
+    assert await dead.take("acme", 5, total=5, lease_s=0.2) == 5
+    assert await alive.take("acme", 1, total=5, lease_s=30) == 0
+    await asyncio.sleep(0.3)
+    assert await alive.take("acme", 3, total=5, lease_s=30) == 3
+    await engine.dispose()
+
+
+async def test_only_the_platform_changes_limits_and_they_hold_at_once(
+    gateway: GatewayUnderTest,
+) -> None:
+    platform = await gateway.new_key("operators", [Scope.PLATFORM_ADMIN])
+    path = "/v1/tenants/acme/limits"
+    async with gateway.http() as tenant, gateway.http(platform) as admin:
+        refused = await tenant.put(path, json={"burst": 9_999})
+        await set_limits(admin, path, {"requests_per_s": 0.001, "burst": 1})
+        mine = (await tenant.get("/v1/limits")).json()
+        after = await tenant.get("/v1/limits")
+        restored = (await admin.delete(path)).json()
+        entries = (await admin.get("/v1/audit-log?action=ChangeLimits")).json()["entries"]
+    assert (refused.status_code, refused.json()["error"]["reason"]) == (403, "SCOPE_MISSING")
+    assert (mine["burst"], after.status_code, restored["burst"]) == (1, 429, 2_000)
+    changed = [(entry["before"]["burst"], entry["after"]["burst"]) for entry in entries]
+    assert changed == [(1, 2_000), (2_000, 1)]
+
+
+async def set_limits(admin: httpx.AsyncClient, path: str, body: dict[str, float]) -> None:
+    # Nonsense is refused and changes nothing.
+    assert (await admin.put(path, json={"burst": 0})).status_code == 400
+    assert (await admin.put(path, json=body)).is_success
+
+
+async def migrated(url: str) -> AsyncEngine:
+    await migrations.upgrade(url, MIGRATIONS)
+    return open_engine(url)

@@ -1,0 +1,191 @@
+"""People come with tokens of their identity provider; anything else is a 401 that says why."""
+
+import base64
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import oidc_provider_mock
+import pytest
+import pytest_asyncio
+from joserfc.jwk import ECKey
+
+from gateway import oidc_keys
+from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.identity_provider import IdentityProvider, rsa
+
+ROLES = {"podium-devs": "developer", "podium-auditors": "auditor"}
+
+
+@pytest.fixture
+def provider() -> Iterator[IdentityProvider]:
+    with IdentityProvider().serving() as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def gateway(
+    database: Callable[[], Awaitable[str]], tmp_path: Path, provider: IdentityProvider
+) -> AsyncIterator[GatewayUnderTest]:
+    issuers = [
+        {
+            "issuer": provider.issuer,
+            "audience": "podium",
+            "tenant_claim": "org.id",
+            "tenants": ["acme", "umbrella"],
+            "roles_claim": "groups",
+            "roles": ROLES,
+        },
+    ]
+    async with run_gateway(await database(), tmp_path, oidc_issuers=issuers) as running:
+        yield running
+
+
+async def asked(gateway: GatewayUnderTest, token: str, path: str = "/v1/limits") -> httpx.Response:
+    async with gateway.http(token) as http:
+        return await http.get(path)
+
+
+def acme(provider: IdentityProvider, **changes: Any) -> str:
+    return provider.token(**{"org": {"id": "acme"}, **changes})
+
+
+async def test_claims_become_tenant_subject_and_roles(
+    gateway: GatewayUnderTest, provider: IdentityProvider
+) -> None:
+    assert (await asked(gateway, acme(provider))).json()["tenant"] == "acme"
+    other = acme(provider, org={"id": "umbrella"}, groups=["podium-auditors", "staff"])
+    assert (await asked(gateway, other)).json()["tenant"] == "umbrella"
+    assert (await asked(gateway, other, "/v1/audit-log")).status_code == 200
+    refused = await asked(gateway, acme(provider), "/v1/audit-log")
+    assert (refused.status_code, refused.json()["error"]["reason"]) == (403, "SCOPE_MISSING")
+    assert "ada@example.com of tenant acme" in refused.json()["error"]["message"]
+
+
+def unsigned(claims_of: str) -> str:
+    header = base64.urlsafe_b64encode(json.dumps({"alg": "none", "kid": "first"}).encode())
+    return f"{header.decode().rstrip('=')}.{claims_of.split('.')[1]}."
+
+
+async def test_what_is_wrong_with_a_token_is_a_401_that_says_so(
+    gateway: GatewayUnderTest, provider: IdentityProvider
+) -> None:
+    good, now = acme(provider), 1_700_000_000
+    stranger, other_kind = rsa("first"), ECKey.generate_key("P-256", {"kid": "first"})
+    header, payload, signature = good.split(".")
+    hs256 = base64.urlsafe_b64encode(b'{"alg":"HS256","kid":"first"}').decode().rstrip("=")
+    cases = {
+        acme(provider, exp=now): "has expired",
+        acme(provider, exp=None): "lacks the claim exp",
+        acme(provider, aud="another"): "not for podium",
+        acme(provider, aud=None): "lacks the claim aud",
+        acme(provider, iss="http://elsewhere"): "an issuer this platform does not know",
+        acme(provider, iat=4_000_000_000, nbf=4_000_000_000): "not valid yet",
+        acme(provider, org={"id": "globex"}): "names no tenant",
+        acme(provider, org=None): "names no tenant",
+        acme(provider, sub=None): "names nobody",
+        acme(provider, key=stranger): "signature is not valid",
+        f"{header}.{payload}.{signature[:-4]}AAAA": "signature is not valid",
+        f"{hs256}.{payload}.{signature}": "signed with HS256",
+        unsigned(good): "signed with none",
+        acme(provider, key=other_kind, header={"alg": "ES256"}): "signature is not valid",
+        "a.b.c": "neither an API key nor a JWT",
+    }  # fmt: skip
+    for token, words in cases.items():
+        reply = await asked(gateway, token)
+        assert reply.status_code == 401, (words, reply.text)
+        assert words in reply.json()["error"]["message"]
+        assert reply.headers["www-authenticate"].startswith("Bearer")
+    assert (await asked(gateway, good)).is_success
+
+
+async def test_a_token_within_the_skew_of_clocks_is_accepted(
+    gateway: GatewayUnderTest, provider: IdentityProvider
+) -> None:
+    assert (await asked(gateway, acme(provider, exp=int(time.time()) - 10))).is_success
+    assert (await asked(gateway, acme(provider, iat=int(time.time()) + 10))).is_success
+
+
+async def test_a_person_without_a_role_is_told_which_claim_to_mend(
+    gateway: GatewayUnderTest, provider: IdentityProvider
+) -> None:
+    for groups in (["staff"], [], None, {"podium-devs": 1}):
+        reply = await asked(gateway, acme(provider, groups=groups))
+        assert (reply.status_code, reply.json()["error"]["reason"]) == (403, "NO_ROLE")
+        assert "claim groups" in reply.json()["error"]["message"]
+
+
+async def test_a_new_key_of_the_provider_is_fetched_and_unknown_ones_do_not_flood_it(
+    gateway: GatewayUnderTest, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await asked(gateway, acme(provider))).is_success
+    for n in range(5):
+        reply = await asked(gateway, acme(provider, header={"kid": f"made-up-{n}"}))
+        assert "which" in reply.json()["error"]["message"]
+    assert provider.fetched == 1
+    provider.keys = [rsa("second")]
+    monkeypatch.setattr(oidc_keys, "REFETCH_INTERVAL_S", 0.0)
+    assert (await asked(gateway, acme(provider))).is_success
+    assert provider.fetched == 2
+    # The old key was taken back by the provider.
+    old = IdentityProvider(port=provider.port)
+    assert (await asked(gateway, acme(old))).status_code == 401
+
+
+async def test_a_silent_provider_is_a_503_until_it_answers(
+    gateway: GatewayUnderTest, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.broken = True
+    reply = await asked(gateway, acme(provider))
+    assert (reply.status_code, reply.json()["error"]["reason"]) == (
+        503,
+        "IDENTITY_PROVIDER_UNAVAILABLE",
+    )
+    provider.broken = False
+    monkeypatch.setattr(oidc_keys, "REFETCH_INTERVAL_S", 0.0)
+    assert (await asked(gateway, acme(provider))).is_success
+    # From then on its keys are known; a silent provider stops nobody.
+    provider.broken = True
+    monkeypatch.setattr(oidc_keys, "KEYS_KEPT_S", 0.0)
+    assert (await asked(gateway, acme(provider))).is_success
+
+
+async def test_a_person_signs_in_at_a_provider_nobody_here_wrote(
+    database: Callable[[], Awaitable[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
+    with oidc_provider_mock.run_server_in_thread() as server:
+        issuer = f"http://localhost:{server.server_port}"
+        configured = {
+            "issuer": issuer,
+            "audience": "podium",
+            "tenant": "acme",
+            "roles_claim": "groups",
+            "roles": ROLES,
+        }
+        token = await signed_in(issuer, {"groups": ["podium-auditors"]})
+        settings = {"oidc_issuers": [configured]}
+        async with run_gateway(await database(), tmp_path, **settings) as gateway:
+            reply = await asked(gateway, token, "/v1/audit-log")
+            assert (reply.status_code, (await asked(gateway, token)).json()["tenant"]) == (
+                200,
+                "acme",
+            )
+
+
+async def signed_in(issuer: str, claims: dict[str, Any]) -> str:
+    """The ID token of an authorization code flow."""
+    back = "http://localhost/back"
+    query = {"client_id": "podium", "redirect_uri": back, "response_type": "code"}
+    async with httpx.AsyncClient(base_url=issuer, trust_env=False) as http:
+        assert (await http.put("/users/ada", json=claims)).is_success
+        scoped = {**query, "scope": "openid"}
+        reply = await http.post("/oauth2/authorize", params=scoped, data={"sub": "ada"})
+        code = parse_qs(urlsplit(reply.headers["location"]).query)["code"][0]
+        exchange = {"grant_type": "authorization_code", "code": code, "redirect_uri": back}
+        tokens = await http.post("/oauth2/token", data=exchange, auth=("podium", "secret"))
+    return str(tokens.json()["id_token"])

@@ -1,0 +1,25 @@
+"""What the audit log shows carries no secret, whatever it is called and wherever it stands."""
+
+from typing import Any
+
+import pytest
+
+from gateway.redaction import REDACTED, redacted
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"Authorization": "Bearer abc"}, {"Authorization": REDACTED}),
+        ({"headers": [{"x-api-key": "abc"}]}, {"headers": [{"x-api-key": REDACTED}]}),
+        ({"password": ""}, {"password": ""}),
+        # A reference names a secret; it is not one.
+        ({"secret": {"name": "engine"}}, {"secret": {"name": "engine"}}),
+        ({"max_tokens": 5, "name": "weather"}, {"max_tokens": 5, "name": "weather"}),
+        ({"note": f"use pod_{'0' * 16}_abc please"}, {"note": f"use {REDACTED} please"}),
+        ({"note": "eyJhbGciOi.eyJzdWIi.c2ln"}, {"note": REDACTED}),
+        (None, None),
+    ],
+)
+def test_secrets_are_redacted_and_the_rest_stays(value: Any, shown: Any) -> None:
+    assert redacted(value) == shown
