@@ -3,7 +3,9 @@
 import typer
 
 from podium_cli.commands import (
+    audit,
     audit_files,
+    audit_log,
     budgets,
     corpus,
     demo,
@@ -11,6 +13,7 @@ from podium_cli.commands import (
     down,
     episodes,
     keys,
+    limits,
     models,
     policies,
     policy_history,  # noqa: F401  adds its commands to those of policies
@@ -44,6 +47,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+audit_log.register(audit.app)
 for module in (up, down, status, doctor, demo, run, watch, spend, models):
     module.register(app)
 for group, panel in (
@@ -56,5 +60,6 @@ for group, panel in (
     (budgets, "Money"),
     (audit_files, "Money"),
     (keys, "Access"),
+    (limits, "Access"),
 ):
     app.add_typer(group.app, rich_help_panel=panel)

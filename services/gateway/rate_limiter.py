@@ -45,6 +45,8 @@ class BucketStore(Protocol):
 
 @dataclass
 class _Lease:
+    # Tokens drawn under other limits are not spent.
+    limits: TenantLimits | None = None
     tokens: int = 0
     lapses_at: float = 0.0
     left: float = 0.0
@@ -65,15 +67,16 @@ class RateLimiter:
         # One draw at a time: whoever waited may find tokens drawn meanwhile.
         async with lease.drawing:
             now = time.monotonic()
-            if lease.tokens < 1 or lease.lapses_at < now:
+            if lease.tokens < 1 or lease.lapses_at < now or lease.limits != limits:
                 await self._draw(tenant, limits, lease, now)
             lease.tokens -= 1
         return standing(limits, lease.left + lease.tokens)
 
     async def _draw(self, tenant: str, limits: TenantLimits, lease: _Lease, now: float) -> None:
         lease.tokens = 0
-        if now < lease.empty_until:
+        if now < lease.empty_until and lease.limits == limits:
             raise _refusal(limits, lease.empty_until - now)
+        lease.limits = limits
         grant = await self._store.draw(tenant, limits, batch(limits))
         lease.left, lease.lapses_at = grant.left, now + LEASE_S
         if grant.granted < 1:

@@ -1,4 +1,4 @@
-"""`podium keys`: create, list, revoke API keys of your tenant."""
+"""`podium keys`: create, list, rotate, revoke API keys of your tenant."""
 
 from typing import Annotated
 
@@ -8,12 +8,16 @@ from rich.text import Text
 from podium_cli.command import Session, command
 from podium_cli.gateway import segment
 from podium_cli.listing import listing
+from rpckit.identity import Role
 
 PAGE_SIZE = 500
+SHOWN_ONCE = "[dim]it is stored as a hash and cannot be shown again[/]"
+
+COLUMNS = ("key", "subject", "roles and scopes", "created", "last used", "state")
 
 app = typer.Typer(
     name="keys",
-    help="Create, list, revoke API keys.",
+    help="Create, list, rotate, revoke API keys.",
     no_args_is_help=True,
 )
 
@@ -22,15 +26,17 @@ app = typer.Typer(
 async def create(
     session: Session,
     subject: Annotated[str, typer.Argument(help="Person or application.", show_default=False)],
+    role: Annotated[list[Role] | None, typer.Option(help="What its owner is; repeatable.")] = None,
     scope: Annotated[list[str] | None, typer.Option(help="What it may do; repeatable.")] = None,
     expires: Annotated[str | None, typer.Option(help="Like 2026-01-31T00:00:00Z.")] = None,
 ) -> None:
-    """Create a key and print it once; the scope is episodes:run unless given."""
-    body = {"subject": subject, "scopes": scope or ["episodes:run"], "expire_time": expires}
+    """Create a key and print it once; its owner is a developer unless you say otherwise."""
+    roles = role or ([] if scope else [Role.DEVELOPER])
+    body = {"subject": subject, "scopes": scope or [], "roles": roles, "expire_time": expires}
     async with session.gateway() as gateway:
         reply = await gateway.call("POST", "/v1/api-keys", body=body)
     session.output.result(reply, Text(reply["key"]))
-    session.output.note("[dim]it is stored as a hash and cannot be shown again[/]")
+    session.output.note(SHOWN_ONCE)
 
 
 @command(app, "list")
@@ -48,15 +54,31 @@ async def list_keys(session: Session) -> None:
         (
             key["id"],
             key["subject"],
-            ", ".join(key["scopes"]),
+            ", ".join([*key["roles"], *key["scopes"]]),
             key["create_time"],
+            key["last_used_time"] or "never",
             _state(key),
         )
         for key in keys
     ]
-    session.output.result(
-        {"api_keys": keys}, listing(("key", "subject", "scopes", "created", "state"), rows)
-    )
+    session.output.result({"api_keys": keys}, listing(COLUMNS, rows))
+
+
+@command(app, "rotate")
+async def rotate(
+    session: Session,
+    key_id: Annotated[str, typer.Argument(help="Id from `podium keys list`.", show_default=False)],
+    overlap_s: Annotated[
+        float, typer.Option("--overlap", min=0, help="Seconds the old key goes on working.")
+    ] = 86_400.0,
+) -> None:
+    """Create a key in the place of another and print it once; both work for a while."""
+    async with session.gateway() as gateway:
+        path = f"/v1/api-keys/{segment(key_id)}/rotate"
+        reply = await gateway.call("POST", path, body={"overlap_s": overlap_s})
+    session.output.result(reply, Text(reply["key"]))
+    session.output.note(SHOWN_ONCE)
+    session.output.note(f"[dim]{key_id} works until {reply['old_api_key']['expire_time']}[/]")
 
 
 @command(app, "revoke")

@@ -1,0 +1,152 @@
+"""Between pods both sides prove who they are; whoever cannot never reaches a handler."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from embedded import free_port
+from integration.rpckit.policies_under_test import PoliciesUnderTest, policy_named
+from podium.registry.v1 import policy_service_pb2 as pb
+from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
+from rpckit.channel import open_channel
+from rpckit.settings import TlsFiles
+from rpckit.testing import make_identity
+
+REQUEST = pb.GetPolicyRequest()
+DEADLINE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority that issues certificates for this machine."""
+
+    folder: Path
+    name: str
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+    @classmethod
+    def make(cls, folder: Path, name: str) -> "Authority":
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = _builder(subject, subject, key).add_extension(
+            x509.BasicConstraints(ca=True, path_length=None), critical=True
+        )
+        return cls(folder, name, key, builder.sign(key, hashes.SHA256()))
+
+    def issue(self, holder: str, lasting: timedelta = timedelta(hours=1)) -> TlsFiles:
+        """Files of a holder at 127.0.0.1."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, holder)])
+        builder = _builder(subject, self.certificate.subject, key, lasting).add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        own = builder.sign(self.key, hashes.SHA256())
+        pem = serialization.Encoding.PEM
+        private = key.private_bytes(
+            pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return TlsFiles(
+            certificate=self._write(f"{holder}.crt", own.public_bytes(pem)),
+            private_key=self._write(f"{holder}.key", private),
+            authority=self._write(f"{holder}.ca", self.certificate.public_bytes(pem)),
+        )
+
+    def _write(self, name: str, content: bytes) -> Path:
+        path = self.folder / f"{self.name}-{name}"
+        path.write_bytes(content)
+        return path
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    lasting: timedelta = timedelta(hours=1),
+) -> x509.CertificateBuilder:
+    start = datetime.now(UTC) - timedelta(hours=2)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(datetime.now(UTC) + lasting)
+    )
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Iterator[Authority]:
+    yield Authority.make(tmp_path, "ours")
+
+
+async def named(_: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
+    return policy_named("reached")
+
+
+async def ask(server: PoliciesUnderTest, tls: TlsFiles | None) -> str:
+    """The policy's name as a caller with these files gets it."""
+    target, signer = f"127.0.0.1:{server.port}", server.keys.signer()
+    async with open_channel(target, signer, make_identity(), tls) as channel:
+        reply = await PolicyServiceStub(channel).GetPolicy(REQUEST, timeout=DEADLINE_S)
+    return str(reply.policy.spec.name)
+
+
+async def test_both_sides_of_one_authority_speak(
+    server: PoliciesUnderTest, authority: Authority
+) -> None:
+    async with server.serving(named, tls=authority.issue("server")):
+        assert await ask(server, authority.issue("client")) == "reached"
+
+
+async def test_a_caller_without_a_certificate_of_ours_never_reaches_the_handler(
+    server: PoliciesUnderTest, authority: Authority, tmp_path: Path
+) -> None:
+    stranger, ours = Authority.make(tmp_path, "theirs"), authority.issue("client")
+    foreign = stranger.issue("client").model_copy(update={"authority": ours.authority})
+    expired = authority.issue("late", lasting=timedelta(hours=-1))
+    async with server.serving(named, tls=authority.issue("server")):
+        answers = [ask(server, tls) for tls in (None, foreign, expired)]
+        for answer in await asyncio.gather(*answers, return_exceptions=True):
+            assert isinstance(answer, grpc.aio.AioRpcError), answer
+            assert answer.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_server_of_another_authority_is_not_spoken_to(
+    server: PoliciesUnderTest, authority: Authority, tmp_path: Path
+) -> None:
+    impostor = Authority.make(tmp_path, "theirs").issue("server")
+    ours = authority.issue("client")
+    # The impostor trusts our callers; they must not trust it.
+    async with server.serving(named, tls=impostor.model_copy(update={"authority": ours.authority})):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await ask(server, ours)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_probes_are_answered_in_plaintext_on_their_own_port(
+    server: PoliciesUnderTest, authority: Authority
+) -> None:
+    port = free_port()
+    async with (
+        server.serving(named, tls=authority.issue("server"), health_port=port),
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        request = health_pb2.HealthCheckRequest(service="liveness")
+        answer = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=DEADLINE_S)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await PolicyServiceStub(channel).GetPolicy(REQUEST, timeout=DEADLINE_S)
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -1,0 +1,180 @@
+"""How a stranger tries every RPC and every route: with the ids of somebody else's things.
+
+REFUSED: the answer must be that there is no such thing, or that it is not theirs. OWN: it
+succeeds, for it reads or writes what is the stranger's own; no byte of the owner's may be in it.
+NAMELESS: the request can name nobody's thing; an empty one is tried.
+`$tool` stands for the id of a thing.
+"""
+
+from string import Template
+from typing import Any
+
+REFUSED, OWN, NAMELESS = "refused", "own", "nameless"
+Case = tuple[str, dict[str, Any]]
+
+EPISODE = {"episode_id": "$episode"}
+SPEC = {"name": "$policy", "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT"}
+SUBJECT = {"episode_id": "$episode", "turn": 7, "tool": "$tool"}
+CALL = [{"dimension": "USAGE_DIMENSION_CALL", "amount": "1"}]
+USAGE = {"quantities": CALL, "source": "USAGE_SOURCE_PROVIDER"}
+HOLD = {
+    "key": "$hold",
+    "subject": SUBJECT,
+    "sku": "$sku",
+    "worst_case": CALL,
+    "unknown_price": "UNKNOWN_PRICE_POLICY_ADMIT",
+}
+TOOL = {
+    "name": "$tool",
+    "kind": "TOOL_KIND_FUNCTION",
+    "description": "the stranger's own",
+    "parameters_json_schema": '{"type": "object"}',
+    "connection": {"function": {"function": "calculator"}},
+    "side_effect": "SIDE_EFFECT_PURE",
+}
+PRICE = {
+    "sku": "$sku",
+    "currency_code": "USD",
+    "components": [{"dimension": "USAGE_DIMENSION_CALL", "unit_price": "9", "per": "1"}],
+    "tenant_override": True,
+}
+BUDGET = {
+    "id": "$budget",
+    "scope": "BUDGET_SCOPE_TENANT",
+    "window": "BUDGET_WINDOW_TOTAL",
+    "hard_limit": {"currency_code": "USD", "amount": "1"},
+}
+
+# In the order they are tried: what names the owner's things comes before the stranger makes
+# things of the same name.
+RPCS: dict[str, Case] = {
+    "EpisodeService/GetEpisode": (REFUSED, EPISODE),
+    "EpisodeService/WatchEpisode": (REFUSED, EPISODE),
+    "EpisodeService/CancelEpisode": (REFUSED, EPISODE),
+    "EpisodeService/ApproveToolCall": (REFUSED, {**EPISODE, "turn": 1, "approved": True}),
+    "EpisodeService/GetTrajectory": (REFUSED, EPISODE),
+    "EpisodeService/StartEpisode": (REFUSED, {**EPISODE, "spec": {"task": "whose id is this?"}}),
+    "EpisodeService/ListEpisodes": (OWN, {}),
+    "ToolRegistryService/GetTool": (REFUSED, {"name": "$tool"}),
+    "ToolRegistryService/ListToolVersions": (REFUSED, {"name": "$tool"}),
+    "ToolRegistryService/DeprecateTool": (REFUSED, {"name": "$tool"}),
+    "ToolRegistryService/DeleteTool": (REFUSED, {"name": "$tool"}),
+    "ToolRegistryService/ListTools": (OWN, {}),
+    "ToolRegistryService/SearchTools": (OWN, {"query": "adds"}),
+    "ToolRegistryService/ResolveToolset": (REFUSED, {"tool_names": ["$tool"]}),
+    "ToolRegistryService/RecordToolFacts": (
+        REFUSED,
+        {"reporter": "r", "facts": [{"tool_name": "$tool", "sample_count": 1}]},
+    ),
+    "ToolRegistryService/ListToolFacts": (OWN, {}),
+    "ToolRegistryService/ReadOpenApi": (NAMELESS, {"document": "{}"}),
+    "DescriptionService/ProposeDescription": (
+        REFUSED,
+        {"id": "$unknown", "tool_name": "$tool", "writer_tool": "$tool"},
+    ),
+    "DescriptionService/ListProposals": (OWN, {}),
+    "DescriptionService/ApproveProposal": (REFUSED, {"id": "$unknown"}),
+    "DescriptionService/RejectProposal": (REFUSED, {"id": "$unknown"}),
+    "PolicyService/GetPolicy": (REFUSED, {"name": "$policy"}),
+    "PolicyService/ActivatePolicy": (REFUSED, {"name": "$policy"}),
+    "PolicyService/ExplainToolset": (REFUSED, {"policy": "$policy"}),
+    "PolicyService/CheckCalls": (
+        REFUSED,
+        {"policy": "$policy", "calls": [{"tool_name": "$tool", "tool_version": 1}]},
+    ),
+    "PolicyService/DryRunPolicy": (REFUSED, {"policy": "$policy"}),
+    "PolicyService/ReportAdherence": (OWN, {}),
+    "PolicyService/ListPolicies": (OWN, {}),
+    "PolicyService/ListActivations": (OWN, {}),
+    "BudgetService/GetBudget": (REFUSED, {"id": "$budget"}),
+    "BudgetService/CloseBudget": (REFUSED, {"id": "$budget"}),
+    "BudgetService/ListBudgets": (OWN, {}),
+    "BudgetService/ListAlerts": (OWN, {"budget_id": "$budget"}),
+    "CostLedgerService/Capture": (REFUSED, {"key": "$hold", "usage": USAGE}),
+    "CostLedgerService/Release": (REFUSED, {"key": "$hold"}),
+    "CostLedgerService/Reverse": (REFUSED, {"key": "$unknown/reverse", "sequence": 1}),
+    "CostLedgerService/ReleaseEpisode": (OWN, EPISODE),
+    "CostLedgerService/ListEntries": (OWN, EPISODE),
+    "CostLedgerService/ReportSpend": (OWN, {"group_by": ["SPEND_DIMENSION_TOOL"]}),
+    "PriceBookService/ListPrices": (OWN, {}),
+    "PriceBookService/GetEffectivePrices": (OWN, {"skus": ["$sku"]}),
+    "CorpusService/ListCorpora": (OWN, {}),
+    "CorpusService/ListDocuments": (REFUSED, {"corpus": "$corpus"}),
+    "CorpusService/Search": (REFUSED, {"corpus": "$corpus", "query": "secret"}),
+    "CorpusService/DeleteDocuments": (REFUSED, {"corpus": "$corpus", "ids": ["$document"]}),
+    "CorpusService/DeleteCorpus": (REFUSED, {"corpus": "$corpus"}),
+    "ToolAdapterService/Invoke": (
+        REFUSED,
+        {
+            "key": "$hold",
+            **EPISODE,
+            "tool_name": "$tool",
+            "tool_version": 1,
+            "arguments_json": "{}",
+        },
+    ),
+    "ToolAdapterService/CloseEpisode": (OWN, EPISODE),
+    "ToolAdapterService/DiscoverMcpTools": (NAMELESS, {}),
+    "OrchestratorService/NextAction": (OWN, {"key": "$unknown/1/model/0", "task": "hello"}),
+    "OrchestratorService/ListModels": (OWN, {}),
+    "AuditService/ExplainEntry": (REFUSED, {"entry": "1", "tenant": "acme"}),
+    "AuditService/ProveEntry": (REFUSED, {"entry": "1", "tenant": "acme"}),
+    "AuditService/VerifyLedger": (REFUSED, {"tenant": "acme"}),
+    "AuditService/ListAnchors": (OWN, {}),
+    "AuditService/ListCharges": (REFUSED, {"month": "2026-11", "tenant": "acme"}),
+    "AuditService/AddInvoiceLines": (
+        REFUSED,
+        {
+            "invoice": {"id": "acme-invoice", "provider": "p", "month": "2026-11"},
+            "lines": [{"sku": "$sku", "amount": {"currency_code": "USD", "amount": "1"}}],
+        },
+    ),
+    "AuditService/ReconcileInvoice": (REFUSED, {"invoice_id": "$unknown"}),
+    "AuditService/ListInvoiceMatches": (REFUSED, {"invoice_id": "$unknown"}),
+    "AuditService/SimulatePrices": (REFUSED, {"specs": [PRICE], "tenant": "acme"}),
+    # From here on the stranger makes things of its own under the owner's names.
+    "ToolRegistryService/RegisterTool": (OWN, {"spec": TOOL}),
+    "PolicyService/CreatePolicy": (OWN, {"spec": SPEC}),
+    "BudgetService/CreateBudget": (OWN, {"budget": BUDGET}),
+    "PriceBookService/CreatePrices": (OWN, {"specs": [PRICE]}),
+    "CorpusService/PutDocuments": (
+        OWN,
+        {"corpus": "$corpus", "documents": [{"id": "$document", "content": "my own"}]},
+    ),
+    "CostLedgerService/Reserve": (OWN, HOLD),
+    "CostLedgerService/Record": (
+        OWN,
+        {"key": "$unknown/record", "subject": SUBJECT, "sku": "$sku", "usage": USAGE},
+    ),
+    "CostLedgerService/Apply": (OWN, {"operations": [{"release": {"key": "$hold"}}]}),
+}
+
+CHAT = {"messages": [{"role": "user", "content": "hello"}]}
+# Routes of the gateway's own; those of the table are tried with their RPC's case.
+ROUTES: dict[tuple[str, str], Case] = {
+    ("GET", "/v1/models"): (OWN, {}),
+    ("GET", "/v1/models/{model}"): (REFUSED, {"model": "podium:$policy"}),
+    ("POST", "/v1/chat/completions"): (REFUSED, {"model": "podium:$policy", **CHAT}),
+    ("GET", "/v1/api-keys"): (OWN, {}),
+    ("POST", "/v1/api-keys"): (OWN, {"subject": "mallory", "roles": ["developer"]}),
+    ("POST", "/v1/api-keys/{key_id}/rotate"): (REFUSED, {"key_id": "$key"}),
+    ("POST", "/v1/api-keys/{key_id}/revoke"): (REFUSED, {"key_id": "$key"}),
+    ("GET", "/v1/limits"): (OWN, {}),
+    ("GET", "/v1/tenants/{tenant}/limits"): (REFUSED, {"tenant": "acme"}),
+    ("PUT", "/v1/tenants/{tenant}/limits"): (REFUSED, {"tenant": "acme", "burst": 1}),
+    ("DELETE", "/v1/tenants/{tenant}/limits"): (REFUSED, {"tenant": "acme"}),
+    ("GET", "/v1/audit-log"): (OWN, {}),
+}
+
+
+def filled(values: Any, things: dict[str, str]) -> Any:
+    """The values with every `$thing` replaced by its id."""
+    match values:
+        case dict():
+            return {name: filled(inner, things) for name, inner in values.items()}
+        case list():
+            return [filled(inner, things) for inner in values]
+        case str():
+            return Template(values).substitute(things) if "$" in values else values
+        case _:
+            return values

@@ -1,0 +1,38 @@
+"""The whole platform as processes, and what one of its tenants owns."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest_asyncio
+
+from integration.tenancy.two_tenants import CANARY, TwoTenants, own_something
+from openai_server import OpenAiServer
+from podium_cli.local.engines import EngineChoice
+from podium_cli.local.platform import LocalPlatform, PlatformOptions
+
+MODEL = "scripted-model"
+
+
+def secretive(body: Mapping[str, Any]) -> dict[str, str]:
+    """Repeats the owner's secret, to whoever told it."""
+    told = CANARY in json.dumps(body["messages"])
+    return {"answer": f"42 {CANARY}" if told else "42"}
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def tenants() -> AsyncIterator[TwoTenants]:
+    with (
+        TemporaryDirectory(prefix="podium-tenancy-") as folder,
+        OpenAiServer(script=[secretive], models=[MODEL]) as model,
+    ):
+        engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
+        options = PlatformOptions(Path(folder) / "state", engine, telemetry=False)
+        platform = LocalPlatform(options, lambda _step, _done: None)
+        await platform.start()
+        try:
+            yield await own_something(platform)
+        finally:
+            await platform.stop()
