@@ -125,7 +125,8 @@ def test_whatever_a_route_changes_is_administrative_or_work() -> None:
     work = {
         "StartEpisode", "CancelEpisode", "ApproveToolCall", "DiscoverMcpTools", "ReadOpenApi",
         "ExplainToolset", "DryRunPolicy", "ReportAdherence", "PutDocuments", "DeleteDocuments",
-        "DeleteCorpus", "ProposeDescription", "SimulatePrices", "AddInvoiceLines", "ReconcileInvoice",
+        "DeleteCorpus", "ProposeDescription", "SimulatePrices", "AddInvoiceLines",
+        "ReconcileInvoice",
     }  # fmt: skip
     writing = [route for route in ROUTES if route.method != "GET"]
     unclear = [

@@ -2,16 +2,18 @@
 
 REFUSED: the answer must be that there is no such thing, or that it is not theirs. OWN: it
 succeeds, for it reads or writes what is the stranger's own; no byte of the owner's may be in it.
-NAMELESS: the request can name nobody's thing; an empty one is tried.
+NAMELESS: the request can name nobody's thing; an empty one is tried. NOT_SERVED: nothing on one
+machine serves it.
 `$tool` stands for the id of a thing.
 """
 
 from string import Template
 from typing import Any
 
-REFUSED, OWN, NAMELESS = "refused", "own", "nameless"
+REFUSED, OWN, NAMELESS, NOT_SERVED = "refused", "own", "nameless", "not served"
 Case = tuple[str, dict[str, Any]]
 
+NOVEMBER = "2026-11-01T00:00:00Z"
 EPISODE = {"episode_id": "$episode"}
 SPEC = {"name": "$policy", "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT"}
 SUBJECT = {"episode_id": "$episode", "turn": 7, "tool": "$tool"}
@@ -42,7 +44,7 @@ BUDGET = {
     "id": "$budget",
     "scope": "BUDGET_SCOPE_TENANT",
     "window": "BUDGET_WINDOW_TOTAL",
-    "hard_limit": {"currency_code": "USD", "amount": "1"},
+    "hard_limit": {"currency_code": "USD", "amount": "100"},
 }
 
 # In the order they are tried: what names the owner's things comes before the stranger makes
@@ -68,13 +70,14 @@ RPCS: dict[str, Case] = {
     ),
     "ToolRegistryService/ListToolFacts": (OWN, {}),
     "ToolRegistryService/ReadOpenApi": (NAMELESS, {"document": "{}"}),
+    "SandboxService/RunCode": (NOT_SERVED, {}),
     "DescriptionService/ProposeDescription": (
-        REFUSED,
+        NOT_SERVED,
         {"id": "$unknown", "tool_name": "$tool", "writer_tool": "$tool"},
     ),
-    "DescriptionService/ListProposals": (OWN, {}),
-    "DescriptionService/ApproveProposal": (REFUSED, {"id": "$unknown"}),
-    "DescriptionService/RejectProposal": (REFUSED, {"id": "$unknown"}),
+    "DescriptionService/ListProposals": (NOT_SERVED, {}),
+    "DescriptionService/ApproveProposal": (NOT_SERVED, {"id": "$unknown"}),
+    "DescriptionService/RejectProposal": (NOT_SERVED, {"id": "$unknown"}),
     "PolicyService/GetPolicy": (REFUSED, {"name": "$policy"}),
     "PolicyService/ActivatePolicy": (REFUSED, {"name": "$policy"}),
     "PolicyService/ExplainToolset": (REFUSED, {"policy": "$policy"}),
@@ -92,7 +95,10 @@ RPCS: dict[str, Case] = {
     "BudgetService/ListAlerts": (OWN, {"budget_id": "$budget"}),
     "CostLedgerService/Capture": (REFUSED, {"key": "$hold", "usage": USAGE}),
     "CostLedgerService/Release": (REFUSED, {"key": "$hold"}),
-    "CostLedgerService/Reverse": (REFUSED, {"key": "$unknown/reverse", "sequence": 1}),
+    "CostLedgerService/Reverse": (
+        REFUSED,
+        {"key": "$unknown/reverse", "sequence": 1, "reason": "mine"},
+    ),
     "CostLedgerService/ReleaseEpisode": (OWN, EPISODE),
     "CostLedgerService/ListEntries": (OWN, EPISODE),
     "CostLedgerService/ReportSpend": (OWN, {"group_by": ["SPEND_DIMENSION_TOOL"]}),
@@ -126,7 +132,13 @@ RPCS: dict[str, Case] = {
         REFUSED,
         {
             "invoice": {"id": "acme-invoice", "provider": "p", "month": "2026-11"},
-            "lines": [{"sku": "$sku", "amount": {"currency_code": "USD", "amount": "1"}}],
+            "lines": [
+                {
+                    "sku": "$sku",
+                    "amount": {"currency_code": "USD", "amount": "1"},
+                    "occur_time": NOVEMBER,
+                }
+            ],
         },
     ),
     "AuditService/ReconcileInvoice": (REFUSED, {"invoice_id": "$unknown"}),

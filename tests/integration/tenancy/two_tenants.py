@@ -1,4 +1,4 @@
-"""acme, who owns one of everything, and umbrella, who must not get at any of it.
+"""acme, who owns one of everything, and strangers, who must not get at any of it.
 
 Whatever acme writes carries the canary; ids do not, so that an echoed id is no leak.
 """
@@ -26,7 +26,7 @@ from rpckit.identity import Identity, Role, Scope, acting_as
 from rpckit.tokens import TokenSigner
 
 CANARY = "canary-7f3a9c"
-OWNER, STRANGER = "acme", "umbrella"
+OWNER, STRANGER, OTHER_STRANGER = "acme", "umbrella", "globex"
 SERVICE_OF_PACKAGE = {
     "podium.episodes.v1": "episodes",
     "podium.registry.v1": "tool_registry",
@@ -94,11 +94,11 @@ async def _answer(channel: grpc.aio.Channel, method: MethodDescriptor, request: 
 
 
 async def own_something(platform: LocalPlatform) -> TwoTenants:
-    """Two tenants with an admin's key each, of which the first owns one of everything."""
+    """Tenants with an admin's key each, of which the first owns one of everything."""
     tenants = TwoTenants(platform, {})
     settings = DatabaseSettings(database_url=platform.dsn["gateway"])
     async with api_keys(settings) as keys:
-        for tenant in (OWNER, STRANGER):
+        for tenant in (OWNER, STRANGER, OTHER_STRANGER):
             wanted = KeyRequest(tenant, f"admin of {tenant}", roles=frozenset({Role.TENANT_ADMIN}))
             with acting_as(Identity(tenant, "operator", frozenset())):
                 tenants.keys[tenant] = (await keys.issue(wanted))[1]
