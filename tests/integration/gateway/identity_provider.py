@@ -39,7 +39,7 @@ class IdentityProvider:
             return {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/jwks"}
         if path == "/jwks":
             self.fetched += 1
-            return dict(KeySet(self.keys).as_dict(private=False))
+            return dict(KeySet([*self.keys]).as_dict(private=False))
         return None
 
     def token(self, key: Key | None = None, header: Any = None, **changes: Any) -> str:

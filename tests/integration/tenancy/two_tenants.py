@@ -77,7 +77,8 @@ class Answer:
 
 
 async def _answer(channel: grpc.aio.Channel, method: MethodDescriptor, request: Any) -> Answer:
-    kind = channel.unary_stream if method.server_streaming else channel.unary_unary
+    # Which of the two it is stands in the descriptor, where types cannot see it.
+    kind: Any = channel.unary_stream if method.server_streaming else channel.unary_unary
     call = kind(
         f"/{method.containing_service.full_name}/{method.name}",
         request_serializer=GetMessageClass(method.input_type).SerializeToString,
