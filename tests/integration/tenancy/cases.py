@@ -13,7 +13,6 @@ from typing import Any
 REFUSED, OWN, NAMELESS, NOT_SERVED = "refused", "own", "nameless", "not served"
 Case = tuple[str, dict[str, Any]]
 
-NOVEMBER = "2026-11-01T00:00:00Z"
 EPISODE = {"episode_id": "$episode"}
 SPEC = {"name": "$policy", "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT"}
 SUBJECT = {"episode_id": "$episode", "turn": 7, "tool": "$tool"}
@@ -128,20 +127,7 @@ RPCS: dict[str, Case] = {
     "AuditService/VerifyLedger": (REFUSED, {"tenant": "acme"}),
     "AuditService/ListAnchors": (OWN, {}),
     "AuditService/ListCharges": (REFUSED, {"month": "2026-11", "tenant": "acme"}),
-    "AuditService/AddInvoiceLines": (
-        REFUSED,
-        {
-            "invoice": {"id": "acme-invoice", "provider": "p", "month": "2026-11"},
-            "lines": [
-                {
-                    "sku": "$sku",
-                    "amount": {"currency_code": "USD", "amount": "1"},
-                    "occur_time": NOVEMBER,
-                    "position": 1,
-                }
-            ],
-        },
-    ),
+    "AuditService/AddInvoiceLines": (NAMELESS, {}),
     "AuditService/ReconcileInvoice": (REFUSED, {"invoice_id": "$unknown"}),
     "AuditService/ListInvoiceMatches": (REFUSED, {"invoice_id": "$unknown"}),
     "AuditService/SimulatePrices": (REFUSED, {"specs": [PRICE], "tenant": "acme"}),
