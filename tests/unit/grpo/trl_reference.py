@@ -25,8 +25,8 @@ def trl_loss(
     reference: Tensor | None = None,
 ) -> Tensor:
     """TRL's loss; `old` and `reference` are (rows, longest) log-probabilities."""
-    trainer = _trainer(model, options, folder, len(rows))
-    inputs = _inputs(rows, advantages)
+    trainer = trl_trainer(model, options, folder, len(rows))
+    inputs = trl_inputs(rows, advantages)
     if old is not None:
         inputs["old_per_token_logps"] = old
     if reference is not None:
@@ -35,7 +35,7 @@ def trl_loss(
     return loss
 
 
-def _trainer(model: LlamaForCausalLM, options: LossOptions, folder: Path, rows: int) -> GRPOTrainer:
+def trl_trainer(model: LlamaForCausalLM, options: LossOptions, folder: Path, rows: int) -> GRPOTrainer:
     # TRL's CISPO bounds the weight itself, ours says how far above 1 it may be.
     high = options.clip_high + (1.0 if options.loss is Loss.CISPO else 0.0)
     config = GRPOConfig(
@@ -70,7 +70,8 @@ def _trainer(model: LlamaForCausalLM, options: LossOptions, folder: Path, rows: 
     return trainer
 
 
-def _inputs(rows: Sequence[Row], advantages: Sequence[float]) -> dict[str, Any]:
+def trl_inputs(rows: Sequence[Row], advantages: Sequence[float]) -> dict[str, Any]:
+    """A batch as TRL's trainer takes it: padded rows and masks."""
     prompts = _padded([list(row.prompt_ids) for row in rows], left=True)
     completions = _padded([list(row.completion_ids) for row in rows], left=False)
     return {

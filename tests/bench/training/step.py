@@ -1,0 +1,111 @@
+"""One trainer's step as a process: its processor seconds and its peak memory, as JSON."""
+
+import argparse
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from embedded import SmolLM2
+from grpo.forward import Distribution, token_logprobs
+from grpo.losses import Loss, LossOptions, TokenBatch, policy_loss, token_weights
+from grpo.samples import Row
+from grpo.trie import pack
+from unit.grpo.trl_reference import trl_inputs, trl_trainer
+
+# Rows, prompt tokens, completion tokens; whether the rows share their prompt.
+SHAPES = {"shared": (8, 224, 32, True), "apart": (2, 256, 256, False)}
+STEPS = 3
+OPTIONS = LossOptions(loss=Loss.DAPO)
+
+
+def make_rows(shape: str) -> list[Row]:
+    """The same random rows for whoever trains."""
+    rows, prompt, completion, shared = SHAPES[shape]
+    draw = torch.Generator().manual_seed(0)
+
+    def ids(count: int) -> tuple[int, ...]:
+        return tuple(torch.randint(10, 40_000, (count,), generator=draw).tolist())
+
+    start = ids(prompt)
+    return [
+        Row(start if shared else ids(prompt), ids(completion), (-10.0,) * completion)
+        for _ in range(rows)
+    ]
+
+
+def ours(model: PreTrainedModel, rows: list[Row], advantages: list[float]) -> Callable[[], None]:
+    """A step of our trainer: packed, prefix-shared, the head where it is needed."""
+
+    def backward() -> None:
+        packed = pack(rows)
+        sampled = Distribution(torch.ones(len(packed.targets)), None)
+        logprobs = token_logprobs(model, packed, sampled)
+        lengths = torch.tensor([len(row.completion_ids) for row in rows])
+        old = logprobs.detach()
+        batch = TokenBatch(
+            logprobs,
+            old,
+            old,
+            torch.tensor(advantages)[packed.row],
+            packed.row,
+            token_weights(OPTIONS, lengths)[packed.row],
+        )
+        policy_loss(batch, OPTIONS).loss.backward()
+
+    return backward
+
+
+def trl(
+    model: PreTrainedModel, rows: list[Row], advantages: list[float], folder: Path
+) -> Callable[[], None]:
+    """A step of TRL's GRPOTrainer on the same rows."""
+    trainer = trl_trainer(model, OPTIONS, folder, len(rows))
+
+    def backward() -> None:
+        trainer._compute_loss(model, trl_inputs(rows, advantages)).backward()
+
+    return backward
+
+
+def measure(backward: Callable[[], None], model: PreTrainedModel) -> float:
+    """Least processor seconds of a step, after one to warm up."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6)
+    seconds = []
+    for _ in range(STEPS + 1):
+        started = time.process_time()
+        backward()
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        seconds.append(time.process_time() - started)
+    return min(seconds[1:])
+
+
+def main() -> None:
+    """Prints what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("trainer", choices=["ours", "trl"])
+    parser.add_argument("shape", choices=list(SHAPES))
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    model = AutoModelForCausalLM.from_pretrained(SmolLM2().directory, dtype=torch.float32)
+    rows = make_rows(chosen.shape)
+    advantages = [1.0 if number % 2 else -1.0 for number in range(len(rows))]
+    with TemporaryDirectory(prefix="podium-bench-") as folder:
+        if chosen.trainer == "ours":
+            backward = ours(model, rows, advantages)
+        else:
+            backward = trl(model, rows, advantages, Path(folder))
+        seconds = measure(backward, model)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    sys.stdout.write(json.dumps({"seconds": seconds, "peak_mb": peak_mb}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
