@@ -1,0 +1,96 @@
+"""A served ledger whose clock can be set, driven from ordinary functions."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from embedded import EmbeddedPostgres
+from integration.cost_ledger.builders import make_price
+from integration.cost_ledger.machine.model import Answer
+from integration.cost_ledger.running_ledger import RunningLedger, running_ledger
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+
+T = TypeVar("T")
+
+SHIFTED_CLOCK = (
+    "CREATE TABLE shifted_clock (seconds double precision NOT NULL)",
+    "INSERT INTO shifted_clock VALUES (0)",
+    "GRANT SELECT ON shifted_clock TO cost_ledger_service",
+    "CREATE OR REPLACE FUNCTION ledger_clock() RETURNS timestamptz VOLATILE LANGUAGE sql RETURN"
+    " clock_timestamp() + make_interval(secs => (SELECT seconds FROM shifted_clock))",
+)
+OVERDUE = text("SELECT count(*) FROM hold WHERE state = 'open' AND expire_time <= ledger_clock()")
+
+
+class Driver:
+    """Runs coroutines one by one on the loop that serves the ledger."""
+
+    def __init__(self, runner: asyncio.Runner, ledger: RunningLedger) -> None:
+        self._runner = runner
+        self._shifted_s = 0.0
+        self.ledger = ledger
+        # The owner of the schema sees every tenant.
+        self._owner = create_async_engine(ledger.database_url)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Waits for a coroutine."""
+        return self._runner.run(work)
+
+    def answer(self, call: grpc.aio.UnaryUnaryCall[Any, Any]) -> tuple[Answer, Any]:
+        """How the ledger answered, and its response where there is one."""
+        return self.run(_answer(call))
+
+    def start(self) -> None:
+        """Prepares clock and prices."""
+        self.run(self._execute(*SHIFTED_CLOCK))
+        prices = prices_pb.CreatePricesRequest(specs=[make_price()])
+        self.run(_answer(self.ledger.admin().prices.CreatePrices(prices)))
+
+    def shift_clock(self, seconds: float) -> None:
+        """Moves the ledger's clock and waits until its sweep has seen the new time."""
+        self._shifted_s += seconds
+        self.run(self._execute(f"UPDATE shifted_clock SET seconds = seconds + {seconds}"))
+        self.run(self._swept())
+
+    def shifted(self) -> timedelta:
+        """How far the ledger's clock is ahead."""
+        return timedelta(seconds=self._shifted_s)
+
+    def stop(self) -> None:
+        """Ends the owner's connections."""
+        self.run(self._owner.dispose())
+
+    async def _execute(self, *statements: str) -> None:
+        async with self._owner.begin() as connection:
+            for statement in statements:
+                await connection.execute(text(statement))
+
+    async def _swept(self) -> None:
+        async with asyncio.timeout(30):
+            while True:
+                async with self._owner.connect() as connection:
+                    if not (await connection.execute(OVERDUE)).scalar_one():
+                        return
+                await asyncio.sleep(0.02)
+
+
+async def _answer(call: Any) -> tuple[Answer, Any]:
+    try:
+        response = await call
+    except grpc.aio.AioRpcError as error:
+        return Answer[error.code().name], None
+    refused = "refusal" in response.DESCRIPTOR.fields_by_name and response.HasField("refusal")
+    return Answer.REFUSED if refused else Answer.OK, response
+
+
+async def serve(stack: AsyncExitStack, postgres: EmbeddedPostgres, folder: Path) -> RunningLedger:
+    """A ledger on a database of its own, which sweeps all the time."""
+    url = await postgres.create_database("ledger_machine")
+    return await stack.enter_async_context(running_ledger(url, folder, sweep_interval_s=0.02))

@@ -1,0 +1,196 @@
+"""What a ledger should do, in memory and in the simplest words: the machine compares with it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+
+ZERO = Decimal(0)
+LIMITS = {"tenant": Decimal("0.06"), "episode": Decimal("0.03")}
+LIMITED_EPISODE = "e0"
+
+
+class Answer(StrEnum):
+    """How the ledger answers, as far as the model says."""
+
+    OK = "OK"
+    REFUSED = "REFUSED"
+    NOT_FOUND = "NOT_FOUND"
+    ALREADY_EXISTS = "ALREADY_EXISTS"
+    FAILED_PRECONDITION = "FAILED_PRECONDITION"
+
+
+@dataclass
+class Hold:
+    """Money held for a call."""
+
+    episode: str
+    token_price: Decimal
+    tokens: int
+    dispatched: bool
+    expires: float
+    state: str = "open"
+
+    @property
+    def amount(self) -> Decimal:
+        return self.token_price * self.tokens
+
+
+@dataclass
+class Cost:
+    """A final cost: its amount with all adjustments, and whether it was reversed."""
+
+    episode: str
+    amount: Decimal
+    reversed: bool = False
+    adjusted: Decimal = ZERO
+
+
+@dataclass
+class Model:
+    """One tenant's books. Keys that were answered before are answered the same again."""
+
+    token_price: Decimal = Decimal("0.00001")
+    now: float = 0.0
+    holds: dict[str, Hold] = field(default_factory=dict)
+    provisional: dict[str, Hold] = field(default_factory=dict)
+    costs: dict[str, Cost] = field(default_factory=dict)
+    answers: dict[tuple[str, str], tuple[object, Answer]] = field(default_factory=dict)
+
+    def reserve(
+        self, key: str, episode: str, tokens: int, *, dispatched: bool, seconds: float
+    ) -> Answer:
+        def decide() -> Answer:
+            hold = Hold(episode, self.token_price, tokens, dispatched, self.now + seconds)
+            if not self._fits(hold):
+                return Answer.REFUSED
+            self.holds[key] = hold
+            return Answer.OK
+
+        return self._once("reserve", key, (episode, tokens, dispatched, seconds), decide)
+
+    def extend(self, key: str, hold_key: str, tokens: int) -> Answer:
+        def decide() -> Answer:
+            hold = self.holds[hold_key]
+            if hold.state != "open":
+                return Answer.FAILED_PRECONDITION
+            before, hold.state = hold.tokens, "closed for a moment"
+            hold.tokens = tokens
+            fits = self._fits(hold)
+            hold.tokens, hold.state = tokens if fits else before, "open"
+            return Answer.OK if fits else Answer.REFUSED
+
+        if hold_key not in self.holds:
+            return Answer.NOT_FOUND
+        return self._once("extend", key, (hold_key, tokens), decide)
+
+    def dispatch(self, key: str) -> Answer:
+        hold = self.holds.get(key)
+        if hold is None:
+            return Answer.NOT_FOUND
+        if not hold.dispatched and hold.state != "open":
+            return Answer.FAILED_PRECONDITION
+        hold.dispatched = True
+        return Answer.OK
+
+    def capture(self, key: str, tokens: int) -> Answer:
+        def decide() -> Answer:
+            hold = self.holds.get(key)
+            if hold is None:
+                return Answer.NOT_FOUND
+            if hold.state in ("captured", "released"):
+                return Answer.FAILED_PRECONDITION
+            self.provisional.pop(key, None)
+            hold.state = "captured"
+            self.costs[f"capture {key}"] = Cost(hold.episode, hold.token_price * tokens)
+            return Answer.OK
+
+        return self._once("capture", key, tokens, decide)
+
+    def release(self, key: str) -> Answer:
+        hold = self.holds.get(key)
+        if hold is None:
+            return Answer.NOT_FOUND
+        if hold.state == "captured":
+            return Answer.FAILED_PRECONDITION
+        self.provisional.pop(key, None)
+        hold.state = "released"
+        return Answer.OK
+
+    def record(self, key: str, episode: str, tokens: int) -> Answer:
+        def decide() -> Answer:
+            self.costs[f"record {key}"] = Cost(episode, self.token_price * tokens)
+            return Answer.OK
+
+        return self._once("record", key, (episode, tokens), decide)
+
+    def reverse(self, key: str, cost: str) -> Answer:
+        def decide() -> Answer:
+            wrong = self.costs[cost]
+            if wrong.reversed or wrong.adjusted:
+                return Answer.FAILED_PRECONDITION
+            wrong.reversed = True
+            return Answer.OK
+
+        return self._once("reverse", key, cost, decide)
+
+    def adjust(self, key: str, cost: str, change: Decimal) -> Answer:
+        def decide() -> Answer:
+            wrong = self.costs[cost]
+            if wrong.reversed or wrong.amount + wrong.adjusted + change < 0:
+                return Answer.FAILED_PRECONDITION
+            wrong.adjusted += change
+            return Answer.OK
+
+        return self._once("adjust", key, (cost, change), decide)
+
+    def pass_time(self, seconds: float) -> None:
+        """Overdue holds end: those whose calls were made as costs, the others as nothing."""
+        self.now += seconds
+        for key, hold in self.holds.items():
+            if hold.state == "open" and hold.expires <= self.now:
+                hold.state = "provisional" if hold.dispatched else "released"
+                if hold.dispatched:
+                    self.provisional[key] = hold
+
+    def posted(self, budget: str) -> Decimal:
+        """What a budget counts as spent."""
+        costs = (
+            each.amount + each.adjusted
+            for each in self.costs.values()
+            if not each.reversed and _counts(budget, each.episode)
+        )
+        guessed = (
+            each.amount for each in self.provisional.values() if _counts(budget, each.episode)
+        )
+        return sum(costs, ZERO) + sum(guessed, ZERO)
+
+    def held(self, budget: str) -> Decimal:
+        """What a budget keeps for open holds."""
+        return sum((hold.amount for hold in self._open() if _counts(budget, hold.episode)), ZERO)
+
+    def _open(self) -> Iterator[Hold]:
+        return (hold for hold in self.holds.values() if hold.state == "open")
+
+    def _fits(self, hold: Hold) -> bool:
+        return all(
+            self.posted(budget) + self.held(budget) + hold.amount <= limit
+            for budget, limit in LIMITS.items()
+            if _counts(budget, hold.episode)
+        )
+
+    def _once(
+        self, operation: str, key: str, content: object, decide: Callable[[], Answer]
+    ) -> Answer:
+        """The first answer for ever; a failure is no answer and may be tried again."""
+        if (operation, key) in self.answers:
+            before, answer = self.answers[operation, key]
+            return answer if before == content else Answer.ALREADY_EXISTS
+        answer = decide()
+        if answer in (Answer.OK, Answer.REFUSED):
+            self.answers[operation, key] = (content, answer)
+        return answer
+
+
+def _counts(budget: str, episode: str) -> bool:
+    return budget == "tenant" or episode == LIMITED_EPISODE
