@@ -119,6 +119,6 @@ async def running_platform(
             workspaces_folder=folder / "workspaces",
             **shared,
         )
-        services, checks = await stack.enter_async_context(assembled_adapters(adapters))
-        port = await stack.enter_async_context(running_server(adapters, services, checks))
+        served = await stack.enter_async_context(assembled_adapters(adapters))
+        port = await stack.enter_async_context(running_server(adapters, *served))
         yield ToolsPlatform(Ports(ledger_port, registry_port, port), keys, stack)

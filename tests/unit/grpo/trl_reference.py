@@ -35,7 +35,9 @@ def trl_loss(
     return loss
 
 
-def trl_trainer(model: LlamaForCausalLM, options: LossOptions, folder: Path, rows: int) -> GRPOTrainer:
+def trl_trainer(
+    model: LlamaForCausalLM, options: LossOptions, folder: Path, rows: int
+) -> GRPOTrainer:
     # TRL's CISPO bounds the weight itself, ours says how far above 1 it may be.
     high = options.clip_high + (1.0 if options.loss is Loss.CISPO else 0.0)
     config = GRPOConfig(
