@@ -21,7 +21,7 @@ class ServerConfig(ServerSettings):
     temporal_namespace: str = Field("default", description="Temporal namespace")
     task_queue: str = Field(DEFAULT_TASK_QUEUE, description="Temporal task queue of the worker")
     tool_registry_target: str = Field(description="gRPC target of tool-registry")
-    orchestrator_target: str = Field(description="gRPC target of orchestrator-inference")
+    orchestrator_inference_target: str = Field(description="gRPC target of orchestrator-inference")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
 
 
@@ -36,7 +36,7 @@ class WorkerConfig(BaseSettings):
     temporal_target: str = Field(description="Temporal frontend, host:port")
     temporal_namespace: str = Field("default", description="Temporal namespace")
     task_queue: str = Field(DEFAULT_TASK_QUEUE, description="Temporal task queue of the worker")
-    orchestrator_target: str = Field(description="gRPC target of orchestrator-inference")
+    orchestrator_inference_target: str = Field(description="gRPC target of orchestrator-inference")
     tool_adapters_target: str = Field(description="gRPC target of tool-adapters")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
     tool_registry_target: str = Field(description="gRPC target of tool-registry, for policies")

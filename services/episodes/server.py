@@ -42,7 +42,7 @@ async def serve(config: ServerConfig) -> None:
         registry=Registry(open_channel(config.tool_registry_target, tls=config.tls)),
         ledger=Ledger(open_channel(config.cost_ledger_target, tls=config.tls)),
         models=ModelCatalogue(
-            Orchestrator(open_channel(config.orchestrator_target, tls=config.tls))
+            Orchestrator(open_channel(config.orchestrator_inference_target, tls=config.tls))
         ),
     )
     service = Service(

@@ -87,7 +87,9 @@ def _worker(
     config: WorkerConfig, engine: AsyncEngine, temporal: Client, settlements: Settlements
 ) -> Worker:
     signer = config.signing_key.signer()
-    orchestrator = Orchestrator(open_channel(config.orchestrator_target, signer, tls=config.tls))
+    orchestrator = Orchestrator(
+        open_channel(config.orchestrator_inference_target, signer, tls=config.tls)
+    )
     adapters = Adapters(open_channel(config.tool_adapters_target, signer, tls=config.tls))
     ledger = Ledger(open_channel(config.cost_ledger_target, signer, tls=config.tls))
     episodes = RunningEpisodes(EpisodeStore(engine))

@@ -41,7 +41,6 @@ WIRING = {
     "cost-ledger": "cost_ledger/server.py",
 }
 # A setting of this name says where something outside of the release is.
-SHORT_NAMES = {"orchestrator": "orchestrator-inference"}
 OUTSIDE = {
     "database_url": "postgres",
     "temporal_target": "temporal",
@@ -75,5 +74,4 @@ def settings_used_in_wiring(component: str) -> frozenset[str]:
 
 
 def _component(name: str) -> str:
-    name = name.replace("_", "-")
-    return SHORT_NAMES.get(name, name)
+    return name.replace("_", "-")

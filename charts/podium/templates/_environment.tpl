@@ -69,8 +69,7 @@
 {{ include "podium.secretVariable" (dict "root" $.root "owner" "inference" "purpose" "api-key" "reference" . "variable" (printf "%sENGINE_API_KEY" $prefix)) }}
 {{- end }}
 {{- else if ne .callee "internet" }}
-{{- $setting := get (.component.targetSettings | default dict) .callee | default (printf "%s_target" .callee) }}
-- {name: {{ $prefix }}{{ $setting | upper | replace "-" "_" }}, value: "dns:///{{ include "podium.host" (dict "root" .root "name" .callee) }}:{{ (index .root.Values.components .callee).port }}"}
+- {name: {{ $prefix }}{{ .callee | upper | replace "-" "_" }}_TARGET, value: "dns:///{{ include "podium.host" (dict "root" .root "name" .callee) }}:{{ (index .root.Values.components .callee).port }}"}
 {{- end }}
 {{- end }}
 

@@ -74,7 +74,7 @@ def _grpc_service(around: Surroundings, name: str, settings: dict[str, str]) -> 
 def _worker(around: Surroundings) -> ServiceProcess:
     settings = _database(around, "episodes") | {
         "temporal_target": around.target("temporal"),
-        "orchestrator_target": around.target("orchestrator_inference"),
+        "orchestrator_inference_target": around.target("orchestrator_inference"),
         "tool_adapters_target": around.target("tool_adapters"),
         "cost_ledger_target": around.target("cost_ledger"),
         "tool_registry_target": around.target("tool_registry"),
@@ -144,7 +144,7 @@ def _episodes(around: Surroundings) -> dict[str, str]:
     return _database(around, "episodes") | {
         "temporal_target": around.target("temporal"),
         "tool_registry_target": around.target("tool_registry"),
-        "orchestrator_target": around.target("orchestrator_inference"),
+        "orchestrator_inference_target": around.target("orchestrator_inference"),
         "cost_ledger_target": around.target("cost_ledger"),
     }
 

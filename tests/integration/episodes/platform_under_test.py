@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 UPSTREAM_TARGETS = (
-    "orchestrator_target",
+    "orchestrator_inference_target",
     "tool_adapters_target",
     "cost_ledger_target",
     "tool_registry_target",
