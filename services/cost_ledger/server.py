@@ -18,7 +18,7 @@ from cost_ledger.audit import Audit
 from cost_ledger.budget_book import BudgetBook
 from cost_ledger.config import Settings
 from cost_ledger.price_book import PriceBook
-from cost_ledger.service import CostLedger
+from cost_ledger.service import LANES, CostLedger
 from cost_ledger.servicer import CostLedgerServicer
 from cost_ledger.servicer_audit import AuditServicer
 from cost_ledger.servicer_budgets import BudgetServicer
@@ -36,7 +36,9 @@ from cost_ledger.store_prices import PostgresPriceStore
 from cost_ledger.store_reports import ReportStore
 from cost_ledger.store_rollups import RollupStore
 from cost_ledger.store_spend import SpendStore
+from cost_ledger.store_upkeep import UpkeepStore
 from cost_ledger.sweep import sweep_forever
+from cost_ledger.upkeep import keep_up_forever
 from cost_ledger.verification import Verification
 from podium.ledger.v1 import (
     audit_service_pb2_grpc,
@@ -49,8 +51,6 @@ from rpckit.server import Service, run_server
 from stream import Producer
 
 log = logging.getLogger(__name__)
-# The group that commits, and the sweep beside it.
-GROUPS_IN_FLIGHT = 2
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -68,7 +68,7 @@ async def serve(settings: Settings) -> None:
 async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service], AsyncEngine]]:
     """The services over one database, and the loops beside them."""
     engine = open_engine(settings.database_url)
-    pool = await open_journal_pool(settings.database_url, size=GROUPS_IN_FLIGHT)
+    pool = await open_journal_pool(settings.database_url, size=LANES)
     prices = PriceBook(PostgresPriceStore(engine))
     ledger = CostLedger(JournalStore(pool), ReportStore(engine), prices)
     alerts, producer = AlertStore(engine), Producer(settings.kafka_bootstrap)
@@ -78,6 +78,7 @@ async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service]
         sweep_forever(ledger, settings.sweep_interval_s),
         roll_up_forever(rollups, settings.rollup_interval_s),
         anchor_forever(anchors),
+        keep_up_forever(UpkeepStore(engine)),
     ]
     if settings.kafka_bootstrap:
         loops.append(AlertRelay(alerts, producer, settings.alert_topic).run())

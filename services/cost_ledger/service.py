@@ -1,6 +1,9 @@
 """The ledger: batches of operations in, outcomes out, many batches to one commit."""
 
+import asyncio
 from collections.abc import Iterable
+from itertools import groupby
+from zlib import crc32
 
 from cost_ledger.batches import Batch, Operation, Outcome, decide
 from cost_ledger.books import Books
@@ -16,6 +19,9 @@ from rpckit.errors import DomainError
 
 OPERATIONS_PER_BATCH_MAX = 1000
 OPERATIONS_PER_GROUP = 500
+# Groups in flight at once. A tenant always has the same lane, so no group of this process
+# waits for another one's lock.
+LANES = 2
 Outcomes = tuple[Outcome, ...]
 
 
@@ -26,9 +32,10 @@ class CostLedger:
         self._journal = journal
         self._reports = reports
         self._prices = prices
-        self._group: GroupCommit[Batch, Outcomes] = GroupCommit(
-            self._commit, weight_of=len, weight_max=OPERATIONS_PER_GROUP
-        )
+        self._lanes: list[GroupCommit[Batch, Outcomes]] = [
+            GroupCommit(self._commit, weight_of=len, weight_max=OPERATIONS_PER_GROUP)
+            for _ in range(LANES)
+        ]
 
     async def apply(self, batch: Iterable[Operation]) -> Outcomes:
         """Applies operations in order, all or none; a refused reserve is no failure."""
@@ -37,7 +44,10 @@ class CostLedger:
             raise InvalidOperation(
                 f"{len(operations)} operations; apply at most {OPERATIONS_PER_BATCH_MAX} at once"
             )
-        return await self._group.submit(operations) if operations else ()
+        return await self._lane_of(operations[0].tenant).submit(operations) if operations else ()
+
+    def _lane_of(self, tenant: str) -> GroupCommit[Batch, Outcomes]:
+        return self._lanes[crc32(tenant.encode()) % LANES]
 
     async def release_episode(self, tenant: str, episode_id: str) -> list[Hold]:
         """Gives back every open hold of an episode; the released ones."""
@@ -50,8 +60,9 @@ class CostLedger:
     async def expire_overdue(self, limit: int) -> int:
         """Turns overdue holds into provisional costs; how many there were."""
         overdue = await self._reports.overdue_holds(limit)
-        for batch in _batches(Expire(tenant, key) for tenant, key in overdue):
-            await self.apply(batch)
+        for _, holds in groupby(sorted(overdue), key=lambda hold: hold[0]):
+            for batch in _batches(Expire(tenant, key) for tenant, key in holds):
+                await self.apply(batch)
         return len(overdue)
 
     async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
@@ -60,7 +71,7 @@ class CostLedger:
 
     async def close(self) -> None:
         """Waits for the commits in flight."""
-        await self._group.close()
+        await asyncio.gather(*(lane.close() for lane in self._lanes))
 
     async def _released(self, batch: Batch) -> list[Hold]:
         return [hold for hold in await self.apply(batch) if isinstance(hold, Hold)]

@@ -1,4 +1,4 @@
-"""The sweep: holds whose truth never arrived become provisional costs."""
+"""The sweep: overdue holds become provisional costs, or nothing if no call was made."""
 
 import asyncio
 import logging
@@ -26,5 +26,5 @@ async def _sweep(ledger: CostLedger) -> int:
         log.warning("the sweep waits: %s", error.message)
         return 0
     if count:
-        log.info("%d overdue holds became provisional costs", count)
+        log.info("%d overdue holds were ended", count)
     return count

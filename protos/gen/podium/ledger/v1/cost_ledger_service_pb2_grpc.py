@@ -58,10 +58,35 @@ class CostLedgerServiceStub(object):
                 request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordResponse.FromString,
                 _registered_method=True)
+        self.Extend = channel.unary_unary(
+                '/podium.ledger.v1.CostLedgerService/Extend',
+                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendResponse.FromString,
+                _registered_method=True)
+        self.MarkDispatched = channel.unary_unary(
+                '/podium.ledger.v1.CostLedgerService/MarkDispatched',
+                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedResponse.FromString,
+                _registered_method=True)
         self.Reverse = channel.unary_unary(
                 '/podium.ledger.v1.CostLedgerService/Reverse',
                 request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseResponse.FromString,
+                _registered_method=True)
+        self.Adjust = channel.unary_unary(
+                '/podium.ledger.v1.CostLedgerService/Adjust',
+                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustResponse.FromString,
+                _registered_method=True)
+        self.Settle = channel.unary_unary(
+                '/podium.ledger.v1.CostLedgerService/Settle',
+                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleResponse.FromString,
+                _registered_method=True)
+        self.ClosePeriod = channel.unary_unary(
+                '/podium.ledger.v1.CostLedgerService/ClosePeriod',
+                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ClosePeriodRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ClosePeriodResponse.FromString,
                 _registered_method=True)
         self.Apply = channel.unary_unary(
                 '/podium.ledger.v1.CostLedgerService/Apply',
@@ -120,8 +145,44 @@ class CostLedgerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Extend(self, request, context):
+        """Holds more for a call, or less, or longer, or says what would fit.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MarkDispatched(self, request, context):
+        """Notes that a held call is about to be made, for callers that did not know it
+        when they reserved.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Reverse(self, request, context):
         """Posts the opposite of an earlier entry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Adjust(self, request, context):
+        """Posts the difference between an earlier cost and the truth.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Settle(self, request, context):
+        """Replaces a provisional or estimated cost by what the provider says was used.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ClosePeriod(self, request, context):
+        """Ends every period before a time: what occurred in it is refused from then on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -178,10 +239,35 @@ def add_CostLedgerServiceServicer_to_server(servicer, server):
                     request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordResponse.SerializeToString,
             ),
+            'Extend': grpc.unary_unary_rpc_method_handler(
+                    servicer.Extend,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendResponse.SerializeToString,
+            ),
+            'MarkDispatched': grpc.unary_unary_rpc_method_handler(
+                    servicer.MarkDispatched,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedResponse.SerializeToString,
+            ),
             'Reverse': grpc.unary_unary_rpc_method_handler(
                     servicer.Reverse,
                     request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseResponse.SerializeToString,
+            ),
+            'Adjust': grpc.unary_unary_rpc_method_handler(
+                    servicer.Adjust,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustResponse.SerializeToString,
+            ),
+            'Settle': grpc.unary_unary_rpc_method_handler(
+                    servicer.Settle,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleResponse.SerializeToString,
+            ),
+            'ClosePeriod': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClosePeriod,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ClosePeriodRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ClosePeriodResponse.SerializeToString,
             ),
             'Apply': grpc.unary_unary_rpc_method_handler(
                     servicer.Apply,
@@ -327,6 +413,60 @@ class CostLedgerService(object):
             _registered_method=True)
 
     @staticmethod
+    def Extend(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.CostLedgerService/Extend',
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MarkDispatched(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.CostLedgerService/MarkDispatched',
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Reverse(request,
             target,
             options=(),
@@ -343,6 +483,87 @@ class CostLedgerService(object):
             '/podium.ledger.v1.CostLedgerService/Reverse',
             podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseRequest.SerializeToString,
             podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Adjust(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.CostLedgerService/Adjust',
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Settle(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.CostLedgerService/Settle',
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ClosePeriod(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.CostLedgerService/ClosePeriod',
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ClosePeriodRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ClosePeriodResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,8 +45,20 @@ class CostLedgerServiceStub:
     """Gives a hold back: the call was not made."""
     Record: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordRequest, _cost_ledger_service_pb2.RecordResponse]
     """Posts a cost that had no hold."""
+    Extend: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ExtendRequest, _cost_ledger_service_pb2.ExtendResponse]
+    """Holds more for a call, or less, or longer, or says what would fit."""
+    MarkDispatched: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.MarkDispatchedRequest, _cost_ledger_service_pb2.MarkDispatchedResponse]
+    """Notes that a held call is about to be made, for callers that did not know it
+    when they reserved.
+    """
     Reverse: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReverseRequest, _cost_ledger_service_pb2.ReverseResponse]
     """Posts the opposite of an earlier entry."""
+    Adjust: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.AdjustRequest, _cost_ledger_service_pb2.AdjustResponse]
+    """Posts the difference between an earlier cost and the truth."""
+    Settle: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.SettleRequest, _cost_ledger_service_pb2.SettleResponse]
+    """Replaces a provisional or estimated cost by what the provider says was used."""
+    ClosePeriod: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ClosePeriodRequest, _cost_ledger_service_pb2.ClosePeriodResponse]
+    """Ends every period before a time: what occurred in it is refused from then on."""
     Apply: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyRequest, _cost_ledger_service_pb2.ApplyResponse]
     """Applies several operations in one transaction, in order."""
     ReleaseEpisode: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReleaseEpisodeRequest, _cost_ledger_service_pb2.ReleaseEpisodeResponse]
@@ -73,8 +85,20 @@ class CostLedgerServiceAsyncStub(CostLedgerServiceStub):
     """Gives a hold back: the call was not made."""
     Record: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordRequest, _cost_ledger_service_pb2.RecordResponse]  # type: ignore[assignment]
     """Posts a cost that had no hold."""
+    Extend: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ExtendRequest, _cost_ledger_service_pb2.ExtendResponse]  # type: ignore[assignment]
+    """Holds more for a call, or less, or longer, or says what would fit."""
+    MarkDispatched: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.MarkDispatchedRequest, _cost_ledger_service_pb2.MarkDispatchedResponse]  # type: ignore[assignment]
+    """Notes that a held call is about to be made, for callers that did not know it
+    when they reserved.
+    """
     Reverse: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReverseRequest, _cost_ledger_service_pb2.ReverseResponse]  # type: ignore[assignment]
     """Posts the opposite of an earlier entry."""
+    Adjust: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.AdjustRequest, _cost_ledger_service_pb2.AdjustResponse]  # type: ignore[assignment]
+    """Posts the difference between an earlier cost and the truth."""
+    Settle: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.SettleRequest, _cost_ledger_service_pb2.SettleResponse]  # type: ignore[assignment]
+    """Replaces a provisional or estimated cost by what the provider says was used."""
+    ClosePeriod: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ClosePeriodRequest, _cost_ledger_service_pb2.ClosePeriodResponse]  # type: ignore[assignment]
+    """Ends every period before a time: what occurred in it is refused from then on."""
     Apply: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyRequest, _cost_ledger_service_pb2.ApplyResponse]  # type: ignore[assignment]
     """Applies several operations in one transaction, in order."""
     ReleaseEpisode: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReleaseEpisodeRequest, _cost_ledger_service_pb2.ReleaseEpisodeResponse]  # type: ignore[assignment]
@@ -124,12 +148,54 @@ class CostLedgerServiceServicer(metaclass=_abc_1.ABCMeta):
         """Posts a cost that had no hold."""
 
     @_abc_1.abstractmethod
+    def Extend(
+        self,
+        request: _cost_ledger_service_pb2.ExtendRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cost_ledger_service_pb2.ExtendResponse, _abc.Awaitable[_cost_ledger_service_pb2.ExtendResponse]]:
+        """Holds more for a call, or less, or longer, or says what would fit."""
+
+    @_abc_1.abstractmethod
+    def MarkDispatched(
+        self,
+        request: _cost_ledger_service_pb2.MarkDispatchedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cost_ledger_service_pb2.MarkDispatchedResponse, _abc.Awaitable[_cost_ledger_service_pb2.MarkDispatchedResponse]]:
+        """Notes that a held call is about to be made, for callers that did not know it
+        when they reserved.
+        """
+
+    @_abc_1.abstractmethod
     def Reverse(
         self,
         request: _cost_ledger_service_pb2.ReverseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_cost_ledger_service_pb2.ReverseResponse, _abc.Awaitable[_cost_ledger_service_pb2.ReverseResponse]]:
         """Posts the opposite of an earlier entry."""
+
+    @_abc_1.abstractmethod
+    def Adjust(
+        self,
+        request: _cost_ledger_service_pb2.AdjustRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cost_ledger_service_pb2.AdjustResponse, _abc.Awaitable[_cost_ledger_service_pb2.AdjustResponse]]:
+        """Posts the difference between an earlier cost and the truth."""
+
+    @_abc_1.abstractmethod
+    def Settle(
+        self,
+        request: _cost_ledger_service_pb2.SettleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cost_ledger_service_pb2.SettleResponse, _abc.Awaitable[_cost_ledger_service_pb2.SettleResponse]]:
+        """Replaces a provisional or estimated cost by what the provider says was used."""
+
+    @_abc_1.abstractmethod
+    def ClosePeriod(
+        self,
+        request: _cost_ledger_service_pb2.ClosePeriodRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cost_ledger_service_pb2.ClosePeriodResponse, _abc.Awaitable[_cost_ledger_service_pb2.ClosePeriodResponse]]:
+        """Ends every period before a time: what occurred in it is refused from then on."""
 
     @_abc_1.abstractmethod
     def Apply(
