@@ -14,13 +14,14 @@ Values = tuple[Any, ...]
 
 async def write(connection: Any, books: Books) -> None:
     """Writes the rows of the group's accepted batches, if there are any."""
-    parts = {part: rows for part, rows in _parts(books).items() if rows}
+    parts = {part: rows for part, rows in parts_of(books).items() if rows}
     if parts:
         columns = (column for rows in parts.values() for column in zip(*rows, strict=True))
         await connection.execute(write_statement(tuple(parts)), *columns)
 
 
-def _parts(books: Books) -> dict[str, list[Values]]:
+def parts_of(books: Books) -> dict[str, list[Values]]:
+    """The rows to write, by the part of the statement that takes them."""
     written, known = books.written, books.loaded.holds
     opened, moved = _windows(books)
     return {

@@ -1,0 +1,48 @@
+"""pgbench from the PostgreSQL wheel, on the database of a running embedded server."""
+
+import asyncio
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from embedded.postgres_cluster import SUPERUSER, binary
+
+CLIENTS = 8
+SECONDS = 8
+TPS = re.compile(r"tps = ([0-9.]+)")
+
+
+async def rate(
+    database_url: str,
+    script: str,
+    *,
+    clients: int = CLIENTS,
+    variables: Mapping[str, int] | None = None,
+    transactions: int = 0,
+    user: str = SUPERUSER,
+) -> float:
+    """Runs of the script per second, prepared, over two threads.
+
+    For a fixed time, or for so many `transactions` per client.
+    """
+    url = make_url(database_url)
+    with tempfile.TemporaryDirectory(prefix="podium-pgbench-") as folder:
+        path = Path(folder) / "script.sql"
+        path.write_text(script)
+        length = ("-t", str(transactions)) if transactions else ("-T", str(SECONDS))
+        process = await asyncio.create_subprocess_exec(
+            str(binary("pgbench")),
+            *("-n", "-M", "prepared", "-c", str(clients), "-j", "2", *length),
+            *(f"-D{name}={value}" for name, value in (variables or {}).items()),
+            *("-h", str(url.query["host"]), "-U", user, "-f", str(path), str(url.database)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, errors = await process.communicate()
+    found = TPS.search(output.decode())
+    if process.returncode or not found:
+        raise RuntimeError(f"pgbench failed: {errors.decode()[-2000:]}")
+    return float(found[1])
