@@ -1,7 +1,8 @@
 """The ledger's database as its owner and as the role that the service logs in as."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
@@ -43,6 +44,6 @@ async def set_clock(ledger: RunningLedger, offset: str) -> None:
         )
 
 
-async def rows_of(connection: AsyncConnection, query: str, **values: object) -> Iterable[object]:
+async def rows_of(connection: AsyncConnection, query: str, **values: object) -> list[Any]:
     """The rows of a query, as tuples."""
     return [tuple(row) for row in await connection.execute(text(query), values)]

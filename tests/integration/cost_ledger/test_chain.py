@@ -19,7 +19,7 @@ ROWS = "SELECT row_to_json(e)::text FROM entry e WHERE tenant = 'acme' ORDER BY 
 async def journal(ledger: RunningLedger) -> list[Entry]:
     async with as_owner(ledger) as connection:
         rows = await rows_of(connection, ROWS)
-    return [entry_from_row(json.loads(row, parse_float=Decimal)) for (row,) in rows]  # type: ignore[misc]
+    return [entry_from_row(json.loads(row, parse_float=Decimal)) for (row,) in rows]
 
 
 async def post_some(worker: Client) -> None:

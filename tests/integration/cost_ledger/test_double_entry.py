@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
@@ -72,7 +73,9 @@ async def post_every_kind(worker: Client, admin: Client) -> None:
     )
     other = (await ledger.Record(make_record("s"))).entry
     await ledger.Reverse(pb.ReverseRequest(key="s-", sequence=other.sequence, reason="twice"))
-    await admin.ledger.ClosePeriod(pb.ClosePeriodRequest(key="y", end_time={"seconds": 1_700_000}))
+    await admin.ledger.ClosePeriod(
+        pb.ClosePeriodRequest(key="y", end_time=Timestamp(seconds=1_700_000))
+    )
 
 
 async def test_the_postings_of_every_kind_of_entry_sum_to_zero_per_unit(

@@ -35,14 +35,14 @@ async def fill(ledger: RunningLedger) -> None:
 async def test_no_table_shows_a_row_of_another_tenant(ledger: RunningLedger) -> None:
     await fill(ledger)
     async with as_owner(ledger) as connection:
-        tables = [name for (name,) in await rows_of(connection, TENANT_TABLES)]  # type: ignore[misc]
+        tables = [name for (name,) in await rows_of(connection, TENANT_TABLES)]
         unprotected = "SELECT relname FROM pg_class WHERE relname = ANY(:t) AND NOT relrowsecurity"
         assert await rows_of(connection, unprotected, t=tables) == []
     assert {"entry", "hold", "balance", "ledger_head", "budget", "price_version"} <= set(tables)
     async with as_tenants(ledger, "acme") as connection:
         for table in [*tables, "posting"]:
             rows = await rows_of(connection, f"SELECT t.tenant, t::text FROM {table} t")
-            assert {tenant for tenant, _ in rows} <= {"acme", ""}  # type: ignore[misc]
+            assert {tenant for tenant, _ in rows} <= {"acme", ""}
             assert CANARY not in str(rows)
         assert await rows_of(connection, "SELECT count(*) FROM entry") == [(2,)]
     async with as_tenants(ledger) as connection:

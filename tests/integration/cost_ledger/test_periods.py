@@ -95,7 +95,7 @@ async def test_a_key_repeated_in_the_next_month_is_answered_from_the_last(
     assert (await worker.ledger.Capture(make_capture("held"))).entry.amount == usd("0.00225")
     async with as_owner(ledger) as connection:
         months = "SELECT tableoid::regclass::text, count(*) FROM entry GROUP BY 1 ORDER BY 1"
-        counts = [count for _, count in await rows_of(connection, months)]  # type: ignore[misc]
+        counts = [count for _, count in await rows_of(connection, months)]
     assert counts == [2, 1]
 
 
@@ -108,4 +108,4 @@ async def test_partitions_are_made_ahead_and_only_once(ledger: RunningLedger) ->
         for _ in range(2):
             await connection.execute(text("SELECT make_entry_partitions(12)"))
     async with as_owner(ledger) as connection:
-        assert len(await rows_of(connection, names)) == len(before) + 2  # type: ignore[arg-type]
+        assert len(await rows_of(connection, names)) == len(before) + 2
