@@ -12,6 +12,7 @@ from integration.cost_ledger.running_ledger import Client, RunningLedger
 from integration.cost_ledger.sql_access import as_owner, as_tenants, rows_of, set_clock
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
+from wire import timestamp_to_proto
 
 PRUNE = text("SELECT prune_keys(1000)")
 
@@ -21,7 +22,7 @@ def days_ago(days: int) -> datetime:
 
 
 async def close_before(admin: Client, end: datetime, key: str = "close") -> hold_pb2.Entry:
-    request = pb.ClosePeriodRequest(key=key, end_time=end)
+    request = pb.ClosePeriodRequest(key=key, end_time=timestamp_to_proto(end))
     return (await admin.ledger.ClosePeriod(request)).entry
 
 
