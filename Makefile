@@ -46,6 +46,8 @@ pin: ## Resolve requirements/*.in again; UPGRADE=--upgrade takes the newest vers
 	  --no-emit-find-links --no-emit-package triton $(UPGRADE) requirements/{base,tools,local,training,dev}.in -o requirements/dev.txt
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
 	  -c requirements/dev.txt requirements/{base,tools}.in -o requirements/runtime.txt
+	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
+	  --no-emit-find-links --no-emit-package triton -c requirements/dev.txt requirements/{base,training}.in -o requirements/training.txt
 
 proto: $(INSTALLED) ## Generate the Python code of the contracts into protos/gen
 	@mkdir -p $(GEN)
@@ -119,6 +121,27 @@ images: wheels ## Build every service's image; BUILD="docker build" BASE=... PRE
 	    -t $(PREFIX)$${service//_/-}:$(TAG) . || exit 1; \
 	done
 
+# A GPU's torch brings CUDA's libraries as wheels of its own, so there pip resolves what it needs.
+wheels-training: $(INSTALLED) ## Collect what the GRPO image installs; TORCH=cpu for machines without a GPU
+	rm -rf build/wheels-training
+	@mkdir -p build/wheels-training
+	$(if $(filter cpu,$(TORCH)),cat,sed 's/+cpu$$//') requirements/training.txt > build/training.txt
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check $(if $(filter cpu,$(TORCH)),--no-deps) -r build/training.txt -w build/wheels-training
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels-training .
+
+image-training: wheels-training ## Build the GRPO job's image; TORCH=cpu, and as `make images`
+	$(BUILD) --build-arg BASE=$(BASE) -f training/Dockerfile -t $(PREFIX)training:$(TAG) .
+
+# Images without docker and without a registry: buildah, podman, runc, catatonit, debootstrap; as root.
+CONTAINERS := scripts/containers.sh
+LOCAL_BASE := localhost/python:3.11-bookworm
+LOCAL_IMAGES := BUILD="$(CONTAINERS) buildah bud --isolation chroot --pull-never --timestamp 0 --layers" \
+  BASE=$(LOCAL_BASE) PREFIX=localhost/podium/
+
+local-images: $(INSTALLED) ## Build all images with buildah on a base made of Debian's packages
+	$(CONTAINERS) base $(LOCAL_BASE)
+	$(MAKE) images image-training TORCH=cpu $(LOCAL_IMAGES)
+
 CHARTS := charts/podium charts/podium-tenant
 CHECKOV := build/checkov
 
@@ -129,10 +152,10 @@ chart: setup ## Lint the charts and prove every profile and pair of switches, in
 chart-docs: setup ## Make the charts' schemas and README tables from their commented values
 	$(PYTHON) scripts/chart_docs.py $(CHARTS)
 
-chart-slow: chart ## checkov over every profile; push to and pull from a real OCI registry
+chart-slow: chart local-images ## checkov over every profile; a real OCI registry; the images run an episode
 	@# Its pins are older than ours, so it lives in an environment of its own.
 	@test -x $(CHECKOV)/bin/checkov || { $(PYTHON) -m venv $(CHECKOV) && $(CHECKOV)/bin/pip install --quiet --disable-pip-version-check checkov; }
-	$(PYTEST) -q tests/chart/slow/checkov_findings.py tests/chart/slow/oci_registry.py
+	$(PYTEST) -q tests/chart/slow/checkov_findings.py tests/chart/slow/oci_registry.py tests/chart/slow/minimal_cpu.py
 
 clean: ## Remove what was built and cached, but not .venv
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

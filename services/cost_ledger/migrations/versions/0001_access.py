@@ -6,20 +6,19 @@ revision = "0001"
 down_revision = None
 
 STATEMENTS = (
-    # Roles belong to the whole server, so another database may have created it, or does now.
+    # Roles belong to the whole server, so another database or an administrator may
+    # have created it, or does now; only its creator may comment on it.
     """
     DO $$
     BEGIN
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'cost_ledger_service') THEN
             CREATE ROLE cost_ledger_service LOGIN;
+            COMMENT ON ROLE cost_ledger_service IS
+            'What the cost ledger logs in as: owns nothing, bypasses no row-level security';
         END IF;
     EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
     END
     $$
-    """,
-    """
-    COMMENT ON ROLE cost_ledger_service IS
-    'What the cost ledger logs in as: owns nothing, bypasses no row-level security'
     """,
     # The ledger's clock; tests replace it to step over midnights and months.
     """

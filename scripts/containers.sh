@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# containers.sh CMD...: runs buildah or podman with storage of this checkout's own, in
+# $PODIUM_CONTAINERS, so that images build and run inside of containers and on CI machines too:
+# vfs needs no kernel module, runc accepts hybrid cgroups, and the limits can be set without
+# CAP_SYS_RESOURCE.
+#
+# containers.sh base NAME: makes the base image NAME from Debian packages, where no registry of
+# images is reachable. Needs root and debootstrap.
+set -euo pipefail
+here=$(realpath "${PODIUM_CONTAINERS:-build/containers}")
+mkdir -p "$here"
+
+cat > "$here/storage.conf" <<EOF
+[storage]
+driver = "vfs"
+graphroot = "$here/st"
+runroot = "$here/run"
+EOF
+cat > "$here/containers.conf" <<EOF
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+EOF
+export CONTAINERS_STORAGE_CONF="$here/storage.conf" CONTAINERS_CONF="$here/containers.conf"
+
+make_base() {
+  local name=$1 rootfs=$here/rootfs
+  if buildah images --quiet "$name" >/dev/null 2>&1; then return; fi
+  test -e "$rootfs/usr/bin/pip3" || debootstrap --variant=minbase \
+    --include=python3,python3-venv,python3-pip,ca-certificates bookworm "$rootfs" ${DEBIAN_MIRROR:-}
+  local container root
+  container=$(buildah from scratch)
+  root=$(buildah mount "$container")
+  tar -C "$rootfs" --numeric-owner --exclude='./dev/*' --exclude='./proc/*' --exclude='./sys/*' \
+    -cf - . | tar -C "$root" -xf -
+  buildah config --env PATH=/usr/local/bin:/usr/bin:/bin "$container"
+  buildah commit --rm "$container" "$name"
+}
+
+case $1 in
+  base) make_base "$2" ;;
+  *) exec "$@" ;;
+esac

@@ -1,0 +1,109 @@
+"""What a kubelet does to the chart's pods before podman can play them on this machine.
+
+The pods share the machine's network, so each gets a loopback address of its own where Kubernetes
+would give it one of the cluster, and names of Services are entries of /etc/hosts. Secrets and
+emptyDirs become folders that belong to the pod's group, with the modes the pod asks for. podman
+knows no gRPC probes, so the tests ask what the probes would.
+"""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from chart.rendering import ROOT, Json
+
+Secrets = dict[str, dict[str, str]]
+DOMAIN = "podium.svc.cluster.local"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A folder for volumes, the Secrets of the namespace, an address per pod."""
+
+    folder: Path
+    secrets: Secrets
+    addresses: dict[str, str]
+
+    def pod(self, deployment: Json) -> Json:
+        """The Deployment's pod as podman can play it, under the Deployment's name."""
+        name, spec = deployment["metadata"]["name"], deployment["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        group = spec["securityContext"]["fsGroup"]
+        mine = {**container, "env": [self._variable(name, each) for each in container["env"]]}
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe", "ports"):
+            del mine[probe]
+        kept = ("securityContext", "terminationGracePeriodSeconds")
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {key: spec[key] for key in kept}
+            | {
+                "hostNetwork": True,
+                "hostAliases": [
+                    {"ip": address, "hostnames": [f"{service}.{DOMAIN}"]}
+                    for service, address in self.addresses.items()
+                ],
+                "containers": [mine],
+                "volumes": [self._volume(name, each, group) for each in spec["volumes"]],
+            },
+        }
+
+    def _variable(self, pod: str, variable: Json) -> Json:
+        if "valueFrom" in variable:
+            reference = variable["valueFrom"]["secretKeyRef"]
+            value = self.secrets[reference["name"]][reference["key"]]
+        else:
+            value = variable["value"]
+        mine = self.addresses[pod] if value == "0.0.0.0" else value
+        return {"name": variable["name"], "value": mine}
+
+    def _volume(self, pod: str, volume: Json, group: int) -> Json:
+        folder = self.folder / pod / volume["name"]
+        folder.mkdir(parents=True)
+        if "projected" in volume:
+            self._project(folder, volume["projected"], group)
+        else:
+            assert "emptyDir" in volume, volume
+            os.chown(folder, 0, group)
+            folder.chmod(0o2770)
+        return {"name": volume["name"], "hostPath": {"path": str(folder), "type": "Directory"}}
+
+    def _project(self, folder: Path, projected: Json, group: int) -> None:
+        for source in projected["sources"]:
+            secret = source["secret"]
+            for item in secret["items"]:
+                path = folder / item["path"]
+                path.write_text(self.secrets[secret["name"]][item["key"]])
+                os.chown(path, 0, group)
+                path.chmod(projected["defaultMode"])
+
+
+def podman(*arguments: str | Path, check: bool = True) -> str:
+    """Output of a podman command, errors included."""
+    done = subprocess.run(
+        ["scripts/containers.sh", "podman", *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert not check or done.returncode == 0, f"podman {arguments}:\n{done.stdout}"
+    return done.stdout
+
+
+def play(node: Node, deployments: list[Json]) -> None:
+    """Starts the pods of these Deployments."""
+    file = node.folder / "pods.yaml"
+    file.write_text(yaml.safe_dump_all([node.pod(each) for each in deployments]))
+    podman("play", "kube", "--network", "host", file)
+
+
+def container_of(deployment: Json) -> str:
+    """podman's name of a Deployment's one container."""
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return f"{deployment['metadata']['name']}-{container['name']}"
