@@ -1,13 +1,16 @@
-"""`podium doctor`: what is missing on this machine, each with its mend."""
+"""`podium doctor`: what is missing on this machine or in a cluster, each with its mend."""
 
 from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from podium_cli.cluster.examination import examine_cluster
 from podium_cli.command import Session, command
 from podium_cli.commands.up import PANEL
-from podium_cli.errors import CliError
+from podium_cli.errors import CliError, UsageError
 from podium_cli.local.examination import examine
 from podium_cli.output import escaped
 
@@ -17,9 +20,22 @@ def register(app: typer.Typer) -> None:
     command(app, "doctor", PANEL)(doctor)
 
 
-async def doctor(session: Session) -> None:
-    """Check what `podium up` needs; exit status 1 when something is missing."""
-    findings = await examine(session.target.state.path)
+async def doctor(
+    session: Session,
+    cluster: Annotated[bool, typer.Option(help="Check what the chart needs of a cluster.")] = False,
+    values: Annotated[
+        list[Path] | None,
+        typer.Option("--values", "-f", help="Values file of the chart; may be repeated."),
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="kubectl's context of the cluster.")] = None,
+) -> None:
+    """Check what `podium up` or the chart needs; exit status 1 when something is missing."""
+    if not cluster and (values or context):
+        raise UsageError("--values and --context are about a cluster", "add --cluster")
+    if cluster:
+        findings = await examine_cluster(values or [], context)
+    else:
+        findings = await examine(session.target.state.path)
     table = Table.grid(padding=(0, 2))
     for each in findings:
         mark = "[green]✓[/]" if each.well else "[red]✗[/]"

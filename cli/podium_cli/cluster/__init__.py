@@ -1,0 +1,1 @@
+"""What a cluster must serve before the chart's integrations work there."""
