@@ -1,0 +1,177 @@
+"""`podium doctor --cluster` against a real HTTP server that speaks Kubernetes' discovery API."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import yaml
+
+from chart.rendering import SWITCHES, profile
+from podium_cli.cluster.requirements import integrations
+
+
+class ApiServer:
+    """Serves /version, /apis and /apis/<group>/<version> for a table of group/version to kinds."""
+
+    def __init__(self, served: dict[str, list[str]], version: str = "v1.36.0") -> None:
+        answers = {"/version": {"gitVersion": version}, "/apis": _groups(served)}
+        answers |= {
+            f"/apis/{api}": {"groupVersion": api, "resources": [{"kind": kind} for kind in kinds]}
+            for api, kinds in served.items()
+        }
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                found = answers.get(self.path.partition("?")[0])
+                body = json.dumps(found or {"kind": "Status", "code": 404}).encode()
+                self.send_response(200 if found else 404)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                """Says nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _groups(served: dict[str, list[str]]) -> dict[str, Any]:
+    return {
+        "kind": "APIGroupList",
+        "groups": [
+            {"name": api.partition("/")[0], "versions": [{"groupVersion": api}]} for api in served
+        ],
+    }
+
+
+def everything() -> dict[str, list[str]]:
+    """What all operators together serve."""
+    found: dict[str, list[str]] = {}
+    for each in integrations().values():
+        for api, kinds in each.apis.items():
+            found.setdefault(api, []).extend(kinds)
+    return found
+
+
+@pytest.fixture
+def doctor(tmp_path: Path) -> Iterator["Doctor"]:
+    doctor = Doctor(tmp_path)
+    yield doctor
+    for server in doctor.servers:
+        server.close()
+
+
+class Doctor:
+    """Runs the command as a person would, with a kubeconfig of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.servers: list[ApiServer] = []
+
+    def serving(self, served: dict[str, list[str]], version: str = "v1.36.0") -> str:
+        self.servers.append(ApiServer(served, version))
+        return self.servers[-1].url
+
+    def examine(self, url: str, values: object) -> subprocess.CompletedProcess[str]:
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "here",
+            "clusters": [{"name": "here", "cluster": {"server": url}}],
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+            "users": [{"name": "me", "user": {}}],
+        }
+        kubeconfig, file = self.folder / "kubeconfig", self.folder / "values.yaml"
+        kubeconfig.write_text(yaml.safe_dump(config))
+        file.write_text(yaml.safe_dump(values))
+        command = [sys.executable, "-m", "podium_cli", "doctor", "--cluster", "-f", str(file)]
+        return subprocess.run(
+            [*command, "--json"],
+            env={**self._environment(), "KUBECONFIG": str(kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": str(self.folder),
+            "PYTHONPATH": ":".join(sys.path),
+        }
+
+
+def findings(run: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
+    """Findings of a run by what was looked at."""
+    return {each["what"]: each for each in json.loads(run.stdout)["findings"]}
+
+
+def test_the_table_names_every_switch_of_the_chart() -> None:
+    assert set(integrations()) == set(SWITCHES)
+
+
+def test_a_cluster_with_everything_satisfies_the_production_profile(doctor: Doctor) -> None:
+    run = doctor.examine(doctor.serving(everything()), profile("production"))
+    assert run.returncode == 0, run.stderr
+    assert all(each["well"] for each in findings(run).values())
+    assert len(findings(run)) > 5
+
+
+def test_each_missing_operator_is_named_with_its_version_and_command(doctor: Doctor) -> None:
+    url = doctor.serving({})
+    wanted = [each for each in integrations().values() if each.apis]
+    values = {"integrations": {each.switch: {"enabled": True} for each in wanted}}
+    run = doctor.examine(url, values)
+    assert run.returncode == 1
+    for each in wanted:
+        found = findings(run)[each.operator]
+        assert not found["well"]
+        assert all(api in found["finding"] for api in each.apis)
+        assert f"{each.minimum} or later: {each.install}" in found["mend"]
+
+
+def test_an_operator_too_old_to_serve_a_kind_is_missing_that_kind(doctor: Doctor) -> None:
+    served = everything() | {"temporal.io/v1alpha1": ["TemporalWorkerDeployment", "Connection"]}
+    values = {"integrations": {"temporalWorkerController": {"enabled": True}}}
+    found = findings(doctor.examine(doctor.serving(served), values))
+    finding = found["Temporal's worker controller"]["finding"]
+    assert finding == "not served: WorkerDeployment of temporal.io/v1alpha1"
+
+
+def test_what_is_switched_off_is_not_asked_for(doctor: Doctor) -> None:
+    run = doctor.examine(doctor.serving({}), profile("minimal-cpu"))
+    assert run.returncode == 0, run.stderr
+    assert set(findings(run)) == {"Kubernetes"}
+
+
+def test_an_old_kubernetes_is_refused(doctor: Doctor) -> None:
+    run = doctor.examine(doctor.serving({}, version="v1.29.4"), {})
+    assert run.returncode == 1
+    assert "1.30 or later" in findings(run)["Kubernetes"]["mend"]
+
+
+def test_without_a_cluster_the_error_names_the_mend(doctor: Doctor) -> None:
+    run = doctor.examine("http://127.0.0.1:1", {})
+    assert run.returncode == 1
+    assert "refused" in run.stderr
+    assert "kubectl version" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_an_unknown_switch_is_a_usage_error(doctor: Doctor) -> None:
+    run = doctor.examine(doctor.serving({}), {"integrations": {"istio": {"enabled": True}}})
+    assert run.returncode == 2
+    assert "integrations.istio" in run.stderr
