@@ -4,17 +4,36 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, MetaData, text
-from sqlalchemy.ext.asyncio import create_async_engine
+from asyncpg import PostgresError
+from sqlalchemy import Connection, MetaData, make_url, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from rpckit.errors import Unavailable
 
 # Any constant will do: it keeps two starting replicas from migrating at once.
 MIGRATION_LOCK = 7_263_001
 
 
+class DatabaseUnreachable(Unavailable):
+    """Nothing answers at the database's URL, or it does not let this role in."""
+
+    def __init__(self, database_url: str, cause: Exception) -> None:
+        where = make_url(database_url).render_as_string(hide_password=True)
+        super().__init__(
+            f"the database {where} cannot be used: {cause or type(cause).__name__}; "
+            "start it, or correct the service's DATABASE_URL"
+        )
+
+
 async def upgrade(database_url: str, script_location: Path) -> None:
-    """Brings the database to the newest revision. `script_location` holds env.py."""
+    """Brings the database to the newest revision. `script_location` holds env.py.
+
+    Raises DatabaseUnreachable.
+    """
     engine = create_async_engine(database_url)
     try:
+        await _require_answer(engine, database_url)
         async with engine.begin() as connection:
             await connection.execute(
                 text("SELECT pg_advisory_xact_lock(:k)"), {"k": MIGRATION_LOCK}
@@ -22,6 +41,13 @@ async def upgrade(database_url: str, script_location: Path) -> None:
             await connection.run_sync(_upgrade, script_location)
     finally:
         await engine.dispose()
+
+
+async def _require_answer(engine: AsyncEngine, database_url: str) -> None:
+    try:
+        await (await engine.connect()).close()
+    except (OSError, PostgresError, SQLAlchemyError) as error:
+        raise DatabaseUnreachable(database_url, error) from error
 
 
 def _upgrade(connection: Connection, script_location: Path) -> None:

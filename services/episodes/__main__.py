@@ -1,16 +1,15 @@
 """`python -m episodes`: the episodes server."""
 
-import uvloop
-
 from episodes.config import ServerConfig
 from episodes.server import serve
+from rpckit.process import run
 from rpckit.settings import load_settings
 
 
 def main() -> None:
     """Reads the settings and serves."""
     config = load_settings(ServerConfig)
-    uvloop.run(serve(config))
+    run(serve(config))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 
-import uvloop
 from sqlalchemy.ext.asyncio import AsyncEngine
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -37,6 +36,7 @@ from episodes.temporal import connect_temporal
 from episodes.workflow_starter import WorkflowStarter
 from episodes.workflows.episode import EpisodeWorkflow
 from rpckit.channel import open_channel
+from rpckit.process import run
 from rpckit.settings import load_settings
 from stream import Producer
 
@@ -148,7 +148,7 @@ async def _background(loop: Coroutine[None, None, None]) -> AsyncIterator[None]:
 def main() -> None:
     """`python -m episodes.worker`."""
     config = load_settings(WorkerConfig)
-    uvloop.run(work(config))
+    run(work(config))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from gateway.config import DatabaseSettings, Settings
 from gateway.server import api_keys, serve
 from rpckit.errors import DomainError
 from rpckit.identity import Identity, Role, acting_as
+from rpckit.process import run
 from rpckit.settings import describe_settings, load_settings
 
 SETTINGS_HELP = "\n\n".join(f"\b\n{part}" for part in describe_settings(Settings).split("\n\n"))
@@ -25,7 +26,7 @@ app.add_typer(keys, name="keys")
 def main(context: typer.Context) -> None:
     """Serve the public HTTP API; without a command, until SIGTERM."""
     if context.invoked_subcommand is None:
-        uvloop.run(serve(load_settings(Settings)))
+        run(serve(load_settings(Settings)))
 
 
 @keys.command()

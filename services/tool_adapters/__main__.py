@@ -6,8 +6,7 @@ import os
 # MCP servers and sandboxes die before they begin.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
-import uvloop
-
+from rpckit.process import run
 from rpckit.settings import load_settings
 from tool_adapters.config import Settings
 from tool_adapters.server import serve
@@ -15,7 +14,7 @@ from tool_adapters.server import serve
 
 def main() -> None:
     """Reads the settings and serves."""
-    uvloop.run(serve(load_settings(Settings)))
+    run(serve(load_settings(Settings)))
 
 
 if __name__ == "__main__":

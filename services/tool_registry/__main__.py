@@ -1,7 +1,6 @@
 """`python -m tool_registry`: the tool registry server."""
 
-import uvloop
-
+from rpckit.process import run
 from rpckit.settings import load_settings
 from tool_registry.config import Settings
 from tool_registry.server import serve
@@ -9,7 +8,7 @@ from tool_registry.server import serve
 
 def main() -> None:
     """Reads the settings and serves."""
-    uvloop.run(serve(load_settings(Settings)))
+    run(serve(load_settings(Settings)))
 
 
 if __name__ == "__main__":

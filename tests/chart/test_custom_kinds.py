@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chart import crd_schemas
-from chart.rendering import Json, cases, label, of_kind, parsed, render, rendered
+from chart.rendering import ROOT, Json, cases, label, of_kind, parsed, render, rendered
 
 # Types of the Gateway API are not in the bundle.
 NOT_BUNDLED = {"HTTPRoute"}
@@ -117,3 +117,11 @@ def test_a_deliberate_error_is_noticed(kind: str, path: list[str | int], value: 
         target = target[part]
     target[path[-1]] = value
     assert crd_schemas.faults(broken)
+
+
+@pytest.mark.parametrize("name", ["queues", "train"])
+def test_manifests_beside_the_chart_are_accepted(name: str) -> None:
+    objects = parsed((ROOT / f"k8s/{name}.yaml").read_text())
+    assert objects
+    for obj in objects:
+        assert not crd_schemas.faults(obj), label(obj)

@@ -2,8 +2,7 @@
 
 import sys
 
-import uvloop
-
+from rpckit.process import run
 from rpckit.settings import load_settings
 from tool_adapters.sandbox.config import Settings
 from tool_adapters.sandbox.local_runner import IsolationUnavailable
@@ -13,7 +12,7 @@ from tool_adapters.sandbox.server import serve
 def main() -> None:
     """Reads the settings and serves; exit status 3 where code cannot be isolated."""
     try:
-        uvloop.run(serve(load_settings(Settings)))
+        run(serve(load_settings(Settings)))
     except IsolationUnavailable as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(3) from None
