@@ -8,6 +8,7 @@ from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExport
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
@@ -21,6 +22,12 @@ from telemetry.span_file import SpanFileExporter
 
 # A kill -9 loses at most this much of a trace.
 FLUSH_EVERY_MS = 1_000.0
+# The SDK's own buckets are for milliseconds: in seconds every call fell into the first. These are
+# OpenTelemetry's for RPC and HTTP, and more, for model calls and for watching a whole episode.
+DURATION_BUCKETS_S = (
+    *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
+    *(20.0, 40.0, 80.0, 160.0, 320.0, 640.0),
+)
 
 
 def configure(service: str, settings: TelemetrySettings) -> Callable[[], None]:
@@ -74,6 +81,10 @@ def _start_metrics(settings: TelemetrySettings, resource: Resource) -> list[Call
         readers.append(PeriodicExportingMetricReader(exporter))
     if not readers:
         return []
-    provider = MeterProvider(readers, resource=resource)
+    durations = View(
+        instrument_name="*.duration",
+        aggregation=ExplicitBucketHistogramAggregation(DURATION_BUCKETS_S),
+    )
+    provider = MeterProvider(readers, resource=resource, views=[durations])
     metrics.set_meter_provider(provider)
     return [provider.shutdown, *stops]

@@ -113,6 +113,31 @@ shutdown()
     )
 
 
+def test_calls_are_measured_in_seconds_while_traces_are_off() -> None:
+    done = run_process("""
+import asyncio, socket, urllib.request, telemetry
+from unit.telemetry.test_rpc import call, echo_channel
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+shutdown = telemetry.configure("registry", telemetry.TelemetrySettings(metrics_port=port))
+async def measure():
+    async with echo_channel() as channel:
+        await call(channel, "Answer")
+asyncio.run(measure())
+print(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())
+shutdown()
+""")
+    lines = [
+        line
+        for line in done.stdout.splitlines()
+        if line.startswith("rpc_server_call_duration_seconds") and 'rpc_method="Answer"' in line
+    ]
+    assert any("_count{" in line and line.endswith(" 1.0") for line in lines)
+    bounds = {found for line in lines for found in re.findall(r'le="([^"]+)"', line)}
+    assert {"0.005", "0.1", "10.0", "640.0", "+Inf"} <= bounds
+
+
 @pytest.mark.parametrize(
     ("mode", "missing"), [(TelemetryMode.FILE, "folder"), (TelemetryMode.OTLP, "otlp_endpoint")]
 )
