@@ -7,10 +7,12 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from podium.episodes.v1 import trajectory_pb2
 from podium_cli.errors import CliError
-from stream import end_offsets
+from stream import KafkaSettings, end_offsets
 
 POLL_MS = 500
 
@@ -22,13 +24,38 @@ class StreamUnusable(CliError):
         super().__init__(f"cannot read topic {topic} at {servers}: {cause}", "see `podium status`")
 
 
+class KafkaMisconfigured(CliError):
+    """Variables of the environment that do not make a connection."""
+
+    def __init__(self, error: ValidationError) -> None:
+        faults = "; ".join(fault["msg"] for fault in error.errors(include_input=False))
+        super().__init__(f"PODIUM_KAFKA__... is not usable: {faults}", "see libs/stream/README.md")
+
+
+class TailSettings(BaseSettings):
+    """How the broker is reached, beside its address: PODIUM_KAFKA__SECURITY_PROTOCOL, ..."""
+
+    model_config = SettingsConfigDict(env_prefix="PODIUM_", env_nested_delimiter="__")
+
+    kafka: KafkaSettings
+
+
+def kafka_settings(servers: str) -> KafkaSettings:
+    """Settings from the environment for these servers. Raises KafkaMisconfigured."""
+    try:
+        return TailSettings(kafka={"bootstrap": servers}).kafka
+    except ValidationError as error:
+        raise KafkaMisconfigured(error) from error
+
+
 async def tail_records(
-    servers: str, topic: str, last: int, follow: bool
+    kafka: KafkaSettings, topic: str, last: int, follow: bool
 ) -> AsyncIterator[trajectory_pb2.TrajectoryRecord]:
     """The last records in the order of their time, then new ones. Raises StreamUnusable."""
+    servers = kafka.bootstrap
     try:
         consumer = await asyncio.to_thread(
-            KafkaConsumer, bootstrap_servers=servers, enable_auto_commit=False, group_id=None
+            KafkaConsumer, **kafka.arguments(), enable_auto_commit=False, group_id=None
         )
     except KafkaError as error:
         raise StreamUnusable(servers, topic, str(error)) from error

@@ -2,5 +2,6 @@
 
 from stream.offsets_kafka import end_offsets
 from stream.producer_kafka import BrokerUnavailable, Producer, StreamRecord
+from stream.settings import KafkaSettings
 
-__all__ = ["BrokerUnavailable", "Producer", "StreamRecord", "end_offsets"]
+__all__ = ["BrokerUnavailable", "KafkaSettings", "Producer", "StreamRecord", "end_offsets"]

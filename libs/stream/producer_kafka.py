@@ -14,6 +14,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from rpckit.errors import Unavailable
+from stream.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +39,11 @@ class StreamRecord:
 class Producer:
     """Sends batches and says where each record came to lie."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, kafka: KafkaSettings) -> None:
         # The pure-Python checksum costs seventeen times the CPU of the whole send.
         if importlib.util.find_spec("crc32c") is None:
             raise RuntimeError("kafka-python needs the crc32c package: pip install crc32c")
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._producer: KafkaProducer | None = None
 
     async def send(self, topic: str, records: Sequence[StreamRecord]) -> list[tuple[int, int]]:
@@ -79,7 +80,7 @@ class Producer:
 
     def _connect(self) -> KafkaProducer:
         return KafkaProducer(
-            bootstrap_servers=self._bootstrap,
+            **self._kafka.arguments(),
             acks="all",
             enable_idempotence=True,
             linger_ms=5,

@@ -6,6 +6,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from rpckit.settings import ServerSettings
+from stream import KafkaSettings
 
 
 class Settings(ServerSettings):
@@ -22,7 +23,9 @@ class Settings(ServerSettings):
         "",
         description="the same as the schema's owner, to migrate at start; unset migrates nothing",
     )
-    kafka_bootstrap: str = Field("", description="Kafka servers for alerts; unset keeps them here")
+    kafka: KafkaSettings | None = Field(
+        None, description="where alerts go: kafka__bootstrap, ...; unset keeps them here"
+    )
     alert_topic: str = Field("ledger.alerts.v1", description="topic of budget alerts")
     rollup_interval_s: float = Field(
         10.0, gt=0, description="seconds between two additions to the daily sums"

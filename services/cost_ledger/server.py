@@ -71,7 +71,8 @@ async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service]
     pool = await open_journal_pool(settings.database_url, size=LANES)
     prices = PriceBook(PostgresPriceStore(engine))
     ledger = CostLedger(JournalStore(pool), ReportStore(engine), prices)
-    alerts, producer = AlertStore(engine), Producer(settings.kafka_bootstrap)
+    alerts = AlertStore(engine)
+    producer = Producer(settings.kafka) if settings.kafka else None
     rollups = RollupStore(engine)
     anchors = Anchors(PostgresAnchorStore(engine), anchor_key(settings))
     loops = [
@@ -80,7 +81,7 @@ async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service]
         anchor_forever(anchors),
         keep_up_forever(UpkeepStore(engine)),
     ]
-    if settings.kafka_bootstrap:
+    if producer:
         loops.append(AlertRelay(alerts, producer, settings.alert_topic).run())
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:
@@ -97,7 +98,8 @@ async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service]
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await ledger.close()
-        await producer.close()
+        if producer:
+            await producer.close()
         await pool.close()
         await engine.dispose()
 

@@ -4,6 +4,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from rpckit.settings import ServerSettings, SigningKey, TlsFiles
+from stream import KafkaSettings
 from telemetry import TelemetrySettings
 
 DEFAULT_TASK_QUEUE = "episodes"
@@ -41,7 +42,7 @@ class WorkerConfig(BaseSettings):
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
     tool_registry_target: str = Field(description="gRPC target of tool-registry, for policies")
     signing_key: SigningKey = Field(description="key the worker signs its calls with")
-    kafka_bootstrap: str = Field(description="Kafka bootstrap servers")
+    kafka: KafkaSettings = Field(description="where trajectories go: kafka__bootstrap, ...")
     trajectory_topic: str = Field("trajectories.v1", description="topic of trajectories")
     reconcile_interval_s: float = Field(30.0, description="seconds between reconciliations")
     prompt_tokens_max: int = Field(32_768, description="most prompt tokens held before a call")

@@ -73,7 +73,7 @@ async def _running(
     config: WorkerConfig, engine: AsyncEngine, temporal: Client
 ) -> AsyncIterator[None]:
     settlements = Settlements(StepStore(engine))
-    producer = Producer(config.kafka_bootstrap)
+    producer = Producer(config.kafka)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(producer.close)
         for loop in _loops(config, engine, temporal, producer):
@@ -123,7 +123,7 @@ def _loops(
 ) -> list[Coroutine[None, None, None]]:
     outbox = OutboxStore(engine)
     leadership = Leadership(engine, RELAY_LOCK)
-    topic = TopicReader(config.kafka_bootstrap, config.trajectory_topic)
+    topic = TopicReader(config.kafka, config.trajectory_topic)
     relay = Relay(outbox, producer, leadership, config.trajectory_topic)
     reconciler = Reconciler(outbox, leadership, topic, config.reconcile_interval_s)
     sweep = StarterSweep(

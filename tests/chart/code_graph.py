@@ -44,7 +44,7 @@ WIRING = {
 OUTSIDE = {
     "database_url": "postgres",
     "temporal_target": "temporal",
-    "kafka_bootstrap": "kafka",
+    "kafka": "kafka",
     "engine_base_url": "model-server",
     # Tenants' tools are anywhere: a guard that lists hosts is the mark of it.
     "allowed_hosts": "internet",

@@ -5,6 +5,8 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from stream import KafkaSettings
+
 
 class InvalidConfig(ValueError):
     """A configuration that cannot be run; the message names every fault."""
@@ -16,10 +18,9 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class StreamConfig(Section):
-    """Where trajectories come from."""
+class StreamConfig(KafkaSettings):
+    """Where trajectories come from; see `KafkaSettings` for TLS and passwords."""
 
-    bootstrap: str = Field(description="Kafka bootstrap servers, host:port")
     topic: str = Field("trajectories.v1", description="the topic")
     patience_s: float = Field(600.0, gt=0, description="ends when nothing has come for so long")
 

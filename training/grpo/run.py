@@ -25,7 +25,7 @@ def train(config: RunConfig) -> int:
     if checkpoint is not None:
         offsets = {int(p): offset for p, offset in checkpoint.state["offsets"].items()}
         position = Position(offsets, checkpoint.state["turn"])
-    reader = LogReader(config.stream.bootstrap, config.stream.topic, position)
+    reader = LogReader(config.stream, config.stream.topic, position)
     try:
         trainer = _trainer(config, reader)
         if checkpoint is not None:

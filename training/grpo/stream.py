@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kafka import KafkaConsumer, TopicPartition
 
-from stream import end_offsets
+from stream import KafkaSettings, end_offsets
 
 POLL_MS = 500
 FETCH_BYTES_MAX = 4 * 1024 * 1024
@@ -41,12 +41,12 @@ class LogRecord:
 class LogReader:
     """Records from a position on, and the position after each."""
 
-    def __init__(self, bootstrap: str, topic: str, position: Position | None = None) -> None:
+    def __init__(self, kafka: KafkaSettings, topic: str, position: Position | None = None) -> None:
         """Raises LogCut when the log no longer holds the position."""
-        self._consumer, self._scout = _consumer(bootstrap), _consumer(bootstrap)
+        self._consumer, self._scout = _consumer(kafka), _consumer(kafka)
         numbers = sorted(self._consumer.partitions_for_topic(topic) or ())
         if not numbers:
-            raise LogCut(f"there is no topic {topic} at {bootstrap}")
+            raise LogCut(f"there is no topic {topic} at {kafka.bootstrap}")
         self._places = [TopicPartition(topic, number) for number in numbers]
         self._consumer.assign(self._places)
         self.position = position or Position({})
@@ -110,9 +110,9 @@ class LogReader:
             self._consumer.seek(place, offset)
 
 
-def _consumer(bootstrap: str) -> KafkaConsumer:
+def _consumer(kafka: KafkaSettings) -> KafkaConsumer:
     return KafkaConsumer(
-        bootstrap_servers=bootstrap,
+        **kafka.arguments(),
         enable_auto_commit=False,
         max_partition_fetch_bytes=FETCH_BYTES_MAX,
     )

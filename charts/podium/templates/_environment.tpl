@@ -57,7 +57,7 @@
 - {name: {{ $prefix }}TEMPORAL_NAMESPACE, value: {{ $endpoints.temporal.namespace | quote }}}
 - {name: {{ $prefix }}TASK_QUEUE, value: {{ $endpoints.temporal.taskQueue | quote }}}
 {{- else if eq .callee "kafka" }}
-- {name: {{ $prefix }}KAFKA_BOOTSTRAP, value: {{ $endpoints.kafka.bootstrap | quote }}}
+{{- include "podium.kafkaEnvironment" . }}
 {{- range $setting, $topic := .component.topics }}
 - {name: {{ $prefix }}{{ upper $setting }}, value: {{ (index $.root.Values.kafka $topic).topic | quote }}}
 {{- end }}

@@ -128,6 +128,7 @@ readinessProbe: {{- merge (dict "periodSeconds" 5 "failureThreshold" 2 "timeoutS
 {{- if .root.Values.tls.enabled }}
 - {name: tls, mountPath: /etc/podium/tls, readOnly: true}
 {{- end }}
+{{- include "podium.kafkaMounts" . }}
 {{- with .component.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -151,6 +152,7 @@ readinessProbe: {{- merge (dict "periodSeconds" 5 "failureThreshold" 2 "timeoutS
 - name: tls
   secret: {secretName: {{ include "podium.name" . }}-tls, defaultMode: 0440}
 {{- end }}
+{{- include "podium.kafkaVolumes" . }}
 {{- with .component.extraVolumes }}
 {{ toYaml . }}
 {{- end }}

@@ -1,7 +1,7 @@
 {{/* Pod template of a training run, for the TrainingRuntime and, without the Trainer, for a Job. Arguments: root, container. */}}
 {{- define "podium.trainingPod" -}}
 {{- $root := .root }}{{ $training := .root.Values.training }}
-{{- $of := dict "root" .root "name" "training" }}
+{{- $of := dict "root" .root "name" "training" }}{{ $client := merge (dict "component" $training) $of }}
 metadata:
   labels: {{- include "podium.labels" $of | nindent 4 }}
 spec:
@@ -26,6 +26,7 @@ spec:
         - {name: shm, mountPath: /dev/shm}
         - {name: config, mountPath: /etc/podium/training, readOnly: true}
         - {name: checkpoints, mountPath: /checkpoints}
+        {{- include "podium.kafkaMounts" $client | nindent 8 }}
         {{- if $root.Values.inference.adapters.enabled }}
         - {name: adapters, mountPath: /mnt/adapters}
         {{- end }}
@@ -34,6 +35,7 @@ spec:
     - {name: shm, emptyDir: {medium: Memory, sizeLimit: {{ $root.Values.inference.engine.sharedMemory }}}}
     - {name: config, configMap: {name: {{ include "podium.name" $of }}, items: [{key: config.yaml, path: config.yaml}]}}
     - {name: checkpoints, persistentVolumeClaim: {claimName: {{ $training.checkpointsClaim }}}}
+    {{- include "podium.kafkaVolumes" $client | nindent 4 }}
     {{- if $root.Values.inference.adapters.enabled }}
     - {name: adapters, persistentVolumeClaim: {claimName: {{ $root.Values.inference.adapters.claimName }}}}
     {{- end }}

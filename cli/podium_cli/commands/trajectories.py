@@ -26,10 +26,10 @@ async def tail(
 ) -> None:
     """Show trajectories as they are on the stream; with --json one per line."""
     # The Kafka client is slow to import, and needed here alone.
-    from podium_cli.trajectories_kafka import tail_records  # noqa: PLC0415
+    from podium_cli.trajectories_kafka import kafka_settings, tail_records  # noqa: PLC0415
 
     servers = bootstrap or session.target.state.read_connection().kafka_bootstrap
-    async for record in tail_records(servers, topic, last, follow):
+    async for record in tail_records(kafka_settings(servers), topic, last, follow):
         if session.output.as_json:
             session.output.json(record)
         else:

@@ -78,7 +78,7 @@ def _worker(around: Surroundings) -> ServiceProcess:
         "tool_adapters_target": around.target("tool_adapters"),
         "cost_ledger_target": around.target("cost_ledger"),
         "tool_registry_target": around.target("tool_registry"),
-        "kafka_bootstrap": around.target("kafka"),
+        "kafka__bootstrap": around.target("kafka"),
         **_signing(around, "episode-worker"),
     }
     return _process(around, ("episodes_worker", "episodes.worker"), settings, None)
@@ -108,7 +108,7 @@ def _ledger(around: Surroundings) -> dict[str, str]:
         "database_url": service.render_as_string(hide_password=False),
         "owner_database_url": around.dsn["cost_ledger"],
         "anchor_key_file": str(around.keys.anchor_key_file),
-        "kafka_bootstrap": around.target("kafka"),
+        "kafka__bootstrap": around.target("kafka"),
     }
 
 

@@ -7,15 +7,15 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
-from stream import end_offsets
+from stream import KafkaSettings, end_offsets
 
 POLL_TIMEOUT_MS = 2_000
 FETCH_BYTES_MAX = 4 * 1024 * 1024
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+def create_topic(kafka: KafkaSettings, topic: str, partitions: int) -> None:
     """Creates the topic unless it exists. On a cluster its operator already has."""
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin = KafkaAdminClient(**kafka.arguments())
     try:
         admin.create_topics([NewTopic(topic, partitions, 1)])
     except TopicAlreadyExistsError:
@@ -27,8 +27,8 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
 class TopicReader:
     """What lies on the topic now."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: KafkaSettings, topic: str) -> None:
+        self._kafka = kafka
         self._topic = topic
 
     def end_offsets(self) -> dict[int, int]:
@@ -54,7 +54,7 @@ class TopicReader:
     @contextmanager
     def _consumer(self) -> Iterator[KafkaConsumer]:
         consumer = KafkaConsumer(
-            bootstrap_servers=self._bootstrap,
+            **self._kafka.arguments(),
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=FETCH_BYTES_MAX,

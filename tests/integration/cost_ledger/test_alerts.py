@@ -177,14 +177,14 @@ async def test_what_was_owed_while_the_broker_was_away_is_published_once_it_is_b
     database_url = await database()
     soft = [usd("0.002"), usd("0.004")]
     nobody = f"127.0.0.1:{free_port()}"
-    async with running_ledger(database_url, tmp_path, kafka_bootstrap=nobody) as ledger:
+    async with running_ledger(database_url, tmp_path, kafka={"bootstrap": nobody}) as ledger:
         prices = prices_pb.CreatePricesRequest(specs=[make_price()])
         await ledger.admin().prices.CreatePrices(prices)
         await add_budget(ledger.as_("acme", Scope.TENANT_ADMIN), "owed", soft_limits=soft)
         await spend(ledger.as_(), 4)
         assert not any(each.HasField("publish_time") for each in await alerts_of(ledger.as_()))
     back = kafka.bootstrap_servers
-    async with running_ledger(database_url, tmp_path, kafka_bootstrap=back) as ledger:
+    async with running_ledger(database_url, tmp_path, kafka={"bootstrap": back}) as ledger:
         alerts = await published(ledger.as_(), 2)
         connection = await asyncpg.connect(database_url.replace("+asyncpg", ""))
         await connection.execute("UPDATE budget_alert SET publish_time = NULL")
@@ -204,7 +204,7 @@ async def test_two_replicas_publish_each_alert_once(
     database: Callable[[], Awaitable[str]], kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     database_url = await database()
-    settings: dict[str, Any] = {"kafka_bootstrap": kafka.bootstrap_servers}
+    settings: dict[str, Any] = {"kafka": {"bootstrap": kafka.bootstrap_servers}}
     async with (
         running_ledger(database_url, tmp_path, **settings) as one,
         running_ledger(database_url, tmp_path, **settings) as other,

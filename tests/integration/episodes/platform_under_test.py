@@ -156,7 +156,7 @@ async def run_platform(
             folder,
             {
                 **shared,
-                "kafka_bootstrap": kafka.bootstrap_servers,
+                "kafka__bootstrap": kafka.bootstrap_servers,
                 "trajectory_topic": topic,
                 "reconcile_interval_s": "1",
                 "signing_key__key_id": keys.key_id,

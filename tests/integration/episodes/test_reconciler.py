@@ -21,7 +21,7 @@ from integration.episodes.platform_under_test import new_id
 from integration.episodes.topic import read_topic
 from podium.episodes.v1 import trajectory_pb2
 from rpckit.migrations import upgrade
-from stream import Producer
+from stream import KafkaSettings, Producer
 
 
 class BusyTopic(TopicReader):
@@ -66,9 +66,10 @@ async def engine(database: Callable[[], Awaitable[str]]) -> AsyncIterator[AsyncE
 async def stream(engine: AsyncEngine, kafka: EmbeddedKafka) -> AsyncIterator[Stream]:
     name = f"busy-{new_id()[-8:]}"
     await kafka.create_topics({name: 1})
-    outbox, producer = OutboxStore(engine), Producer(kafka.bootstrap_servers)
+    settings = KafkaSettings(bootstrap=kafka.bootstrap_servers)
+    outbox, producer = OutboxStore(engine), Producer(settings)
     leadership = Leadership(engine, 1)
-    topic = BusyTopic(kafka.bootstrap_servers, name)
+    topic = BusyTopic(settings, name)
     relay = Relay(outbox, producer, leadership, name)
     made = Stream(outbox, relay, topic, Reconciler(outbox, leadership, topic, 60))
     loop = asyncio.get_running_loop()
