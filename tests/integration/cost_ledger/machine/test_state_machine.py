@@ -40,7 +40,7 @@ from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from rpckit.identity import Scope
 
 # `EXAMPLES=1000` for a night.
-EXAMPLES = int(os.environ.get("EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("EXAMPLES", "8"))
 STEPS = 25
 TENANTS = count()
 KEYS = st.sampled_from([f"k{number}" for number in range(6)])
