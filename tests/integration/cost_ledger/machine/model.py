@@ -6,7 +6,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 ZERO = Decimal(0)
-LIMITS = {"tenant": Decimal("0.06"), "episode": Decimal("0.03")}
+LIMITS = {"tenant": Decimal("0.04"), "episode": Decimal("0.025")}
 LIMITED_EPISODE = "e0"
 
 

@@ -41,11 +41,11 @@ from rpckit.identity import Scope
 
 # `EXAMPLES=1000` for a night.
 EXAMPLES = int(os.environ.get("EXAMPLES", "8"))
-STEPS = 25
+STEPS = 40
 TENANTS = count()
 KEYS = st.sampled_from([f"k{number}" for number in range(6)])
 EPISODES = st.sampled_from([LIMITED_EPISODE, "e1"])
-TOKENS = st.integers(1, 2500)
+TOKENS = st.integers(5, 25).map(lambda hundreds: 100 * hundreds)
 HOUR, DAY = 3600.0, 86400.0
 
 
