@@ -173,9 +173,11 @@ async def test_only_who_may_run_episodes_runs_code(service: Service) -> None:
 
 
 def _sandboxes() -> list[psutil.Process]:
-    children = psutil.Process().children(recursive=True)
-    return [each for each in children if each.status() != psutil.STATUS_ZOMBIE and _is_bwrap(each)]
+    return [each for each in psutil.Process().children(recursive=True) if _is_running_bwrap(each)]
 
 
-def _is_bwrap(process: psutil.Process) -> bool:
-    return "bwrap" in process.name()
+def _is_running_bwrap(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and "bwrap" in process.name()
+    except psutil.NoSuchProcess:
+        return False

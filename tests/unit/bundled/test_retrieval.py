@@ -8,7 +8,7 @@ TOP = 3
 # As people ask, not in the words of the documents.
 QUESTIONS = {
     "What is the capital of Indonesia?": "countries/indonesia",
-    "What are the largest cities of Switzerland?": "countries/switzerland",
+    "What are the largest cities of Germany?": "countries/germany",
     "What currency do people use in Japan?": "countries/japan",
     "How many people live in Brazil?": "countries/brazil",
     "How long may I work from home each week?": "handbook/remote-work",
