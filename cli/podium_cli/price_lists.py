@@ -42,13 +42,17 @@ def read_price_list(path: Path) -> list[pb.PriceSpec]:
 
 
 def _read_csv(path: Path) -> list[pb.PriceSpec]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file, strict=True)
-        _check_header(path, list(reader.fieldnames or []))
-        try:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, strict=True)
+            _check_header(path, list(reader.fieldnames or []))
             rows = [(reader.line_num, row) for row in reader]
-        except csv.Error as error:
-            raise InvalidDocument(path, f"line {reader.line_num}: {error}") from error
+    except csv.Error as error:
+        raise InvalidDocument(path, f"line {reader.line_num}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidDocument(path, "is not UTF-8", "save it as CSV in UTF-8") from error
+    except OSError as error:
+        raise InvalidDocument(path, f"cannot be read: {error.strerror}") from error
     prices: dict[tuple[str, ...], dict[str, Any]] = {}
     for line, row in rows:
         key = tuple(row.get(name) or "" for name in PRICE_COLUMNS)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from podium.ledger.v1 import audit_pb2, audit_service_pb2, price_book_service_pb2
+from podium.ledger.v1 import audit_pb2, audit_service_pb2
 from podium_cli.auditing import export_rows, focus
 from podium_cli.auditing.charge_pages import ChargePages
 from podium_cli.auditing.invoice_file import read_invoice
@@ -17,11 +17,11 @@ from podium_cli.auditing.table_files import write_table
 from podium_cli.auditing.verifying import progress_bar
 from podium_cli.command import Session, command
 from podium_cli.commands.audit import Tenant, app
-from podium_cli.documents import read_messages
 from podium_cli.errors import CliError, UsageError
 from podium_cli.gateway import Gateway
 from podium_cli.inputs import month_bounds
 from podium_cli.output import message_values
+from podium_cli.price_lists import read_price_list
 from wire import timestamp_to_proto
 
 LINES_PER_CALL = 1000
@@ -110,12 +110,14 @@ async def reconcile(
 async def simulate(
     session: Session,
     *,
-    prices: Annotated[Path, typer.Option(help="Price list as `podium prices import` takes it.")],
+    prices: Annotated[
+        Path, typer.Option(help="YAML, JSON or CSV, as `podium prices import` takes it.")
+    ],
     month: Annotated[str, MONTH],
     tenant: Tenant = "",
 ) -> None:
     """Price a past month with another price list, without publishing it."""
-    specs = [spec for _, spec in read_messages(prices, price_book_service_pb2.PriceSpec)]
+    specs = read_price_list(prices)
     start, end = month_bounds(month)
     simulated, token = Simulated(), ""
     async with session.gateway(admin=bool(tenant)) as gateway:

@@ -90,3 +90,10 @@ def test_times_are_written_as_people_write_them() -> None:
     assert parse_time("") == ""
     with pytest.raises(UsageError, match="not a time"):
         parse_time("yesterday")
+
+
+def test_a_file_that_is_not_utf_8_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_bytes(b"sku,dimension,unit_price\n\xff,input_fresh,1\n")
+    with pytest.raises(InvalidDocument, match="is not UTF-8"):
+        read_price_list(path)
