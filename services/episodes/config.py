@@ -3,6 +3,7 @@
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from episodes.temporal_settings import TemporalSettings
 from rpckit.settings import ServerSettings, SigningKey, TlsFiles
 from stream import KafkaSettings
 from telemetry import TelemetrySettings
@@ -20,6 +21,9 @@ class ServerConfig(ServerSettings):
     database_url: str = Field(description="SQLAlchemy URL of its own database")
     temporal_target: str = Field(description="Temporal frontend, host:port")
     temporal_namespace: str = Field("default", description="Temporal namespace")
+    temporal: TemporalSettings = Field(
+        default_factory=TemporalSettings, description="temporal__tls, temporal__authority, ..."
+    )
     task_queue: str = Field(DEFAULT_TASK_QUEUE, description="Temporal task queue of the worker")
     tool_registry_target: str = Field(description="gRPC target of tool-registry")
     orchestrator_inference_target: str = Field(description="gRPC target of orchestrator-inference")
@@ -36,6 +40,9 @@ class WorkerConfig(BaseSettings):
     database_url: str = Field(description="SQLAlchemy URL of the episodes database")
     temporal_target: str = Field(description="Temporal frontend, host:port")
     temporal_namespace: str = Field("default", description="Temporal namespace")
+    temporal: TemporalSettings = Field(
+        default_factory=TemporalSettings, description="temporal__tls, temporal__authority, ..."
+    )
     task_queue: str = Field(DEFAULT_TASK_QUEUE, description="Temporal task queue of the worker")
     orchestrator_inference_target: str = Field(description="gRPC target of orchestrator-inference")
     tool_adapters_target: str = Field(description="gRPC target of tool-adapters")
@@ -47,6 +54,17 @@ class WorkerConfig(BaseSettings):
     reconcile_interval_s: float = Field(30.0, description="seconds between reconciliations")
     prompt_tokens_max: int = Field(32_768, description="most prompt tokens held before a call")
     max_concurrent_turns: int = Field(400, description="turns in flight in this process")
+    # Temporal's worker controller sets these two by their own names, without our prefix.
+    deployment_name: str = Field(
+        "",
+        validation_alias="TEMPORAL_DEPLOYMENT_NAME",
+        description="TEMPORAL_DEPLOYMENT_NAME: worker deployment; unset versions nothing",
+    )
+    build_id: str = Field(
+        "",
+        validation_alias="TEMPORAL_WORKER_BUILD_ID",
+        description="TEMPORAL_WORKER_BUILD_ID: this build of the worker",
+    )
     graceful_shutdown_s: float = Field(5.0, description="seconds turns get to finish")
     tls: TlsFiles | None = Field(None, description="mutual TLS; plaintext when unset")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)

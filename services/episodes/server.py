@@ -31,7 +31,9 @@ async def serve(config: ServerConfig) -> None:
     stop_telemetry = telemetry.configure("episodes", config.telemetry)
     await upgrade(config.database_url, MIGRATIONS)
     engine = open_engine(config.database_url)
-    temporal = await connect_temporal(config.temporal_target, config.temporal_namespace)
+    temporal = await connect_temporal(
+        config.temporal_target, config.temporal_namespace, config.temporal
+    )
     store = EpisodeStore(engine)
     watcher = Watcher(store, StepStore(engine), Notifications(engine))
     episodes = Episodes(

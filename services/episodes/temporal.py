@@ -2,9 +2,12 @@
 
 import asyncio
 import logging
+from typing import Any
 
 from temporalio.client import Client
+from temporalio.service import TLSConfig
 
+from episodes.temporal_settings import TemporalSettings
 from episodes.workflows.converter import DATA_CONVERTER
 from rpckit.errors import Unavailable
 
@@ -23,14 +26,42 @@ class TemporalUnreachable(Unavailable):
         )
 
 
-async def connect_temporal(target: str, namespace: str, attempts_max: int = ATTEMPTS_MAX) -> Client:
+async def connect_temporal(
+    target: str,
+    namespace: str,
+    settings: TemporalSettings | None = None,
+    attempts_max: int = ATTEMPTS_MAX,
+) -> Client:
     """A client, once the frontend answers. Raises TemporalUnreachable, by default in a minute."""
+    security = connection_security(settings or TemporalSettings())
     for attempt in range(attempts_max):
         try:
-            return await Client.connect(target, namespace=namespace, data_converter=DATA_CONVERTER)
+            return await Client.connect(
+                target, namespace=namespace, data_converter=DATA_CONVERTER, **security
+            )
         except RuntimeError as error:
             if attempt == attempts_max - 1:
                 raise TemporalUnreachable(target, error) from error
             log.info("Temporal at %s does not answer yet", target)
             await asyncio.sleep(RETRY_INTERVAL_S)
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def connection_security(settings: TemporalSettings) -> dict[str, Any]:
+    """Arguments of `Client.connect`. Reads the files. Raises OSError when one cannot be read."""
+    if not settings.tls:
+        # Named, because the client turns TLS on by itself where there is a key.
+        return {"tls": False}
+    files = {
+        "server_root_ca_cert": settings.authority,
+        "client_cert": settings.certificate,
+        "client_private_key": settings.private_key,
+    }
+    pem: dict[str, Any] = {
+        name: path.read_bytes() for name, path in files.items() if path is not None
+    }
+    key = settings.api_key
+    return {
+        "tls": TLSConfig(domain=settings.server_name, **pem),
+        "api_key": key.get_secret_value() if key else None,
+    }

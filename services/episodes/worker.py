@@ -33,6 +33,7 @@ from episodes.stream.reconciler import Reconciler
 from episodes.stream.relay import Relay
 from episodes.stream.topic_kafka import TopicReader
 from episodes.temporal import connect_temporal
+from episodes.versioning import deployment_config
 from episodes.workflow_starter import WorkflowStarter
 from episodes.workflows.episode import EpisodeWorkflow
 from rpckit.channel import open_channel
@@ -60,7 +61,9 @@ async def work(config: WorkerConfig) -> None:
         asyncio.get_running_loop().add_signal_handler(name, stopped.set)
     engine = open_engine(config.database_url, pool_size=24)
     try:
-        temporal = await connect_temporal(config.temporal_target, config.temporal_namespace)
+        temporal = await connect_temporal(
+            config.temporal_target, config.temporal_namespace, config.temporal
+        )
         async with _running(config, engine, temporal):
             await stopped.wait()
     finally:
@@ -106,6 +109,7 @@ def _worker(
         task_queue=config.task_queue,
         workflows=[EpisodeWorkflow],
         activities=[turn.take_turn, finish.finish_episode],
+        deployment_config=deployment_config(config.deployment_name, config.build_id),
         # The workflow imports no I/O; replay tests run under both runners.
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_cached_workflows=CACHED_WORKFLOWS,

@@ -9,6 +9,7 @@ from datetime import timedelta
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from episodes.versioning import deployment_config
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import EpisodeInput, EpisodeResult
 from workflows.scripted_activities import ScriptedActivities
@@ -35,7 +36,7 @@ class WorkflowsUnderTest:
 
 @asynccontextmanager
 async def running_workflows(
-    client: Client, activities: ScriptedActivities
+    client: Client, activities: ScriptedActivities, version: tuple[str, str] = ("", "")
 ) -> AsyncIterator[WorkflowsUnderTest]:
     """A worker with the real workflow and the scripted activities."""
     queue = f"test-{uuid.uuid4()}"
@@ -44,6 +45,7 @@ async def running_workflows(
         task_queue=queue,
         workflows=[EpisodeWorkflow],
         activities=[activities.take_turn, activities.finish_episode],
+        deployment_config=deployment_config(*version),
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_heartbeat_throttle_interval=timedelta(seconds=0.2),
         default_heartbeat_throttle_interval=timedelta(seconds=0.2),

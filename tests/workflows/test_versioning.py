@@ -1,0 +1,42 @@
+"""A worker of a version gets episodes once its version is current, and keeps them."""
+
+import asyncio
+import uuid
+
+from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from embedded import EmbeddedTemporal
+from episodes.temporal import connect_temporal
+from workflows.running_workflows import running_workflows
+from workflows.scripted_activities import ScriptedActivities, answers_in
+
+
+async def make_current(client: Client, name: str, build_id: str) -> None:
+    """As the worker controller does, once the version's worker has polled."""
+    request = SetWorkerDeploymentCurrentVersionRequest(
+        namespace="default", deployment_name=name, build_id=build_id
+    )
+    while True:
+        try:
+            await client.workflow_service.set_worker_deployment_current_version(request)
+        except RPCError:
+            await asyncio.sleep(0.1)
+        else:
+            return
+
+
+async def test_an_episode_is_pinned_to_the_current_version_and_completes(
+    temporal: EmbeddedTemporal,
+) -> None:
+    client = await connect_temporal(temporal.target, "default")
+    version = (f"episodes-{uuid.uuid4().hex}", "build-1")
+    activities = ScriptedActivities(answers_in(2))
+    async with running_workflows(client, activities, version) as workflows:
+        await make_current(client, *version)
+        handle = await workflows.start()
+        assert (await handle.result()).stop_reason == "answered"
+        info = (await handle.describe()).raw_description.workflow_execution_info
+    assert info.versioning_info.behavior == 1
+    assert info.versioning_info.deployment_version.build_id == "build-1"
