@@ -76,7 +76,8 @@ def _memory_file(content: bytes) -> Iterator[int]:
 
 def _drop_root(bwrap: Path, fonts: Path | None) -> list[str]:
     shown = [*(mount.source for mount in _mounts(fonts)), *runtime.launcher_paths(), SETPRIV]
-    folders = {folder for path in shown for folder in path.parents}
+    # The inner bubblewrap begins its own world by mounting over /tmp, which must be there.
+    folders = {Path("/tmp"), *(folder for path in shown for folder in path.parents)}  # noqa: S108
     identity = str(UNPRIVILEGED_ID)
     return [
         *(str(bwrap), "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"),

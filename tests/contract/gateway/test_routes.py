@@ -10,11 +10,15 @@ from gateway.routes import ROUTES, Route
 
 # Only services write these: costs, measurements, calls and decisions of a running episode.
 INTERNAL = {
+    "Adjust",
     "Apply",
     "Capture",
     "CheckCalls",
     "CloseEpisode",
+    "ClosePeriod",
+    "Extend",
     "Invoke",
+    "MarkDispatched",
     "Record",
     "RecordToolFacts",
     "Release",
@@ -22,6 +26,7 @@ INTERNAL = {
     "Reserve",
     "ResolveToolset",
     "Reverse",
+    "Settle",
 }
 routes = pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 
