@@ -133,13 +133,15 @@ async def test_a_service_that_is_gone_is_a_failure_that_may_pass(
 
 
 async def test_a_cancelled_call_ends_its_code(sandbox: Sandbox) -> None:
+    others = _sandboxes()
     running = asyncio.create_task(sandbox.run("import time; time.sleep(600)", Limits()))
-    while not _sandboxes():
+    while not _sandboxes() - others:
+        assert not running.done(), running
         await asyncio.sleep(0.02)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    while _sandboxes():
+    while _sandboxes() - others:
         await asyncio.sleep(0.02)
 
 
@@ -172,8 +174,8 @@ async def test_only_who_may_run_episodes_runs_code(service: Service) -> None:
             await RemoteRunner(channel).run(Job("1", False, Limits()))
 
 
-def _sandboxes() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children(recursive=True) if _is_running_bwrap(each)]
+def _sandboxes() -> set[psutil.Process]:
+    return {each for each in psutil.Process().children(recursive=True) if _is_running_bwrap(each)}
 
 
 def _is_running_bwrap(process: psutil.Process) -> bool:

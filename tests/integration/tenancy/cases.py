@@ -98,6 +98,21 @@ RPCS: dict[str, Case] = {
         REFUSED,
         {"key": "$unknown/reverse", "sequence": 1, "reason": "mine"},
     ),
+    "CostLedgerService/Extend": (
+        REFUSED,
+        {"key": "$unknown/extend", "hold_key": "$hold", "time_to_live": "60s"},
+    ),
+    "CostLedgerService/MarkDispatched": (REFUSED, {"key": "$hold"}),
+    "CostLedgerService/Adjust": (
+        REFUSED,
+        {
+            "key": "$unknown/adjust",
+            "sequence": 1,
+            "change": {"currency_code": "USD", "amount": "-1"},
+            "reason": "mine",
+        },
+    ),
+    "CostLedgerService/Settle": (REFUSED, {"key": "$hold", "usage": USAGE}),
     "CostLedgerService/ReleaseEpisode": (OWN, EPISODE),
     "CostLedgerService/ListEntries": (OWN, EPISODE),
     "CostLedgerService/ReportSpend": (OWN, {"group_by": ["SPEND_DIMENSION_TOOL"]}),
@@ -146,6 +161,10 @@ RPCS: dict[str, Case] = {
         {"key": "$unknown/record", "subject": SUBJECT, "sku": "$sku", "usage": USAGE},
     ),
     "CostLedgerService/Apply": (OWN, {"operations": [{"release": {"key": "$hold"}}]}),
+    "CostLedgerService/ClosePeriod": (
+        OWN,
+        {"key": "$unknown/close", "end_time": "2020-01-01T00:00:00Z"},
+    ),
 }
 
 CHAT = {"messages": [{"role": "user", "content": "hello"}]}
