@@ -12,6 +12,7 @@ from podium_cli.commands import (
     doctor,
     down,
     episodes,
+    identity,
     keys,
     limits,
     models,
@@ -48,7 +49,7 @@ app = typer.Typer(
 )
 
 audit_log.register(audit.app)
-for module in (up, down, status, doctor, demo, run, watch, spend, models):
+for module in (up, down, status, doctor, identity, demo, run, watch, spend, models):
     module.register(app)
 for group, panel in (
     (episodes, "Episodes"),

@@ -28,6 +28,8 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     ("components.gateway.env.OPENAI_API_KEY", "sk-1", "OPENAI_API_KEY"),
     ("components.tool-adapters.settings.secret_openai_key", "sk-1", "secret_openai_key"),
     ("components.tool-adapters.secretSettings.secret_openai_key", "sk-1", ""),
+    ("components.cost-ledger.secretFiles.anchor_key_file", "-----BEGIN", ""),
+    ("components.cost-ledger.secretFiles.Anchor", {"secretName": "a", "key": "b"}, "Anchor"),
     ("inference.apiKey", "sk-1", ""),
     ("inference.apiKey.value", "sk-1", "/inference/apiKey"),
     ("inference.engine.env.HF_TOKEN", "hf_1", "HF_TOKEN"),

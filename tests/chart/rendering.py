@@ -90,6 +90,8 @@ def _modes() -> Iterator[tuple[str, Json]]:
     yield "llmInferenceService of KServe 0.20", merged(merged(kserve, gateway), older)
     external = {"inference": {"mode": "external", "external": {"baseUrl": "https://engine/v1"}}}
     yield "external engine", merged(EVERYTHING, external)
+    kafka = {"endpoints": {"kafka": {"securityProtocol": "SASL_SSL"}}}
+    yield "Kafka by password", merged(merged(EVERYTHING, switched_on("strimzi", "trainer")), kafka)
     for profile_name in ("amd", "none"):
         yield (
             f"accelerator {profile_name}",

@@ -161,10 +161,55 @@ def test_without_the_operator_the_same_secrets_are_expected_to_exist() -> None:
     assert on == off
 
 
+def test_a_secret_that_a_setting_wants_as_a_file_is_mounted_as_one() -> None:
+    objects = rendered("defaults")
+    path = environment(objects, "cost-ledger")["ANCHOR_KEY_FILE"]
+    ledger = container(objects, "Deployment", "podium-cost-ledger")
+    mount = next(one for one in ledger["volumeMounts"] if path.startswith(one["mountPath"] + "/"))
+    volumes = named(objects, "Deployment", "podium-cost-ledger")["spec"]["template"]["spec"]
+    volume = next(one for one in volumes["volumes"] if one["name"] == mount["name"])
+    (source,) = volume["projected"]["sources"]
+    assert source["secret"]["name"] == "podium-identity"
+    item = {"key": "ledger-anchor.pem", "path": path.removeprefix(mount["mountPath"] + "/")}
+    assert source["secret"]["items"] == [item]
+
+
+def test_a_ledger_without_a_key_for_its_roots_asks_for_none() -> None:
+    values = {"components": {"cost-ledger": {"secretFiles": {"anchor_key_file": None}}}}
+    ledger = container(render(values), "Deployment", "podium-cost-ledger")
+    assert "ledger-anchor" not in str(render(values))
+    assert "secrets" not in {mount["name"] for mount in ledger["volumeMounts"]}
+
+
+def test_a_file_of_a_store_is_fetched_under_its_settings_name() -> None:
+    store = {"externalSecret": {"store": "vault", "remoteKey": "podium/anchor"}}
+    files = {"components": {"cost-ledger": {"secretFiles": {"anchor_key_file": store}}}}
+    objects = render(merged(switched_on("externalSecrets"), files))
+    (made,) = (
+        one["spec"]["target"]["name"]
+        for one in of_kind(objects, "ExternalSecret")
+        if one["spec"]["data"][0]["remoteRef"]["key"] == "podium/anchor"
+    )
+    volumes = named(objects, "Deployment", "podium-cost-ledger")["spec"]["template"]["spec"]
+    assert made in str(volumes["volumes"])
+
+
+def test_a_kafka_that_asks_for_passwords_gives_every_client_a_user_with_one() -> None:
+    objects = rendered("Kafka by password")
+    users = {one["metadata"]["name"]: one["spec"] for one in of_kind(objects, "KafkaUser")}
+    assert {user["authentication"]["type"] for user in users.values()} == {"scram-sha-512"}
+    for component in ("cost-ledger", "episode-worker"):
+        settings = environment(objects, component)
+        assert settings["KAFKA__SECURITY_PROTOCOL"] == "SASL_SSL"
+        assert settings["KAFKA__USERNAME"] in users
+        assert settings["KAFKA__PASSWORD_FILE"] == "/etc/podium/kafka/password"
+        assert not {"KAFKA__CERTIFICATE", "KAFKA__PRIVATE_KEY"} & set(settings)
+
+
 def environment(objects: list[Json], component: str) -> dict[str, str]:
     """Plain settings of a component, without their prefix."""
     variables = container(objects, "Deployment", f"podium-{component}")["env"]
-    prefix = component.upper().replace("-", "_") + "_"
+    prefix = chart().values["components"][component]["settingsPrefix"]
     return {
         variable["name"].removeprefix(prefix): variable["value"]
         for variable in variables

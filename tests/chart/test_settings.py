@@ -9,14 +9,14 @@ from pydantic import BaseModel
 from chart.code_graph import SETTINGS
 from chart.rendering import Json, of_kind, rendered
 
-CASES = ("defaults", "minimal-cpu", "production", "external engine")
+CASES = ("defaults", "minimal-cpu", "production", "external engine", "Kafka by password")
 FOLDER = "/etc/podium"
 # The sandbox is off where nothing is said of it.
 RUNNING = [
     (case, component)
     for case in CASES
     for component in SETTINGS
-    if component != "sandbox" or case in ("production", "external engine")
+    if component != "sandbox" or case not in ("defaults", "minimal-cpu")
 ]
 
 

@@ -31,6 +31,9 @@
 {{- range $setting, $reference := $c.secretSettings }}
 {{ include "podium.secretVariable" (dict "root" $root "owner" $name "purpose" $setting "reference" $reference "variable" (printf "%s%s" $prefix (upper $setting))) }}
 {{- end }}
+{{- range $setting, $_ := $c.secretFiles }}
+- {name: {{ $prefix }}{{ upper $setting }}, value: /etc/podium/secrets/{{ $setting }}}
+{{- end }}
 {{- range $variable, $value := $c.env }}
 - {name: {{ $variable }}, value: {{ $value | quote }}}
 {{- end }}

@@ -125,6 +125,9 @@ readinessProbe: {{- merge (dict "periodSeconds" 5 "failureThreshold" 2 "timeoutS
 {{- if .component.signingKey }}
 - {name: signing, mountPath: /etc/podium/signing, readOnly: true}
 {{- end }}
+{{- if .component.secretFiles }}
+- {name: secrets, mountPath: /etc/podium/secrets, readOnly: true}
+{{- end }}
 {{- if .root.Values.tls.enabled }}
 - {name: tls, mountPath: /etc/podium/tls, readOnly: true}
 {{- end }}
@@ -147,6 +150,15 @@ readinessProbe: {{- merge (dict "periodSeconds" 5 "failureThreshold" 2 "timeoutS
   projected:
     defaultMode: 0440
     sources: {{- include "podium.fileSource" (dict "root" $.root "owner" $.name "purpose" "signing-key" "reference" . "file" "key.pem") | nindent 6 }}
+{{- end }}
+{{- with .component.secretFiles }}
+- name: secrets
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range $setting, $reference := . }}
+      {{- include "podium.fileSource" (dict "root" $.root "owner" $.name "purpose" $setting "reference" $reference "file" $setting) | nindent 6 }}
+      {{- end }}
 {{- end }}
 {{- if .root.Values.tls.enabled }}
 - name: tls

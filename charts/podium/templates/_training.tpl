@@ -61,7 +61,6 @@ spec:
   runtimeRef: {apiGroup: trainer.kubeflow.org, kind: TrainingRuntime, name: {{ include "podium.name" $of }}}
   trainer:
     numNodes: {{ $training.nodes }}
-    numProcPerNode: {{ $training.acceleratorsPerNode }}
     resourcesPerNode: {{- include "podium.acceleratedResources" (dict "root" . "resources" $training.resources "count" $training.acceleratorsPerNode) | nindent 6 }}
   {{- else }}
   backoffLimit: 0

@@ -1,4 +1,4 @@
-"""Ed25519 keys of the internal tokens: made once, kept in the state folder."""
+"""Ed25519 keys of the platform: made once, kept in a folder."""
 
 import json
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from podium_cli.local.state import StateFolder, write_private
+from podium_cli.local.state import write_private
 from rpckit.identity import Scope
 
 # Who signs tokens: the gateway for its callers, the others for work they do by themselves.
@@ -37,9 +37,9 @@ class SigningKeys:
         return self.folder / f"{signer}.pem"
 
 
-def ensure_keys(state: StateFolder) -> SigningKeys:
-    """The keys, made when they are missing."""
-    keys = SigningKeys(state.keys)
+def ensure_keys(folder: Path) -> SigningKeys:
+    """The keys in an existing folder, made when they are missing."""
+    keys = SigningKeys(folder)
     public = {
         name: _verify_key(_private_key(keys.private_key_file(name)), scopes)
         for name, scopes in SCOPES_OF_SIGNER.items()

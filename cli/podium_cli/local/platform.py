@@ -122,7 +122,7 @@ class LocalPlatform:
         self._stack.callback(self.state.release)
         self.state.acquire()
         self.ports = assign_ports(self.state, self.options.gateway_port)
-        keys = ensure_keys(self.state)
+        keys = ensure_keys(self.state.keys)
         engine = make_engine(self.options.engine, self.ports["vllm"], self.state.logs)
         self.engine = engine.address
         # The model takes longest by far, so it loads while everything else starts.

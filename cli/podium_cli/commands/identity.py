@@ -1,0 +1,33 @@
+"""`podium identity`: the keys of a platform on a cluster, as files of one Secret."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from podium_cli.command import Session, command
+from podium_cli.commands.up import PANEL
+from podium_cli.errors import UsageError
+from podium_cli.local.keys import ensure_keys
+from podium_cli.output import escaped
+
+SECRET = "podium-identity"  # noqa: S105  its name
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "identity", PANEL)(identity)
+
+
+async def identity(
+    session: Session,
+    folder: Annotated[Path, typer.Argument(help="Folder for the files; keys in it are kept.")],
+) -> None:
+    """Make the keys that the chart's Secret podium-identity holds, where they are missing."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ensure_keys(folder)
+    except (OSError, TypeError, ValueError) as error:
+        raise UsageError(f"cannot keep keys in {folder}: {error}", "name another folder") from error
+    command_line = f"kubectl create secret generic {SECRET} --from-file={folder}"
+    session.output.result({"folder": str(folder), "command": command_line}, escaped(command_line))
