@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from embedded import EmbeddedError
-from podium_cli.errors import CliError, embedded_error
+from embedded import EmbeddedError, StartupFailed
+from podium_cli.errors import CliError
 from podium_cli.gateway import Gateway
 from podium_cli.output import Output
 from podium_cli.target import Target
@@ -102,6 +102,14 @@ def told(error: Exception) -> CliError:
         case CliError():
             return error
         case EmbeddedError():
-            return embedded_error(error)
+            return _embedded_error(error)
         case _:
             return CliError(str(error))
+
+
+def _embedded_error(error: EmbeddedError) -> CliError:
+    """An embedded server's error; its message names the mend after a colon."""
+    cause, _, mend = str(error).partition(": ")
+    if isinstance(error, StartupFailed):
+        return CliError(str(error), "mend what the log names, then run `podium up` again")
+    return CliError(cause, mend)

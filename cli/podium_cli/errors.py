@@ -1,7 +1,5 @@
 """What can go wrong for a person at the terminal: the cause, and what mends it."""
 
-from embedded import EmbeddedError, StartupFailed
-
 
 class CliError(Exception):
     """An error told without a stack trace; ends the command with status 1."""
@@ -18,11 +16,3 @@ class UsageError(CliError):
     """The command line or an input file is wrong; ends the command with status 2."""
 
     exit_status = 2
-
-
-def embedded_error(error: EmbeddedError) -> CliError:
-    """An embedded server's error; its message names the mend after a colon."""
-    cause, _, mend = str(error).partition(": ")
-    if isinstance(error, StartupFailed):
-        return CliError(str(error), "mend what the log names, then run `podium up` again")
-    return CliError(cause, mend)

@@ -53,6 +53,17 @@ def test_no_pod_gets_a_token_or_the_environment_of_services() -> None:
         assert pod.spec["enableServiceLinks"] is False, f"{case}: {pod.owner}"
 
 
+def test_only_the_test_that_asks_the_api_server_has_a_token_of_its_own() -> None:
+    for case, pod in every_pod():
+        sources = [
+            source
+            for volume in pod.spec.get("volumes", [])
+            for source in volume.get("projected", {}).get("sources", [])
+        ]
+        has_token = any("serviceAccountToken" in source for source in sources)
+        assert has_token is (pod.owner == "Pod/podium-test-apis"), f"{case}: {pod.owner}"
+
+
 def test_every_container_says_what_it_needs() -> None:
     for case, pod in every_pod():
         for container in containers(pod.spec):

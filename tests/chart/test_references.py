@@ -96,7 +96,7 @@ def test_every_account_and_mount_exists() -> None:
         objects = rendered(case)
         accounts = {one["metadata"]["name"] for one in of_kind(objects, "ServiceAccount")}
         for pod in pod_templates(objects):
-            if pod.owner != "Pod/podium-test-readiness":
+            if pod.owner not in ("Pod/podium-test-readiness", "Pod/podium-test-apis"):
                 assert pod.spec["serviceAccountName"] in accounts, pod.owner
             volumes = {volume["name"] for volume in pod.spec.get("volumes", [])}
             for container in containers(pod.spec):

@@ -5,19 +5,18 @@ from pathlib import Path
 
 from podium_cli.cluster.discovery import Discovery
 from podium_cli.cluster.requirements import Integration, switched_on
-from podium_cli.local.examination import Finding
+from podium_cli.finding import Finding
 
 # As charts/podium/Chart.yaml has it.
 KUBERNETES_MINIMUM = (1, 30)
 
 
-async def examine_cluster(files: list[Path], context: str | None = None) -> list[Finding]:
+async def examine_cluster(files: list[Path], discovery: Discovery) -> list[Finding]:
     """A finding for Kubernetes and one for each integration that the values switch on.
 
     Raises UsageError for an unusable file, ClusterUnreachable without a cluster.
     """
     wanted = switched_on(files)
-    discovery = Discovery(context)
     served = await discovery.group_versions()
     return [
         _kubernetes(await discovery.version()),

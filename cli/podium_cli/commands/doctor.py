@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from podium_cli.cluster.examination import examine_cluster
+from podium_cli.cluster.kubectl import Kubectl
 from podium_cli.command import Session, command
 from podium_cli.commands.up import PANEL
 from podium_cli.errors import CliError, UsageError
@@ -33,7 +34,7 @@ async def doctor(
     if not cluster and (values or context):
         raise UsageError("--values and --context are about a cluster", "add --cluster")
     if cluster:
-        findings = await examine_cluster(values or [], context)
+        findings = await examine_cluster(values or [], Kubectl(context))
     else:
         findings = await examine(session.target.state.path)
     table = Table.grid(padding=(0, 2))

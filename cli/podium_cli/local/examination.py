@@ -5,7 +5,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -14,6 +13,7 @@ from embedded import EmbeddedError, SmolLM2, VllmEnvironment
 from embedded.ports import free_ports
 from podium_cli.bundled import bundled_folder
 from podium_cli.errors import CliError
+from podium_cli.finding import Finding
 from podium_cli.formats import format_bytes
 from podium_cli.local.ports import SERVERS
 from tool_adapters.sandbox import IsolationUnavailable, LocalRunner
@@ -23,16 +23,6 @@ DISK_BYTES_NEEDED = 4_000_000_000
 MEMORY_BYTES_NEEDED = 4_000_000_000
 DISTRIBUTION = "podium-platform"
 INSTALL = "run `make setup` in a checkout, or install podium-platform again"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at."""
-
-    what: str
-    well: bool
-    finding: str
-    mend: str = ""
 
 
 async def examine(state_dir: Path) -> list[Finding]:

@@ -1,5 +1,6 @@
-"""Push to and pull from a real OCI registry, Debian's. `make chart-slow` runs it."""
+"""Signed, pushed to a real OCI registry (Debian's) and pulled again. `make chart-slow` runs it."""
 
+import os
 import shutil
 import subprocess
 import time
@@ -61,3 +62,56 @@ def test_what_is_pulled_is_what_was_pushed(name: str, registry: str, tmp_path: P
     helm_python.pull(reference, version="0.1.0", destination=str(pulled), plain_http=True)
     (found,) = pulled.glob("*.tgz")
     assert helm_python.digest(str(found)) == helm_python.digest(archive)
+
+
+class Publisher:
+    """A PGP key and its two keyrings, as `helm package --sign` and `helm verify` read them."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name, self.secret, self.public = name, folder / "secret.gpg", folder / "public.gpg"
+        home = folder / "home"
+        home.mkdir(mode=0o700, parents=True)
+        self._gpg(home, "--passphrase", "", "--quick-generate-key", name, "ed25519", "sign", "1d")
+        self.secret.write_bytes(self._gpg(home, "--passphrase", "", "--export-secret-keys"))
+        self.public.write_bytes(self._gpg(home, "--export"))
+
+    def _gpg(self, home: Path, *arguments: str) -> bytes:
+        command = ["gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", *arguments]
+        environment = {**os.environ, "GNUPGHOME": str(home)}
+        return subprocess.run(command, env=environment, capture_output=True, check=True).stdout
+
+
+@pytest.fixture
+def publisher(tmp_path: Path) -> Publisher:
+    return Publisher(tmp_path / "publisher", "Podium releases")
+
+
+@pytest.mark.parametrize("name", ["podium", "podium-tenant"])
+def test_what_is_pulled_is_what_was_signed(
+    name: str, registry: str, publisher: Publisher, tmp_path: Path
+) -> None:
+    archive = helm_python.package(str(CHARTS / name), destination=str(tmp_path))
+    provenance = helm_python.sign(archive, key=publisher.name, keyring=str(publisher.secret))
+    helm_python.push(archive, f"oci://{registry}/charts", plain_http=True)
+    pulled = tmp_path / "pulled"
+    pulled.mkdir()
+    reference = f"oci://{registry}/charts/{name}"
+    helm_python.pull(reference, version="0.1.0", destination=str(pulled), plain_http=True)
+    (found,) = pulled.glob("*.tgz")
+    verified = helm_python.verify(
+        str(found), str(publisher.public), provenance_file=str(provenance)
+    )
+    assert verified["signed_by"] == [publisher.name]
+
+
+def test_an_altered_package_and_a_strangers_signature_are_refused(
+    publisher: Publisher, tmp_path: Path
+) -> None:
+    archive = Path(helm_python.package(str(CHARTS / "podium"), destination=str(tmp_path)))
+    helm_python.sign(str(archive), key=publisher.name, keyring=str(publisher.secret))
+    stranger = Publisher(tmp_path / "stranger", "Somebody else")
+    with pytest.raises(helm_python.HelmChartInvalidError):
+        helm_python.verify(str(archive), str(stranger.public))
+    archive.write_bytes(archive.read_bytes()[:-1] + b"x")
+    with pytest.raises(helm_python.HelmChartInvalidError):
+        helm_python.verify(str(archive), str(publisher.public))

@@ -4,66 +4,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
 
-from chart.rendering import SWITCHES, profile
+from chart.rendering import ROOT, SWITCHES, cases, profile, rendered
+from integration.podium_cli.api_server import ApiServer, everything
 from podium_cli.cluster.requirements import integrations
 
-
-class ApiServer:
-    """Serves /version, /apis and /apis/<group>/<version> for a table of group/version to kinds."""
-
-    def __init__(self, served: dict[str, list[str]], version: str = "v1.36.0") -> None:
-        answers = {"/version": {"gitVersion": version}, "/apis": _groups(served)}
-        answers |= {
-            f"/apis/{api}": {"groupVersion": api, "resources": [{"kind": kind} for kind in kinds]}
-            for api, kinds in served.items()
-        }
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                found = answers.get(self.path.partition("?")[0])
-                body = json.dumps(found or {"kind": "Status", "code": 404}).encode()
-                self.send_response(200 if found else 404)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                """Says nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-def _groups(served: dict[str, list[str]]) -> dict[str, Any]:
-    return {
-        "kind": "APIGroupList",
-        "groups": [
-            {"name": api.partition("/")[0], "versions": [{"groupVersion": api}]} for api in served
-        ],
-    }
-
-
-def everything() -> dict[str, list[str]]:
-    """What all operators together serve."""
-    found: dict[str, list[str]] = {}
-    for each in integrations().values():
-        for api, kinds in each.apis.items():
-            found.setdefault(api, []).extend(kinds)
-    return found
+BUILT_IN = ("networking.k8s.io/", "rbac.authorization.k8s.io/")
+# Kinds that only a mode of `inference` asks for; k8s/README.md names their charts.
+OF_A_MODE = {"LLMInferenceService"}
 
 
 @pytest.fixture
@@ -144,7 +97,8 @@ def test_each_missing_operator_is_named_with_its_version_and_command(doctor: Doc
 
 
 def test_an_operator_too_old_to_serve_a_kind_is_missing_that_kind(doctor: Doctor) -> None:
-    served = everything() | {"temporal.io/v1alpha1": ["TemporalWorkerDeployment", "Connection"]}
+    served = everything()
+    served["temporal.io/v1alpha1"].remove("WorkerDeployment")
     values = {"integrations": {"temporalWorkerController": {"enabled": True}}}
     found = findings(doctor.examine(doctor.serving(served), values))
     finding = found["Temporal's worker controller"]["finding"]
@@ -175,3 +129,33 @@ def test_an_unknown_switch_is_a_usage_error(doctor: Doctor) -> None:
     run = doctor.examine(doctor.serving({}), {"integrations": {"istio": {"enabled": True}}})
     assert run.returncode == 2
     assert "integrations.istio" in run.stderr
+
+
+def test_every_custom_kind_the_chart_makes_is_in_the_table_at_its_api() -> None:
+    table = {
+        (api, kind)
+        for each in integrations().values()
+        for api, kinds in each.apis.items()
+        for kind in kinds
+    }
+    made = {
+        (obj["apiVersion"], obj["kind"])
+        for case, _ in cases()
+        for obj in rendered(case)
+        if "." in obj["apiVersion"].partition("/")[0]
+        and not obj["apiVersion"].startswith(BUILT_IN)
+        and obj["kind"] not in OF_A_MODE
+    }
+    runs = {("trainer.kubeflow.org/v1alpha1", "TrainJob"), ("keda.sh/v1alpha1", "ScaledObject")}
+    assert made | runs == table
+
+
+def test_the_guide_repeats_operators_and_versions_of_the_table() -> None:
+    guide = (ROOT / "k8s/README.md").read_text()
+    rows = [line.split("|") for line in guide.splitlines() if line.startswith("| `")]
+    said = {
+        switch.strip("` "): (cells[2], cells[3]) for cells in rows for switch in cells[1].split(",")
+    }
+    for each in integrations().values():
+        if each.apis:
+            assert each.minimum in said[each.switch][1].split(), each.switch

@@ -1,0 +1,30 @@
+"""`python -m podium_cli.cluster FILE...`: `podium doctor --cluster` from inside of a pod.
+
+The chart's test runs it with the release's values: one line for each thing that was looked at,
+exit status 1 when something is missing.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from podium_cli.cluster.examination import examine_cluster
+from podium_cli.cluster.pod_account import PodAccount
+from podium_cli.errors import CliError
+
+
+def main() -> int:
+    """Examines the cluster for these values files."""
+    try:
+        findings = asyncio.run(examine_cluster([Path(each) for each in sys.argv[1:]], PodAccount()))
+    except CliError as error:
+        sys.stdout.write(f"{error.cause}; {error.mend}\n")
+        return error.exit_status
+    for each in findings:
+        mend = f"; {each.mend}" if each.mend else ""
+        sys.stdout.write(f"{each.what}: {each.finding}{mend}\n")
+    return 0 if all(each.well for each in findings) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

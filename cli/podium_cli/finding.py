@@ -1,0 +1,13 @@
+"""What somebody looked at found."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at, and what mends it where it is not well."""
+
+    what: str
+    well: bool
+    finding: str
+    mend: str = ""
