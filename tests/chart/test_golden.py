@@ -1,0 +1,24 @@
+"""Each profile renders what was written down; whoever means to change it writes it down again."""
+
+import copy
+
+import pytest
+
+from chart.golden import differences, objects_of, written_of
+from chart.rendering import PROFILES
+
+MEND = "if that is meant: PYTHONPATH=tests python -m chart.golden"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_renders_what_was_written_down(profile: str) -> None:
+    found = list(differences(written_of(profile), objects_of(profile)))
+    assert not found, "\n".join([*found[:20], MEND])
+
+
+def test_a_change_is_told_by_its_path() -> None:
+    before = objects_of("minimal-cpu")
+    now = copy.deepcopy(before)
+    del now["Service/podium-gateway"]["spec"]["ports"][0]["port"]
+    (found,) = differences(before, now)
+    assert found.startswith("Service/podium-gateway.spec.ports[0].port: 8080 -> null")
