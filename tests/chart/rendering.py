@@ -88,6 +88,11 @@ def _modes() -> Iterator[tuple[str, Json]]:
     older = {"integrations": {"kserve": {"version": "0.20"}}}
     yield "llmInferenceService", merged(kserve, gateway)
     yield "llmInferenceService of KServe 0.20", merged(merged(kserve, gateway), older)
+    namespaces = {"enabled": True, "seccompProfile": "podium-sandbox.json"}
+    yield (
+        "sandbox on runc",
+        merged(EVERYTHING, {"components": {"sandbox": {"userNamespaces": namespaces}}}),
+    )
     external = {"inference": {"mode": "external", "external": {"baseUrl": "https://engine/v1"}}}
     yield "external engine", merged(EVERYTHING, external)
     kafka = {"endpoints": {"kafka": {"securityProtocol": "SASL_SSL"}}}

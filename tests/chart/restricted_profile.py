@@ -57,5 +57,7 @@ def _container(container: Json, spec: Json) -> Iterator[str]:
         yield f"{name} runs as user 0"
     if own.get("seccompProfile", pod.get("seccompProfile", {})).get("type") not in SECCOMP:
         yield f"{name} has no seccomp profile"
+    if own.get("procMount", "Default") != "Default":
+        yield f"{name} sees all of /proc"
     if any("hostPort" in port for port in container.get("ports", [])):
         yield f"{name} takes a port of its host"

@@ -18,6 +18,9 @@ metadata:
 spec:
   serviceAccountName: {{ include "podium.name" . }}
   {{- include "podium.podSecurity" .root | nindent 2 }}
+  {{- if ($c.userNamespaces | default dict).enabled }}
+  hostUsers: false
+  {{- end }}
   terminationGracePeriodSeconds: {{ $c.terminationGracePeriodSeconds }}
   {{- include "podium.placement" (dict "root" .root "name" .name "from" $c) | nindent 2 }}
   {{- include "podium.spread" . | nindent 2 }}
@@ -32,7 +35,7 @@ spec:
       ports: {{- include "podium.containerPorts" . | trim | nindent 8 }}
       {{- include "podium.probes" . | nindent 6 }}
       resources: {{- toYaml $c.resources | nindent 8 }}
-      securityContext: {{- include "podium.containerSecurity" (dict "readOnly" true) | nindent 8 }}
+      securityContext: {{- include "podium.containerSecurity" (dict "readOnly" true "userNamespaces" $c.userNamespaces) | nindent 8 }}
       volumeMounts: {{- include "podium.mounts" . | trim | nindent 8 }}
   volumes: {{- include "podium.volumes" . | trim | nindent 4 }}
 {{- end }}
@@ -53,13 +56,19 @@ securityContext:
   seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* Container-level half. Argument: readOnly, false only where the GPU's device hook writes. */}}
+{{/* Container-level half. Arguments: readOnly, false only where the GPU's device hook writes; userNamespaces of the
+     one component that makes namespaces: a masked /proc would forbid a fresh one, the default profile the calls. */}}
 {{- define "podium.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: {{ .readOnly }}
 runAsNonRoot: true
 capabilities: {drop: [ALL]}
+{{- if (.userNamespaces | default dict).enabled }}
+procMount: Unmasked
+seccompProfile: {type: Localhost, localhostProfile: {{ .userNamespaces.seccompProfile }}}
+{{- else }}
 seccompProfile: {type: RuntimeDefault}
+{{- end }}
 {{- end }}
 
 {{/* Arguments: root, from (anything with these keys). */}}

@@ -74,6 +74,7 @@ class Publisher:
         self._gpg(home, "--passphrase", "", "--quick-generate-key", name, "ed25519", "sign", "1d")
         self.secret.write_bytes(self._gpg(home, "--passphrase", "", "--export-secret-keys"))
         self.public.write_bytes(self._gpg(home, "--export"))
+        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], check=True)
 
     def _gpg(self, home: Path, *arguments: str) -> bytes:
         command = ["gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", *arguments]
