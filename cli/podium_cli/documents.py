@@ -33,9 +33,9 @@ class InvalidDocument(UsageError):
 class UnknownWord(ValueError):
     """A field holds a word that its enum does not know."""
 
-    def __init__(self, field: FieldDescriptor, word: str) -> None:
-        known = ", ".join(enum_words(field.enum_type))
-        super().__init__(f"{field.name} is {word!r}; write one of {known}")
+    def __init__(self, field: str, word: str, enum: EnumDescriptor) -> None:
+        known = ", ".join(enum_words(enum))
+        super().__init__(f"{field} is {word!r}; write one of {known}")
 
 
 def enum_words(enum: EnumDescriptor) -> list[str]:
@@ -131,7 +131,7 @@ def _strict_value(value: Any, field: FieldDescriptor) -> Any:
     if isinstance(value, list):
         return [_strict_value(each, field) for each in value]
     if field.enum_type is not None and isinstance(value, str):
-        return _enum_name(value, field)
+        return _enum_name(value, field.name, field.enum_type)
     if field.message_type is None:
         return value
     if field.message_type.name == "Money" and isinstance(value, str):
@@ -142,12 +142,12 @@ def _strict_value(value: Any, field: FieldDescriptor) -> Any:
     return value
 
 
-def _enum_name(word: str, field: FieldDescriptor) -> str:
-    prefix = _prefix(field.enum_type)
+def _enum_name(word: str, field: str, enum: EnumDescriptor) -> str:
+    prefix = _prefix(enum)
     name = word.upper().replace("-", "_").replace(" ", "_")
     name = name if name.startswith(prefix) else prefix + name
-    if name not in field.enum_type.values_by_name:
-        raise UnknownWord(field, word)
+    if name not in enum.values_by_name:
+        raise UnknownWord(field, word, enum)
     return name
 
 
