@@ -1,5 +1,13 @@
-"""Pure checks of final answers against known ones; the demo and training share them."""
+"""Checks of final answers: the demo marks tasks with them, episodes record them as outcomes."""
 
-from verifiers.verifier import InvalidVerifier, Verifier, VerifierKind
+from verifiers.catalogue import load_verifier
+from verifiers.verifier import InvalidVerifier, Unjudged, Verdict, Verifier, VerifierCall
 
-__all__ = ["InvalidVerifier", "Verifier", "VerifierKind"]
+__all__ = [
+    "InvalidVerifier",
+    "Unjudged",
+    "Verdict",
+    "Verifier",
+    "VerifierCall",
+    "load_verifier",
+]

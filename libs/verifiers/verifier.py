@@ -1,82 +1,92 @@
-"""The four ways to decide whether a final answer is right."""
+"""What every verifier is: parameters, the tool calls it needs, and a verdict on an answer.
 
-from collections.abc import Mapping, Sequence
+A verifier makes no call itself. It names the calls, somebody makes them, and their
+results come back: so every verdict can be computed again from a recorded episode.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from enum import StrEnum
+from typing import Annotated, Any, ClassVar
 
-from verifiers.text import items, normalized, numbers
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from verifiers.text import normalized
 
-class VerifierKind(StrEnum):
-    """How an answer is compared."""
-
-    EXACT = "exact"
-    NUMERIC = "numeric"
-    SET = "set"
-    CONTAINS = "contains"
+EXPLANATION_CHARACTERS_MAX = 500
 
 
 class InvalidVerifier(ValueError):
     """A verifier or its expected answer makes no sense; the message says why."""
 
 
+class Unjudged(Exception):
+    """Nothing can be said about the answer; never a score of 0. The message says why."""
+
+
 @dataclass(frozen=True)
-class Verifier:
-    """Accepts or rejects an answer; never raises because of what a model wrote.
+class Verdict:
+    """How good an answer is: 1 is solved, 0 is not; and why, in words."""
 
-    exact:    the same words, whatever their case, accents and punctuation.
-    numeric:  the last number of the answer is within `tolerance` of the expected.
-    set:      the same members in any order.
-    contains: every expected phrase occurs in the answer, as whole words.
-    """
-
-    kind: VerifierKind
-    tolerance: Decimal = Decimal(0)
+    score: float
+    explanation: str
 
     @classmethod
-    def parse(cls, fields: Mapping[str, object]) -> "Verifier":
-        """From `{"kind": "numeric", "tolerance": 0.01}`. Raises InvalidVerifier."""
-        unknown = set(fields) - {"kind", "tolerance"}
-        if unknown:
-            raise InvalidVerifier(f"unknown fields {sorted(unknown)}; use kind and tolerance")
-        try:
-            kind = VerifierKind(str(fields.get("kind")))
-        except ValueError as error:
-            raise InvalidVerifier(f"{error}; use {', '.join(VerifierKind)}") from error
-        return cls(kind, _tolerance(fields.get("tolerance", 0)))
+    def of(cls, right: bool, explanation: str) -> "Verdict":
+        """1 for a right answer, 0 for any other."""
+        return cls(float(right), explanation[:EXPLANATION_CHARACTERS_MAX])
 
-    def accepts(self, answer: str, expected: Sequence[str]) -> bool:
-        """Whether the answer is right. Raises InvalidVerifier for an impossible expectation."""
-        if not expected or not all(normalized(each) for each in expected):
-            raise InvalidVerifier("the expected answer is empty")
-        match self.kind:
-            case VerifierKind.EXACT:
-                return normalized(answer) in map(normalized, expected)
-            case VerifierKind.NUMERIC:
-                return self._is_near(answer, _single_number(expected))
-            case VerifierKind.SET:
-                return items(answer) == frozenset(map(normalized, expected))
-            case VerifierKind.CONTAINS:
-                found = f" {normalized(answer)} "
-                return all(f" {normalized(each)} " in found for each in expected)
-
-    def _is_near(self, answer: str, expected: Decimal) -> bool:
-        found = numbers(answer)
-        return bool(found) and abs(found[-1] - expected) <= self.tolerance
+    @property
+    def solved(self) -> bool:
+        """Whether the answer is wholly right."""
+        return self.score == 1
 
 
-def _single_number(expected: Sequence[str]) -> Decimal:
-    if len(expected) == 1 and len(numbers(expected[0])) == 1:
-        return numbers(expected[0])[0]
-    raise InvalidVerifier(f"{list(expected)} is not one number")
+@dataclass(frozen=True)
+class VerifierCall:
+    """A tool call that a verifier needs the result of.
+
+    `in_episode` calls see what the episode left behind in stateful tools; all others
+    see a state of their own, which nothing in the episode could prepare.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    in_episode: bool = False
+    task: str = ""
+    """What a tool of kind llm is asked; unset for any other."""
 
 
-def _tolerance(value: object) -> Decimal:
-    try:
-        tolerance = Decimal(str(value))
-    except InvalidOperation as error:
-        raise InvalidVerifier(f"tolerance {value!r} is not a number") from error
-    if not tolerance.is_finite() or tolerance < 0:
-        raise InvalidVerifier(f"tolerance {value!r} must be 0 or more")
-    return tolerance
+class Verifier(BaseModel):
+    """Judges final answers; never raises because of what a model wrote, except Unjudged."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: ClassVar[str]
+    version: ClassVar[str]
+
+    def calls(self, question: str, answer: str) -> Sequence[VerifierCall]:
+        """Tool calls whose results are needed, in order; most verifiers need none."""
+        return ()
+
+    @abstractmethod
+    def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
+        """The verdict, given one result for each call. Raises Unjudged."""
+
+
+def _as_texts(value: object) -> object:
+    return (str(value),) if isinstance(value, str | int | float) else value
+
+
+def _not_blank(expected: tuple[str, ...]) -> tuple[str, ...]:
+    if not expected or not all(normalized(each) for each in expected):
+        raise ValueError("the expected answer is empty")
+    return expected
+
+
+Expected = Annotated[
+    tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...],
+    BeforeValidator(_as_texts),
+    AfterValidator(_not_blank),
+]
+"""One expected phrase or several."""

@@ -110,7 +110,7 @@ def _outcome(task: Task, episode: episode_pb2.Episode, steps: _Steps) -> Outcome
         episode_id=episode.id,
         model=steps.model,
         answer=episode.answer,
-        right=task.verifier.accepts(episode.answer, task.answer),
+        right=task.verifier.judge(episode.answer).solved,
         stop_reason=enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_"),
         tools_called=tuple(steps.tools),
         failed_calls=steps.failed_calls,

@@ -9,17 +9,16 @@ from typing import Any
 import yaml
 
 from podium_cli.documents import InvalidDocument
-from verifiers import InvalidVerifier, Verifier
+from verifiers import InvalidVerifier, Verifier, load_verifier
 
 
 @dataclass(frozen=True)
 class Task:
-    """A question, its answer, and how answers are compared."""
+    """A question and who judges its answers."""
 
     id: str
     kind: str
     question: str
-    answer: tuple[str, ...]
     verifier: Verifier
     # Tools that are known to lead to the answer.
     tools: tuple[str, ...]
@@ -65,7 +64,7 @@ def _read(path: Path) -> list[Task]:
 
 
 def _task(kind: str, fields: Mapping[str, Any]) -> Task:
-    answer = tuple(str(each) for each in fields["answer"])
-    verifier = Verifier.parse(fields["verifier"])
+    parameters = dict(fields["verifier"])
+    verifier = load_verifier(parameters.pop("kind"), {"expected": fields["answer"], **parameters})
     tools = tuple(dict.fromkeys(step["tool"] for step in fields["solution"]))
-    return Task(fields["id"], kind, fields["question"], answer, verifier, tools)
+    return Task(fields["id"], kind, fields["question"], verifier, tools)

@@ -15,6 +15,7 @@ INTERNAL = {
     "Capture",
     "CheckCalls",
     "CloseEpisode",
+    "ClosePeriod",
     "Extend",
     "Invoke",
     "MarkDispatched",
