@@ -40,7 +40,7 @@ def test_score_is_what_the_function_returns(code: str, answer: str, score: float
 @settings(max_examples=50)
 @given(st.text())
 def test_answer_arrives_as_it_was_written(answer: str) -> None:
-    code = "def check(answer):\\n    global seen\\n    seen = answer\\n    return True"
+    code = "def check(answer):\n    global seen\n    seen = answer\n    return True"
     namespace: dict[str, object] = {}
     source = program(code, answer)
     exec(source, namespace)
