@@ -46,7 +46,8 @@ def _spawn(arguments: Sequence[str], engine_key: str, log: Path) -> "subprocess.
         return subprocess.Popen(  # noqa: S603  our own command again
             [sys.executable, "-P", "-m", "podium_cli", *arguments],
             stdin=subprocess.DEVNULL,
-            stdout=sink,
+            # Its own announcement; ours names the folder's log and `podium down`.
+            stdout=subprocess.DEVNULL,
             stderr=sink,
             start_new_session=True,
             # Everybody can read a command line.

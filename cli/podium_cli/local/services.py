@@ -1,5 +1,7 @@
 """The services as processes: their modules and the environment each one reads."""
 
+import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +11,9 @@ from podium_cli.local.keys import SigningKeys
 
 LOOPBACK = "127.0.0.1"
 ENGINE_SECRET = "engine_api_key"  # noqa: S105  its name
+ADAPTERS_PREFIX = "TOOL_ADAPTERS_"
+# Whoever starts the platform may run these anyway, and they came with it.
+BUNDLED_MCP_PROGRAMS = ("tau2-mock-mcp-eval",)
 
 
 @dataclass(frozen=True)
@@ -123,11 +128,22 @@ def _adapters(around: Surroundings) -> dict[str, str]:
     settings = _database(around, "tool_adapters") | {
         "tool_registry_target": around.target("tool_registry"),
         "workspaces_folder": str(around.workspaces_folder),
+        "mcp_commands": json.dumps(BUNDLED_MCP_PROGRAMS),
         **_signing(around, "tool-adapters"),
     }
     # The engine is a tool as well, and tools name secrets instead of holding them.
     key = around.engine.api_key
-    return settings | ({f"secret_{ENGINE_SECRET}": key} if key else {})
+    settings |= {f"secret_{ENGINE_SECRET}": key} if key else {}
+    return settings | _chosen_for_adapters()
+
+
+def _chosen_for_adapters() -> dict[str, str]:
+    """The user's own settings: secrets of tools, hosts and programs they may reach."""
+    return {
+        name.removeprefix(ADAPTERS_PREFIX).lower(): value
+        for name, value in os.environ.items()
+        if name.startswith(ADAPTERS_PREFIX)
+    }
 
 
 def _orchestrator(around: Surroundings) -> dict[str, str]:

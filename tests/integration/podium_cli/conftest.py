@@ -17,6 +17,11 @@ import pytest
 
 from openai_server import OpenAiServer
 
+# What the platform's user sets for tools before `podium up`.
+FOR_TOOLS = {
+    "TOOL_ADAPTERS_SECRET_DEFAULT__OWN_KEY": "the user's own",
+    "TOOL_ADAPTERS_ALLOWED_HOSTS": '["127.0.0.1"]',
+}
 UP_TIMEOUT_S = 150
 COMMAND_TIMEOUT_S = 60
 
@@ -91,7 +96,7 @@ def end_quietly(process: "subprocess.Popen[str]", with_signal: signal.Signals) -
 def platform() -> Iterator[Platform]:
     """One platform for all tests of this folder."""
     with TemporaryDirectory(prefix="podium-cli-") as folder, OpenAiServer() as model:
-        podium = CommandLine(Path(folder) / "state")
+        podium = CommandLine(Path(folder) / "state", FOR_TOOLS)
         process = podium.start("up", *engine_options(model))
         wait_until_up(podium, process)
         yield Platform(podium, model, process)

@@ -20,7 +20,24 @@ parameters:
 connection: {function: {function: calculator}}
 """
 
-
+GUARDED = """
+name: guarded
+kind: http
+description: Asks a server that wants a key.
+side_effect: pure
+sku: tool/calculator
+parameters:
+  type: object
+  properties: {{model: {{type: string}}, messages: {{type: array}}}}
+  required: [model, messages]
+connection:
+  http:
+    method: POST
+    url_template: {url}/chat/completions
+    secret: {{name: own_key}}
+    secret_header: Authorization
+    secret_prefix: "Bearer "
+"""
 PETS = """
 openapi: 3.1.0
 info: {title: Pets, version: '1'}
@@ -253,3 +270,24 @@ def test_the_stream_ends_with_the_last_episode_and_its_closed_group(
 def test_models_can_be_asked_for_with_a_policy(podium: CommandLine) -> None:
     names = [model["id"] for model in podium.json("models")["data"]]
     assert {"scripted-model", "scripted-model:cost-first"} <= set(names)
+
+
+def test_the_bundled_mcp_server_is_imported_by_hand(podium: CommandLine) -> None:
+    imported = podium("tools", "import-mcp", "--prefix", "mine_", "--", "tau2-mock-mcp-eval")
+    assert "mine_create_task v1 registered" in imported.stdout
+    refused = podium("tools", "import-mcp", "--prefix", "sh_", "--", "bash")
+    assert refused.returncode == 1
+    assert "TOOL_ADAPTERS_MCP_COMMANDS" in refused.stderr
+
+
+def test_a_tool_is_called_with_the_secret_its_owner_set(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "tool.yaml"
+    with OpenAiServer(["{}"]) as guarded:
+        path.write_text(GUARDED.format(url=guarded.base_url))
+        podium("tools", "apply", "-f", str(path))
+        model.push({"tool": "guarded", "arguments": {"model": "scripted-model", "messages": []}})
+        model.push({"answer": "done"})
+        assert podium("run", "Ask the guarded server", "--tool", "guarded").stdout == "done\n"
+        assert guarded.headers[-1]["authorization"] == "Bearer the user's own"
