@@ -8,8 +8,10 @@ import grpc
 
 import telemetry
 from rpckit.identity import Identity, current_identity, current_token
+from rpckit.renewing_channel import RenewingChannel
 from rpckit.server import MESSAGE_BYTES_MAX
 from rpckit.settings import TlsFiles
+from rpckit.tls import KeyMaterial, RenewedFiles
 from rpckit.tokens import TokenSigner
 
 DEFAULT_DEADLINE_S = 30.0
@@ -52,16 +54,20 @@ def open_channel(
     """A channel that calls as `identity`, or else as the current one.
 
     With a signer it signs a token of its own; without one it forwards the token
-    of the request being served.
+    of the request being served. With `tls` its certificate follows the files. Raises TlsUnusable.
     """
     outgoing = _UnaryCall(signer, identity), _StreamCall(signer, identity)
     interceptors = [*telemetry.client_interceptors(), *outgoing]
     if tls is None:
         return grpc.aio.insecure_channel(target, CHANNEL_OPTIONS, interceptors=interceptors)
-    credentials = grpc.ssl_channel_credentials(
-        tls.authority.read_bytes(), tls.private_key.read_bytes(), tls.certificate.read_bytes()
-    )
-    return grpc.aio.secure_channel(target, credentials, CHANNEL_OPTIONS, interceptors=interceptors)
+
+    def connect(material: KeyMaterial) -> grpc.aio.Channel:
+        credentials = material.channel_credentials()
+        return grpc.aio.secure_channel(
+            target, credentials, CHANNEL_OPTIONS, interceptors=interceptors
+        )
+
+    return RenewingChannel(RenewedFiles(tls), connect)
 
 
 class _OutgoingCall:

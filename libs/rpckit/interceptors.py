@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import grpc
 
 from rpckit.access import require_access
+from rpckit.allowed_clients import require_allowed
 from rpckit.errors import DeadlineExceeded, DomainError, Unauthenticated
 from rpckit.identity import acting_as
 from rpckit.status import status_of
@@ -26,14 +27,19 @@ DEFAULT_DEADLINE_S = 600.0
 class GuardInterceptor(AroundCalls):
     """Runs every call as its caller, if that caller may, within a deadline, with mapped errors."""
 
-    def __init__(self, verifier: TokenVerifier) -> None:
+    def __init__(
+        self, verifier: TokenVerifier, allowed_clients: frozenset[str] | None = None
+    ) -> None:
         super().__init__()
         self._verifier = verifier
+        self._allowed_clients = allowed_clients
 
     @asynccontextmanager
     async def around(self, method: str, context: Context) -> AsyncIterator[None]:
         """Ends the call with a status when it must not or cannot go on."""
         try:
+            if self._allowed_clients is not None:
+                require_allowed(context, self._allowed_clients)
             token = bearer_token(context)
             with acting_as(self._verifier.verify(token), token):
                 require_access(method)

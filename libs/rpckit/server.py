@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,10 @@ from grpc_reflection.v1alpha import reflection
 import telemetry
 from rpckit.health import Check, HealthMonitor
 from rpckit.interceptors import GuardInterceptor
+from rpckit.probes import answered_probes
 from rpckit.settings import ServerSettings, TlsFiles
 from rpckit.streams import ClosingInterceptor
+from rpckit.tls import server_credentials
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ async def running_server(
     settings: ServerSettings, services: Sequence[Service], checks: Mapping[str, Check]
 ) -> AsyncIterator[int]:
     """A started server; yields its port. Leaving drains it."""
-    guard = GuardInterceptor(settings.token_verifier())
+    guard = GuardInterceptor(settings.token_verifier(), settings.allowed_clients)
     server = grpc.aio.server(
         interceptors=[ClosingInterceptor(), *telemetry.server_interceptors(), guard],
         options=SERVER_OPTIONS,
@@ -70,18 +72,12 @@ async def running_server(
     monitor = HealthMonitor([service.name for service in services], checks)
     _register(server, services, monitor)
     port = _listen(server, f"{settings.host}:{settings.port}", settings.tls)
-    probes = await _start_probe_server(settings, monitor)
-    await server.start()
-    watching = asyncio.create_task(monitor.run())
-    try:
-        yield port
-    finally:
-        await _drain(settings, server, monitor)
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
-        if probes:
-            await probes.stop(0)
+    async with answered_probes(settings.host, settings.health_port, monitor):
+        await server.start()
+        try:
+            yield port
+        finally:
+            await _drain(settings, server, monitor)
 
 
 async def _drain(settings: ServerSettings, server: grpc.aio.Server, health: HealthMonitor) -> None:
@@ -101,25 +97,7 @@ def _register(server: grpc.aio.Server, services: Sequence[Service], monitor: Hea
     )
 
 
-async def _start_probe_server(
-    settings: ServerSettings, monitor: HealthMonitor
-) -> grpc.aio.Server | None:
-    """Health in plaintext on its own port: the kubelet's gRPC probe speaks no TLS."""
-    if settings.health_port is None:
-        return None
-    server = grpc.aio.server(options=SERVER_OPTIONS)
-    health_pb2_grpc.add_HealthServicer_to_server(monitor.servicer, server)
-    _listen(server, f"{settings.host}:{settings.health_port}", None)
-    await server.start()
-    return server
-
-
 def _listen(server: grpc.aio.Server, address: str, tls: TlsFiles | None) -> int:
     if tls is None:
         return server.add_insecure_port(address)
-    credentials = grpc.ssl_server_credentials(
-        [(tls.private_key.read_bytes(), tls.certificate.read_bytes())],
-        root_certificates=tls.authority.read_bytes(),
-        require_client_auth=True,
-    )
-    return server.add_secure_port(address, credentials)
+    return server.add_secure_port(address, server_credentials(tls))

@@ -3,9 +3,9 @@
 import json
 import sys
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from pydantic import BaseModel, Field, FilePath, ValidationError
+from pydantic import BaseModel, Field, FilePath, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsError
 
 from rpckit.tokens import TokenSigner, TokenVerifier
@@ -13,7 +13,7 @@ from telemetry import TelemetrySettings
 
 
 class TlsFiles(BaseModel):
-    """PEM files for mutual TLS between pods."""
+    """PEM files for mutual TLS between pods; they may be renewed at any time."""
 
     certificate: Path
     private_key: Path
@@ -32,7 +32,18 @@ class ServerSettings(BaseSettings):
     drain_wait_s: float = Field(0.0, description="seconds between NOT_SERVING and the drain")
     drain_grace_s: float = Field(10.0, description="seconds running calls get to finish")
     tls: TlsFiles | None = Field(None, description="mutual TLS; plaintext when unset")
+    allowed_clients: frozenset[str] | None = Field(
+        None,
+        description="JSON list: SPIFFE ids or DNS names of the client certificates let in; "
+        "unset lets in every client of the authority",
+    )
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
+
+    @model_validator(mode="after")
+    def _clients_are_known_by_certificates(self) -> Self:
+        if self.allowed_clients is not None and self.tls is None:
+            raise ValueError("allowed_clients are read from certificates: set tls too")
+        return self
 
     def token_verifier(self) -> TokenVerifier:
         """Verifier of internal tokens from the key file."""

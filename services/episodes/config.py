@@ -37,6 +37,8 @@ class WorkerConfig(BaseSettings):
         env_prefix="EPISODES_WORKER_", env_nested_delimiter="__", frozen=True
     )
 
+    host: str = Field("127.0.0.1", description="address the probes' port listens on")
+    health_port: int | None = Field(None, description="plaintext gRPC port for probes")
     database_url: str = Field(description="SQLAlchemy URL of the episodes database")
     temporal_target: str = Field(description="Temporal frontend, host:port")
     temporal_namespace: str = Field("default", description="Temporal namespace")

@@ -47,6 +47,12 @@ async def connect_temporal(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
+async def check_temporal(client: Client) -> None:
+    """Raises when the frontend does not answer that it serves."""
+    if not await client.service_client.check_health():
+        raise Unavailable("Temporal's frontend does not serve")
+
+
 def connection_security(settings: TemporalSettings) -> dict[str, Any]:
     """Arguments of `Client.connect`. Reads the files. Raises OSError when one cannot be read."""
     if not settings.tls:

@@ -5,6 +5,7 @@ import signal
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 from temporalio.client import Client
@@ -24,7 +25,7 @@ from episodes.running_episode import RunningEpisodes
 from episodes.settlements import Settlements
 from episodes.starter_sweep import StarterSweep
 from episodes.step_log import StepLogs
-from episodes.store_engine import open_engine
+from episodes.store_engine import check, open_engine
 from episodes.store_episodes import EpisodeStore
 from episodes.store_locks import Leadership
 from episodes.store_outbox import OutboxStore
@@ -32,14 +33,16 @@ from episodes.store_steps import StepStore
 from episodes.stream.reconciler import Reconciler
 from episodes.stream.relay import Relay
 from episodes.stream.topic_kafka import TopicReader
-from episodes.temporal import connect_temporal
+from episodes.temporal import check_temporal, connect_temporal
 from episodes.versioning import deployment_config
 from episodes.workflow_starter import WorkflowStarter
 from episodes.workflows.episode import EpisodeWorkflow
 from rpckit.channel import open_channel
+from rpckit.health import HealthMonitor
+from rpckit.probes import answered_probes
 from rpckit.process import run
 from rpckit.settings import load_settings
-from stream import Producer
+from stream import BrokerCheck, Producer
 
 # Any constants will do, as long as the holders of one key do the same work.
 RELAY_LOCK, SWEEP_LOCK = 5_150_001, 5_150_002
@@ -64,7 +67,7 @@ async def work(config: WorkerConfig) -> None:
         temporal = await connect_temporal(
             config.temporal_target, config.temporal_namespace, config.temporal
         )
-        async with _running(config, engine, temporal):
+        async with _running(config, engine, temporal), _probes(config, engine, temporal):
             await stopped.wait()
     finally:
         await engine.dispose()
@@ -84,6 +87,24 @@ async def _running(
         await stack.enter_async_context(_background(settlements.run()))
         await stack.enter_async_context(_worker(config, engine, temporal, settlements))
         yield
+
+
+@asynccontextmanager
+async def _probes(
+    config: WorkerConfig, engine: AsyncEngine, temporal: Client
+) -> AsyncIterator[None]:
+    """Health that follows what the worker cannot work without; left first, before it drains."""
+    broker = BrokerCheck(config.kafka)
+    checks = {
+        "postgres": partial(check, engine),
+        "temporal": partial(check_temporal, temporal),
+        "kafka": broker.check,
+    }
+    try:
+        async with answered_probes(config.host, config.health_port, HealthMonitor([], checks)):
+            yield
+    finally:
+        await broker.close()
 
 
 def _worker(

@@ -1,11 +1,11 @@
 """Everything that names something else in a release finds it."""
 
-import pytest
-
+from chart.code_graph import SETTINGS
 from chart.pods import containers, pod_templates
 from chart.rendering import Json, cases, chart, of_kind, rendered
 
 CASES = [name for name, _ in cases()]
+COMPONENT = "app.kubernetes.io/component"
 
 
 def selected(objects: list[Json], selector: dict[str, str]) -> list[Json]:
@@ -71,15 +71,19 @@ def test_every_probe_asks_a_port_that_is_open() -> None:
                             assert probe[how]["port"] in ports, pod.owner
 
 
-@pytest.mark.parametrize("name", ["cost-ledger", "tool-registry", "episodes"])
-def test_grpc_services_are_probed_in_plaintext_by_service_name(name: str) -> None:
-    objects = rendered("production")
-    deployment = next(
-        one for one in of_kind(objects, "Deployment") if one["metadata"]["name"] == f"podium-{name}"
-    )
-    container = deployment["spec"]["template"]["spec"]["containers"][0]
-    assert container["livenessProbe"]["grpc"] == {"port": 8086, "service": "liveness"}
-    assert container["readinessProbe"]["grpc"] == {"port": 8086, "service": "readiness"}
+def test_every_component_but_the_gateway_is_probed_in_plaintext_grpc() -> None:
+    """On the port its own settings open; the worker, which serves nobody, has one too."""
+    for case in ("minimal-cpu", "production"):
+        probed = {pod.labels[COMPONENT]: pod for pod in pod_templates(rendered(case))}
+        for name in SETTINGS.keys() & probed.keys() - {"gateway"}:
+            container = probed[name].spec["containers"][0]
+            settings = {one["name"]: one.get("value") for one in container["env"]}
+            prefix = chart().values["components"][name]["settingsPrefix"]
+            port = int(settings[f"{prefix}HEALTH_PORT"])
+            assert settings[f"{prefix}HOST"] == "0.0.0.0"
+            assert container["livenessProbe"]["grpc"] == {"port": port, "service": "liveness"}
+            assert container["startupProbe"]["grpc"] == {"port": port, "service": "liveness"}
+            assert container["readinessProbe"]["grpc"] == {"port": port, "service": "readiness"}
 
 
 def test_a_pod_has_time_to_drain() -> None:

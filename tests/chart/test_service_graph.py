@@ -1,5 +1,6 @@
 """`components.<name>.calls` is the code's own graph, and policies and certificates follow it."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -133,3 +134,32 @@ def test_a_certificate_names_the_callers_of_the_graph() -> None:
                 callers |= {"training"}
             named = one["metadata"]["annotations"]["podium.dev/callers"]
             assert set(filter(None, named.split(","))) == callers
+
+
+def test_a_server_lets_in_the_certificates_of_its_callers_and_of_nobody_else() -> None:
+    """What a callee's environment allows, against what each caller's certificate says."""
+    objects = rendered("production")
+    held = {
+        one["metadata"]["name"].removeprefix("podium-"): {
+            *one["spec"].get("uris", []),
+            *one["spec"].get("dnsNames", []),
+        }
+        for one in of_kind(objects, "Certificate")
+    }
+    for callee in SETTINGS:
+        if "allowed_clients" in SETTINGS[callee].model_fields:
+            allowed = set(json.loads(allowed_clients(objects, callee)))
+            let_in = {name for name in SETTINGS if held[name] & allowed}
+            assert let_in == {name for name in SETTINGS if callee in named_in_settings(name)}
+
+
+def test_without_tls_nobody_is_asked_for_a_certificate() -> None:
+    for pod in pod_templates(rendered("minimal-cpu")):
+        for container in pod.spec["containers"]:
+            assert "ALLOWED_CLIENTS" not in str(container.get("env"))
+
+
+def allowed_clients(objects: list[Json], component: str) -> str:
+    pod = next(pod for pod in pod_templates(objects) if pod.labels[COMPONENT] == component)
+    variables = pod.spec["containers"][0]["env"]
+    return next(str(one["value"]) for one in variables if one["name"].endswith("_ALLOWED_CLIENTS"))

@@ -9,10 +9,13 @@
 - {name: {{ $prefix }}DRAIN_WAIT_S, value: {{ $c.drain.waitSeconds | toString | quote }}}
 - {name: {{ $prefix }}DRAIN_GRACE_S, value: {{ $c.drain.graceSeconds | toString | quote }}}
 {{- else }}
+- {name: {{ $prefix }}HOST, value: 0.0.0.0}
 - {name: {{ $prefix }}GRACEFUL_SHUTDOWN_S, value: {{ $c.drain.graceSeconds | toString | quote }}}
 {{- end }}
-{{- if eq $c.protocol "grpc" }}
+{{- if ne $c.protocol "http" }}
 - {name: {{ $prefix }}HEALTH_PORT, value: {{ include "podium.healthPort" . | quote }}}
+{{- end }}
+{{- if eq $c.protocol "grpc" }}
 - {name: {{ $prefix }}VERIFY_KEYS_FILE, value: /etc/podium/identity/verify-keys.json}
 {{- end }}
 {{- include "podium.signingEnvironment" . }}
@@ -23,6 +26,9 @@
 - {name: {{ $prefix }}TLS__CERTIFICATE, value: /etc/podium/tls/tls.crt}
 - {name: {{ $prefix }}TLS__PRIVATE_KEY, value: /etc/podium/tls/tls.key}
 - {name: {{ $prefix }}TLS__AUTHORITY, value: /etc/podium/tls/ca.crt}
+{{- if eq $c.protocol "grpc" }}
+- {name: {{ $prefix }}ALLOWED_CLIENTS, value: {{ (include "podium.allowedClients" (dict "root" $root "name" $name) | fromJson).names | toJson | quote }}}
+{{- end }}
 {{- end }}
 {{- include "podium.telemetryEnvironment" . }}
 {{- range $setting, $value := $c.settings }}

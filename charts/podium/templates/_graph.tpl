@@ -18,6 +18,21 @@
 {{- dict "names" ($callers | sortAlpha) | toJson -}}
 {{- end }}
 
+{{/* SPIFFE id of a component's certificate. Arguments: root, name. */}}
+{{- define "podium.spiffeId" -}}
+spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/{{ include "podium.name" . }}
+{{- end }}
+
+{{/* Whom `name` serves: its callers, by either name that their certificates carry. Arguments: root, name. */}}
+{{- define "podium.allowedClients" -}}
+{{- $names := list }}
+{{- range $caller := (include "podium.callers" . | fromJson).names }}
+{{- $of := dict "root" $.root "name" $caller }}
+{{- $names = concat $names (list (include "podium.spiffeId" $of) (include "podium.host" $of)) }}
+{{- end }}
+{{- dict "names" $names | toJson -}}
+{{- end }}
+
 {{/* Port others call. Arguments: root, name. */}}
 {{- define "podium.port" -}}
 {{- if eq .name "model-server" -}}{{ include "podium.enginePort" .root }}

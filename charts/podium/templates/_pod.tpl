@@ -103,7 +103,7 @@ topologySpreadConstraints:
 {{- if ne .component.protocol "none" }}
 - {name: {{ .component.protocol }}, containerPort: {{ .component.port }}, protocol: TCP}
 {{- end }}
-{{- if eq .component.protocol "grpc" }}
+{{- if ne .component.protocol "http" }}
 - {name: health, containerPort: {{ include "podium.healthPort" . }}, protocol: TCP}
 {{- end }}
 - {name: metrics, containerPort: {{ .root.Values.monitoring.metricsPort }}, protocol: TCP}
@@ -113,13 +113,10 @@ topologySpreadConstraints:
 {{- define "podium.probes" -}}
 {{- $live := dict "httpGet" (dict "path" "/healthz" "port" "http") }}
 {{- $ready := dict "httpGet" (dict "path" "/readyz" "port" "http") }}
-{{- if eq .component.protocol "grpc" }}
+{{- if ne .component.protocol "http" }}
 {{- $port := include "podium.healthPort" . | int }}
 {{- $live = dict "grpc" (dict "port" $port "service" "liveness") }}
 {{- $ready = dict "grpc" (dict "port" $port "service" "readiness") }}
-{{- else if eq .component.protocol "none" }}
-{{- $live = dict "httpGet" (dict "path" "/metrics" "port" "metrics") }}
-{{- $ready = $live }}
 {{- end -}}
 startupProbe: {{- merge (dict "periodSeconds" 2 "failureThreshold" 150 "timeoutSeconds" 2) $live | toYaml | nindent 2 }}
 livenessProbe: {{- merge (dict "periodSeconds" 10 "failureThreshold" 6 "timeoutSeconds" 5) $live | toYaml | nindent 2 }}

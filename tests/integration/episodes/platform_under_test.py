@@ -84,6 +84,7 @@ class EpisodesPlatform:
     kafka: EmbeddedKafka
     topic: str
     database_url: str
+    worker_health_port: int
 
     @asynccontextmanager
     async def client(
@@ -134,7 +135,7 @@ async def run_platform(
     database_url: str, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, folder: Path
 ) -> AsyncIterator[EpisodesPlatform]:
     """Server and worker on a fresh database, namespace-wide queue and topic of their own."""
-    keys, neighbours, port = make_key_pair(), Neighbours(), free_port()
+    keys, neighbours, port, health_port = make_key_pair(), Neighbours(), free_port(), free_port()
     verify = write_verify_keys(folder / "verify.json", [keys])
     (folder / "worker.pem").write_text(keys.private_pem)
     topic = f"trajectories-{uuid.uuid4().hex[:8]}"
@@ -156,6 +157,7 @@ async def run_platform(
             folder,
             {
                 **shared,
+                "health_port": str(health_port),
                 "kafka__bootstrap": kafka.bootstrap_servers,
                 "trajectory_topic": topic,
                 "reconcile_interval_s": "1",
@@ -164,7 +166,7 @@ async def run_platform(
             },
         )
         platform = EpisodesPlatform(
-            neighbours, server, worker, port, keys, kafka, topic, database_url
+            neighbours, server, worker, port, keys, kafka, topic, database_url, health_port
         )
         server.start()
         await platform.ready()

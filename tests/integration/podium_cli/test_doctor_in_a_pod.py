@@ -23,7 +23,7 @@ class Pod:
     """A folder as Kubernetes mounts it, and the API server it belongs to."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self._authority = folder, Authority.make(folder, "cluster")
+        self.folder, self._authority = folder, Authority(folder, "cluster")
         self._servers: list[ApiServer] = []
 
     def starts(self, monkeypatch: pytest.MonkeyPatch, served: dict[str, list[str]]) -> PodAccount:

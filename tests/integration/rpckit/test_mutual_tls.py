@@ -24,7 +24,7 @@ DEADLINE_S = 5.0
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Iterator[Authority]:
-    yield Authority.make(tmp_path, "ours")
+    yield Authority(tmp_path, "ours")
 
 
 async def named(_: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
@@ -49,7 +49,7 @@ async def test_both_sides_of_one_authority_speak(
 async def test_a_caller_without_a_certificate_of_ours_never_reaches_the_handler(
     server: PoliciesUnderTest, authority: Authority, tmp_path: Path
 ) -> None:
-    stranger, ours = Authority.make(tmp_path, "theirs"), authority.issue("client")
+    stranger, ours = Authority(tmp_path, "theirs"), authority.issue("client")
     foreign = stranger.issue("client").model_copy(update={"authority": ours.authority})
     expired = authority.issue("late", lasting=timedelta(hours=-1))
     async with server.serving(named, tls=authority.issue("server")):
@@ -62,7 +62,7 @@ async def test_a_caller_without_a_certificate_of_ours_never_reaches_the_handler(
 async def test_a_server_of_another_authority_is_not_spoken_to(
     server: PoliciesUnderTest, authority: Authority, tmp_path: Path
 ) -> None:
-    impostor = Authority.make(tmp_path, "theirs").issue("server")
+    impostor = Authority(tmp_path, "theirs").issue("server")
     ours = authority.issue("client")
     # The impostor trusts our callers; they must not trust it.
     async with server.serving(named, tls=impostor.model_copy(update={"authority": ours.authority})):

@@ -1,0 +1,65 @@
+"""The worker's probes, asked as the kubelet asks them: gRPC in plaintext on their own port."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, free_port
+from integration.episodes.platform_under_test import EpisodesPlatform, run_platform
+
+pytestmark = pytest.mark.chaos
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+async def states(platform: EpisodesPlatform, service: str) -> AsyncIterator[int]:
+    """The states of the worker, each once, from when its port answers."""
+    target = f"127.0.0.1:{platform.worker_health_port}"
+    async with grpc.aio.insecure_channel(target) as channel:
+        request = health_pb2.HealthCheckRequest(service=service)
+        async for update in HealthStub(channel).Watch(request, wait_for_ready=True):
+            if update.status in (SERVING, NOT_SERVING):
+                yield update.status
+
+
+async def test_readiness_follows_each_dependency_and_liveness_none(
+    database: Callable[[], Awaitable[str]],
+    postgres_server: EmbeddedPostgres,
+    tmp_path: Path,
+) -> None:
+    temporal = EmbeddedTemporal(tmp_path / "temporal", free_port())
+    kafka = EmbeddedKafka(free_port(), log_path=tmp_path / "kafka.log")
+    await asyncio.gather(temporal.start(), kafka.start())
+    try:
+        async with run_platform(await database(), temporal, kafka, tmp_path) as platform:
+            readiness = states(platform, "readiness")
+            assert await next_one(readiness) == SERVING
+            for dependency in (kafka, temporal, postgres_server):
+                await dependency.kill()
+                assert await next_one(readiness) == NOT_SERVING, dependency
+                assert await next_one(states(platform, "liveness")) == SERVING
+                await dependency.start()
+                assert await next_one(readiness) == SERVING, dependency
+    finally:
+        await asyncio.gather(temporal.stop(), kafka.stop())
+
+
+async def next_one(updates: AsyncIterator[int]) -> int:
+    async with asyncio.timeout(60):
+        return await anext(updates)
+
+
+async def test_a_worker_told_to_end_says_so_before_it_drains(platform: EpisodesPlatform) -> None:
+    readiness = states(platform, "readiness")
+    assert await next_one(readiness) == SERVING
+    assert platform.worker.pid
+    os.kill(platform.worker.pid, signal.SIGTERM)
+    assert await next_one(readiness) == NOT_SERVING
