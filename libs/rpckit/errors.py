@@ -23,6 +23,11 @@ class DomainError(Exception):
         return given or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).upper()
 
 
+def message_of(error: BaseException) -> str:
+    """What may be logged of an error: a domain error's message, or else only its kind."""
+    return error.message if isinstance(error, DomainError) else type(error).__name__
+
+
 class InvalidArgument(DomainError):
     """The request is wrong whatever the state of the system."""
 

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from grpc_health.v1 import health_pb2
 from grpc_health.v1._async import HealthServicer
 
+from rpckit.errors import message_of
+
 log = logging.getLogger(__name__)
 
 Check = Callable[[], Awaitable[None]]
@@ -46,7 +48,7 @@ class HealthMonitor:
                 await self._checks[name]()
         except Exception as error:  # noqa: BLE001  a check may fail in any way its library likes
             if self._unwell is None or name not in self._unwell:
-                log.warning("dependency %s is unwell: %s", name, type(error).__name__)
+                log.warning("dependency %s is unwell: %s", name, message_of(error))
             return False
         return True
 

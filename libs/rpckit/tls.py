@@ -89,11 +89,11 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
     def newest() -> grpc.ServerCertificateConfiguration | None:
         material = renewals.renewed()
-        return material and material.server_configuration()
+        return material.server_configuration() if material else None
 
-    return grpc.dynamic_ssl_server_credentials(
-        renewals.first.server_configuration(), newest, require_client_authentication=True
-    )
+    first = renewals.first.server_configuration()
+    # The stubs forget that None means "no change".
+    return grpc.dynamic_ssl_server_credentials(first, newest, require_client_authentication=True)  # type: ignore[arg-type]
 
 
 def _stamp(files: TlsFiles) -> Stamp:

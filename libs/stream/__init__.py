@@ -2,7 +2,8 @@
 
 from stream.check_kafka import BrokerCheck
 from stream.offsets_kafka import end_offsets
-from stream.producer_kafka import BrokerUnavailable, Producer, StreamRecord
+from stream.producer_kafka import Producer, StreamRecord
+from stream.refusals import BrokerUnavailable
 from stream.settings import KafkaSettings
 
 __all__ = [

@@ -4,10 +4,13 @@ import asyncio
 import threading
 
 from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
 
+from stream.refusals import BrokerUnavailable
 from stream.settings import KafkaSettings
 
-TIMEOUT_MS = 2_000
+# Shorter than the monitor waits, so that the cause of a failure is found in time.
+TIMEOUT_MS = 1_000
 
 
 class BrokerCheck:
@@ -20,7 +23,7 @@ class BrokerCheck:
         self._asking = threading.Lock()
 
     async def check(self) -> None:
-        """Raises KafkaError or OSError when no broker answers within seconds."""
+        """Raises BrokerUnavailable when no broker answers within seconds."""
         await asyncio.to_thread(self._ask)
 
     async def close(self) -> None:
@@ -32,9 +35,9 @@ class BrokerCheck:
             try:
                 self._admin = self._admin or self._connect()
                 self._admin.describe_cluster()
-            except BaseException:
+            except (KafkaError, OSError) as error:
                 self._drop()
-                raise
+                raise BrokerUnavailable(self._kafka, error) from error
 
     def _connect(self) -> KafkaAdminClient:
         return KafkaAdminClient(

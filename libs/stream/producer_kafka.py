@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from rpckit.errors import Unavailable
+from stream.refusals import BrokerUnavailable
 from stream.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
@@ -21,10 +21,6 @@ log = logging.getLogger(__name__)
 DELIVERY_TIMEOUT_MS = 10_000
 REQUEST_TIMEOUT_MS = 3_000
 MAX_BLOCK_MS = 5_000
-
-
-class BrokerUnavailable(Unavailable):
-    """The broker did not take the records; they are still owed."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +48,7 @@ class Producer:
             return await asyncio.to_thread(self._send, topic, records)
         except (KafkaError, OSError) as error:
             await self.close()
-            raise BrokerUnavailable(
-                f"the broker did not acknowledge: {type(error).__name__}"
-            ) from error
+            raise await asyncio.to_thread(BrokerUnavailable, self._kafka, error) from error
 
     async def close(self) -> None:
         """Drops the producer; the next send makes a fresh one."""

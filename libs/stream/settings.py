@@ -11,7 +11,8 @@ class KafkaSettings(BaseModel):
     """Servers, and how both sides prove who they are; part of a service's settings.
 
     SSL is mutual TLS with a client certificate, SASL_SSL is TLS with a
-    password, proved by SCRAM-SHA-512. Files are read once, when a client is made.
+    password, proved by SCRAM-SHA-512. Certificates are read at every connection, so that renewed
+    ones are taken up; the password is read when a client is made.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

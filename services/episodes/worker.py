@@ -38,7 +38,7 @@ from episodes.versioning import deployment_config
 from episodes.workflow_starter import WorkflowStarter
 from episodes.workflows.episode import EpisodeWorkflow
 from rpckit.channel import open_channel
-from rpckit.health import HealthMonitor
+from rpckit.health import Check, HealthMonitor
 from rpckit.probes import answered_probes
 from rpckit.process import run
 from rpckit.settings import load_settings
@@ -95,7 +95,7 @@ async def _probes(
 ) -> AsyncIterator[None]:
     """Health that follows what the worker cannot work without; left first, before it drains."""
     broker = BrokerCheck(config.kafka)
-    checks = {
+    checks: dict[str, Check] = {
         "postgres": partial(check, engine),
         "temporal": partial(check_temporal, temporal),
         "kafka": broker.check,

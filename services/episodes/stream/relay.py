@@ -6,6 +6,7 @@ import logging
 from episodes.store_locks import Leadership
 from episodes.store_outbox import OutboxStore, OwedRecord
 from episodes.stream.records import InvalidTrajectory, stream_body, validate
+from rpckit.errors import message_of
 from stream import Producer, StreamRecord
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class Relay:
                 elif not await self.relay_once():
                     await asyncio.sleep(POLL_INTERVAL_S)
             except Exception as error:  # noqa: BLE001  the loop outlives broker and database
-                log.warning("relay failed, will retry: %s", type(error).__name__)
+                log.warning("relay failed, will retry: %s", message_of(error))
                 await asyncio.sleep(RETRY_INTERVAL_S)
 
     async def relay_once(self) -> int:

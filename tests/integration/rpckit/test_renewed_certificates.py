@@ -67,12 +67,12 @@ async def test_a_server_shows_its_renewed_certificate_and_running_streams_live_o
     files, client = authority.issue("server"), authority.issue("client")
     async with server.serving(named, tls=files), calling(server, client) as channel:
         watch = EpisodeServiceStub(channel).WatchEpisode(WATCH)
-        assert await watch.read() is not grpc.aio.EOF
+        assert isinstance(await watch.read(), episode_pb.WatchEpisodeResponse)
         before = serial(files)
         assert await shown_by(server, client) == before
         authority.issue("server")
         assert await shown_by(server, client) == serial(files) != before
-        assert await watch.read() is not grpc.aio.EOF
+        assert isinstance(await watch.read(), episode_pb.WatchEpisodeResponse)
         watch.cancel()
 
 
@@ -81,8 +81,11 @@ async def test_a_client_goes_on_under_its_renewed_certificate(
 ) -> None:
     spiffe = "spiffe://cluster.local/ns/podium/sa/podium-"
     client = authority.issue("client", (f"{spiffe}old",))
-    settings = {"tls": authority.issue("server"), "allowed_clients": frozenset({f"{spiffe}new"})}
-    async with server.serving(named, **settings), calling(server, client) as channel:
+    files, allowed = authority.issue("server"), frozenset({f"{spiffe}new"})
+    async with (
+        server.serving(named, tls=files, allowed_clients=allowed),
+        calling(server, client) as channel,
+    ):
         stub = PolicyServiceStub(channel)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await stub.GetPolicy(pb.GetPolicyRequest(), timeout=DEADLINE_S)
@@ -102,10 +105,10 @@ async def test_streams_of_a_client_live_on_when_its_certificate_is_renewed(
         calling(server, client) as channel,
     ):
         watch = EpisodeServiceStub(channel).WatchEpisode(WATCH)
-        assert await watch.read() is not grpc.aio.EOF
+        assert isinstance(await watch.read(), episode_pb.WatchEpisodeResponse)
         authority.issue("client")
         assert (await ask(channel)).policy.spec.name == "reached"
-        assert await watch.read() is not grpc.aio.EOF
+        assert isinstance(await watch.read(), episode_pb.WatchEpisodeResponse)
         watch.cancel()
 
 
