@@ -16,6 +16,7 @@ from cost_ledger.models import Call, Entry
 from metering import Quantity
 
 GENESIS = bytes(32)
+_compact_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def link(previous: bytes, entry: Entry) -> bytes:
@@ -65,7 +66,7 @@ def canonical(entry: Entry) -> bytes:
         entry.corrects_sequence,
         entry.reason,
     ]
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    return _compact_json(content).encode()
 
 
 def _call(call: Call) -> list[object]:

@@ -6,9 +6,9 @@ hashes stored before it existed.
 
 import hashlib
 import json
-from dataclasses import fields
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 
 from cost_ledger.models import Subject
 from metering import Quantity, Usage
@@ -17,8 +17,7 @@ from metering import Quantity, Usage
 def fingerprint(**content: object) -> str:
     """SHA-256 as hex over the canonical JSON of the set fields."""
     kept = {name: value for name, value in content.items() if value not in (None, "", [], {})}
-    text = json.dumps(kept, sort_keys=True, separators=(",", ":"), default=_plain)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_canonical_json(kept).encode()).hexdigest()
 
 
 def quantities_text(quantities: tuple[Quantity, ...]) -> dict[str, str]:
@@ -35,6 +34,8 @@ def usage_text(usage: Usage) -> dict[str, object]:
     }
 
 
+# A group's entries share its time and their budgets' windows.
+@lru_cache(maxsize=4096)
 def moment_text(moment: datetime | None) -> str | None:
     """A time in UTC, to the microsecond."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds") if moment else None
@@ -42,12 +43,17 @@ def moment_text(moment: datetime | None) -> str | None:
 
 def decimal_text(amount: Decimal) -> str:
     """The shortest plain notation of a decimal."""
+    if not amount:
+        return "0"
     text = f"{amount:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _plain(value: object) -> dict[str, object]:
     if isinstance(value, Subject):
-        pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
+        pairs = ((name, getattr(value, name)) for name in Subject.__slots__)
         return {name: text for name, text in pairs if text}
     raise TypeError(f"{type(value).__name__} has no canonical JSON")
+
+
+_canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_plain).encode

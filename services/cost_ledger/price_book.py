@@ -52,13 +52,18 @@ class PriceStore(Protocol):
     ) -> dict[HistoryKey, PriceHistory]:
         """Every version of every (tenant, SKU), as it was known at a time (None: now)."""
 
+    async def revision(self) -> int:
+        """A number that is another one after every change of a price."""
+
 
 class PriceBook:
     """Prices with a cache short enough that nobody waits for a new price."""
 
     def __init__(self, store: PriceStore) -> None:
         self._store = store
-        self._cache: dict[HistoryKey, tuple[float, PriceHistory]] = {}
+        self._cache: dict[HistoryKey, PriceHistory] = {}
+        self._revision = 0
+        self._fresh_until = 0.0
 
     async def create(self, specs: list[PriceSpec], validate_only: bool) -> list[Placement]:
         """Adds price versions, all or none. Raises PriceOverlap, PriceNotFound."""
@@ -96,22 +101,29 @@ class PriceBook:
         return {sku: version for sku, version in found.items() if version}
 
     async def histories(self, keys: set[HistoryKey]) -> dict[HistoryKey, PriceHistory]:
-        """Every version of every (tenant, SKU), from the cache where it is fresh."""
-        now = monotonic()
-        fresh = {
-            key: self._cache[key][1]
-            for key in keys
-            if key in self._cache and self._cache[key][0] > now
-        }
-        missing = keys - fresh.keys()
-        return fresh | (await self._fetch(missing, now) if missing else {})
+        """Every version of every (tenant, SKU), from the cache while no price has changed."""
+        await self._forget_if_changed()
+        known = {key: self._cache[key] for key in keys if key in self._cache}
+        missing = keys - known.keys()
+        return known | (await self._fetch(missing) if missing else {})
 
-    async def _fetch(self, keys: set[HistoryKey], now: float) -> dict[HistoryKey, PriceHistory]:
+    async def _forget_if_changed(self) -> None:
+        now = monotonic()
+        if now < self._fresh_until:
+            return
+        revision = await self._store.revision()
+        if revision != self._revision:
+            self._cache.clear()
+        self._revision, self._fresh_until = revision, now + CACHE_LIFETIME_S
+
+    async def _fetch(self, keys: set[HistoryKey]) -> dict[HistoryKey, PriceHistory]:
+        revision = self._revision
         found = await self._store.histories(keys)
         if len(self._cache) > CACHE_SIZE_MAX:
             self._cache.clear()
-        for key, history in found.items():
-            self._cache[key] = (now + CACHE_LIFETIME_S, history)
+        # What was read before somebody saw a newer revision may be older than that.
+        if revision == self._revision:
+            self._cache |= found
         return found
 
 

@@ -28,7 +28,7 @@ from cost_ledger.price_specs import (
     place,
 )
 from cost_ledger.pricing import PriceHistory, PriceVersion
-from cost_ledger.store_engine import tenant_transaction
+from cost_ledger.store_engine import database_errors, tenant_transaction
 from cost_ledger.store_rows import to_json
 from metering import Dimension
 
@@ -87,6 +87,8 @@ ADD_VERSION = text("""
     VALUES (:id, :tenant, :sku, :service_class, :region, :currency, :source, :now)
 """)
 
+REVISION = text("SELECT revision FROM price_revision")
+
 ADD_COMPONENTS = text("""
     INSERT INTO price_component
     SELECT * FROM json_populate_recordset(NULL::price_component, CAST(:components AS json))
@@ -143,6 +145,12 @@ class PostgresPriceStore:
                 versions = known if row.is_known else retired
                 versions[row.asked_tenant, row.sku].append(_version(row))
         return {key: PriceHistory(tuple(known[key]), tuple(retired[key])) for key in wanted}
+
+    async def revision(self) -> int:
+        """A number that is another one after every change of a price."""
+        with database_errors():
+            async with self._engine.connect() as connection:
+                return int((await connection.execute(REVISION)).scalar_one())
 
 
 async def _rows(

@@ -1,11 +1,11 @@
 """Writes what a group decided: one statement, one array per column."""
 
 from collections.abc import Iterable
-from dataclasses import astuple
+from operator import add
 from typing import Any
 
 from cost_ledger.books import Books
-from cost_ledger.models import Entry, Postings
+from cost_ledger.models import ZERO, Entry, Postings
 from cost_ledger.store_journal_sql import write_statement
 from cost_ledger.store_rows import answer_values, entry_values, hold_values
 
@@ -57,17 +57,18 @@ def _windows(books: Books) -> tuple[list[Values], list[Values]]:
 
 def _balances(entries: Iterable[Entry]) -> list[Values]:
     """What the entries add to each tenant's accounts, per unit."""
-    sums: dict[tuple[str, str], list[Any]] = {}
+    sums: dict[tuple[str, str], Values] = {}
     for entry in entries:
         for unit, amounts in _by_unit(entry.postings):
-            before = sums.setdefault((entry.call.tenant, unit), [0] * len(amounts))
-            sums[entry.call.tenant, unit] = [a + b for a, b in zip(before, amounts, strict=True)]
+            key = entry.call.tenant, unit
+            before = sums.get(key)
+            sums[key] = tuple(map(add, before, amounts)) if before else amounts
     return [(*key, *amounts) for key, amounts in sums.items()]
 
 
 def _by_unit(posted: Postings) -> Iterable[tuple[str, Values]]:
-    hold_unit, held, available, unit, *costs = astuple(posted)
-    if hold_unit:
-        yield hold_unit, (held, available, *[0] * len(costs))
-    if unit:
-        yield unit, (0, 0, *costs)
+    if posted.hold_unit:
+        yield posted.hold_unit, (posted.held, posted.available, ZERO, ZERO, ZERO, ZERO)
+    if posted.unit:
+        costs = (posted.spend, posted.provisional, posted.suspense, posted.payable)
+        yield posted.unit, (ZERO, ZERO, *costs)

@@ -1,14 +1,33 @@
-"""What the hash chain costs: the time to link one entry, of the size the benchmark posts."""
+"""What the hash chain costs: the same posts with it and without it, by turns.
 
-import timeit
+Two servers share the database, one of them with a chain that hashes nothing. They are
+compared by the server's processor time for a post: by the clock, whatever else the machine
+does would be in the difference.
+"""
 
-from bench.ledger.product_sql import decided_entry
-from cost_ledger.chain import GENESIS, link
+from statistics import median
 
-ENTRIES = 20_000
+from bench.ledger.service import TENANTS, Service, running_service
+
+ROUNDS = 5
+SECONDS = 3.0
 
 
-def link_seconds() -> float:
-    """Seconds to compute the hash of one entry."""
-    entry = decided_entry()
-    return min(timeit.repeat(lambda: link(GENESIS, entry), number=ENTRIES, repeat=3)) / ENTRIES
+async def chain_share(service_url: str) -> float:
+    """How much more processor time a post takes with the chain, as a share of one without."""
+    async with (
+        running_service(service_url) as chained,
+        running_service(service_url, "bench.ledger.unchained") as unchained,
+    ):
+        for service in (chained, unchained):
+            await service.load(service.post, TENANTS, seconds=2.0)
+        shares = [
+            await _cpu_s_per_post(chained) / await _cpu_s_per_post(unchained) for _ in range(ROUNDS)
+        ]
+    return median(shares) - 1
+
+
+async def _cpu_s_per_post(service: Service) -> float:
+    before = service.cpu_s()
+    load = await service.load(service.post, TENANTS, seconds=SECONDS)
+    return (service.cpu_s() - before) / load.count

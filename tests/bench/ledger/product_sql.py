@@ -16,7 +16,7 @@ from cost_ledger.admission import scope_asks
 from cost_ledger.batches import Operation, decide
 from cost_ledger.books import Books, Head, Rows
 from cost_ledger.budgets import BudgetScope, ScopeAsk, Standing
-from cost_ledger.models import Entry, Subject, UnknownPricePolicy
+from cost_ledger.models import Subject, UnknownPricePolicy
 from cost_ledger.operations import Capture, Reserve
 from cost_ledger.price_components import PriceComponent
 from cost_ledger.pricing import PriceHistory, PriceVersion
@@ -245,9 +245,3 @@ def _reserve() -> Reserve:
 
 def _capture() -> Capture:
     return Capture(TENANT, KEY, Usage(QUANTITIES, UsageSource.PROVIDER, "chatcmpl-1"))
-
-
-def decided_entry() -> Entry:
-    """The entry of a capture."""
-    (entry,) = _decided([_capture()]).written.entries.values()
-    return entry

@@ -55,7 +55,15 @@ class Service:
 
     process: ManagedProcess
     stub: "CostLedgerServiceAsyncStub"
-    tokens: list[Metadata]
+    keys: KeyPair
+
+    def __post_init__(self) -> None:
+        self.tokens = [self.token(f"bench-{number}") for number in range(1, TENANTS + 1)]
+
+    def token(self, tenant: str, *scopes: Scope) -> Metadata:
+        """What a caller of the tenant sends along; by default the worker, who may also read."""
+        identity = make_identity(tenant, "bench", scopes or (Scope.LEDGER_WRITE, Scope.SPEND_READ))
+        return (("authorization", f"Bearer {self.keys.signer().sign(identity)}"),)
 
     async def load(self, call: Call, tenants: int, seconds: float = SECONDS) -> Load:
         """What sixty-four callers get done, spread over so many tenants."""
@@ -98,24 +106,27 @@ class Service:
 
 
 @asynccontextmanager
-async def running_service(service_url: str) -> AsyncIterator[Service]:
-    """`python -m cost_ledger` with the price of GPT-5 in its book."""
+async def running_service(service_url: str, module: str = "cost_ledger") -> AsyncIterator[Service]:
+    """`python -m cost_ledger`, or another module, with the price of GPT-5 in its book."""
     keys, port = make_key_pair(), free_port()
     with tempfile.TemporaryDirectory(prefix="podium-bench-") as folder:
-        process = _process(Path(folder), port, service_url, keys)
+        process = _process(module, Path(folder), port, service_url, keys)
         process.start()
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
         try:
             await process.wait_ready(lambda: asyncio.to_thread(accepts_connections, port), 30)
-            await _add_price(channel, keys)
             stub: Any = CostLedgerServiceStub(channel)
-            yield Service(process, stub, [_token(keys, f"bench-{n}") for n in range(1, 101)])
+            service = Service(process, stub, keys)
+            await _add_price(channel, service.token("bench-1", Scope.PLATFORM_ADMIN))
+            yield service
         finally:
             await channel.close(None)
             await process.kill()
 
 
-def _process(folder: Path, port: int, service_url: str, keys: KeyPair) -> ManagedProcess:
+def _process(
+    module: str, folder: Path, port: int, service_url: str, keys: KeyPair
+) -> ManagedProcess:
     settings = {
         "COST_LEDGER_PORT": str(port),
         "COST_LEDGER_DATABASE_URL": service_url,
@@ -123,16 +134,13 @@ def _process(folder: Path, port: int, service_url: str, keys: KeyPair) -> Manage
         "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "GRPC_ENABLE_FORK_SUPPORT": "false",
     }
-    command = [sys.executable, "-m", "cost_ledger"]
+    command = [sys.executable, "-m", module]
     return ManagedProcess("cost_ledger", command, log_path=folder / "ledger.log", env=settings)
 
 
-def _token(keys: KeyPair, tenant: str, *scopes: Scope) -> Metadata:
-    identity = make_identity(tenant, "bench", scopes or (Scope.LEDGER_WRITE, Scope.SPEND_READ))
-    return (("authorization", f"Bearer {keys.signer().sign(identity)}"),)
-
-
-async def _add_price(channel: grpc.aio.Channel, keys: KeyPair) -> None:
+async def _add_price(channel: grpc.aio.Channel, admin: Metadata) -> None:
+    prices: Any = PriceBookServiceStub(channel)
+    if (await prices.ListPrices(prices_pb.ListPricesRequest(), metadata=admin)).prices:
+        return  # an earlier service of this run has priced it
     request = prices_pb.CreatePricesRequest(specs=[make_price()])
-    admin = _token(keys, "bench-1", Scope.PLATFORM_ADMIN)
-    await PriceBookServiceStub(channel).CreatePrices(request, metadata=admin)
+    await prices.CreatePrices(request, metadata=admin)
