@@ -135,7 +135,7 @@ image-training: wheels-training ## Build the GRPO job's image; TORCH=cpu, and as
 # Images without docker and without a registry: buildah, podman, runc, catatonit, debootstrap; as root.
 CONTAINERS := scripts/containers.sh
 LOCAL_BASE := localhost/python:3.11-bookworm
-LOCAL_IMAGES := BUILD="$(CONTAINERS) buildah bud --isolation chroot --pull-never --timestamp 0" \
+LOCAL_IMAGES := BUILD="$(CONTAINERS) buildah bud --layers --isolation chroot --pull-never --timestamp 0" \
   BASE=$(LOCAL_BASE) PREFIX=localhost/podium/
 
 local-images: $(INSTALLED) ## Build all images with buildah on a base made of Debian's packages

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # containers.sh CMD...: runs buildah or podman with storage of this checkout's own, in
 # $PODIUM_CONTAINERS, so that images build and run inside of containers and on CI machines too:
-# vfs needs no kernel module, runc accepts hybrid cgroups, and the limits can be set without
-# CAP_SYS_RESOURCE.
+# layers are overlaid where the kernel lets us and copied (vfs) where not, runc accepts hybrid
+# cgroups, and the limits can be set without CAP_SYS_RESOURCE.
 #
 # containers.sh base NAME: makes the base image NAME from Debian packages, where no registry of
 # images is reachable. Needs root and debootstrap.
@@ -10,11 +10,26 @@ set -euo pipefail
 here=$(realpath "${PODIUM_CONTAINERS:-build/containers}")
 mkdir -p "$here"
 
+# vfs copies all of an image for every container: half a minute instead of a second.
+probe_driver() {
+  local trial=$here/trial
+  mkdir -p "$trial"/{lower,upper,work,merged}
+  if mount -t overlay overlay "$trial/merged" \
+    -o "lowerdir=$trial/lower,upperdir=$trial/upper,workdir=$trial/work" 2>/dev/null; then
+    umount "$trial/merged"
+    echo overlay
+  else
+    echo vfs
+  fi
+}
+if [ ! -e "$here/driver" ]; then probe_driver > "$here/driver"; fi
+driver=$(cat "$here/driver")
+
 cat > "$here/storage.conf" <<EOF
 [storage]
-driver = "vfs"
-graphroot = "$here/st"
-runroot = "$here/run"
+driver = "$driver"
+graphroot = "$here/$driver"
+runroot = "$here/run-$driver"
 EOF
 cat > "$here/containers.conf" <<EOF
 [containers]

@@ -24,11 +24,10 @@ from chart.rendering import ROOT, Json, merged, of_kind, profile, render
 from chart.slow.neighbours import Neighbours, neighbours
 from chart.slow.node import Node, container_of, play, podman
 from e2e.episodes_over_http import finished, start, trajectory
-from rpckit.testing import make_key_pair
+from podium_cli.local.keys import ensure_keys
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
-SIGNERS = ("gateway", "episode-worker", "tool-adapters")
 HEALTH_PORT, METRICS_PORT, HTTP_PORT = 8086, 9090, 8080
 SERVING = health_pb2.HealthCheckResponse.SERVING
 READY_TIMEOUT_S = 180
@@ -68,7 +67,7 @@ async def cluster() -> AsyncIterator[Cluster]:
             deployments = of_kind(render(values(around)), "Deployment")
             names = [each["metadata"]["name"] for each in deployments]
             addresses = dict(zip(names, map("127.0.1.{}".format, count(1)), strict=False))
-            node = Node(folder / "volumes", secrets(around), addresses)
+            node = Node(folder / "volumes", secrets(around, folder / "identity"), addresses)
             node.folder.mkdir()
             try:
                 play(node, deployments)
@@ -88,15 +87,12 @@ def values(around: Neighbours) -> Json:
     return merged(profile("minimal-cpu"), places)
 
 
-def secrets(around: Neighbours) -> dict[str, dict[str, str]]:
-    """The two Secrets the chart's README creates."""
-    pairs = {name: make_key_pair(name) for name in SIGNERS}
-    verify = {name: pair.public_pem for name, pair in pairs.items()}
-    identity = {f"{name}.pem": pair.private_pem for name, pair in pairs.items()}
-    return {
-        "podium-databases": around.database_urls,
-        "podium-identity": {**identity, "verify-keys.json": json.dumps(verify)},
-    }
+def secrets(around: Neighbours, folder: Path) -> dict[str, dict[str, str]]:
+    """The two Secrets the chart's README creates; `podium identity` makes the keys."""
+    folder.mkdir()
+    ensure_keys(folder)
+    identity = {file.name: file.read_text() for file in folder.iterdir()}
+    return {"podium-databases": around.database_urls, "podium-identity": identity}
 
 
 async def is_ready(address: str, container: Json) -> bool:
