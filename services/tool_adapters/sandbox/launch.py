@@ -91,21 +91,21 @@ def _drop_root(bwrap: Path, fonts: Path | None) -> list[str]:
 
 
 def _isolate(bwrap: Path, sizes: Sizes, fonts: Path | None, program: int) -> list[str]:
-    site_packages = f"{runtime.standard_library()}/site-packages"
+    hidden = [str(folder) for folder in runtime.hidden_folders()]
     return [
         *(str(bwrap), *ISOLATION, "--seccomp", str(program)),
         *("--size", str(sizes.temporary_bytes), "--tmpfs", "/tmp"),  # noqa: S108
         *(part for each in _mounts(fonts) for part in ("--ro-bind", str(each.source), each.target)),
         *_links(),
         # Only listed packages are for the code, not those installed beside the interpreter.
-        *("--tmpfs", site_packages),
+        *(part for folder in hidden for part in ("--tmpfs", folder)),
         # Settings of the kernel are the machine's, whoever may write them.
         *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
         *(part for path in DEVICES for part in ("--dev-bind", path, path)),
         *("--size", str(sizes.temporary_bytes), "--tmpfs", "/dev/shm"),  # noqa: S108
         *("--size", str(sizes.workspace_bytes), "--tmpfs", WORKSPACE, "--chdir", WORKSPACE),
         # What stays writable is three memory file systems with a size.
-        *(part for path in ("/", site_packages) for part in ("--remount-ro", path)),
+        *(part for path in ("/", *hidden) for part in ("--remount-ro", path)),
         *(part for pair in ENVIRONMENT.items() for part in ("--setenv", *pair)),
         *("--", str(runtime.PYTHON), "-I", "-S", "-c", _start(), _settings()),
     ]

@@ -46,8 +46,17 @@ def python_mounts() -> Iterator[Mount]:
 
 
 def standard_library() -> Path:
-    """Its folder; the site-packages inside is not for the sandbox."""
+    """Its folder; what is installed inside is not for the sandbox (see hidden_folders)."""
     return Path(sysconfig.get_path("stdlib")).resolve()
+
+
+def hidden_folders() -> Iterator[Path]:
+    """Packages installed beside the interpreter, where pip or Debian keeps them."""
+    debian = Path("/usr/lib/python3/dist-packages")
+    library = standard_library()
+    for folder in (library / "site-packages", library / "dist-packages", debian):
+        if folder.is_dir():
+            yield folder
 
 
 def library_links() -> dict[str, str]:

@@ -1,9 +1,10 @@
 """What a kubelet does to the chart's pods before podman can play them on this machine.
 
 The pods share the machine's network, so each gets a loopback address of its own where Kubernetes
-would give it one of the cluster, and names of Services are entries of /etc/hosts. Secrets and
-emptyDirs become folders that belong to the pod's group, with the modes the pod asks for. podman
-knows no gRPC probes, so the tests ask what the probes would.
+would give it one of the cluster, and names of Services are lines of /etc/hosts (a mounted file:
+`podman play kube` forgets hostAliases of pods on the machine's network). Secrets and emptyDirs
+become folders that belong to the pod's group, with the modes the pod asks for. podman knows no gRPC
+probes, so the tests ask what the probes would.
 """
 
 import os
@@ -35,6 +36,8 @@ class Node:
         mine = {**container, "env": [self._variable(name, each) for each in container["env"]]}
         for probe in ("startupProbe", "livenessProbe", "readinessProbe", "ports"):
             del mine[probe]
+        hosts = {"name": "hosts", "mountPath": "/etc/hosts", "readOnly": True}
+        mine["volumeMounts"] = [*mine["volumeMounts"], hosts]
         kept = ("securityContext", "terminationGracePeriodSeconds")
         return {
             "apiVersion": "v1",
@@ -43,14 +46,19 @@ class Node:
             "spec": {key: spec[key] for key in kept}
             | {
                 "hostNetwork": True,
-                "hostAliases": [
-                    {"ip": address, "hostnames": [f"{service}.{DOMAIN}"]}
-                    for service, address in self.addresses.items()
-                ],
                 "containers": [mine],
-                "volumes": [self._volume(name, each, group) for each in spec["volumes"]],
+                "volumes": [
+                    *(self._volume(name, each, group) for each in spec["volumes"]),
+                    {"name": "hosts", "hostPath": {"path": str(self._hosts()), "type": "File"}},
+                ],
             },
         }
+
+    def _hosts(self) -> Path:
+        file = self.folder / "hosts"
+        lines = [f"{address} {name}.{DOMAIN}\n" for name, address in self.addresses.items()]
+        file.write_text("".join(["127.0.0.1 localhost\n", *lines]))
+        return file
 
     def _variable(self, pod: str, variable: Json) -> Json:
         if "valueFrom" in variable:
@@ -101,6 +109,37 @@ def play(node: Node, deployments: list[Json]) -> None:
     file = node.folder / "pods.yaml"
     file.write_text(yaml.safe_dump_all([node.pod(each) for each in deployments]))
     podman("play", "kube", "--network", "host", file)
+
+
+def run_restricted(node: Node, deployment: Json) -> None:
+    """Starts the one container of a Deployment under its own security context, named like it.
+
+    `podman play kube` knows neither profiles of seccomp nor procMount; `podman run` does.
+    """
+    pod = node.pod(deployment)
+    (container,) = pod["spec"]["containers"]
+    own, user = container["securityContext"], pod["spec"]["securityContext"]["runAsUser"]
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["spec"]["volumes"]}
+    options = ["--network=host", f"--user={user}:{user}", "--read-only", "--cap-drop=all"]
+    options += ["--security-opt=no-new-privileges"]
+    if profile := own["seccompProfile"].get("localhostProfile"):
+        options += [f"--security-opt=seccomp=k8s/{profile}"]
+    if own.get("procMount") == "Unmasked":
+        options += ["--security-opt=unmask=ALL"]
+    options += [f"--env={one['name']}={one['value']}" for one in container["env"]]
+    for mount in container["volumeMounts"]:
+        access = "ro" if mount.get("readOnly") else "rw"
+        options += [f"--volume={paths[mount['name']]}:{mount['mountPath']}:{access}"]
+    entry, *arguments = container["command"]
+    options += [f"--entrypoint={entry}"]
+    podman(
+        "run",
+        "--detach",
+        f"--name={pod['metadata']['name']}",
+        *options,
+        container["image"],
+        *arguments,
+    )
 
 
 def container_of(deployment: Json) -> str:
