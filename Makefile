@@ -149,13 +149,15 @@ chart: setup ## Lint the charts and prove every profile and pair of switches, in
 	$(PYTHON) scripts/chart_docs.py $(CHARTS) --check
 	$(PYTEST) -q tests/chart
 
-chart-docs: setup ## Make the charts' schemas and README tables from their commented values
+chart-docs: setup ## Make the charts' schemas and README tables from their commented values; write down the profiles
 	$(PYTHON) scripts/chart_docs.py $(CHARTS)
+	PYTHONPATH=tests $(PYTHON) -m chart.golden
 
-chart-slow: chart local-images ## checkov over every profile; a real OCI registry; the images run an episode
+chart-slow: chart local-images ## checkov over every profile; a real OCI registry; the images run an episode, isolate code
 	@# Its pins are older than ours, so it lives in an environment of its own.
 	@test -x $(CHECKOV)/bin/checkov || { $(PYTHON) -m venv $(CHECKOV) && $(CHECKOV)/bin/pip install --quiet --disable-pip-version-check checkov; }
-	$(PYTEST) -q tests/chart/slow/checkov_findings.py tests/chart/slow/oci_registry.py tests/chart/slow/minimal_cpu.py
+	$(PYTEST) -q tests/chart/slow/checkov_findings.py tests/chart/slow/oci_registry.py
+	$(PYTEST) -q tests/chart/slow/minimal_cpu.py tests/chart/slow/sandbox_on_runc.py tests/chart/slow/training_image.py
 
 clean: ## Remove what was built and cached, but not .venv
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -7,7 +7,7 @@ import pytest
 from chart.golden import differences, objects_of, written_of
 from chart.rendering import PROFILES
 
-MEND = "if that is meant: PYTHONPATH=tests python -m chart.golden"
+MEND = "if that is meant: make chart-docs"
 
 
 @pytest.mark.parametrize("profile", PROFILES)
