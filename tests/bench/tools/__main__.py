@@ -1,13 +1,20 @@
-"""`make bench-tools`: what an episode may use and whether a call may be made, and how fast."""
+"""`make bench-tools`: how fast tools are resolved, allowed, and called."""
 
 import argparse
 import asyncio
 
 from bench.figures import Figures
 from bench.tools.decisions import measure_decisions
+from bench.tools.overhead import measure_overhead
 from bench.tools.resolving import measure_resolving
+from bench.tools.slow_tools import measure_slow_tools
 
-PARTS = {"resolving": measure_resolving, "decisions": measure_decisions}
+PARTS = {
+    "resolving": measure_resolving,
+    "decisions": measure_decisions,
+    "overhead": measure_overhead,
+    "slow-tools": measure_slow_tools,
+}
 
 
 async def main() -> None:

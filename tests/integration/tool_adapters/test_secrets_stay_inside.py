@@ -1,7 +1,6 @@
 """A canary in every secret, servers that repeat it, and a search of all that leaves the process."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,8 @@ from typing import Any
 import asyncpg
 from sqlalchemy.engine import make_url
 
-from embedded import ManagedProcess, free_port
+from embedded import free_port
+from integration.tool_adapters.adapters_process import adapters_process
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest, running_registry
 from integration.tool_adapters.misbehaving_grpc import METHOD, descriptor_set
 from integration.tool_adapters.repeating_server import repeating_grpc_server, repeating_web_server
@@ -23,7 +23,7 @@ from integration.tool_adapters.tool_specs import (
 )
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.registry.v1 import tool_pb2
-from rpckit.testing import client_channel, make_identity, make_key_pair, write_verify_keys
+from rpckit.testing import client_channel, make_identity, make_key_pair
 
 CANARY = "canary-7d1f0c52"
 COMPLAINT = "import os, sys; sys.exit('bad token ' + os.environ['TOKEN'])"
@@ -77,34 +77,16 @@ async def database_text(url: str) -> str:
     return "\n".join(entry["row"] for table in rows for entry in table)
 
 
-def adapters_process(
-    folder: Path, port: int, registry_port: int, database_url: str, keys: Any
-) -> ManagedProcess:
-    """The adapters as they are deployed, saying as much as they can."""
-    (folder / "signing.pem").write_text(keys.private_pem)
-    settings = {
-        "PORT": str(port),
-        "DATABASE_URL": database_url,
-        "VERIFY_KEYS_FILE": str(write_verify_keys(folder / "keys.json", [keys])),
-        "TOOL_REGISTRY_TARGET": f"127.0.0.1:{registry_port}",
-        "SIGNING_KEY__KEY_ID": keys.key_id,
-        "SIGNING_KEY__PRIVATE_KEY_FILE": str(folder / "signing.pem"),
-        "WORKSPACES_FOLDER": str(folder / "workspaces"),
+def talkative(folder: Path) -> dict[str, str]:
+    """Settings of adapters that say as much as they can and know a canary for each kind."""
+    secrets = ("HTTP", "OPENAI", "ANTHROPIC", "MCP_STDIO", "MCP_HTTP", "GRPC")
+    return {
         "TELEMETRY__MODE": "file",
         "TELEMETRY__FOLDER": str(folder / "spans"),
         "TELEMETRY__LOG_LEVEL": "DEBUG",
         "TELEMETRY__LOG_PROMPTS": "true",
-        **{
-            f"SECRET_{name}": f"{CANARY}-{name.lower()}"
-            for name in ("HTTP", "OPENAI", "ANTHROPIC", "MCP_STDIO", "MCP_HTTP", "GRPC")
-        },
+        **{f"SECRET_{name}": f"{CANARY}-{name.lower()}" for name in secrets},
     }
-    return ManagedProcess(
-        "tool_adapters",
-        [sys.executable, "-m", "tool_adapters"],
-        log_path=folder / "adapters.log",
-        env={f"TOOL_ADAPTERS_{name}": value for name, value in settings.items()},
-    )
 
 
 async def test_no_secret_is_in_answers_logs_spans_or_the_database(
@@ -117,7 +99,7 @@ async def test_no_secret_is_in_answers_logs_spans_or_the_database(
         repeating_grpc_server() as grpc_target,
         client_channel(port, make_identity(), keys) as channel,
     ):
-        process = adapters_process(tmp_path, port, registry.port, url, keys)
+        process = adapters_process(tmp_path, port, registry.port, url, keys, talkative(tmp_path))
         process.start()
         try:
             await asyncio.wait_for(channel.channel_ready(), 60)
