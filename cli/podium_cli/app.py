@@ -4,6 +4,7 @@ import typer
 
 from podium_cli.commands import (
     audit,
+    audit_close,
     audit_files,
     audit_log,
     budgets,
@@ -48,6 +49,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+audit_close.register(audit.app)
 audit_log.register(audit.app)
 for module in (up, down, status, doctor, identity, demo, run, watch, spend, models):
     module.register(app)

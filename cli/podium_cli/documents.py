@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 import yaml
 from google.protobuf import json_format
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from podium_cli.errors import UsageError
+from podium_cli.formats import enum_word
 
 M = TypeVar("M", bound=Message)
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -27,6 +28,20 @@ class InvalidDocument(UsageError):
 
     def __init__(self, path: Path, problem: str, mend: str = "") -> None:
         super().__init__(f"{path}: {problem}", mend or "mend the file; nothing was changed")
+
+
+class UnknownWord(ValueError):
+    """A field holds a word that its enum does not know."""
+
+    def __init__(self, field: str, word: str, enum: EnumDescriptor) -> None:
+        known = ", ".join(enum_words(enum))
+        super().__init__(f"{field} is {word!r}; write one of {known}")
+
+
+def enum_words(enum: EnumDescriptor) -> list[str]:
+    """What people write for the values of an enum, like "input_fresh"."""
+    prefix = _prefix(enum)
+    return [enum_word(each.name, prefix).replace(" ", "_") for each in enum.values[1:]]
 
 
 def read_messages(path: Path, kind: type[M], list_key: str = "specs") -> list[tuple[Path, M]]:
@@ -90,6 +105,8 @@ def message_of(path: Path, values: dict[str, Any], kind: type[M]) -> M:
     """The message of one document. Raises InvalidDocument."""
     try:
         return json_format.ParseDict(_strict_form(values, kind.DESCRIPTOR), kind())
+    except UnknownWord as error:
+        raise InvalidDocument(path, str(error)) from error
     except json_format.ParseError as error:
         # The library speaks of message types; the reader knows only the file.
         problem = str(error).replace("(except extensions)", "")
@@ -114,7 +131,7 @@ def _strict_value(value: Any, field: FieldDescriptor) -> Any:
     if isinstance(value, list):
         return [_strict_value(each, field) for each in value]
     if field.enum_type is not None and isinstance(value, str):
-        return _enum_name(value, field.enum_type.values[0].name)
+        return _enum_name(value, field.name, field.enum_type)
     if field.message_type is None:
         return value
     if field.message_type.name == "Money" and isinstance(value, str):
@@ -125,7 +142,14 @@ def _strict_value(value: Any, field: FieldDescriptor) -> Any:
     return value
 
 
-def _enum_name(word: str, zero: str) -> str:
-    prefix = zero.removesuffix("UNSPECIFIED")
+def _enum_name(word: str, field: str, enum: EnumDescriptor) -> str:
+    prefix = _prefix(enum)
     name = word.upper().replace("-", "_").replace(" ", "_")
-    return name if name.startswith(prefix) else prefix + name
+    name = name if name.startswith(prefix) else prefix + name
+    if name not in enum.values_by_name:
+        raise UnknownWord(field, word, enum)
+    return name
+
+
+def _prefix(enum: EnumDescriptor) -> str:
+    return enum.values[0].name.removesuffix("UNSPECIFIED")

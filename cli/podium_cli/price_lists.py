@@ -14,8 +14,8 @@ from typing import Any
 
 from podium.ledger.v1 import price_book_service_pb2 as pb
 from podium_cli.documents import InvalidDocument, message_of, read_messages
+from podium_cli.price_cells import REQUIRED, check_cells
 
-REQUIRED = ("sku", "dimension", "unit_price")
 PRICE_COLUMNS = {
     "sku": "sku",
     "currency": "currency_code",
@@ -55,9 +55,10 @@ def _read_csv(path: Path) -> list[pb.PriceSpec]:
         raise InvalidDocument(path, f"cannot be read: {error.strerror}") from error
     prices: dict[tuple[str, ...], dict[str, Any]] = {}
     for line, row in rows:
+        check_cells(path, line, row)
         key = tuple(row.get(name) or "" for name in PRICE_COLUMNS)
-        price = prices.setdefault(key, _price(path, line, row))
-        price["components"].append(_component(path, line, row))
+        price = prices.setdefault(key, _price(row))
+        price["components"].append(_component(row))
     return [message_of(path, values, pb.PriceSpec) for values in prices.values()]
 
 
@@ -71,29 +72,20 @@ def _check_header(path: Path, names: list[str]) -> None:
         raise InvalidDocument(path, f"has unknown columns {', '.join(unknown)}", f"use {known}")
 
 
-def _price(path: Path, line: int, row: Row) -> dict[str, Any]:
+def _price(row: Row) -> dict[str, Any]:
     values: dict[str, Any] = {"currency_code": "USD", "components": []}
     for column, field in PRICE_COLUMNS.items():
         if text := row.get(column):
             values[field] = text
     if override := values.get("tenant_override"):
-        if override not in {"true", "false"}:
-            raise _wrong(path, line, f"tenant_override is {override!r}; write true or false")
         values["tenant_override"] = override == "true"
     return values
 
 
-def _component(path: Path, line: int, row: Row) -> dict[str, Any]:
-    for name in REQUIRED:
-        if not row.get(name):
-            raise _wrong(path, line, f"{name} is empty")
+def _component(row: Row) -> dict[str, Any]:
     values: dict[str, Any] = {name: row[name] for name in COMPONENT_COLUMNS if row.get(name)}
     band = {name: row[name] for name in BAND_COLUMNS if row.get(name)}
     hours: dict[str, Any] = {name: row[name] for name in HOURS_COLUMNS if row.get(name)}
     if "weekdays" in hours:
         hours["weekdays"] = hours["weekdays"].split()
     return values | ({"band": band} if band else {}) | ({"hours": hours} if hours else {})
-
-
-def _wrong(path: Path, line: int, problem: str) -> InvalidDocument:
-    return InvalidDocument(path, f"line {line}: {problem}")

@@ -73,9 +73,15 @@ def close_period(asked: ClosePeriod, books: Books) -> Entry:
         return entry_of(asked.tenant, answer.sequence, books)
     closed_before = books.head(asked.tenant).closed_before
     if asked.end_time > books.now:
-        raise PeriodNotClosable("end_time is in the future; only what has passed can be closed")
+        raise PeriodNotClosable(
+            f"the period ends in the future, at {asked.end_time.isoformat()}; "
+            "close it when it has passed"
+        )
     if closed_before and asked.end_time <= closed_before:
-        raise PeriodNotClosable(f"the books before {closed_before.isoformat()} are closed already")
+        raise PeriodNotClosable(
+            f"the books before {closed_before.isoformat()} are closed already; "
+            "only what ends later can be closed"
+        )
     call = Call(asked.tenant, asked.key, Subject(), sku="")
     entry = post(books, EntryKind.CLOSE, call, NOTHING, occur_time=asked.end_time)
     books.draft.heads[asked.tenant] = Head(entry.sequence, entry.hash, asked.end_time)

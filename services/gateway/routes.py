@@ -75,6 +75,7 @@ ROUTES = (
     Route("GET", "/v1/audit/anchors", AUDIT, "ListAnchors"),
     Route("GET", "/v1/audit/proof", AUDIT, "ProveEntry"),
     Route("GET", "/v1/audit/charges", AUDIT, "ListCharges"),
+    Route("POST", "/v1/audit/close", LEDGER, "ClosePeriod"),
     Route("POST", "/v1/audit/simulate", AUDIT, "SimulatePrices"),
     Route("POST", "/v1/invoices", AUDIT, "AddInvoiceLines"),
     Route("POST", "/v1/invoices/{invoice_id}/reconcile", AUDIT, "ReconcileInvoice"),

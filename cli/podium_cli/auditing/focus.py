@@ -1,4 +1,4 @@
-"""Charges as rows of FOCUS 1.0, the FinOps Open Cost and Usage Specification.
+"""Charges as rows of FOCUS, the FinOps Open Cost and Usage Specification, from 1.0 on.
 
 One row per part of a cost. The billing period is the month of posting, the charge period
 the hour of the call. What corrects a cost of an earlier billing period has the charge
@@ -18,7 +18,6 @@ from podium_cli.auditing.explanation_view import dimension_word
 from podium_cli.auditing.export_rows import Field, moment
 from wire import timestamp_from_proto
 
-VERSION = "1.0"
 TEXT = (
     "AvailabilityZone BillingAccountId BillingAccountName BillingCurrency ChargeCategory "
     "ChargeClass ChargeDescription ChargeFrequency CommitmentDiscountCategory "

@@ -19,7 +19,7 @@ from podium_cli.output import message_values
 
 app = typer.Typer(
     name="audit",
-    help="Explain, verify, prove, export, reconcile, simulate.",
+    help="Explain, verify, prove, export, reconcile, simulate, close, log.",
     no_args_is_help=True,
 )
 

@@ -8,8 +8,8 @@ import typer
 from rich.text import Text
 
 from podium.ledger.v1 import audit_pb2, audit_service_pb2
-from podium_cli.auditing import export_rows, focus
 from podium_cli.auditing.charge_pages import ChargePages
+from podium_cli.auditing.focus_versions import CHARGES, FOCUS_VERSIONS, TableForm
 from podium_cli.auditing.invoice_file import read_invoice
 from podium_cli.auditing.match_view import FINE, reconciliation_view
 from podium_cli.auditing.simulation import Simulated, simulation_view
@@ -25,7 +25,7 @@ from podium_cli.price_lists import read_price_list
 from wire import timestamp_to_proto
 
 LINES_PER_CALL = 1000
-FORMATS = {"csv": export_rows, "parquet": export_rows, "focus": focus}
+FORMATS = ("csv", "parquet", "focus")
 MONTH = typer.Option(help="Month in UTC, like 2026-10.")
 OPEN_STATES = [
     name for name, number in audit_pb2.MatchState.items() if number and number not in FINE
@@ -38,17 +38,22 @@ async def export(
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
     kind: Annotated[str, typer.Option("--format", help="csv, parquet or focus.")] = "csv",
+    focus_version: Annotated[
+        str,
+        typer.Option(help="1.0, as focus-validator 1.0.0 checks it, or 1.2.", show_default=False),
+    ] = "",
     month: Annotated[str, MONTH] = "",
     tenant: Tenant = "",
 ) -> None:
     """Write costs and corrections with their parts; run again to go on after a break."""
-    if kind not in FORMATS:
-        raise UsageError(f"there is no format {kind!r}", f"use {', '.join(FORMATS)}")
+    form = _form(kind, focus_version)
     if kind == "parquet" and output.suffix != ".parquet":
         raise UsageError(f"{output} does not end in .parquet", "name it so, or use --format csv")
+    if kind == "csv" and output.suffix == ".parquet":
+        raise UsageError(f"{output} is not named as a CSV", "name it so, or use --format parquet")
     if month:
         month_bounds(month)
-    form, pages = FORMATS[kind], ChargePages(_writable(output), month, tenant)
+    pages = ChargePages(_writable(output), month, tenant)
     async with session.gateway(admin=bool(tenant)) as gateway:
         with progress_bar(session.output.progress, "exporting") as bar:
             async for page in pages.fetch(gateway):
@@ -62,7 +67,7 @@ async def export(
         for charge in page.charges
         for row in form.rows_of(charge, page.tenant)
     )
-    count = write_table(output, form.FIELDS, rows)
+    count = write_table(output, form.fields, rows)
     pages.forget()
     text = f"{count} rows in {output}"
     if unpriced:
@@ -141,6 +146,18 @@ async def simulate(
         "unpriced": simulated.unpriced,
     }
     session.output.result(data, simulation_view(simulated))
+
+
+def _form(kind: str, focus_version: str) -> TableForm:
+    if kind not in FORMATS:
+        raise UsageError(f"there is no format {kind!r}", f"use {', '.join(FORMATS)}")
+    if kind != "focus":
+        if focus_version:
+            raise UsageError(f"{kind} has no version of FOCUS", "add --format focus")
+        return CHARGES
+    if (version := focus_version or "1.0") not in FOCUS_VERSIONS:
+        raise UsageError(f"FOCUS {version!r} is not written", f"use {' or '.join(FOCUS_VERSIONS)}")
+    return FOCUS_VERSIONS[version]
 
 
 async def _send(

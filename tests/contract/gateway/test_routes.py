@@ -15,7 +15,6 @@ INTERNAL = {
     "Capture",
     "CheckCalls",
     "CloseEpisode",
-    "ClosePeriod",
     "Extend",
     "Invoke",
     "MarkDispatched",

@@ -92,3 +92,24 @@ async def test_the_service_is_no_owner_and_bypasses_nothing(ledger: RunningLedge
         owned = "SELECT relname FROM pg_class WHERE relowner = current_user::regrole"
         assert roles == [(False, False)]
         assert await rows_of(connection, owned) == []
+
+
+async def test_functions_that_see_every_tenant_are_the_services_alone(
+    ledger: RunningLedger,
+) -> None:
+    executable = """
+        SELECT p.oid::regprocedure::text, has_function_privilege(:role, p.oid, 'EXECUTE')
+        FROM pg_proc p WHERE p.prosecdef AND p.pronamespace = 'public'::regnamespace
+    """
+    with pytest.raises(DBAPIError) as refused:
+        async with as_owner(ledger) as connection:
+            await connection.execute(text("CREATE ROLE stranger"))
+            of_stranger = dict(await rows_of(connection, executable, role="stranger"))
+            of_service = dict(await rows_of(connection, executable, role="cost_ledger_service"))
+            assert {"tenants_behind()", "heads_to_anchor()"} <= set(of_stranger)
+            assert not any(of_stranger.values()), of_stranger
+            assert all(of_service.values()), of_service
+            await connection.execute(text("SET LOCAL ROLE stranger"))
+            # Fails, which also takes the role back.
+            await connection.execute(text("SELECT * FROM tenants_behind()"))
+    assert "permission denied for function tenants_behind" in str(refused.value)

@@ -12,6 +12,7 @@ from integration.focus.validator import failures_of
 from podium.common.v1 import money_pb2, usage_pb2
 from podium.ledger.v1 import audit_pb2, hold_pb2
 from podium_cli.auditing import export_rows, focus
+from podium_cli.auditing.focus_versions import FOCUS_VERSIONS, VALIDATOR_NAMES
 from podium_cli.auditing.table_files import write_table
 from wire import timestamp_to_proto
 
@@ -73,18 +74,42 @@ def charges() -> list[audit_pb2.Charge]:
     return [cost, back, whole, make_charge(4, usage=usage)]
 
 
-def test_the_focus_file_passes_the_validator(tmp_path: Path) -> None:
-    file = tmp_path / "focus.csv"
-    rows = [row for charge in charges() for row in focus.rows_of(charge, "acme")]
-    write_table(file, focus.FIELDS, rows)
-    assert failures_of(file) == []
+def written(file: Path, version: str, **changed: str) -> Path:
+    """All charges in a version of FOCUS, with cells changed in every row."""
+    form = FOCUS_VERSIONS[version]
+    rows = [row | changed for charge in charges() for row in form.rows_of(charge, "acme")]
+    write_table(file, form.fields, rows)
+    return file
+
+
+def test_the_file_of_focus_1_0_passes_the_validator_as_it_is(tmp_path: Path) -> None:
+    assert failures_of(written(tmp_path / "focus.csv", "1.0")) == []
 
 
 def test_the_validator_is_heard(tmp_path: Path) -> None:
-    file = tmp_path / "wrong.csv"
-    rows = [row | {"ChargeClass": "Refund"} for row in focus.rows_of(charges()[0], "acme")]
-    write_table(file, focus.FIELDS, rows)
-    assert failures_of(file)
+    assert failures_of(written(tmp_path / "wrong.csv", "1.0", ChargeClass="Refund"))
+
+
+def test_the_columns_of_the_specification_come_first_and_say_the_same(tmp_path: Path) -> None:
+    with written(tmp_path / "focus.csv", "1.0").open() as opened:
+        rows = list(csv.DictReader(opened))
+    names = list(rows[0])
+    assert names == [*sorted(set(names) - set(VALIDATOR_NAMES)), *VALIDATOR_NAMES]
+    for row in rows:
+        assert [row[name] for name in VALIDATOR_NAMES] == [
+            row[meant] for meant in VALIDATOR_NAMES.values()
+        ]
+
+
+def test_the_file_of_focus_1_2_has_its_columns_and_no_others(tmp_path: Path) -> None:
+    with written(tmp_path / "focus.csv", "1.2").open() as opened:
+        rows = list(csv.DictReader(opened))
+    names = {field.name for field in focus.FIELDS}
+    assert set(rows[0]) == names | {"ServiceSubcategory", "SkuMeter", "SkuPriceDetails"}
+    assert {(row["ServiceSubcategory"], row["SkuMeter"]) for row in rows} == {
+        ("Generative AI", "tokens"),
+        ("Generative AI", ""),
+    }
 
 
 def test_only_corrections_of_earlier_periods_are_of_that_class() -> None:

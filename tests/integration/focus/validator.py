@@ -3,7 +3,6 @@
 It needs older versions of pandas and numpy than the platform, hence the environment.
 """
 
-import csv
 import hashlib
 import subprocess
 import sys
@@ -13,24 +12,16 @@ from filelock import FileLock
 
 from embedded.cache import cache_dir
 
-# Release 1.0.0 checks FOCUS 1.0 under four names of its preview, and reads ChargeType.
-BEFORE_1_0 = {
-    "InvoiceIssuerName": "InvoiceIssuer",
-    "ProviderName": "Provider",
-    "PublisherName": "Publisher",
-    "ResourceId": "ResourceID",
-}
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 
 
 def failures_of(file: Path) -> list[str]:
     """The rules of FOCUS 1.0 that the file breaks."""
-    folder = _installed()
-    report, data = file.with_suffix(".report.xml"), _in_its_words(file)
+    folder, report = _installed(), file.with_suffix(".report.xml")
     command: list[str | Path] = [
         folder / "bin" / "focus-validator",
         "--data-file",
-        data,
+        file,
         "--validate-version",
         "1.0",
     ]
@@ -45,18 +36,6 @@ def failures_of(file: Path) -> list[str]:
     )
     assert report.exists(), ended.stderr
     return [line.strip() for line in report.read_text().splitlines() if "<failure" in line]
-
-
-def _in_its_words(file: Path) -> Path:
-    """The file under the column names that the validator still has from before 1.0."""
-    copy = file.with_suffix(".renamed.csv")
-    with file.open() as source, copy.open("w", newline="") as target:
-        rows = list(csv.DictReader(source))
-        names = [BEFORE_1_0.get(name, name) for name in rows[0]]
-        writer = csv.writer(target)
-        writer.writerow([*names, "ChargeType"])
-        writer.writerows([*row.values(), row["ChargeCategory"]] for row in rows)
-    return copy
 
 
 def _installed() -> Path:

@@ -56,7 +56,7 @@ def test_a_file_may_hold_several_documents_or_a_list(tmp_path: Path) -> None:
         ("name: [", "YAML"),
         ("just words", "mapping"),
         ("{name: x, kindd: function}", "kindd"),
-        ("{name: x, kind: teapot}", "TEAPOT"),
+        ("{name: x, kind: teapot}", "teapot"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_file_and_cause(

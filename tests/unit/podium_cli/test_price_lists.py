@@ -9,6 +9,7 @@ from podium.ledger.v1 import price_book_service_pb2 as pb
 from podium_cli.documents import InvalidDocument
 from podium_cli.errors import UsageError
 from podium_cli.inputs import parse_time
+from podium_cli.price_cells import InvalidCell
 from podium_cli.price_lists import read_price_list
 from podium_cli.price_text import format_price, format_sku
 
@@ -72,10 +73,17 @@ def test_validity_and_owner_are_read(tmp_path: Path) -> None:
         ("sku,price", "m,1", "has no column dimension, unit_price"),
         ("sku,dimension,unit_price,colour", "m,call,1,red", "unknown columns colour"),
         (HEADER, "m,call,,1,,,,,,", "line 2: unit_price is empty"),
-        (HEADER, "m,tokens,1,,,,,,,", "USAGE_DIMENSION_TOKENS"),
-        (HEADER, "m,call,1,,few,,,,,", "few"),
-        (HEADER, "m,call,1,,,,someday,01:00,02:00,", "WEEKDAY_SOMEDAY"),
-        ("sku,dimension,unit_price,tenant_override", "m,call,1,maybe", "write true or false"),
+        (HEADER, "m,tokens,1,,,,,,,", "line 2: dimension is 'tokens'"),
+        (HEADER, "m,call,-1,,,,,,,", "line 2: unit_price is '-1'"),
+        (HEADER, "m,call,1,,few,,,,,", "line 2: from_tokens is 'few'"),
+        (HEADER, "m,call,1,,,,someday,01:00,02:00,", "line 2: weekdays is 'someday'"),
+        (HEADER, "m,call,1,,,,monday,1:00,02:00,", "line 2: start is '1:00'"),
+        (
+            "sku,dimension,unit_price,tenant_override",
+            "m,call,1,maybe",
+            "tenant_override is 'maybe'",
+        ),
+        ("sku,dimension,unit_price,valid_from", "m,call,1,2026", "valid_from is '2026'"),
     ],
 )
 def test_a_list_that_cannot_be_read_names_what_is_wrong(
@@ -96,4 +104,19 @@ def test_a_file_that_is_not_utf_8_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "prices.csv"
     path.write_bytes(b"sku,dimension,unit_price\n\xff,input_fresh,1\n")
     with pytest.raises(InvalidDocument, match="is not UTF-8"):
+        read_price_list(path)
+
+
+def test_a_wrong_cell_names_what_its_column_takes(tmp_path: Path) -> None:
+    with pytest.raises(InvalidCell) as refused:
+        read(tmp_path, "m,call,1,,,,,,,", "m,tokens,1,,,,,,,")
+    assert "line 3: dimension is 'tokens'" in refused.value.cause
+    assert "input_fresh, " in refused.value.mend
+    assert "call" in refused.value.mend
+
+
+def test_a_yaml_list_with_an_unknown_dimension_names_the_known_ones(tmp_path: Path) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text("sku: m\ncomponents: [{dimension: tokens, unit_price: '1'}]\n")
+    with pytest.raises(InvalidDocument, match="dimension is 'tokens'; write one of input_fresh,"):
         read_price_list(path)
