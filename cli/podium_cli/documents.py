@@ -6,7 +6,7 @@ Schema may be written as YAML under `parameters` or `result`.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from podium_cli.errors import UsageError
-from podium_cli.formats import enum_word
+from podium_cli.formats import enum_word, one_line
 
 M = TypeVar("M", bound=Message)
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -36,6 +36,13 @@ class UnknownWord(ValueError):
     def __init__(self, field: str, word: str, enum: EnumDescriptor) -> None:
         known = ", ".join(enum_words(enum))
         super().__init__(f"{field} is {word!r}; write one of {known}")
+
+
+class UnknownField(ValueError):
+    """A document has a field that its kind of message does not know."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"there is no field {name!r}; write one of {', '.join(known)}")
 
 
 def enum_words(enum: EnumDescriptor) -> list[str]:
@@ -97,7 +104,9 @@ def _documents(path: Path, text: str, list_key: str) -> Iterator[dict[str, Any]]
         listed = document.get(list_key, document) if isinstance(document, dict) else document
         for values in listed if isinstance(listed, list) else [listed]:
             if not isinstance(values, dict):
-                raise InvalidDocument(path, f"{values!r} is not a mapping of fields")
+                raise InvalidDocument(
+                    path, f"{one_line(repr(values), 60)} is not a mapping of fields"
+                )
             yield values
 
 
@@ -105,7 +114,7 @@ def message_of(path: Path, values: dict[str, Any], kind: type[M]) -> M:
     """The message of one document. Raises InvalidDocument."""
     try:
         return json_format.ParseDict(_strict_form(values, kind.DESCRIPTOR), kind())
-    except UnknownWord as error:
+    except (UnknownField, UnknownWord) as error:
         raise InvalidDocument(path, str(error)) from error
     except json_format.ParseError as error:
         # The library speaks of message types; the reader knows only the file.
@@ -115,7 +124,7 @@ def message_of(path: Path, values: dict[str, Any], kind: type[M]) -> M:
 
 # The stubs know two kinds of Descriptor, hence Any.
 def _strict_form(values: dict[str, Any], kind: Any) -> dict[str, Any]:
-    """The comforts undone; unknown fields stay for the parser to refuse."""
+    """The comforts undone. Raises UnknownField, UnknownWord."""
     strict: dict[str, Any] = {}
     for key, value in values.items():
         name = SCHEMA_FIELDS.get(key, key)
@@ -123,7 +132,9 @@ def _strict_form(values: dict[str, Any], kind: Any) -> dict[str, Any]:
             strict[name] = json.dumps(value)
             continue
         field = kind.fields_by_name.get(key) or kind.fields_by_camelcase_name.get(key)
-        strict[key] = _strict_value(value, field) if field else value
+        if field is None:
+            raise UnknownField(key, kind.fields_by_name)
+        strict[key] = _strict_value(value, field)
     return strict
 
 

@@ -14,11 +14,12 @@ def format_money(money: Money | None) -> str:
     """ "$0.0000125" in full; an unknown cost is never shown as zero."""
     if money is None:
         return "unknown"
-    amount = f"{money.amount:f}"
+    amount = f"{abs(money.amount):f}"
     if "." in amount:
         amount = amount.rstrip("0").rstrip(".")
+    sign = "-" if money.amount < 0 else ""
     symbol = SYMBOLS.get(money.currency_code)
-    return f"{symbol}{amount}" if symbol else f"{amount} {money.currency_code}"
+    return f"{sign}{symbol}{amount}" if symbol else f"{sign}{amount} {money.currency_code}"
 
 
 def format_seconds(seconds: float) -> str:

@@ -37,8 +37,12 @@ Row = dict[str, str]
 def read_price_list(path: Path) -> list[pb.PriceSpec]:
     """The prices of a file, or of the files of a folder. Raises InvalidDocument."""
     if path.suffix.lower() == ".csv" and path.is_file():
-        return _read_csv(path)
-    return [spec for _, spec in read_messages(path, pb.PriceSpec)]
+        specs = _read_csv(path)
+    else:
+        specs = [spec for _, spec in read_messages(path, pb.PriceSpec)]
+    if not specs:
+        raise InvalidDocument(path, "holds no price", "give at least one; nothing was changed")
+    return specs
 
 
 def _read_csv(path: Path) -> list[pb.PriceSpec]:

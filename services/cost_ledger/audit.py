@@ -106,7 +106,7 @@ class Audit:
     async def _find(self, tenant: str, sequence_or_key: str) -> Found:
         found = await self._journal.find(tenant, sequence_or_key)
         if found is None:
-            raise EntryUnknown(sequence_or_key)
+            raise EntryUnknown(tenant, sequence_or_key)
         return found
 
     async def _invoice(self, tenant: str, invoice_id: str) -> Invoice:

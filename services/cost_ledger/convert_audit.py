@@ -5,7 +5,7 @@ from cost_ledger.anchoring import Anchor
 from cost_ledger.audit import ChargesPage, Window
 from cost_ledger.chain import canonical
 from cost_ledger.charges import Charge, ChargeLine
-from cost_ledger.convert import entry_to_proto, hold_to_proto
+from cost_ledger.convert import entry_to_proto, hold_to_proto, listed_entry_to_proto
 from cost_ledger.convert_prices import price_to_proto, spec_from_proto
 from cost_ledger.convert_times import optional_time
 from cost_ledger.explanations import BudgetDecision, Explanation, Found
@@ -29,8 +29,10 @@ ENTRIES_DEFAULT, ENTRIES_MAX = 20_000, 50_000
 def explanation_to_proto(explanation: Explanation) -> audit_pb2.Explanation:
     """The message."""
     found, price = explanation.found, explanation.charge.price
+    charge = charge_to_proto(explanation.charge)
+    charge.entry.CopyFrom(listed_entry_to_proto(explanation.charge.entry))
     return audit_pb2.Explanation(
-        charge=charge_to_proto(explanation.charge),
+        charge=charge,
         price=price_to_proto(price) if price else None,
         recomputed_amount=_money(explanation.recomputed_amount),
         hold=hold_to_proto(found.hold) if found.hold else None,
@@ -85,7 +87,8 @@ def step_to_proto(step: Step) -> pb.VerifyLedgerResponse:
     """The message."""
     return pb.VerifyLedgerResponse(
         findings=[_finding_to_proto(finding) for finding in step.findings],
-        rules=step.rules,
+        rules=[rule for rule, _ in step.rules],
+        rule_texts=[words for _, words in step.rules],
         checked_count=step.checked,
         total_count=step.total,
         next_page_token=_position_token(step.next) if step.next else "",

@@ -44,9 +44,10 @@ class InvalidSimulation(InvalidArgument):
 class EntryUnknown(NotFound):
     """Neither a sequence nor a key of the tenant."""
 
-    def __init__(self, entry: str) -> None:
+    def __init__(self, tenant: str, entry: str) -> None:
         super().__init__(
-            f"the journal has no entry {entry[:200]!r}; give its sequence or the key of its call"
+            f"the journal of {tenant} has no entry {entry[:200]!r}; "
+            "give its sequence or the key of its call"
         )
 
 

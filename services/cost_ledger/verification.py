@@ -24,6 +24,8 @@ from money import Money
 CHAIN = ("I9 chain", "every entry's hash covers it and the hash before it")
 AMOUNTS = ("I8", "every amount is its quantities times the prices of its version")
 ROOTS = ("I9 roots", "every signed root covers the journal as it is")
+# A rule's short name and what it says.
+Rule = tuple[str, str]
 Histories = Mapping[tuple[str, str], PriceHistory]
 
 
@@ -46,7 +48,10 @@ class Range:
 
     def __post_init__(self) -> None:
         if self.first < 1 or (self.last and self.last < self.first):
-            raise InvalidReport(f"entries {self.first} to {self.last} are no range")
+            raise InvalidReport(
+                f"entries {self.first} to {self.last} are no range; "
+                "count from 1, and end where it begins or later"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class Step:
     """What a step found; no next position after the last one."""
 
     findings: tuple[Finding, ...]
-    rules: tuple[str, ...]
+    rules: tuple[Rule, ...]
     checked: int
     total: int
     next: Position | None
@@ -78,6 +83,8 @@ class Verification:
     async def step(self, tenant: str, asked: Range, at: Position) -> Step:
         """One step from a position on."""
         head = await self._journal.head(tenant)
+        if asked.first > max(head, 1):
+            raise InvalidReport(f"the journal ends with entry {head}; begin there or before")
         last = min(asked.last or head, head)
         done = replace(asked, last=last), at
         if at.sequence < last:
@@ -96,19 +103,18 @@ class Verification:
             *broken_chain(before[0] if before else None, at.sequence, entries, until),
             *wrong_amounts(entries, histories),
         ]
-        return _step(found, [CHAIN[0], AMOUNTS[0]], asked, replace(at, sequence=until))
+        return _step(found, [CHAIN, AMOUNTS], asked, replace(at, sequence=until))
 
     async def _verify_rule(self, tenant: str, asked: Range, at: Position) -> Step:
         invariant = INVARIANTS[at.rules]
         found = await self._invariants.check(tenant, invariant)
-        return _step(
-            [found] if found else [], [invariant.rule], asked, replace(at, rules=at.rules + 1)
-        )
+        rule = invariant.rule, invariant.text
+        return _step([found] if found else [], [rule], asked, replace(at, rules=at.rules + 1))
 
     async def _verify_roots(self, tenant: str, asked: Range, at: Position) -> Step:
         covered = await self._anchors.after(tenant, at.day)
         if covered is None:
-            return _step([], [ROOTS[0]], asked, None)
+            return _step([], [ROOTS], asked, None)
         anchor, anchored = covered
         head = anchored.head
         hashes = await self._anchors.hashes(tenant, head.first_sequence, head.last_sequence)
@@ -168,7 +174,7 @@ def _amount_problem(entry: Entry, histories: Histories) -> str:
     return "" if recomputed == entry.cost else f"it is {entry.cost}, recomputed {recomputed}"
 
 
-def _step(found: list[Finding], rules: list[str], asked: Range, position: Position | None) -> Step:
+def _step(found: list[Finding], rules: list[Rule], asked: Range, position: Position | None) -> Step:
     total = max(asked.last - asked.first + 1, 0)
     checked = min(position.sequence - asked.first + 1, total) if position else total
     return Step(tuple(found), tuple(rules), checked, total, position)

@@ -13,6 +13,8 @@ from money import InvalidMoney, Money
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import audit_pb2
 from podium_cli.documents import InvalidDocument
+from podium_cli.errors import UsageError
+from podium_cli.inputs import unreadable
 from wire import timestamp_to_proto
 
 # The names a column may have; the first is the one to use.
@@ -32,7 +34,7 @@ def read_invoice(path: Path, provider: str) -> tuple[str, list[audit_pb2.Invoice
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidDocument(path, "cannot be read as text", "check the path") from error
+        raise UsageError(unreadable(path, error), "give a CSV or JSON file in UTF-8") from error
     rows = _json_rows(path, text) if path.suffix == ".json" else _csv_rows(text)
     lines = [_line(path, number, row, provider) for number, row in enumerate(rows, start=1)]
     if not lines:

@@ -10,7 +10,7 @@ from money import Money
 from podium.ledger.v1 import audit_pb2
 from podium_cli.auditing.amounts import added
 from podium_cli.formats import format_money
-from podium_cli.listing import listing
+from podium_cli.listing import FittingListing
 
 COLUMNS = ("SKU", "model", "tool", "calls#", "posted#", "simulated#", "difference#", "unpriced#")
 
@@ -48,7 +48,7 @@ def simulation_view(simulated: Simulated) -> RenderableType:
     others = added(each for cost in simulated.rows for each in cost.simulated)
     total = ("sum", "", "", "", _sums(posted), _sums(others), _difference(posted, others), "")
     rows.append(tuple(Text(cell, style="bold") for cell in total))
-    blocks: list[RenderableType] = [listing(COLUMNS, rows)]
+    blocks: list[RenderableType] = [FittingListing(COLUMNS, rows, ("model", "tool"))]
     if simulated.unpriced:
         names = ", ".join(simulated.unpriced)
         blocks.append(Text(f"\nnot in the other prices, so in no simulated sum: {names}", "yellow"))

@@ -10,12 +10,14 @@ from rich.text import Text
 from podium.ledger.v1 import audit_pb2, audit_service_pb2
 from podium_cli.auditing.explanation_view import explanation_view
 from podium_cli.auditing.proofs import check_proof, read_proof, read_public_key
+from podium_cli.auditing.verification_view import verification_view
 from podium_cli.auditing.verifying import progress_bar, verification_steps
 from podium_cli.command import Session, command
-from podium_cli.errors import CliError, UsageError
+from podium_cli.errors import CliError
 from podium_cli.formats import format_time
 from podium_cli.listing import listing
 from podium_cli.output import message_values
+from podium_cli.writing import writing
 
 app = typer.Typer(
     name="audit",
@@ -50,24 +52,27 @@ async def verify(
     tenant: Tenant = "",
 ) -> None:
     """Recompute hashes, amounts, sums and signed roots; ends with status 1 if one is wrong."""
-    rules: dict[str, audit_pb2.Finding | None] = {}
+    rules: dict[str, str] = {}
+    broken: dict[str, audit_pb2.Finding] = {}
     checked = 0
     asked = {"from_sequence": first, "to_sequence": last or None, "tenant": tenant}
     async with session.gateway(admin=bool(tenant)) as gateway:
         with progress_bar(session.output.progress, "verifying") as bar:
             async for step in verification_steps(gateway, **asked):
-                rules = dict.fromkeys(step.rules) | rules
+                rules |= dict(zip(step.rules, step.rule_texts, strict=True))
                 for finding in step.findings:
-                    rules[finding.rule] = rules.get(finding.rule) or finding
+                    broken.setdefault(finding.rule, finding)
                 checked = step.checked_count
                 bar.at(checked, step.total_count)
-    wrong = [finding for finding in rules.values() if finding]
+    wrong = list(broken.values())
     data = {"checked_count": checked, "findings": [message_values(each) for each in wrong]}
-    rows = [_rule_row(rule, finding) for rule, finding in rules.items()]
-    session.output.result(data, listing(("rule", "", "first wrong row", "problem"), rows))
+    session.output.result(data, verification_view(rules, broken))
     if wrong:
-        raise CliError(f"{len(wrong)} rules are broken", "`podium audit explain` shows an entry")
-    session.output.note(f"{checked} entries verified, nothing is wrong")
+        names = ", ".join(broken)
+        raise CliError(f"broken: {names}", "`podium audit explain` shows an entry")
+    session.output.note(
+        f"{checked} entries verified, nothing is wrong" if checked else "there is no entry yet"
+    )
 
 
 @command(app, "anchors")
@@ -130,18 +135,10 @@ async def check(
         raise CliError(f"{file} proves nothing", "ask for the proof and the key again")
 
 
-def _rule_row(rule: str, finding: audit_pb2.Finding | None) -> tuple[str | Text, ...]:
-    if finding is None:
-        return rule, Text("holds", style="green"), "", ""
-    return rule, Text("BROKEN", style="red"), finding.row, finding.problem
-
-
 def _yes(answer: bool) -> Text:
     return Text("yes", style="green") if answer else Text("NO", style="red")
 
 
 def _write(path: Path, text: str) -> None:
-    try:
+    with writing(path):
         path.write_text(text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", "give another file") from error

@@ -22,6 +22,7 @@ from podium_cli.gateway import Gateway
 from podium_cli.inputs import month_bounds
 from podium_cli.output import message_values
 from podium_cli.price_lists import read_price_list
+from podium_cli.writing import writing
 from wire import timestamp_to_proto
 
 LINES_PER_CALL = 1000
@@ -53,9 +54,9 @@ async def export(
         raise UsageError(f"{output} is not named as a CSV", "name it so, or use --format parquet")
     if month:
         month_bounds(month)
-    pages = ChargePages(_writable(output), month, tenant)
+    pages = ChargePages(output, month, tenant)
     async with session.gateway(admin=bool(tenant)) as gateway:
-        with progress_bar(session.output.progress, "exporting") as bar:
+        with writing(output), progress_bar(session.output.progress, "exporting") as bar:
             async for page in pages.fetch(gateway):
                 bar.at(page.sequence, page.head_sequence)
     unpriced = sum(
@@ -67,7 +68,8 @@ async def export(
         for charge in page.charges
         for row in form.rows_of(charge, page.tenant)
     )
-    count = write_table(output, form.fields, rows)
+    with writing(output):
+        count = write_table(output, form.fields, rows)
     pages.forget()
     text = f"{count} rows in {output}"
     if unpriced:
@@ -106,7 +108,7 @@ async def reconcile(
     session.output.result(data, reconciliation_view(reply, matches))
     if matches:
         raise CliError(
-            f"{len(matches)} of the invoice's lines and the ledger's entries do not agree",
+            f"the invoice and the ledger disagree in {len(matches)} places",
             "`podium audit explain ENTRY` shows what the ledger posted and why",
         )
 
@@ -146,6 +148,8 @@ async def simulate(
         "unpriced": simulated.unpriced,
     }
     session.output.result(data, simulation_view(simulated))
+    if not simulated.costs:
+        session.output.note(f"no cost occurred in {month}")
 
 
 def _form(kind: str, focus_version: str) -> TableForm:
@@ -181,9 +185,3 @@ async def _open_matches(gateway: Gateway, invoice_id: str) -> list[audit_pb2.Inv
         page_size=1000,
     )
     return list(found.matches)
-
-
-def _writable(path: Path) -> Path:
-    if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"cannot write {path}", "give a file in a folder that exists")
-    return path

@@ -1,17 +1,19 @@
 """`podium spend`: what was spent, as the ledger says."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb2
+from podium_cli.auditing.amounts import added, sums
 from podium_cli.command import Session, command
 from podium_cli.errors import UsageError
 from podium_cli.formats import enum_word, format_money
-from podium_cli.inputs import month_bounds
-from podium_cli.listing import listing
-from wire import money_from_proto
+from podium_cli.inputs import month_bounds, parse_time
+from podium_cli.listing import FittingListing
 
 DIMENSIONS = {
     "day": ledger_pb2.SPEND_DIMENSION_DAY,
@@ -38,7 +40,9 @@ async def spend(
     ] = "tool",
     *,
     episode: Annotated[str, typer.Option(help="Only this episode.")] = "",
-    since: Annotated[str, typer.Option(help="From this time on, like 2025-01-31T00:00:00Z.")] = "",
+    since: Annotated[
+        str, typer.Option(help="From this time on, like 2026-10-31 or 2026-10-31T09:30:00Z.")
+    ] = "",
     until: Annotated[str, typer.Option(help="Before this time.")] = "",
     month: Annotated[str, typer.Option(help="Only this month in UTC, like 2026-10.")] = "",
     all_tenants: Annotated[
@@ -51,18 +55,21 @@ async def spend(
         raise UsageError("--month is a time span of its own", "leave out --since and --until")
     if month:
         since, until = (each.isoformat() for each in month_bounds(month))
+    if "tenant" in groups and not all_tenants:
+        raise UsageError("by tenant is a report over all of them", "add --all-tenants")
     async with session.gateway(admin=all_tenants) as gateway:
         report = await gateway.all(
             "/v1/spend",
             ledger_pb2.ReportSpendResponse,
             group_by=[_dimension(word) for word in groups],
             episode_id=episode,
-            start_time=since,
-            end_time=until,
+            start_time=parse_time(since),
+            end_time=parse_time(until),
             all_tenants=all_tenants or None,
         )
-    columns = (*groups, "cost#", "calls#", "unknown price#", "used")
-    session.output.result(report, listing(columns, [_row(row) for row in report.rows]))
+    session.output.result(report, _view(groups, report.rows))
+    if not report.rows:
+        session.output.note("nothing was posted there")
 
 
 def _dimension(word: str) -> str:
@@ -71,14 +78,30 @@ def _dimension(word: str) -> str:
     return ledger_pb2.SpendDimension.Name(DIMENSIONS[word])
 
 
+def _view(groups: list[str], rows: Sequence[ledger_pb2.SpendRow]) -> FittingListing:
+    """A line per group and, below several, their sum: one per currency, never added up."""
+    shown: list[tuple[str | Text, ...]] = [_row(row) for row in rows]
+    if len(rows) > 1:
+        shown.append(tuple(Text(cell, style="bold") for cell in _sum(groups, rows)))
+    columns = (*groups, "cost#", "calls#", "unpriced#", "used")
+    return FittingListing(columns, shown, ("used",))
+
+
 def _row(row: ledger_pb2.SpendRow) -> tuple[str, ...]:
-    amounts = " + ".join(format_money(money_from_proto(each)) for each in row.amounts)
     used = ", ".join(
         f"{each.amount} {enum_word(usage_pb2.UsageDimension.Name(each.dimension), PREFIX)}"
         for each in row.quantities
     )
     values = [value or "-" for value in row.values]
-    return (*values, amounts or "-", str(row.call_count), str(row.unpriced_call_count), used)
+    counts = str(row.call_count), str(row.unpriced_call_count)
+    return (*values, sums(row.amounts), *counts, used)
+
+
+def _sum(groups: list[str], rows: Sequence[ledger_pb2.SpendRow]) -> tuple[str, ...]:
+    totals = added(amount for row in rows for amount in row.amounts).values()
+    cost = " + ".join(format_money(total) for total in totals)
+    calls = sum(row.call_count for row in rows), sum(row.unpriced_call_count for row in rows)
+    return ("sum", *[""] * (len(groups) - 1), cost or "-", *map(str, calls), "")
 
 
 PREFIX = "USAGE_DIMENSION_"

@@ -14,6 +14,7 @@ from podium_cli.formats import format_bytes, format_money, format_seconds, one_l
         ("100", "USD", "$100"),
         ("0", "USD", "$0"),
         ("3.1", "CHF", "3.1 CHF"),
+        ("-0.5", "USD", "-$0.5"),
     ],
 )
 def test_money_is_shown_to_its_last_digit(amount: str, currency: str, shown: str) -> None:

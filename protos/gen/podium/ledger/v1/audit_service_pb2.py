@@ -28,7 +28,7 @@ from podium.ledger.v1 import audit_pb2 as podium_dot_ledger_dot_v1_dot_audit__pb
 from podium.ledger.v1 import price_book_service_pb2 as podium_dot_ledger_dot_v1_dot_price__book__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$podium/ledger/v1/audit_service.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1cpodium/ledger/v1/audit.proto\x1a)podium/ledger/v1/price_book_service.proto\"4\n\x13\x45xplainEntryRequest\x12\r\n\x05\x65ntry\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"J\n\x14\x45xplainEntryResponse\x12\x32\n\x0b\x65xplanation\x18\x01 \x01(\x0b\x32\x1d.podium.ledger.v1.Explanation\"x\n\x13VerifyLedgerRequest\x12\x15\n\rfrom_sequence\x18\x01 \x01(\x03\x12\x13\n\x0bto_sequence\x18\x02 \x01(\x03\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0e\n\x06tenant\x18\x05 \x01(\t\"\x97\x01\n\x14VerifyLedgerResponse\x12+\n\x08\x66indings\x18\x01 \x03(\x0b\x32\x19.podium.ledger.v1.Finding\x12\r\n\x05rules\x18\x02 \x03(\t\x12\x15\n\rchecked_count\x18\x03 \x01(\x03\x12\x13\n\x0btotal_count\x18\x04 \x01(\x03\x12\x17\n\x0fnext_page_token\x18\x05 \x01(\t\";\n\x12ListAnchorsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"Y\n\x13ListAnchorsResponse\x12)\n\x07\x61nchors\x18\x01 \x03(\x0b\x32\x18.podium.ledger.v1.Anchor\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x11ProveEntryRequest\x12\r\n\x05\x65ntry\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"E\n\x12ProveEntryResponse\x12/\n\x05proof\x18\x01 \x01(\x0b\x32 .podium.ledger.v1.InclusionProof\"Z\n\x12ListChargesRequest\x12\r\n\x05month\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x0e\n\x06tenant\x18\x04 \x01(\t\"\x92\x01\n\x13ListChargesResponse\x12)\n\x07\x63harges\x18\x01 \x03(\x0b\x32\x18.podium.ledger.v1.Charge\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12\x15\n\rhead_sequence\x18\x05 \x01(\x03\"\x8a\x01\n\x16\x41\x64\x64InvoiceLinesRequest\x12*\n\x07invoice\x18\x01 \x01(\x0b\x32\x19.podium.ledger.v1.Invoice\x12\x16\n\x0e\x66irst_position\x18\x02 \x01(\x03\x12,\n\x05lines\x18\x03 \x03(\x0b\x32\x1d.podium.ledger.v1.InvoiceLine\"0\n\x17\x41\x64\x64InvoiceLinesResponse\x12\x15\n\rcreated_count\x18\x01 \x01(\x05\"-\n\x17ReconcileInvoiceRequest\x12\x12\n\ninvoice_id\x18\x01 \x01(\t\"y\n\x18ReconcileInvoiceResponse\x12*\n\x07invoice\x18\x01 \x01(\x0b\x32\x19.podium.ledger.v1.Invoice\x12\x31\n\tsummaries\x18\x02 \x03(\x0b\x32\x1e.podium.ledger.v1.MatchSummary\"\x84\x01\n\x19ListInvoiceMatchesRequest\x12\x12\n\ninvoice_id\x18\x01 \x01(\t\x12,\n\x06states\x18\x02 \x03(\x0e\x32\x1c.podium.ledger.v1.MatchState\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"f\n\x1aListInvoiceMatchesResponse\x12/\n\x07matches\x18\x01 \x03(\x0b\x32\x1e.podium.ledger.v1.InvoiceMatch\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xd8\x01\n\x15SimulatePricesRequest\x12*\n\x05specs\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.PriceSpec\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x0e\n\x06tenant\x18\x06 \x01(\t\"a\n\x16SimulatePricesResponse\x12.\n\x05\x63osts\x18\x01 \x03(\x0b\x32\x1f.podium.ledger.v1.SimulatedCost\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\x96\x08\n\x0c\x41uditService\x12m\n\x0c\x45xplainEntry\x12%.podium.ledger.v1.ExplainEntryRequest\x1a&.podium.ledger.v1.ExplainEntryResponse\"\x0e\xaa\xbb\x18\nspend:read\x12m\n\x0cVerifyLedger\x12%.podium.ledger.v1.VerifyLedgerRequest\x1a&.podium.ledger.v1.VerifyLedgerResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bListAnchors\x12$.podium.ledger.v1.ListAnchorsRequest\x1a%.podium.ledger.v1.ListAnchorsResponse\"\x0e\xaa\xbb\x18\nspend:read\x12g\n\nProveEntry\x12#.podium.ledger.v1.ProveEntryRequest\x1a$.podium.ledger.v1.ProveEntryResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bListCharges\x12$.podium.ledger.v1.ListChargesRequest\x1a%.podium.ledger.v1.ListChargesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12v\n\x0f\x41\x64\x64InvoiceLines\x12(.podium.ledger.v1.AddInvoiceLinesRequest\x1a).podium.ledger.v1.AddInvoiceLinesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12y\n\x10ReconcileInvoice\x12).podium.ledger.v1.ReconcileInvoiceRequest\x1a*.podium.ledger.v1.ReconcileInvoiceResponse\"\x0e\xaa\xbb\x18\nspend:read\x12\x7f\n\x12ListInvoiceMatches\x12+.podium.ledger.v1.ListInvoiceMatchesRequest\x1a,.podium.ledger.v1.ListInvoiceMatchesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12s\n\x0eSimulatePrices\x12\'.podium.ledger.v1.SimulatePricesRequest\x1a(.podium.ledger.v1.SimulatePricesResponse\"\x0e\xaa\xbb\x18\nspend:readb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$podium/ledger/v1/audit_service.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1cpodium/ledger/v1/audit.proto\x1a)podium/ledger/v1/price_book_service.proto\"4\n\x13\x45xplainEntryRequest\x12\r\n\x05\x65ntry\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"J\n\x14\x45xplainEntryResponse\x12\x32\n\x0b\x65xplanation\x18\x01 \x01(\x0b\x32\x1d.podium.ledger.v1.Explanation\"x\n\x13VerifyLedgerRequest\x12\x15\n\rfrom_sequence\x18\x01 \x01(\x03\x12\x13\n\x0bto_sequence\x18\x02 \x01(\x03\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0e\n\x06tenant\x18\x05 \x01(\t\"\xab\x01\n\x14VerifyLedgerResponse\x12+\n\x08\x66indings\x18\x01 \x03(\x0b\x32\x19.podium.ledger.v1.Finding\x12\r\n\x05rules\x18\x02 \x03(\t\x12\x15\n\rchecked_count\x18\x03 \x01(\x03\x12\x13\n\x0btotal_count\x18\x04 \x01(\x03\x12\x17\n\x0fnext_page_token\x18\x05 \x01(\t\x12\x12\n\nrule_texts\x18\x06 \x03(\t\";\n\x12ListAnchorsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"Y\n\x13ListAnchorsResponse\x12)\n\x07\x61nchors\x18\x01 \x03(\x0b\x32\x18.podium.ledger.v1.Anchor\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x11ProveEntryRequest\x12\r\n\x05\x65ntry\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"E\n\x12ProveEntryResponse\x12/\n\x05proof\x18\x01 \x01(\x0b\x32 .podium.ledger.v1.InclusionProof\"Z\n\x12ListChargesRequest\x12\r\n\x05month\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x0e\n\x06tenant\x18\x04 \x01(\t\"\x92\x01\n\x13ListChargesResponse\x12)\n\x07\x63harges\x18\x01 \x03(\x0b\x32\x18.podium.ledger.v1.Charge\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12\x15\n\rhead_sequence\x18\x05 \x01(\x03\"\x8a\x01\n\x16\x41\x64\x64InvoiceLinesRequest\x12*\n\x07invoice\x18\x01 \x01(\x0b\x32\x19.podium.ledger.v1.Invoice\x12\x16\n\x0e\x66irst_position\x18\x02 \x01(\x03\x12,\n\x05lines\x18\x03 \x03(\x0b\x32\x1d.podium.ledger.v1.InvoiceLine\"0\n\x17\x41\x64\x64InvoiceLinesResponse\x12\x15\n\rcreated_count\x18\x01 \x01(\x05\"-\n\x17ReconcileInvoiceRequest\x12\x12\n\ninvoice_id\x18\x01 \x01(\t\"y\n\x18ReconcileInvoiceResponse\x12*\n\x07invoice\x18\x01 \x01(\x0b\x32\x19.podium.ledger.v1.Invoice\x12\x31\n\tsummaries\x18\x02 \x03(\x0b\x32\x1e.podium.ledger.v1.MatchSummary\"\x84\x01\n\x19ListInvoiceMatchesRequest\x12\x12\n\ninvoice_id\x18\x01 \x01(\t\x12,\n\x06states\x18\x02 \x03(\x0e\x32\x1c.podium.ledger.v1.MatchState\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"f\n\x1aListInvoiceMatchesResponse\x12/\n\x07matches\x18\x01 \x03(\x0b\x32\x1e.podium.ledger.v1.InvoiceMatch\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xd8\x01\n\x15SimulatePricesRequest\x12*\n\x05specs\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.PriceSpec\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x0e\n\x06tenant\x18\x06 \x01(\t\"a\n\x16SimulatePricesResponse\x12.\n\x05\x63osts\x18\x01 \x03(\x0b\x32\x1f.podium.ledger.v1.SimulatedCost\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\x96\x08\n\x0c\x41uditService\x12m\n\x0c\x45xplainEntry\x12%.podium.ledger.v1.ExplainEntryRequest\x1a&.podium.ledger.v1.ExplainEntryResponse\"\x0e\xaa\xbb\x18\nspend:read\x12m\n\x0cVerifyLedger\x12%.podium.ledger.v1.VerifyLedgerRequest\x1a&.podium.ledger.v1.VerifyLedgerResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bListAnchors\x12$.podium.ledger.v1.ListAnchorsRequest\x1a%.podium.ledger.v1.ListAnchorsResponse\"\x0e\xaa\xbb\x18\nspend:read\x12g\n\nProveEntry\x12#.podium.ledger.v1.ProveEntryRequest\x1a$.podium.ledger.v1.ProveEntryResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bListCharges\x12$.podium.ledger.v1.ListChargesRequest\x1a%.podium.ledger.v1.ListChargesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12v\n\x0f\x41\x64\x64InvoiceLines\x12(.podium.ledger.v1.AddInvoiceLinesRequest\x1a).podium.ledger.v1.AddInvoiceLinesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12y\n\x10ReconcileInvoice\x12).podium.ledger.v1.ReconcileInvoiceRequest\x1a*.podium.ledger.v1.ReconcileInvoiceResponse\"\x0e\xaa\xbb\x18\nspend:read\x12\x7f\n\x12ListInvoiceMatches\x12+.podium.ledger.v1.ListInvoiceMatchesRequest\x1a,.podium.ledger.v1.ListInvoiceMatchesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12s\n\x0eSimulatePrices\x12\'.podium.ledger.v1.SimulatePricesRequest\x1a(.podium.ledger.v1.SimulatePricesResponse\"\x0e\xaa\xbb\x18\nspend:readb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -60,35 +60,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VERIFYLEDGERREQUEST']._serialized_start=325
   _globals['_VERIFYLEDGERREQUEST']._serialized_end=445
   _globals['_VERIFYLEDGERRESPONSE']._serialized_start=448
-  _globals['_VERIFYLEDGERRESPONSE']._serialized_end=599
-  _globals['_LISTANCHORSREQUEST']._serialized_start=601
-  _globals['_LISTANCHORSREQUEST']._serialized_end=660
-  _globals['_LISTANCHORSRESPONSE']._serialized_start=662
-  _globals['_LISTANCHORSRESPONSE']._serialized_end=751
-  _globals['_PROVEENTRYREQUEST']._serialized_start=753
-  _globals['_PROVEENTRYREQUEST']._serialized_end=803
-  _globals['_PROVEENTRYRESPONSE']._serialized_start=805
-  _globals['_PROVEENTRYRESPONSE']._serialized_end=874
-  _globals['_LISTCHARGESREQUEST']._serialized_start=876
-  _globals['_LISTCHARGESREQUEST']._serialized_end=966
-  _globals['_LISTCHARGESRESPONSE']._serialized_start=969
-  _globals['_LISTCHARGESRESPONSE']._serialized_end=1115
-  _globals['_ADDINVOICELINESREQUEST']._serialized_start=1118
-  _globals['_ADDINVOICELINESREQUEST']._serialized_end=1256
-  _globals['_ADDINVOICELINESRESPONSE']._serialized_start=1258
-  _globals['_ADDINVOICELINESRESPONSE']._serialized_end=1306
-  _globals['_RECONCILEINVOICEREQUEST']._serialized_start=1308
-  _globals['_RECONCILEINVOICEREQUEST']._serialized_end=1353
-  _globals['_RECONCILEINVOICERESPONSE']._serialized_start=1355
-  _globals['_RECONCILEINVOICERESPONSE']._serialized_end=1476
-  _globals['_LISTINVOICEMATCHESREQUEST']._serialized_start=1479
-  _globals['_LISTINVOICEMATCHESREQUEST']._serialized_end=1611
-  _globals['_LISTINVOICEMATCHESRESPONSE']._serialized_start=1613
-  _globals['_LISTINVOICEMATCHESRESPONSE']._serialized_end=1715
-  _globals['_SIMULATEPRICESREQUEST']._serialized_start=1718
-  _globals['_SIMULATEPRICESREQUEST']._serialized_end=1934
-  _globals['_SIMULATEPRICESRESPONSE']._serialized_start=1936
-  _globals['_SIMULATEPRICESRESPONSE']._serialized_end=2033
-  _globals['_AUDITSERVICE']._serialized_start=2036
-  _globals['_AUDITSERVICE']._serialized_end=3082
+  _globals['_VERIFYLEDGERRESPONSE']._serialized_end=619
+  _globals['_LISTANCHORSREQUEST']._serialized_start=621
+  _globals['_LISTANCHORSREQUEST']._serialized_end=680
+  _globals['_LISTANCHORSRESPONSE']._serialized_start=682
+  _globals['_LISTANCHORSRESPONSE']._serialized_end=771
+  _globals['_PROVEENTRYREQUEST']._serialized_start=773
+  _globals['_PROVEENTRYREQUEST']._serialized_end=823
+  _globals['_PROVEENTRYRESPONSE']._serialized_start=825
+  _globals['_PROVEENTRYRESPONSE']._serialized_end=894
+  _globals['_LISTCHARGESREQUEST']._serialized_start=896
+  _globals['_LISTCHARGESREQUEST']._serialized_end=986
+  _globals['_LISTCHARGESRESPONSE']._serialized_start=989
+  _globals['_LISTCHARGESRESPONSE']._serialized_end=1135
+  _globals['_ADDINVOICELINESREQUEST']._serialized_start=1138
+  _globals['_ADDINVOICELINESREQUEST']._serialized_end=1276
+  _globals['_ADDINVOICELINESRESPONSE']._serialized_start=1278
+  _globals['_ADDINVOICELINESRESPONSE']._serialized_end=1326
+  _globals['_RECONCILEINVOICEREQUEST']._serialized_start=1328
+  _globals['_RECONCILEINVOICEREQUEST']._serialized_end=1373
+  _globals['_RECONCILEINVOICERESPONSE']._serialized_start=1375
+  _globals['_RECONCILEINVOICERESPONSE']._serialized_end=1496
+  _globals['_LISTINVOICEMATCHESREQUEST']._serialized_start=1499
+  _globals['_LISTINVOICEMATCHESREQUEST']._serialized_end=1631
+  _globals['_LISTINVOICEMATCHESRESPONSE']._serialized_start=1633
+  _globals['_LISTINVOICEMATCHESRESPONSE']._serialized_end=1735
+  _globals['_SIMULATEPRICESREQUEST']._serialized_start=1738
+  _globals['_SIMULATEPRICESREQUEST']._serialized_end=1954
+  _globals['_SIMULATEPRICESRESPONSE']._serialized_start=1956
+  _globals['_SIMULATEPRICESRESPONSE']._serialized_end=2053
+  _globals['_AUDITSERVICE']._serialized_start=2056
+  _globals['_AUDITSERVICE']._serialized_end=3102
 # @@protoc_insertion_point(module_scope)

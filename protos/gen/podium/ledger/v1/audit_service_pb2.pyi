@@ -120,6 +120,7 @@ class VerifyLedgerResponse(_message.Message):
     CHECKED_COUNT_FIELD_NUMBER: _builtins.int
     TOTAL_COUNT_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    RULE_TEXTS_FIELD_NUMBER: _builtins.int
     checked_count: _builtins.int
     """Entries recomputed so far."""
     total_count: _builtins.int
@@ -134,6 +135,10 @@ class VerifyLedgerResponse(_message.Message):
     def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Rules that this step completed."""
 
+    @_builtins.property
+    def rule_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What each of the rules says, in their order."""
+
     def __init__(
         self,
         *,
@@ -142,10 +147,11 @@ class VerifyLedgerResponse(_message.Message):
         checked_count: _builtins.int = ...,
         total_count: _builtins.int = ...,
         next_page_token: _builtins.str = ...,
+        rule_texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked_count", b"checked_count", "findings", b"findings", "next_page_token", b"next_page_token", "rules", b"rules", "total_count", b"total_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked_count", b"checked_count", "findings", b"findings", "next_page_token", b"next_page_token", "rule_texts", b"rule_texts", "rules", b"rules", "total_count", b"total_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
