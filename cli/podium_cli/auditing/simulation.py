@@ -46,7 +46,11 @@ def simulation_view(simulated: Simulated) -> RenderableType:
     rows = [_row(cost) for cost in simulated.rows]
     posted = added(each for cost in simulated.rows for each in cost.posted)
     others = added(each for cost in simulated.rows for each in cost.simulated)
-    total = ("sum", "", "", "", _sums(posted), _sums(others), _difference(posted, others), "")
+    # What the other prices cannot price is in no difference: it would look like a saving.
+    priced = [cost for cost in simulated.rows if _is_comparable(cost)]
+    before = added(each for cost in priced for each in cost.posted)
+    after = added(each for cost in priced for each in cost.simulated)
+    total = ("sum", "", "", "", _sums(posted), _sums(others), _difference(before, after), "")
     rows.append(tuple(Text(cell, style="bold") for cell in total))
     blocks: list[RenderableType] = [FittingListing(COLUMNS, rows, ("model", "tool"))]
     if simulated.unpriced:
@@ -65,9 +69,13 @@ def _row(cost: audit_pb2.SimulatedCost) -> tuple[str | Text, ...]:
         str(cost.call_count),
         _sums(posted),
         _sums(others),
-        _difference(posted, others),
+        _difference(posted, others) if _is_comparable(cost) else "-",
         unpriced if cost.unpriced_posted_count or cost.unpriced_simulated_count else "",
     )
+
+
+def _is_comparable(cost: audit_pb2.SimulatedCost) -> bool:
+    return not (cost.unpriced_posted_count or cost.unpriced_simulated_count)
 
 
 def _sums(amounts: dict[str, Money]) -> str:

@@ -11,6 +11,7 @@ from string import Template
 from typing import Any
 
 import yaml
+from google.protobuf import json_format
 
 from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
 from podium.ledger.v1 import price_book_service_pb2
@@ -50,12 +51,19 @@ class Bootstrap:
         self._report(title, True)
 
     async def _prices(self) -> None:
-        specs = read_messages(self._folder / "prices.yaml", price_book_service_pb2.PriceSpec)
-        await self._gateway.post(
-            "/v1/prices",
-            price_book_service_pb2.CreatePricesRequest(specs=[spec for _, spec in specs]),
-            price_book_service_pb2.CreatePricesResponse,
-        )
+        read = read_messages(self._folder / "prices.yaml", price_book_service_pb2.PriceSpec)
+        await self._price([spec for _, spec in read])
+
+    async def _price(self, specs: list[price_book_service_pb2.PriceSpec]) -> None:
+        """Prices what has no list price yet: one that somebody set is not set back."""
+        listed = await self._gateway.all("/v1/prices", price_book_service_pb2.ListPricesResponse)
+        known = {each.spec.sku for each in listed.prices if not each.spec.tenant_override}
+        if new := [spec for spec in specs if spec.sku not in known]:
+            await self._gateway.post(
+                "/v1/prices",
+                price_book_service_pb2.CreatePricesRequest(specs=new),
+                price_book_service_pb2.CreatePricesResponse,
+            )
 
     async def _tools(self) -> None:
         found = [spec for _, spec in read_messages(self._folder / "tools", tool_pb2.ToolSpec)]
@@ -88,13 +96,13 @@ class Bootstrap:
     async def _mcp_tools(self) -> None:
         for path in sorted((self._folder / "mcp").glob("*.yaml")):
             server = yaml.safe_load(path.read_text())
-            price = server.pop("price")
-            await self._gateway.call("POST", "/v1/prices", body={"specs": [price]})
+            price = json_format.ParseDict(server.pop("price"), price_book_service_pb2.PriceSpec())
+            await self._price([price])
             found = await self._gateway.post(
                 "/v1/tools/discover-mcp", server, tool_adapter_service_pb2.DiscoverMcpToolsResponse
             )
             for spec in found.specs:
-                spec.sku = price["sku"]
+                spec.sku = price.sku
             await self._register(list(found.specs))
 
     async def _register(self, specs: list[tool_pb2.ToolSpec]) -> None:

@@ -1,0 +1,118 @@
+"""A tenant of its own on the running platform, whose books an auditor then looks at."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+
+from embedded import EmbeddedPostgres
+from integration.podium_cli.conftest import CommandLine, Platform
+from openai_server import Reply
+
+TENANT = "auditee"
+PRICES = """sku,dimension,unit_price,per,tenant_override,source
+orchestrator/scripted-model,input_fresh,0.2,1000000,true,the contract
+orchestrator/scripted-model,output_text,0.9,1000000,true,the contract
+tool/calculator,call,0.00012,,true,the contract
+"""
+QUESTIONS = ("6 * 7", "3 * 7", "1 / 0")
+
+
+@dataclass(frozen=True)
+class Books:
+    """The tenant's command line, its episodes, and its database as a superuser sees it."""
+
+    podium: CommandLine
+    episode_ids: Sequence[str]
+    database_url: str
+
+    def total(self) -> Decimal:
+        """What the journal says was spent."""
+        query = "SELECT sum(spend + provisional) AS total FROM entry WHERE tenant = $1"
+        (row,) = self.sql(query, TENANT)
+        return Decimal(row["total"])
+
+    def sql(self, statement: str, *values: object, force: bool = False) -> list[Any]:
+        """Rows of a statement; by force, no trigger is asked."""
+
+        async def execute() -> list[Any]:
+            connection = await asyncpg.connect(self.database_url.replace("+asyncpg", ""))
+            try:
+                if force:
+                    await connection.execute("SET session_replication_role = replica")
+                found: list[Any] = await connection.fetch(statement, *values)
+                return found
+            finally:
+                await connection.close()
+
+        return asyncio.run(execute())
+
+    def get(self, path: str, **query: str) -> Any:
+        """What the gateway answers the tenant."""
+        connection = json.loads((self.podium.state_dir / "connection.json").read_text())
+        headers = {"authorization": f"Bearer {self.podium.environment['PODIUM_API_KEY']}"}
+        url = connection["gateway_url"]
+        with httpx.Client(base_url=url, headers=headers, trust_env=False) as client:
+            return client.get(path, params=query).raise_for_status().json()
+
+    def captures(self) -> list[dict[str, Any]]:
+        """The tenant's costs, oldest first."""
+        found: list[dict[str, Any]] = self.get(
+            "/v1/entries", kinds="ENTRY_KIND_CAPTURE", page_size="500"
+        )["entries"]
+        return found
+
+
+def key_of(platform: Platform, role: str) -> str:
+    """A key of the tenant, made as an operator makes one."""
+    command = [sys.executable, "-m", "gateway", "keys", "create", "--tenant", TENANT]
+    ended = subprocess.run(
+        [*command, "--subject", "ada", "--role", role],
+        env={
+            "GATEWAY_DATABASE_URL": dsn(platform, "gateway"),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ended.stdout.split()[-1]
+
+
+def dsn(platform: Platform, database: str) -> str:
+    """The platform's own database, as its superuser reaches it."""
+    return EmbeddedPostgres(platform.podium.state_dir / "postgres").dsn(database)
+
+
+def as_tenant(platform: Platform, role: str) -> CommandLine:
+    """The command line with a key of the tenant."""
+    return replace(platform.podium, environment={"PODIUM_API_KEY": key_of(platform, role)})
+
+
+def open_books(platform: Platform, folder: Path) -> Books:
+    """The tenant with its prices, after some episodes: answered ones and one whose tool failed."""
+    podium = as_tenant(platform, "tenant-admin")
+    (folder / "prices.csv").write_text(PRICES)
+    imported = podium("prices", "import", str(folder / "prices.csv"))
+    assert imported.returncode == 0, imported.stderr
+    return Books(
+        podium, [run(platform, podium, each) for each in QUESTIONS], dsn(platform, "cost_ledger")
+    )
+
+
+def run(platform: Platform, podium: CommandLine, expression: str) -> str:
+    """The id of an episode of two turns. Providers repeat no request id, so the model's do not."""
+    call = {"thought": "", "tool": "calculator", "arguments": {"expression": expression}}
+    platform.model.push(Reply(json.dumps(call)), Reply('{"answer": "done"}'))
+    ended = podium("run", f"What is {expression}?", "--label", "team=search", "--json")
+    finished = json.loads(ended.stdout.splitlines()[-1])["finished"]
+    return str(finished["episode"]["id"])

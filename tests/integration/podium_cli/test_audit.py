@@ -1,0 +1,213 @@
+"""What an auditor sees: every command of `podium spend` and `podium audit`, on a real platform.
+
+The books are those of one tenant after three episodes. The last tests close and forge them.
+"""
+
+import csv
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from integration.focus.validator import failures_of
+from integration.podium_cli.audited_tenant import TENANT, Books, as_tenant, open_books
+from integration.podium_cli.conftest import Platform
+
+NOW = datetime.now(UTC)
+MONTH = f"{NOW:%Y-%m}"
+LAST_MONTH = f"{NOW.replace(day=1) - timedelta(days=1):%Y-%m}"
+PROVIDER = "orchestrator"
+
+
+@pytest.fixture(scope="module")
+def books(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Books]:
+    yield open_books(platform, tmp_path_factory.mktemp("books"))
+
+
+def cost_of(rows: list[dict[str, Any]]) -> Decimal:
+    return sum((Decimal(each["amount"]) for row in rows for each in row["amounts"]), Decimal(0))
+
+
+def invoice_of(captures: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """The invoice of a provider that billed just what was posted."""
+    return [
+        {
+            "request_id": each["usage"]["provider_request_id"],
+            "sku": each["sku"],
+            "time": each["occur_time"],
+            "amount": each["amount"]["amount"],
+        }
+        for each in captures
+        if each["sku"].startswith(f"{PROVIDER}/")
+    ]
+
+
+def write_csv(path: Path, rows: list[dict[str, str]]) -> str:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return str(path)
+
+
+def test_trajectories_spend_and_journal_agree_to_the_last_digit(
+    platform: Platform, books: Books
+) -> None:
+    trajectories = [
+        books.get(f"/v1/episodes/{each}/trajectory")["trajectory"] for each in books.episode_ids
+    ]
+    total = sum(Decimal(each["cost"]["amount"]) for each in trajectories)
+    assert total == books.total() > 0
+    for groups in ("day", "model", "tool", "episode", "day,model,tool", "price", "user", "team"):
+        assert cost_of(books.podium.json("spend", "--by", groups)["rows"]) == total, groups
+    by_episode = books.podium.json("spend", "--by", "episode", "--month", MONTH)["rows"]
+    assert {row["values"][0]: cost_of([row]) for row in by_episode} == {
+        episode_id: Decimal(each["cost"]["amount"])
+        for episode_id, each in zip(books.episode_ids, trajectories, strict=True)
+    }
+    by_tenant = platform.podium.json("spend", "--by", "tenant", "--all-tenants")["rows"]
+    assert cost_of([row for row in by_tenant if row["values"] == [TENANT]]) == total
+
+
+def test_an_entry_is_explained_down_to_its_hash(books: Books) -> None:
+    capture = books.captures()[0]
+    explained = books.podium.json("audit", "explain", capture["sequence"])["explanation"]
+    assert books.podium.json("audit", "explain", capture["key"])["explanation"] == explained
+    lines = explained["charge"]["lines"]
+    parts = [
+        Decimal(line["quantity"]["amount"]) * Decimal(line["unit_price"]) / Decimal(line["per"])
+        for line in lines
+    ]
+    assert sum(parts) == Decimal(capture["amount"]["amount"]) > 0
+    postings = explained["charge"]["entry"]["postings"]
+    assert sum(Decimal(each["amount"]) for each in postings) == 0
+    assert len(postings) == 4
+    assert explained["chain"]["hash"] == explained["chain"]["recomputed_hash"]
+    shown = books.podium("audit", "explain", capture["sequence"]).stdout
+    for part in ("the contract", "balanced/1", "postings", "payable", "matches its content"):
+        assert part in shown
+
+
+def test_exports_add_up_to_what_was_spent(books: Books, tmp_path: Path) -> None:
+    def exported(name: str, *options: str) -> Path:
+        file = tmp_path / name
+        ended = books.podium("audit", "export", "-o", str(file), "--month", MONTH, *options)
+        assert ended.returncode == 0, ended.stderr
+        return file
+
+    with exported("all.csv").open() as opened:
+        rows = list(csv.DictReader(opened))
+    assert sum(Decimal(row["amount"]) for row in rows) == books.total()
+    assert {row["tenant"] for row in rows} == {TENANT}
+    table = parquet.read_table(exported("all.parquet", "--format", "parquet")).to_pylist()
+    assert sum(row["amount"] for row in table) == books.total()
+    for version in ("1.0", "1.2"):
+        file = exported("focus.csv", "--format", "focus", "--focus-version", version)
+        with file.open() as opened:
+            billed = [Decimal(row["BilledCost"]) for row in csv.DictReader(opened)]
+        assert sum(billed) == books.total()
+    assert failures_of(exported("valid.csv", "--format", "focus")) == []
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+
+
+def test_an_invoice_that_agrees_ends_well(books: Books, tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "invoice.csv", invoice_of(books.captures()))
+    ended = books.podium("audit", "reconcile", file, "--provider", PROVIDER, "--month", MONTH)
+    assert ended.returncode == 0, ended.stderr
+    assert "matched" in ended.stdout
+
+
+def test_every_way_an_invoice_can_be_wrong_has_its_name(books: Books, tmp_path: Path) -> None:
+    lines = invoice_of(books.captures())
+    unpaid, rounded, dearer, *_ = lines
+    rounded["amount"] = f"{Decimal(rounded['amount']):.6f}"
+    dearer["amount"] = "0.5"
+    foreign = {**lines[-1], "request_id": "nobody-asked"}
+    lines = [*lines[1:], lines[-1], foreign]
+    file = write_csv(tmp_path / "wrong.csv", lines)
+    options = ("--provider", PROVIDER, "--month", MONTH)
+    ended = books.podium("audit", "reconcile", file, *options, "--json")
+    assert ended.returncode == 1
+    told = json.loads(ended.stdout)
+    counts = {
+        each["state"].removeprefix("MATCH_STATE_"): each["count"] for each in told["summaries"]
+    }
+    assert counts == {
+        "MATCHED": str(len(lines) - 4),
+        "ROUNDED": "1",
+        "DIFFERENT": "1",
+        "DOUBLED_IN_INVOICE": "1",
+        "MISSING_IN_LEDGER": "1",
+        "MISSING_IN_INVOICE": "1",
+    }
+    by_state = {each["state"].removeprefix("MATCH_STATE_"): each for each in told["matches"]}
+    missing = by_state["MISSING_IN_INVOICE"]["entry"]["usage"]["provider_request_id"]
+    assert missing == unpaid["request_id"]
+    assert by_state["MISSING_IN_LEDGER"]["line"]["provider_request_id"] == "nobody-asked"
+    assert Decimal(by_state["DIFFERENT"]["line"]["amount"]["amount"]) == Decimal("0.5")
+
+
+def test_a_call_of_another_month_is_late(books: Books, tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "late.csv", invoice_of(books.captures())[:1])
+    options = ("--provider", PROVIDER, "--month", LAST_MONTH)
+    ended = books.podium("audit", "reconcile", file, *options)
+    assert ended.returncode == 1
+    assert "late" in ended.stdout
+
+
+def test_a_simulation_prices_the_past_at_other_prices(books: Books, tmp_path: Path) -> None:
+    (tmp_path / "other.csv").write_text(
+        "sku,dimension,unit_price,per\n"
+        "orchestrator/scripted-model,input_fresh,0.4,1000000\n"
+        "orchestrator/scripted-model,output_text,1.8,1000000\n"
+    )
+    options = ("--prices", str(tmp_path / "other.csv"), "--month", MONTH)
+    told = books.podium.json("audit", "simulate", *options)
+    costs = {cost["sku"]: cost for cost in told["costs"]}
+    model = costs["orchestrator/scripted-model"]
+    (posted,), (simulated,) = model["posted"], model["simulated"]
+    assert Decimal(simulated["amount"]) == 2 * Decimal(posted["amount"]) > 0
+    assert told["unpriced"] == ["tool/calculator"]
+    shown = books.podium("audit", "simulate", *options).stdout
+    assert "(+100.0%)" in shown.splitlines()[-3], shown
+
+
+def test_months_are_closed_by_an_admin_and_for_ever(platform: Platform, books: Books) -> None:
+    auditor = as_tenant(platform, "auditor")
+    refused = auditor("audit", "close", LAST_MONTH)
+    assert (refused.returncode, "tenant:admin" in refused.stderr) == (1, True)
+    first = books.podium.json("audit", "close", LAST_MONTH)["entry"]
+    assert first["kind"] == "ENTRY_KIND_CLOSE"
+    assert books.podium.json("audit", "close", LAST_MONTH)["entry"] == first
+    for month, cause in ((MONTH, "in the future"), ("2020-01", "are closed already")):
+        ended = books.podium("audit", "close", month)
+        assert (ended.returncode, cause in ended.stderr) == (1, True), ended.stderr
+        assert " mend: " in ended.stderr
+    log = auditor.json("audit", "log", "--action", "ClosePeriod")["entries"]
+    assert [entry["outcome"] for entry in log].count("done") == 2
+    assert "closed already" in books.podium("audit", "close", "2020-01").stderr
+
+
+def test_a_forged_entry_is_named_by_verify(books: Books) -> None:
+    whole = books.podium("audit", "verify")
+    assert (whole.returncode, "nothing is wrong" in whole.stderr) == (0, True), whole.stdout
+    sequence = int(books.captures()[0]["sequence"])
+    forge = "UPDATE entry SET spend = spend + {0}, payable = payable - {0} WHERE tenant = $1"
+    forge += " AND sequence = $2"
+    books.sql(forge.format("0.01"), TENANT, sequence, force=True)
+    try:
+        forged = books.podium("audit", "verify")
+        assert forged.returncode == 1
+        for rule in ("I9 chain", "I8"):
+            (line,) = [row for row in forged.stdout.splitlines() if row.startswith(f"{rule} ")][1:]
+            assert f"entry {sequence} " in line
+        explained = books.podium("audit", "explain", str(sequence))
+        assert "DOES NOT MATCH ITS CONTENT" in explained.stdout
+    finally:
+        books.sql(forge.format("-0.01"), TENANT, sequence, force=True)
+    assert books.podium("audit", "verify").returncode == 0
