@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ COLUMNS = {
     "amount": ("amount", "cost", "total"),
     "currency": ("currency", "currency_code"),
 }
+# A line needs a request_id or a sku, too.
+REQUIRED = ("time", "amount")
 MEND = f"columns are {', '.join(COLUMNS)}; nothing was changed"
 
 
@@ -35,15 +38,20 @@ def read_invoice(path: Path, provider: str) -> tuple[str, list[audit_pb2.Invoice
         text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(unreadable(path, error), "give a CSV or JSON file in UTF-8") from error
-    rows = _json_rows(path, text) if path.suffix == ".json" else _csv_rows(text)
+    rows = _json_rows(path, text) if path.suffix == ".json" else _csv_rows(path, text)
     lines = [_line(path, number, row, provider) for number, row in enumerate(rows, start=1)]
     if not lines:
         raise InvalidDocument(path, "holds no lines", MEND)
     return sha256(content).hexdigest()[:32], lines
 
 
-def _csv_rows(text: str) -> Iterator[Mapping[str, Any]]:
-    yield from csv.DictReader(text.splitlines())
+def _csv_rows(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
+    reader = csv.DictReader(StringIO(text, newline=""))
+    found = reader.fieldnames or []
+    for name in REQUIRED:
+        if found and not set(COLUMNS[name]) & set(found):
+            raise InvalidDocument(path, f"has no column {name}, only {', '.join(found)}", MEND)
+    yield from reader
 
 
 def _json_rows(path: Path, text: str) -> list[Mapping[str, Any]]:

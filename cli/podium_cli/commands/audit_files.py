@@ -54,7 +54,8 @@ async def export(
         raise UsageError(f"{output} is not named as a CSV", "name it so, or use --format parquet")
     if month:
         month_bounds(month)
-    pages = ChargePages(output, month, tenant)
+    with writing(output):
+        pages = ChargePages(output, month, tenant)
     async with session.gateway(admin=bool(tenant)) as gateway:
         with writing(output), progress_bar(session.output.progress, "exporting") as bar:
             async for page in pages.fetch(gateway):

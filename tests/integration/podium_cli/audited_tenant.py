@@ -6,17 +6,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import httpx
+from typer.testing import CliRunner
 
 from embedded import EmbeddedPostgres
-from integration.podium_cli.conftest import CommandLine, Platform
+from integration.podium_cli.conftest import Platform
 from openai_server import Reply
+from podium_cli.app import app
 
 TENANT = "auditee"
 PRICES = """sku,dimension,unit_price,per,tenant_override,source
@@ -28,10 +30,32 @@ QUESTIONS = ("6 * 7", "3 * 7", "1 / 0")
 
 
 @dataclass(frozen=True)
+class Terminal:
+    """The command line against the running platform, without a process per command."""
+
+    state_dir: Path
+    api_key: str | None = None
+
+    def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """The ended command."""
+        environment = {"PODIUM_STATE_DIR": str(self.state_dir), "PODIUM_API_KEY": self.api_key}
+        ended = CliRunner().invoke(app, list(arguments), env=environment)
+        if ended.exception and not isinstance(ended.exception, SystemExit):
+            raise ended.exception
+        return subprocess.CompletedProcess(arguments, ended.exit_code, ended.stdout, ended.stderr)
+
+    def json(self, *arguments: str) -> Any:
+        """What a successful command prints with --json."""
+        ended = self(*arguments, "--json")
+        assert ended.returncode == 0, ended.stderr
+        return json.loads(ended.stdout)
+
+
+@dataclass(frozen=True)
 class Books:
     """The tenant's command line, its episodes, and its database as a superuser sees it."""
 
-    podium: CommandLine
+    podium: Terminal
     episode_ids: Sequence[str]
     database_url: str
 
@@ -59,7 +83,7 @@ class Books:
     def get(self, path: str, **query: str) -> Any:
         """What the gateway answers the tenant."""
         connection = json.loads((self.podium.state_dir / "connection.json").read_text())
-        headers = {"authorization": f"Bearer {self.podium.environment['PODIUM_API_KEY']}"}
+        headers = {"authorization": f"Bearer {self.podium.api_key}"}
         url = connection["gateway_url"]
         with httpx.Client(base_url=url, headers=headers, trust_env=False) as client:
             return client.get(path, params=query).raise_for_status().json()
@@ -93,9 +117,9 @@ def dsn(platform: Platform, database: str) -> str:
     return EmbeddedPostgres(platform.podium.state_dir / "postgres").dsn(database)
 
 
-def as_tenant(platform: Platform, role: str) -> CommandLine:
+def as_tenant(platform: Platform, role: str) -> Terminal:
     """The command line with a key of the tenant."""
-    return replace(platform.podium, environment={"PODIUM_API_KEY": key_of(platform, role)})
+    return Terminal(platform.podium.state_dir, key_of(platform, role))
 
 
 def open_books(platform: Platform, folder: Path) -> Books:
@@ -109,7 +133,7 @@ def open_books(platform: Platform, folder: Path) -> Books:
     )
 
 
-def run(platform: Platform, podium: CommandLine, expression: str) -> str:
+def run(platform: Platform, podium: Terminal, expression: str) -> str:
     """The id of an episode of two turns. Providers repeat no request id, so the model's do not."""
     call = {"thought": "", "tool": "calculator", "arguments": {"expression": expression}}
     platform.model.push(Reply(json.dumps(call)), Reply('{"answer": "done"}'))

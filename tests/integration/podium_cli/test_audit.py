@@ -15,7 +15,7 @@ import pytest
 from pyarrow import parquet
 
 from integration.focus.validator import failures_of
-from integration.podium_cli.audited_tenant import TENANT, Books, as_tenant, open_books
+from integration.podium_cli.audited_tenant import TENANT, Books, Terminal, as_tenant, open_books
 from integration.podium_cli.conftest import Platform
 
 NOW = datetime.now(UTC)
@@ -63,14 +63,16 @@ def test_trajectories_spend_and_journal_agree_to_the_last_digit(
     ]
     total = sum(Decimal(each["cost"]["amount"]) for each in trajectories)
     assert total == books.total() > 0
-    for groups in ("day", "model", "tool", "episode", "day,model,tool", "price", "user", "team"):
+    for groups in ("day", "model", "tool", "day,user,price"):
         assert cost_of(books.podium.json("spend", "--by", groups)["rows"]) == total, groups
     by_episode = books.podium.json("spend", "--by", "episode", "--month", MONTH)["rows"]
     assert {row["values"][0]: cost_of([row]) for row in by_episode} == {
         episode_id: Decimal(each["cost"]["amount"])
         for episode_id, each in zip(books.episode_ids, trajectories, strict=True)
     }
-    by_tenant = platform.podium.json("spend", "--by", "tenant", "--all-tenants")["rows"]
+    by_tenant = Terminal(platform.podium.state_dir).json(
+        "spend", "--by", "tenant", "--all-tenants"
+    )["rows"]
     assert cost_of([row for row in by_tenant if row["values"] == [TENANT]]) == total
 
 
@@ -190,7 +192,6 @@ def test_months_are_closed_by_an_admin_and_for_ever(platform: Platform, books: B
         assert " mend: " in ended.stderr
     log = auditor.json("audit", "log", "--action", "ClosePeriod")["entries"]
     assert [entry["outcome"] for entry in log].count("done") == 2
-    assert "closed already" in books.podium("audit", "close", "2020-01").stderr
 
 
 def test_a_forged_entry_is_named_by_verify(books: Books) -> None:
