@@ -2,11 +2,13 @@
 
 import uuid
 
+from episodes.convert_checks import verifier_of
 from episodes.errors import InvalidEpisode
 from episodes.models import Membership, NewEpisode
 from podium.episodes.v1 import episode_pb2
 from podium.registry.v1 import toolset_pb2
 from rpckit.identity import Identity
+from verifiers import InvalidVerifier
 from wire import duration_from_proto, money_from_proto
 
 DEFAULT_TURN_LIMIT = 50
@@ -14,6 +16,7 @@ TURN_LIMIT_MAX = 300
 DEFAULT_TIME_LIMIT_S = 1800.0
 TIME_LIMIT_MAX_S = 24 * 3600.0
 TASK_BYTES_MAX = 256 * 1024
+CHECK_BYTES_MAX = 64 * 1024
 LABELS_MAX = 16
 LABEL_CHARACTERS_MAX = 256
 GROUP_SIZE_MAX = 1024
@@ -34,6 +37,7 @@ def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec) -> None:
         raise InvalidEpisode("the budget must be above zero; leave it out for no limit")
     _check_labels(dict(spec.labels))
     _check_group(spec.group)
+    _check_verifier(spec)
 
 
 def admit(
@@ -96,3 +100,13 @@ def _check_group(group: episode_pb2.Group) -> None:
         raise InvalidEpisode("a group of several needs group.id")
     if not 0 <= group.sample_index < size:
         raise InvalidEpisode(f"group.sample_index {group.sample_index} is not below {size}")
+
+
+def _check_verifier(spec: episode_pb2.EpisodeSpec) -> None:
+    if len(spec.check.parameters_json.encode()) > CHECK_BYTES_MAX:
+        raise InvalidEpisode(f"check.parameters_json is over {CHECK_BYTES_MAX // 1024} KiB")
+    try:
+        if spec.HasField("check"):
+            verifier_of(spec.check)
+    except InvalidVerifier as error:
+        raise InvalidEpisode(f"check: {error}") from error

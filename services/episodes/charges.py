@@ -99,6 +99,9 @@ def _charged_usage(log: StepLog, step: Step) -> usage_pb2.Usage | None:
     if step.kind is StepKind.TOOL:
         invocation: trajectory_pb2.ToolInvocation = log.tool_calls[step.turn][step.call_index]
         return invocation.usage if invocation.HasField("usage") else None
+    if step.kind is StepKind.VERIFIER:
+        verifying = log.verifier_calls[step.call_index]
+        return verifying.usage if verifying.HasField("usage") else None
     return None
 
 

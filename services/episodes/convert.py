@@ -1,5 +1,6 @@
 """Episodes and their events on the wire, and back."""
 
+from episodes.keys import StepKind
 from episodes.models import EpisodeState, Step, StoredEpisode
 from episodes.step_log import BODY_OF
 from episodes.stop_reasons import STOP_REASON_TO_WIRE
@@ -7,9 +8,9 @@ from episodes.store_episodes import EpisodeFilter
 from episodes.watch import EpisodeProgress
 from money import Money
 from podium.common.v1 import failure_pb2
+from podium.episodes.v1 import check_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_pb2 as pb
 from podium.episodes.v1 import episode_service_pb2 as service_pb
-from podium.episodes.v1 import trajectory_pb2
 from podium.registry.v1 import toolset_pb2
 from rpckit.errors import InvalidArgument
 from rpckit.pages import decode_page_token
@@ -92,7 +93,11 @@ def _fill_step_event(event: pb.EpisodeEvent, step: Step) -> None:
     if isinstance(body, trajectory_pb2.ModelCall):
         event.action_decided.CopyFrom(_action_decided(body, step))
     elif isinstance(body, trajectory_pb2.ToolInvocation):
-        event.tool_returned.CopyFrom(_tool_returned(body, step))
+        verifies = step.kind is StepKind.VERIFIER
+        returned = event.verifier_called if verifies else event.tool_returned
+        returned.CopyFrom(_tool_returned(body, step))
+    elif isinstance(body, check_pb2.Judgement):
+        event.judged.CopyFrom(body)
     else:
         event.approval_requested.CopyFrom(body)
 

@@ -4,6 +4,7 @@ A key never holds an attempt number, a clock or text a model wrote, so every
 attempt of the same effect carries the same key.
 """
 
+import uuid
 from enum import StrEnum
 
 
@@ -13,11 +14,18 @@ class StepKind(StrEnum):
     MODEL = "model"
     TOOL = "tool"
     APPROVAL = "approval"
+    VERIFIER = "verifier"
+    JUDGEMENT = "judgement"
 
 
 def effect_key(episode_id: str, turn: int, kind: StepKind, index: int = 0) -> str:
     """`<episode id>/<turn>/<kind>/<call index>`."""
     return f"{episode_id}/{turn}/{kind.value}/{index}"
+
+
+def verifier_session(episode_id: str) -> str:
+    """Whose tool state a verifier's own calls have: nothing in the episode could prepare it."""
+    return str(uuid.uuid5(uuid.UUID(episode_id), "verifier"))
 
 
 def workflow_id(episode_id: str) -> str:

@@ -54,7 +54,7 @@ class ToolPurchases:
             turn=self.turn,
             tool=tool.name,
             model=alias,
-            sku=_sku(tool, alias),
+            sku=sku_of(tool, alias),
             worst_case=self._worst_case(call, tool),
             alternatives=self._alternatives(call, tool, alias),
         )
@@ -74,7 +74,7 @@ class ToolPurchases:
             ledger_pb.Alternative(
                 tool=other.name,
                 model=name,
-                sku=_sku(other, name),
+                sku=sku_of(other, name),
                 worst_case=quantities_to_proto(self._worst_case(call, other)),
             )
             for other, name in choices[:ALTERNATIVES_MAX]
@@ -135,5 +135,6 @@ def timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
     return duration_from_proto(tool.timeout) or DEFAULT_TIMEOUT_S
 
 
-def _sku(tool: toolset_pb2.ResolvedTool, alias: str) -> str:
+def sku_of(tool: toolset_pb2.ResolvedTool, alias: str) -> str:
+    """What a call is priced by; an llm tool has one SKU per model."""
     return tool.model_skus.get(alias, tool.sku)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import telemetry
 from episodes.admission import admit, check_request
 from episodes.clients import Ledger, Registry
+from episodes.convert_checks import tools_of_check
 from episodes.errors import EpisodeNotFinished, NothingToApprove
 from episodes.keys import budget_id
 from episodes.model_catalogue import ModelCatalogue
@@ -39,6 +40,8 @@ class Episodes:
         with telemetry.episode_context(episode_id):
             await self.models.find(spec.model)
             toolset = await self.registry.resolve(spec.policy, list(spec.tool_names))
+            if judging := tools_of_check(spec):
+                await self.registry.resolve(spec.policy, judging)
             stored = await self.store.insert(admit(episode_id, spec, toolset, identity))
             if stored.ending is None:
                 await self._limit_cost(stored, spec)

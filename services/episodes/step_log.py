@@ -13,14 +13,21 @@ from episodes.models import Step
 from episodes.settlements import Settlements
 from episodes.store_steps import StepStore
 from money import Money
-from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 
 CACHED_LOGS = 4096
-Body = trajectory_pb2.ModelCall | trajectory_pb2.ToolInvocation | episode_pb2.ApprovalRequested
+Body = (
+    trajectory_pb2.ModelCall
+    | trajectory_pb2.ToolInvocation
+    | episode_pb2.ApprovalRequested
+    | check_pb2.Judgement
+)
 BODY_OF: dict[StepKind, type[Body]] = {
     StepKind.MODEL: trajectory_pb2.ModelCall,
     StepKind.TOOL: trajectory_pb2.ToolInvocation,
     StepKind.APPROVAL: episode_pb2.ApprovalRequested,
+    StepKind.VERIFIER: trajectory_pb2.ToolInvocation,
+    StepKind.JUDGEMENT: check_pb2.Judgement,
 }
 
 
@@ -32,6 +39,8 @@ class StepLog:
     steps: list[Step] = field(default_factory=list)
     model_calls: dict[int, trajectory_pb2.ModelCall] = field(default_factory=dict)
     tool_calls: dict[int, dict[int, trajectory_pb2.ToolInvocation]] = field(default_factory=dict)
+    verifier_calls: dict[int, trajectory_pb2.ToolInvocation] = field(default_factory=dict)
+    judgement: check_pb2.Judgement | None = None
 
     @property
     def last_sequence(self) -> int:
@@ -59,8 +68,14 @@ class StepLog:
             body = BODY_OF[step.kind].FromString(step.body)
             if isinstance(body, trajectory_pb2.ModelCall):
                 self.model_calls[step.turn] = body
+            elif isinstance(body, check_pb2.Judgement):
+                self.judgement = body
             elif isinstance(body, trajectory_pb2.ToolInvocation):
-                self.tool_calls.setdefault(step.turn, {})[step.call_index] = body
+                verifies = step.kind is StepKind.VERIFIER
+                calls = (
+                    self.verifier_calls if verifies else self.tool_calls.setdefault(step.turn, {})
+                )
+                calls[step.call_index] = body
 
     def settle(self, step: Step, cost: Money | None) -> None:
         """Notes a step's cost."""

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+from google.protobuf import duration_pb2
+
 from episodes.activities.decide import tool_definition
 from episodes.keys import StepKind
 from episodes.models import Ending, Progress, Step
@@ -11,18 +13,26 @@ from episodes.stop_reasons import STOP_REASON_TO_WIRE
 from metering import Usage
 from money import Money
 from podium.common.v1 import failure_pb2, money_pb2
-from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from wire import (
     duration_to_proto,
     money_to_proto,
     quantities_to_proto,
+    timestamp_from_proto,
     timestamp_to_proto,
     usage_from_proto,
 )
 
+# What the episode itself did, its check left out.
+OWN_KINDS = (StepKind.MODEL, StepKind.TOOL)
+
 
 def build_trajectory(
-    episode: RunningEpisode, log: StepLog, ending: Ending, progress: Progress
+    episode: RunningEpisode,
+    log: StepLog,
+    ending: Ending,
+    progress: Progress,
+    judgement: check_pb2.Judgement | None = None,
 ) -> trajectory_pb2.Trajectory:
     """Everything the episode saw and did. Every step must be settled."""
     new, place = episode.stored.new, episode.stored.new.membership
@@ -47,8 +57,13 @@ def build_trajectory(
         turns=_turns(log),
         stop_reason=STOP_REASON_TO_WIRE[ending.stop_reason],
         answer=ending.answer,
+        outcomes=_outcomes(judgement),
+        unjudged_reason=_unjudged_reason(judgement),
+        verifier_calls=_verifier_calls(log),
         features=trajectory_pb2.RewardFeatures(
-            tool_call_counts=_call_counts(log, names), cost=cost, latency=latency
+            tool_call_counts=_call_counts(log, names),
+            cost=_wire_cost(total_cost([step.cost for step in _billable(log, OWN_KINDS)])),
+            latency=_latency_to_answer(episode, judgement) or latency,
         ),
         cost=cost,
         unpriced_call_count=progress.unpriced_call_count,
@@ -66,7 +81,7 @@ def build_trajectory(
 
 def summarize(log: StepLog) -> Progress:
     """Sums over the steps of an episode, all of them settled."""
-    billable = [step for step in log.steps if step.kind is not StepKind.APPROVAL]
+    billable = _billable(log, (*OWN_KINDS, StepKind.VERIFIER))
     usage = Usage.total([used for step in billable if (used := _usage(log, step)) is not None])
     sums = episode_pb2.Episode(usage=quantities_to_proto(usage))
     return Progress(
@@ -102,6 +117,48 @@ def _turns(log: StepLog) -> list[trajectory_pb2.Turn]:
     return turns
 
 
+def _verifier_calls(log: StepLog) -> list[trajectory_pb2.ToolInvocation]:
+    costs = {s.call_index: s.cost for s in log.steps if s.kind is StepKind.VERIFIER}
+    calls = []
+    for index, invocation in sorted(log.verifier_calls.items()):
+        call = trajectory_pb2.ToolInvocation()
+        call.CopyFrom(invocation)
+        _set_cost(call.cost, costs[index])
+        calls.append(call)
+    return calls
+
+
+def _outcomes(judgement: check_pb2.Judgement | None) -> list[trajectory_pb2.Outcome]:
+    if judgement is None or not judgement.HasField("score"):
+        return []
+    outcome = trajectory_pb2.Outcome(
+        verifier=judgement.verifier,
+        verifier_version=judgement.verifier_version,
+        score=judgement.score,
+        explanation=judgement.explanation,
+    )
+    return [outcome]
+
+
+def _unjudged_reason(judgement: check_pb2.Judgement | None) -> str:
+    unjudged = judgement is not None and not judgement.HasField("score")
+    return judgement.explanation if judgement is not None and unjudged else ""
+
+
+def _latency_to_answer(
+    episode: RunningEpisode, judgement: check_pb2.Judgement | None
+) -> duration_pb2.Duration | None:
+    """Time to the answer, when it was judged after it; otherwise None."""
+    if judgement is None or not judgement.HasField("answer_time"):
+        return None
+    answered = timestamp_from_proto(judgement.answer_time)
+    return duration_to_proto((answered - episode.stored.create_time).total_seconds())
+
+
+def _billable(log: StepLog, kinds: tuple[StepKind, ...]) -> list[Step]:
+    return [step for step in log.steps if step.kind in kinds]
+
+
 def _set_cost(field: money_pb2.Money, cost: Money | None) -> None:
     if cost is not None:
         field.CopyFrom(money_to_proto(cost))
@@ -124,5 +181,7 @@ def _call_counts(log: StepLog, names: list[str]) -> list[int]:
 def _usage(log: StepLog, step: Step) -> Usage | None:
     if step.kind is StepKind.MODEL:
         return usage_from_proto(log.model_calls[step.turn].response.usage)
-    invocation = log.tool_calls[step.turn][step.call_index]
+    verifies = step.kind is StepKind.VERIFIER
+    calls = log.verifier_calls if verifies else log.tool_calls[step.turn]
+    invocation = calls[step.call_index]
     return usage_from_proto(invocation.usage) if invocation.HasField("usage") else None

@@ -15,9 +15,11 @@ import telemetry
 from episodes.activities.decide import Decider
 from episodes.activities.finish import FinishActivity
 from episodes.activities.invoke import Invoker
+from episodes.activities.judge import JudgeActivity
 from episodes.activities.turn import TurnActivity
+from episodes.activities.verifier_calls import VerifierCalls
 from episodes.charges import Charges
-from episodes.clients import Adapters, Ledger, Orchestrator, RegistryPolicies
+from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryPolicies
 from episodes.config import WorkerConfig
 from episodes.model_catalogue import ModelCatalogue
 from episodes.policy_checks import PolicyChecks
@@ -125,11 +127,13 @@ def _worker(
     policies = PolicyChecks(RegistryPolicies(registry))
     turn = TurnActivity(episodes, logs, decider, Invoker(adapters, charges, logs), policies)
     finish = FinishActivity(episodes, logs, charges, adapters, OutboxStore(engine), settlements)
+    calls = VerifierCalls(Registry(registry), adapters, charges, logs)
+    judge = JudgeActivity(episodes, logs, calls)
     return Worker(
         temporal,
         task_queue=config.task_queue,
         workflows=[EpisodeWorkflow],
-        activities=[turn.take_turn, finish.finish_episode],
+        activities=[turn.take_turn, judge.judge_answer, finish.finish_episode],
         deployment_config=deployment_config(config.deployment_name, config.build_id),
         # The workflow imports no I/O; replay tests run under both runners.
         workflow_runner=UnsandboxedWorkflowRunner(),

@@ -8,6 +8,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from episodes.convert_approvals import approval_timeout_s
+from episodes.convert_checks import has_check
 from episodes.keys import workflow_id
 from episodes.models import NewEpisode
 from episodes.workflows.episode import EpisodeWorkflow
@@ -75,4 +76,5 @@ class WorkflowStarter:
 
 def _input(new: NewEpisode) -> EpisodeInput:
     waits_s = approval_timeout_s(new.toolset)
-    return EpisodeInput(new.episode_id, new.turn_limit, new.time_limit_s, waits_s)
+    checked = has_check(new.spec)
+    return EpisodeInput(new.episode_id, new.turn_limit, new.time_limit_s, waits_s, checked)

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from embedded import EmbeddedTemporal, free_port
 from episodes.temporal import connect_temporal
 from episodes.workflows.episode import EpisodeWorkflow
-from episodes.workflows.payloads import Approval, TurnInput, TurnResult
+from episodes.workflows.payloads import Approval, JudgeInput, TurnInput, TurnResult
 from workflows.running_workflows import running_workflows
 from workflows.scripted_activities import ScriptedActivities, answers_in, waits_for_approval
 
@@ -24,7 +24,11 @@ FOLDER = Path(__file__).parent / "histories"
 async def record(client: Client, name: str, activities: ScriptedActivities) -> None:
     """Runs one episode and keeps its history."""
     async with running_workflows(client, activities) as workflows:
-        handle = await workflows.start(turn_limit=3, time_limit_s=1 if name == "deadline" else 60)
+        handle = await workflows.start(
+            turn_limit=3,
+            time_limit_s=1 if name == "deadline" else 60,
+            checked=name in ("judged", "unjudged"),
+        )
         await asyncio.sleep(0.5)
         if name == "cancelled":
             await handle.cancel()
@@ -44,6 +48,11 @@ def fails(turn: TurnInput) -> TurnResult:
     raise ApplicationError("no model answers", non_retryable=True)
 
 
+def cannot_judge(judge: JudgeInput) -> None:
+    """Fails for good."""
+    raise ApplicationError("no sandbox answers", non_retryable=True)
+
+
 async def main() -> None:
     """Records all of them."""
     with TemporaryDirectory(prefix="podium-temporal-") as folder:
@@ -56,6 +65,8 @@ async def main() -> None:
         await record(client, "deadline", ScriptedActivities(answers_in(99), delay_s=30))
         await record(client, "approved", ScriptedActivities(waits_for_approval))
         await record(client, "failed", ScriptedActivities(fails))
+        await record(client, "judged", ScriptedActivities(answers_in(1)))
+        await record(client, "unjudged", ScriptedActivities(answers_in(1), judge=cannot_judge))
         await temporal.stop()
 
 

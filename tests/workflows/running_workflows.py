@@ -23,12 +23,12 @@ class WorkflowsUnderTest:
     task_queue: str
 
     async def start(
-        self, turn_limit: int = 5, time_limit_s: float = 60.0
+        self, turn_limit: int = 5, time_limit_s: float = 60.0, checked: bool = False
     ) -> WorkflowHandle[EpisodeWorkflow, EpisodeResult]:
         """Starts an episode's workflow."""
         return await self.client.start_workflow(
             EpisodeWorkflow.run,
-            EpisodeInput(str(uuid.uuid4()), turn_limit, time_limit_s),
+            EpisodeInput(str(uuid.uuid4()), turn_limit, time_limit_s, checked=checked),
             id=f"episode/{uuid.uuid4()}",
             task_queue=self.task_queue,
         )
@@ -44,7 +44,7 @@ async def running_workflows(
         client,
         task_queue=queue,
         workflows=[EpisodeWorkflow],
-        activities=[activities.take_turn, activities.finish_episode],
+        activities=[activities.take_turn, activities.judge_answer, activities.finish_episode],
         deployment_config=deployment_config(*version),
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_heartbeat_throttle_interval=timedelta(seconds=0.2),

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from temporalio import activity
 
-from episodes.workflows.episode import FINISH_EPISODE, TAKE_TURN
-from episodes.workflows.payloads import FinishInput, TurnInput, TurnResult
+from episodes.workflows.episode import FINISH_EPISODE, JUDGE_ANSWER, TAKE_TURN
+from episodes.workflows.payloads import FinishInput, JudgeInput, TurnInput, TurnResult
 
 Script = Callable[[TurnInput], TurnResult]
 
@@ -30,6 +30,8 @@ class ScriptedActivities:
     delay_s: float = 0.0
     turns: list[TurnInput] = field(default_factory=list)
     finished: list[FinishInput] = field(default_factory=list)
+    judge: Callable[[JudgeInput], None] = lambda judge: None
+    judged: list[JudgeInput] = field(default_factory=list)
 
     @activity.defn(name=TAKE_TURN)
     async def take_turn(self, turn: TurnInput) -> TurnResult:
@@ -41,6 +43,12 @@ class ScriptedActivities:
             remaining_s -= 0.1
             activity.heartbeat()
         return self.script(turn)
+
+    @activity.defn(name=JUDGE_ANSWER)
+    async def judge_answer(self, judge: JudgeInput) -> None:
+        """A verdict."""
+        self.judged.append(judge)
+        self.judge(judge)
 
     @activity.defn(name=FINISH_EPISODE)
     async def finish_episode(self, finish: FinishInput) -> None:

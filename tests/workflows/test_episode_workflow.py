@@ -11,7 +11,7 @@ from embedded import EmbeddedTemporal
 from episodes.temporal import connect_temporal
 from episodes.workflows.converter import PAYLOAD_BYTES_MAX
 from episodes.workflows.episode import EpisodeWorkflow
-from episodes.workflows.payloads import Approval, TurnInput, TurnResult
+from episodes.workflows.payloads import Approval, JudgeInput, TurnInput, TurnResult
 from workflows.running_workflows import running_workflows
 from workflows.scripted_activities import ScriptedActivities, answers_in, waits_for_approval
 
@@ -138,3 +138,32 @@ async def _decide(handle: object, approval: Approval) -> None:
         except WorkflowUpdateFailedError:
             continue
         return
+
+
+async def test_answer_is_judged_before_the_episode_is_finished(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(answers_in(2))
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        await (await workflows.start(checked=True)).result()
+    assert len(activities.judged) == 1
+    assert [finish.unjudged_reason for finish in activities.finished] == [""]
+
+
+async def test_episode_without_check_or_answer_is_not_judged(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(answers_in(2))
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        await (await workflows.start()).result()
+        await (await workflows.start(turn_limit=1, checked=True)).result()
+    assert not activities.judged
+
+
+async def test_check_that_cannot_be_run_leaves_the_answer_unjudged_with_the_reason(
+    temporal: EmbeddedTemporal,
+) -> None:
+    def fails(judge: JudgeInput) -> None:
+        raise ApplicationError("no sandbox answers", non_retryable=True)
+
+    activities = ScriptedActivities(answers_in(1), judge=fails)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        result = await (await workflows.start(checked=True)).result()
+    assert result.stop_reason == "answered"
+    assert "no sandbox answers" in activities.finished[0].unjudged_reason

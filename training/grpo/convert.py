@@ -50,7 +50,7 @@ def _check_use(trajectory: trajectory_pb2.Trajectory) -> None:
     if trajectory.unpriced_call_count or not trajectory.HasField("cost"):
         raise Refused(Reason.UNPRICED, f"{trajectory.unpriced_call_count} calls")
     if not trajectory.outcomes:
-        raise Refused(Reason.NOT_JUDGED)
+        raise Refused(Reason.NOT_JUDGED, trajectory.unjudged_reason)
 
 
 def _row(response: Response, limits: Limits) -> Row:
@@ -106,16 +106,17 @@ def _features(trajectory: trajectory_pb2.Trajectory) -> Features:
         raise Refused(Reason.MALFORMED, "tool counts and names differ in number")
     latency_s = recorded.latency.ToNanoseconds() / 1e9
     try:
-        cost = float(Decimal(trajectory.cost.amount))
+        cost = float(Decimal(recorded.cost.amount))
     except InvalidOperation as error:
         raise Refused(Reason.MALFORMED, "the cost is not a decimal") from error
     scores = [outcome.score for outcome in trajectory.outcomes]
-    if not all(score in (0.0, 1.0) for score in scores):
-        raise Refused(Reason.MALFORMED, f"an outcome is 0 or 1, not {scores}")
+    if not all(0 <= score <= 1 for score in scores):
+        raise Refused(Reason.MALFORMED, f"an outcome is from 0 to 1, not {scores}")
     if not (math.isfinite(cost) and cost >= 0 and latency_s >= 0):
         raise Refused(Reason.MALFORMED, "cost and latency must be 0 or more")
-    # Several verifiers: all of them must agree (paper, section 3.2).
-    return Features(tuple(recorded.tool_call_counts), all(scores), cost, latency_s)
+    # Several verifiers must all agree, and half solved is not solved (paper, section 3.2).
+    solved = all(score == 1 for score in scores)
+    return Features(tuple(recorded.tool_call_counts), solved, cost, latency_s)
 
 
 def _preferences(trajectory: trajectory_pb2.Trajectory, tools: tuple[str, ...]) -> Preferences:

@@ -12,6 +12,8 @@ import telemetry
 from episodes.activities.heartbeats import heartbeats
 from episodes.charges import Charges
 from episodes.clients import Adapters
+from episodes.convert_checks import unjudged, without_answer
+from episodes.keys import verifier_session
 from episodes.models import Ending, StopReason
 from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.settlements import Settlements
@@ -22,6 +24,7 @@ from episodes.trajectory import build_trajectory, summarize
 from episodes.workflows.episode import FINISH_EPISODE
 from episodes.workflows.payloads import FinishInput
 from failures import FailureKind, ToolFailure
+from podium.episodes.v1 import check_pb2
 from podium.registry.v1 import tool_pb2
 from rpckit.identity import acting_as
 from wire import failure_to_proto
@@ -66,18 +69,29 @@ class FinishActivity:
         await self.charges.settle_and_reserve(episode, log, [])
         if finish.stop_reason not in SETTLED_ENDINGS:
             await self.charges.release(episode)
-        if _holds_state(episode, log):
-            await self.adapters.close_episode(episode.id)
-        await self._end(episode, log, _ending(finish, log))
+        await self._close_tools(episode, log)
+        await self._end(episode, log, _ending(finish, log), _judgement(episode, log, finish))
         # The costs must be there before watchers are told that the episode has ended.
         await self.settlements.flush()
         telemetry.record_episode(
             episode.id, episode.stored.create_time, {"podium.stop_reason": finish.stop_reason}
         )
 
-    async def _end(self, episode: RunningEpisode, log: StepLog, ending: Ending) -> None:
+    async def _close_tools(self, episode: RunningEpisode, log: StepLog) -> None:
+        if _holds_state(episode, log) or log.verifier_calls:
+            await self.adapters.close_episode(episode.id)
+        if log.verifier_calls:
+            await self.adapters.close_episode(verifier_session(episode.id))
+
+    async def _end(
+        self,
+        episode: RunningEpisode,
+        log: StepLog,
+        ending: Ending,
+        judgement: check_pb2.Judgement | None,
+    ) -> None:
         progress = summarize(log)
-        trajectory = build_trajectory(episode, log, ending, progress)
+        trajectory = build_trajectory(episode, log, ending, progress, judgement)
         record = trajectory_record(trajectory)
         place = episode.stored.new.membership
         records = [record]
@@ -100,6 +114,19 @@ def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
     return any(
         tool.name in called and tool.kind in STATEFUL_KINDS for tool in episode.toolset.tools
     )
+
+
+def _judgement(
+    episode: RunningEpisode, log: StepLog, finish: FinishInput
+) -> check_pb2.Judgement | None:
+    """What the check says; None where nobody asked for one."""
+    check = episode.spec.check
+    if not episode.spec.HasField("check") or log.judgement is not None:
+        return log.judgement
+    reason = StopReason(finish.stop_reason)
+    if reason is StopReason.ANSWERED:
+        return unjudged(check, finish.unjudged_reason)
+    return without_answer(check, reason)
 
 
 def _ending(finish: FinishInput, log: StepLog) -> Ending:

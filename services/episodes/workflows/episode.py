@@ -18,11 +18,13 @@ from episodes.workflows.payloads import (
     EpisodeInput,
     EpisodeResult,
     FinishInput,
+    JudgeInput,
     TurnInput,
     TurnResult,
 )
 
 TAKE_TURN = "take_turn"
+JUDGE_ANSWER = "judge_answer"
 FINISH_EPISODE = "finish_episode"
 
 # Long enough to outlast a restarted control plane, short enough that a lost
@@ -37,6 +39,12 @@ TURN_RETRY = RetryPolicy(
 FINISH_RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)
 )
+JUDGE_RETRY = RetryPolicy(
+    initial_interval=timedelta(milliseconds=200),
+    maximum_interval=timedelta(seconds=5),
+    maximum_attempts=10,
+)
+JUDGE_TIMEOUT = timedelta(minutes=10)
 TURN_MARGIN = timedelta(seconds=60)
 FINISH_TIMEOUT = timedelta(seconds=60)
 
@@ -53,7 +61,11 @@ class EpisodeWorkflow:
     @workflow.run
     async def run(self, episode: EpisodeInput) -> EpisodeResult:
         ending = await self._until_end(episode)
-        await self._finish(FinishInput(episode.episode_id, ending.stop, ending.message))
+        judged = episode.checked and ending.stop == "answered"
+        unjudged_reason = await self._judge(episode) if judged else ""
+        await self._finish(
+            FinishInput(episode.episode_id, ending.stop, ending.message, unjudged_reason)
+        )
         await workflow.wait_condition(workflow.all_handlers_finished)
         return EpisodeResult(ending.stop)
 
@@ -89,6 +101,23 @@ class EpisodeWorkflow:
         with suppress(asyncio.CancelledError, ActivityError):
             await turns
         return ending
+
+    async def _judge(self, episode: EpisodeInput) -> str:
+        """Judges the answer; why it could not, when it could not."""
+        try:
+            await workflow.execute_activity(
+                JUDGE_ANSWER,
+                JudgeInput(episode.episode_id),
+                start_to_close_timeout=JUDGE_TIMEOUT,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                retry_policy=JUDGE_RETRY,
+                cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            )
+        except asyncio.CancelledError:
+            return "cancelled while the answer was judged"
+        except ActivityError as error:
+            return _cause(error)
+        return ""
 
     async def _finish(self, finish: FinishInput) -> None:
         """Settles and publishes, whatever happens: a late cancel must not leave it half done."""

@@ -15,6 +15,8 @@ class EpisodeInput:
     turn_limit: int
     time_limit_s: float
     approval_timeout_s: float = 3600.0
+    # Unset in every history from before answers were judged, so those replay as they ran.
+    checked: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,19 @@ class TurnResult:
 
 @dataclass(frozen=True)
 class FinishInput:
-    """Asks to settle, end and publish an episode."""
+    """Asks to settle, end and publish an episode.
+
+    `unjudged_reason` says why a check could not be run at all.
+    """
 
     episode_id: str
     stop_reason: str
     message: str = ""
+    unjudged_reason: str = ""
+
+
+@dataclass(frozen=True)
+class JudgeInput:
+    """Asks to judge the answer of an episode."""
+
+    episode_id: str

@@ -36,6 +36,7 @@ def make_trajectory(
     response: orchestrator_pb.NextActionResponse | None = None,
     **fields: Any,
 ) -> pb.Trajectory:
+    money = money_pb2.Money(currency_code="USD", amount=cost)
     call = pb.ModelCall(response=response or make_response())
     defaults: dict[str, Any] = {
         "episode_id": episode_id,
@@ -49,8 +50,10 @@ def make_trajectory(
         "turns": [pb.Turn(number=1, model_call=call)],
         "stop_reason": episode_pb2.STOP_REASON_ANSWERED,
         "outcomes": [pb.Outcome(verifier="numeric", verifier_version="1", score=float(solved))],
-        "features": pb.RewardFeatures(tool_call_counts=[1, 0], latency=Duration(seconds=2)),
-        "cost": money_pb2.Money(currency_code="USD", amount=cost),
+        "features": pb.RewardFeatures(
+            tool_call_counts=[1, 0], cost=money, latency=Duration(seconds=2)
+        ),
+        "cost": money,
         "training_consent": True,
     }
     return pb.Trajectory(**defaults | fields)

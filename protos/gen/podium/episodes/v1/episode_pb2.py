@@ -27,10 +27,11 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from podium.common.v1 import failure_pb2 as podium_dot_common_dot_v1_dot_failure__pb2
 from podium.common.v1 import money_pb2 as podium_dot_common_dot_v1_dot_money__pb2
 from podium.common.v1 import usage_pb2 as podium_dot_common_dot_v1_dot_usage__pb2
+from podium.episodes.v1 import check_pb2 as podium_dot_episodes_dot_v1_dot_check__pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n podium/episodes/v1/episode.proto\x12\x12podium.episodes.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\"H\n\x05Group\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x05\x12\x14\n\x0csample_index\x18\x03 \x01(\x05\x12\x0f\n\x07task_id\x18\x04 \x01(\t\"\xfb\x03\n\x0b\x45pisodeSpec\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x06policy\x18\x03 \x01(\t\x12\x12\n\ntool_names\x18\x04 \x03(\t\x12\x12\n\nturn_limit\x18\x05 \x01(\x05\x12-\n\ntime_limit\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x37\n\x0bprompt_mode\x18\x08 \x01(\x0e\x32\".podium.orchestrator.v1.PromptMode\x12\x32\n\x08sampling\x18\t \x01(\x0b\x32 .podium.orchestrator.v1.Sampling\x12(\n\x05group\x18\n \x01(\x0b\x32\x19.podium.episodes.v1.Group\x12<\n\x07history\x18\x0b \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessage\x12;\n\x06labels\x18\x0c \x03(\x0b\x32+.podium.episodes.v1.EpisodeSpec.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa6\x04\n\x07\x45pisode\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .podium.episodes.v1.EpisodeState\x12\x33\n\x0bstop_reason\x18\x04 \x01(\x0e\x32\x1e.podium.episodes.v1.StopReason\x12\x0e\n\x06\x61nswer\x18\x05 \x01(\t\x12*\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x19.podium.common.v1.Failure\x12\x12\n\nturn_count\x18\x07 \x01(\x05\x12\x17\n\x0ftool_call_count\x18\x08 \x01(\x05\x12%\n\x04\x63ost\x18\t \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x1b\n\x13unpriced_call_count\x18\n \x01(\x05\x12)\n\x05usage\x18\x0b \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12\x13\n\x0bpolicy_name\x18\x0c \x01(\t\x12\x16\n\x0epolicy_version\x18\r \x01(\x05\x12\x16\n\x0etoolset_digest\x18\x0e \x01(\t\x12/\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x8e\x03\n\x0c\x45pisodeEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x07started\x18\x04 \x01(\x0b\x32\".podium.episodes.v1.EpisodeStartedH\x00\x12;\n\x0e\x61\x63tion_decided\x18\x05 \x01(\x0b\x32!.podium.episodes.v1.ActionDecidedH\x00\x12\x39\n\rtool_returned\x18\x06 \x01(\x0b\x32 .podium.episodes.v1.ToolReturnedH\x00\x12\x43\n\x12\x61pproval_requested\x18\x07 \x01(\x0b\x32%.podium.episodes.v1.ApprovalRequestedH\x00\x12\x37\n\x08\x66inished\x18\x08 \x01(\x0b\x32#.podium.episodes.v1.EpisodeFinishedH\x00\x42\x07\n\x05\x65vent\"Q\n\x0e\x45pisodeStarted\x12\x12\n\ntool_names\x18\x01 \x03(\t\x12\x13\n\x0bpolicy_name\x18\x02 \x01(\t\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x05\"\xd1\x01\n\rActionDecided\x12.\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x1e.podium.orchestrator.v1.Action\x12%\n\x04\x63ost\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x15\n\rmodel_version\x18\x05 \x01(\t\"\xc3\x01\n\x0cToolReturned\x12\x38\n\x0bobservation\x18\x01 \x01(\x0b\x32#.podium.orchestrator.v1.Observation\x12%\n\x04\x63ost\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\"t\n\x11\x41pprovalRequested\x12.\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32 .podium.orchestrator.v1.ToolCall\x12/\n\x0b\x65xpire_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"?\n\x0f\x45pisodeFinished\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode*\x9a\x01\n\x0c\x45pisodeState\x12\x1d\n\x19\x45PISODE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x45PISODE_STATE_PENDING\x10\x01\x12\x19\n\x15\x45PISODE_STATE_RUNNING\x10\x02\x12\x19\n\x15\x45PISODE_STATE_WAITING\x10\x03\x12\x1a\n\x16\x45PISODE_STATE_FINISHED\x10\x04*\xce\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14STOP_REASON_ANSWERED\x10\x01\x12\x1a\n\x16STOP_REASON_TURN_LIMIT\x10\x02\x12 \n\x1cSTOP_REASON_BUDGET_EXHAUSTED\x10\x03\x12\x18\n\x14STOP_REASON_DEADLINE\x10\x04\x12\x19\n\x15STOP_REASON_CANCELLED\x10\x05\x12\x16\n\x12STOP_REASON_FAILED\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n podium/episodes/v1/episode.proto\x12\x12podium.episodes.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1epodium/episodes/v1/check.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\"H\n\x05Group\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x05\x12\x14\n\x0csample_index\x18\x03 \x01(\x05\x12\x0f\n\x07task_id\x18\x04 \x01(\t\"\xa5\x04\n\x0b\x45pisodeSpec\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x06policy\x18\x03 \x01(\t\x12\x12\n\ntool_names\x18\x04 \x03(\t\x12\x12\n\nturn_limit\x18\x05 \x01(\x05\x12-\n\ntime_limit\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x37\n\x0bprompt_mode\x18\x08 \x01(\x0e\x32\".podium.orchestrator.v1.PromptMode\x12\x32\n\x08sampling\x18\t \x01(\x0b\x32 .podium.orchestrator.v1.Sampling\x12(\n\x05group\x18\n \x01(\x0b\x32\x19.podium.episodes.v1.Group\x12<\n\x07history\x18\x0b \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessage\x12;\n\x06labels\x18\x0c \x03(\x0b\x32+.podium.episodes.v1.EpisodeSpec.LabelsEntry\x12(\n\x05\x63heck\x18\x0e \x01(\x0b\x32\x19.podium.episodes.v1.Check\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa6\x04\n\x07\x45pisode\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .podium.episodes.v1.EpisodeState\x12\x33\n\x0bstop_reason\x18\x04 \x01(\x0e\x32\x1e.podium.episodes.v1.StopReason\x12\x0e\n\x06\x61nswer\x18\x05 \x01(\t\x12*\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x19.podium.common.v1.Failure\x12\x12\n\nturn_count\x18\x07 \x01(\x05\x12\x17\n\x0ftool_call_count\x18\x08 \x01(\x05\x12%\n\x04\x63ost\x18\t \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x1b\n\x13unpriced_call_count\x18\n \x01(\x05\x12)\n\x05usage\x18\x0b \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12\x13\n\x0bpolicy_name\x18\x0c \x01(\t\x12\x16\n\x0epolicy_version\x18\r \x01(\x05\x12\x16\n\x0etoolset_digest\x18\x0e \x01(\t\x12/\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xfc\x03\n\x0c\x45pisodeEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x07started\x18\x04 \x01(\x0b\x32\".podium.episodes.v1.EpisodeStartedH\x00\x12;\n\x0e\x61\x63tion_decided\x18\x05 \x01(\x0b\x32!.podium.episodes.v1.ActionDecidedH\x00\x12\x39\n\rtool_returned\x18\x06 \x01(\x0b\x32 .podium.episodes.v1.ToolReturnedH\x00\x12\x43\n\x12\x61pproval_requested\x18\x07 \x01(\x0b\x32%.podium.episodes.v1.ApprovalRequestedH\x00\x12\x37\n\x08\x66inished\x18\x08 \x01(\x0b\x32#.podium.episodes.v1.EpisodeFinishedH\x00\x12;\n\x0fverifier_called\x18\t \x01(\x0b\x32 .podium.episodes.v1.ToolReturnedH\x00\x12/\n\x06judged\x18\n \x01(\x0b\x32\x1d.podium.episodes.v1.JudgementH\x00\x42\x07\n\x05\x65vent\"Q\n\x0e\x45pisodeStarted\x12\x12\n\ntool_names\x18\x01 \x03(\t\x12\x13\n\x0bpolicy_name\x18\x02 \x01(\t\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x05\"\xd1\x01\n\rActionDecided\x12.\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x1e.podium.orchestrator.v1.Action\x12%\n\x04\x63ost\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x15\n\rmodel_version\x18\x05 \x01(\t\"\xc3\x01\n\x0cToolReturned\x12\x38\n\x0bobservation\x18\x01 \x01(\x0b\x32#.podium.orchestrator.v1.Observation\x12%\n\x04\x63ost\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\"t\n\x11\x41pprovalRequested\x12.\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32 .podium.orchestrator.v1.ToolCall\x12/\n\x0b\x65xpire_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"?\n\x0f\x45pisodeFinished\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode*\x9a\x01\n\x0c\x45pisodeState\x12\x1d\n\x19\x45PISODE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x45PISODE_STATE_PENDING\x10\x01\x12\x19\n\x15\x45PISODE_STATE_RUNNING\x10\x02\x12\x19\n\x15\x45PISODE_STATE_WAITING\x10\x03\x12\x1a\n\x16\x45PISODE_STATE_FINISHED\x10\x04*\xce\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14STOP_REASON_ANSWERED\x10\x01\x12\x1a\n\x16STOP_REASON_TURN_LIMIT\x10\x02\x12 \n\x1cSTOP_REASON_BUDGET_EXHAUSTED\x10\x03\x12\x18\n\x14STOP_REASON_DEADLINE\x10\x04\x12\x19\n\x15STOP_REASON_CANCELLED\x10\x05\x12\x16\n\x12STOP_REASON_FAILED\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,28 +40,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_EPISODESPEC_LABELSENTRY']._loaded_options = None
   _globals['_EPISODESPEC_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_EPISODESTATE']._serialized_start=2479
-  _globals['_EPISODESTATE']._serialized_end=2633
-  _globals['_STOPREASON']._serialized_start=2636
-  _globals['_STOPREASON']._serialized_end=2842
-  _globals['_GROUP']._serialized_start=264
-  _globals['_GROUP']._serialized_end=336
-  _globals['_EPISODESPEC']._serialized_start=339
-  _globals['_EPISODESPEC']._serialized_end=846
-  _globals['_EPISODESPEC_LABELSENTRY']._serialized_start=801
-  _globals['_EPISODESPEC_LABELSENTRY']._serialized_end=846
-  _globals['_EPISODE']._serialized_start=849
-  _globals['_EPISODE']._serialized_end=1399
-  _globals['_EPISODEEVENT']._serialized_start=1402
-  _globals['_EPISODEEVENT']._serialized_end=1800
-  _globals['_EPISODESTARTED']._serialized_start=1802
-  _globals['_EPISODESTARTED']._serialized_end=1883
-  _globals['_ACTIONDECIDED']._serialized_start=1886
-  _globals['_ACTIONDECIDED']._serialized_end=2095
-  _globals['_TOOLRETURNED']._serialized_start=2098
-  _globals['_TOOLRETURNED']._serialized_end=2293
-  _globals['_APPROVALREQUESTED']._serialized_start=2295
-  _globals['_APPROVALREQUESTED']._serialized_end=2411
-  _globals['_EPISODEFINISHED']._serialized_start=2413
-  _globals['_EPISODEFINISHED']._serialized_end=2476
+  _globals['_EPISODESTATE']._serialized_start=2663
+  _globals['_EPISODESTATE']._serialized_end=2817
+  _globals['_STOPREASON']._serialized_start=2820
+  _globals['_STOPREASON']._serialized_end=3026
+  _globals['_GROUP']._serialized_start=296
+  _globals['_GROUP']._serialized_end=368
+  _globals['_EPISODESPEC']._serialized_start=371
+  _globals['_EPISODESPEC']._serialized_end=920
+  _globals['_EPISODESPEC_LABELSENTRY']._serialized_start=875
+  _globals['_EPISODESPEC_LABELSENTRY']._serialized_end=920
+  _globals['_EPISODE']._serialized_start=923
+  _globals['_EPISODE']._serialized_end=1473
+  _globals['_EPISODEEVENT']._serialized_start=1476
+  _globals['_EPISODEEVENT']._serialized_end=1984
+  _globals['_EPISODESTARTED']._serialized_start=1986
+  _globals['_EPISODESTARTED']._serialized_end=2067
+  _globals['_ACTIONDECIDED']._serialized_start=2070
+  _globals['_ACTIONDECIDED']._serialized_end=2279
+  _globals['_TOOLRETURNED']._serialized_start=2282
+  _globals['_TOOLRETURNED']._serialized_end=2477
+  _globals['_APPROVALREQUESTED']._serialized_start=2479
+  _globals['_APPROVALREQUESTED']._serialized_end=2595
+  _globals['_EPISODEFINISHED']._serialized_start=2597
+  _globals['_EPISODEFINISHED']._serialized_end=2660
 # @@protoc_insertion_point(module_scope)

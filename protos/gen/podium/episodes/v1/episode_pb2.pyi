@@ -13,6 +13,7 @@ from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
+from podium.episodes.v1 import check_pb2 as _check_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
 import builtins as _builtins
 import sys
@@ -171,6 +172,7 @@ class EpisodeSpec(_message.Message):
     GROUP_FIELD_NUMBER: _builtins.int
     HISTORY_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    CHECK_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """The task in words; not empty."""
     model: _builtins.str
@@ -209,6 +211,10 @@ class EpisodeSpec(_message.Message):
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Caller's labels, at most 16, kept with the episode."""
 
+    @_builtins.property
+    def check(self) -> _check_pb2.Check:
+        """Judges the answer once it is given; unset means nobody does."""
+
     def __init__(
         self,
         *,
@@ -224,10 +230,11 @@ class EpisodeSpec(_message.Message):
         group: Global___Group | None = ...,
         history: _abc.Iterable[_orchestrator_service_pb2.ConversationMessage] | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        check: _check_pb2.Check | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "group", b"group", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "policy", b"policy", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "policy", b"policy", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -341,6 +348,8 @@ class EpisodeEvent(_message.Message):
     TOOL_RETURNED_FIELD_NUMBER: _builtins.int
     APPROVAL_REQUESTED_FIELD_NUMBER: _builtins.int
     FINISHED_FIELD_NUMBER: _builtins.int
+    VERIFIER_CALLED_FIELD_NUMBER: _builtins.int
+    JUDGED_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Counts from 1 within the episode, without gaps; resume a watch from it."""
     turn: _builtins.int
@@ -369,6 +378,14 @@ class EpisodeEvent(_message.Message):
     def finished(self) -> Global___EpisodeFinished:
         """The episode ended."""
 
+    @_builtins.property
+    def verifier_called(self) -> Global___ToolReturned:
+        """The check called a tool."""
+
+    @_builtins.property
+    def judged(self) -> _check_pb2.Judgement:
+        """The answer was judged."""
+
     def __init__(
         self,
         *,
@@ -380,12 +397,14 @@ class EpisodeEvent(_message.Message):
         tool_returned: Global___ToolReturned | None = ...,
         approval_requested: Global___ApprovalRequested | None = ...,
         finished: Global___EpisodeFinished | None = ...,
+        verifier_called: Global___ToolReturned | None = ...,
+        judged: _check_pb2.Judgement | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_decided", b"action_decided", "approval_requested", b"approval_requested", "event", b"event", "finished", b"finished", "started", b"started", "time", b"time", "tool_returned", b"tool_returned"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_decided", b"action_decided", "approval_requested", b"approval_requested", "event", b"event", "finished", b"finished", "judged", b"judged", "started", b"started", "time", b"time", "tool_returned", b"tool_returned", "verifier_called", b"verifier_called"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_decided", b"action_decided", "approval_requested", b"approval_requested", "event", b"event", "finished", b"finished", "sequence", b"sequence", "started", b"started", "time", b"time", "tool_returned", b"tool_returned", "turn", b"turn"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_decided", b"action_decided", "approval_requested", b"approval_requested", "event", b"event", "finished", b"finished", "judged", b"judged", "sequence", b"sequence", "started", b"started", "time", b"time", "tool_returned", b"tool_returned", "turn", b"turn", "verifier_called", b"verifier_called"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "action_decided", "tool_returned", "approval_requested", "finished"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "action_decided", "tool_returned", "approval_requested", "finished", "verifier_called", "judged"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

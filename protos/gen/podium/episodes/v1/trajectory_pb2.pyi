@@ -159,6 +159,8 @@ class Trajectory(_message.Message):
     TOOLS_FIELD_NUMBER: _builtins.int
     INSTRUCTION_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    UNJUDGED_REASON_FIELD_NUMBER: _builtins.int
+    VERIFIER_CALLS_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """The episode."""
     group_id: _builtins.str
@@ -191,6 +193,10 @@ class Trajectory(_message.Message):
     """Whether it may train a model."""
     instruction: _builtins.str
     """The tenant's preference in words; unset means none."""
+    unjudged_reason: _builtins.str
+    """Why its check gave no outcome; unset when it gave one and when there was no
+    check. An unjudged answer is not a wrong one.
+    """
     @_builtins.property
     def preferences(self) -> _policy_pb2.PreferenceVector:
         """The preference vector P."""
@@ -213,7 +219,7 @@ class Trajectory(_message.Message):
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """Sum of the known costs of all calls, equal to the ledger's."""
+        """Sum of the known costs of all calls, its check's included, equal to the ledger's."""
 
     @_builtins.property
     def latency(self) -> _duration_pb2.Duration:
@@ -243,6 +249,12 @@ class Trajectory(_message.Message):
     def failure(self) -> _failure_pb2.Failure:
         """Why it ended without an answer, for example which budget was used up; unset
         when there is nothing to explain.
+        """
+
+    @_builtins.property
+    def verifier_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolInvocation]:
+        """The check's own calls: in the cost, and in none of the reward features. Their
+        keys are "<episode id>/<turn>/verifier/<call index>".
         """
 
     def __init__(
@@ -277,10 +289,12 @@ class Trajectory(_message.Message):
         tools: _abc.Iterable[_orchestrator_service_pb2.ToolDefinition] | None = ...,
         instruction: _builtins.str = ...,
         failure: _failure_pb2.Failure | None = ...,
+        unjudged_reason: _builtins.str = ...,
+        verifier_calls: _abc.Iterable[Global___ToolInvocation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "end_time", b"end_time", "failure", b"failure", "features", b"features", "latency", b"latency", "preferences", b"preferences", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "failure", b"failure", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "failure", b"failure", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unjudged_reason", b"unjudged_reason", "unpriced_call_count", b"unpriced_call_count", "verifier_calls", b"verifier_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -479,7 +493,7 @@ class Outcome(_message.Message):
     verifier_version: _builtins.str
     """Verifier version."""
     score: _builtins.float
-    """1 if solved, otherwise 0 (paper, section 3.2)."""
+    """From 0 to 1; 1 is solved (paper, section 3.2, knows 0 and 1 only)."""
     explanation: _builtins.str
     """Why, in words."""
     def __init__(
@@ -513,13 +527,15 @@ class RewardFeatures(_message.Message):
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """Known cost of the whole episode, orchestrator tokens included; negated it
-        is r_compute.
+        """Known cost of the whole episode, orchestrator tokens included and its check's
+        calls left out; negated it is r_compute.
         """
 
     @_builtins.property
     def latency(self) -> _duration_pb2.Duration:
-        """Wall clock of the whole episode; negated it is r_latency."""
+        """Wall clock of the whole episode, to its answer where that was judged; negated
+        it is r_latency.
+        """
 
     def __init__(
         self,
