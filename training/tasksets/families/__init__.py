@@ -1,0 +1,1 @@
+"""Kinds of task, one file each: `draw` makes one at random."""

@@ -1,0 +1,97 @@
+"""Two and three steps: each needs what the one before it found."""
+
+from datetime import date
+from random import Random
+
+from tasksets.draft import Draft, Wordings, solve
+from tasksets.families.dates import a_day
+from tasksets.families.retrieval import search
+from tasksets.families.sql import destinations, select
+from tasksets.library import Product, products
+from tasksets.splits import members, number, split_of
+from tasksets.task import Call, Split
+
+ORDER = Wordings(
+    (
+        "What do {count} pieces of the Larkfield {product} cost together, in euros?",
+        "How many euros are {count} of the Larkfield {product}?",
+    ),
+    ("A school buys {count} Larkfield {product} devices. What is the bill in euros?",),
+)
+WARRANTY_END = Wordings(
+    (
+        "A Larkfield {product} was bought on {start}. On which date does its warranty end?"
+        " Answer as YYYY-MM-DD.",
+        "Bought on {start}: until when is a Larkfield {product} under warranty? As YYYY-MM-DD.",
+    ),
+    ("My receipt for a Larkfield {product} says {start}. When is its warranty over? YYYY-MM-DD.",),
+)
+FREIGHT = Wordings(
+    (
+        "What do {count} pieces of the Larkfield {product} weigh together, in pounds?",
+        "How many pounds are {count} of the Larkfield {product}?",
+    ),
+    ("A crate holds {count} Larkfield {product} devices. What must it bear, in pounds?",),
+)
+SHARE = Wordings(
+    (
+        "Which percentage of the flights to {code} in the sample database left more than {delay}"
+        " minutes late? Two decimals.",
+    ),
+    (
+        "Of 100 flights to {code} in the sample database, how many had dep_delay over {delay}?"
+        " Two decimals.",
+    ),
+)
+
+
+def draw(random: Random, split: Split) -> Draft:
+    """One of the kinds above."""
+    return random.choice((_order, _warranty_end, _freight, _share))(random, split)
+
+
+def _order(random: Random, split: Split) -> Draft:
+    product, count = _product(random, split), number(random, split, 3, 400)
+    last = Call("calculator", {"expression": f"{count} * {product.price}"})
+    calls = (search(f"price of the {product.name}"), last)
+    entities = {"product": product.name, "count": count}
+    return Draft(ORDER, entities, "numeric", {"expected": str(solve(last))}, calls)
+
+
+def _warranty_end(random: Random, split: Split) -> Draft:
+    product, start = _product(random, split), a_day(random, split)
+    last = Call("add_to_date", {"start": str(start), "months": product.warranty})
+    calls = (search(f"warranty of the {product.name}"), last)
+    entities: dict[str, str | date] = {"product": product.name, "start": start}
+    return Draft(WARRANTY_END, entities, "contains", {"expected": solve(last)["date"]}, calls)
+
+
+def _freight(random: Random, split: Split) -> Draft:
+    """Three steps: find the weight, multiply, convert."""
+    product, count = _product(random, split), number(random, split, 3, 400)
+    grams = Call("calculator", {"expression": f"{count} * {product.weight}"})
+    last = Call(
+        "convert_units",
+        {"value": float(solve(grams)), "from_unit": "gram", "to_unit": "pound"},
+    )
+    pounds = solve(last)["value"]
+    parameters = {"expected": f"{pounds:.4f}", "tolerance": f"{pounds / 1000:.6f}"}
+    calls = (search(f"weight of the {product.name}"), grams, last)
+    return Draft(FREIGHT, {"product": product.name, "count": count}, "numeric", parameters, calls)
+
+
+def _share(random: Random, split: Split) -> Draft:
+    """Three steps: count some, count all, divide."""
+    code = random.choice(members(destinations(), split))
+    delay = number(random, split, 10, 120)
+    flights = f"SELECT count(*) FROM flights WHERE dest = '{code}'"  # noqa: S608 our own code
+    some, all_of_them = select(f"{flights} AND dep_delay > {delay}"), select(flights)
+    counts: list[int] = [solve(call)["rows"][0][0] for call in (some, all_of_them)]
+    last = Call("calculator", {"expression": f"100 * {counts[0]} / {counts[1]}"})
+    parameters = {"expected": f"{100 * counts[0] / counts[1]:.2f}", "tolerance": "0.01"}
+    calls = (some, all_of_them, last)
+    return Draft(SHARE, {"code": code, "delay": delay}, "numeric", parameters, calls)
+
+
+def _product(random: Random, split: Split) -> Product:
+    return random.choice([each for each in products() if split_of(each.name) is split])
