@@ -26,6 +26,7 @@ from podium_cli.commands import (
     tool_descriptions,  # noqa: F401  adds its commands to those of tools
     tool_imports,  # noqa: F401  likewise
     tools,
+    train,
     trajectories,
     up,
     watch,
@@ -56,6 +57,7 @@ for module in (up, down, status, doctor, identity, demo, run, watch, spend, mode
 for group, panel in (
     (episodes, "Episodes"),
     (trajectories, "Episodes"),
+    (train, "Training"),
     (tools, "Tools and policies"),
     (policies, "Tools and policies"),
     (corpus, "Tools and policies"),

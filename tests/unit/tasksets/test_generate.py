@@ -7,12 +7,12 @@ from types import ModuleType
 
 import pytest
 
-from tasksets import FAMILIES, Split, Task, generate
 from tasksets.draft import Wordings, solve
 from tasksets.families import arithmetic, composition, dates, dictionary, retrieval, sql, units
 from tasksets.library import products
 from tasksets.splits import split_of
-from tasksets.taskset import TooFewTasks
+from tasksets.task import Split, Task
+from tasksets.taskset import FAMILIES, TooFewTasks, generate
 
 TRAIN = generate(280, Split.TRAIN)
 HELD_OUT = generate(140, Split.HELD_OUT)
