@@ -31,6 +31,7 @@ PLATFORM_COLUMNS = {
     **{name: name.value for name in JOURNAL_COLUMNS},
     SpendDimension.TENANT: "tenant",
 }
+DIMENSIONS = [dimension.value for dimension in Dimension]
 # Names the partial index's condition, or it could not be used.
 OF_EPISODE = "AND episode_id = :episode_id AND episode_id <> ''"
 
@@ -211,7 +212,11 @@ def _spend_row(row: Any) -> SpendRow:
         amounts=tuple(Money(amount, code) for code, amount in _decimals(row.amounts).items()),
         call_count=int(row.calls),
         unpriced_call_count=int(row.unpriced_calls),
-        quantities=tuple(Quantity(name, sums[name]) for name in Dimension if sums.get(name)),
+        quantities=tuple(
+            Quantity(Dimension(name), sums[name])
+            for name in sorted(sums, key=DIMENSIONS.index)
+            if sums[name]
+        ),
     )
 
 
