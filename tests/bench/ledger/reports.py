@@ -29,7 +29,7 @@ class Reader:
         self._tenants = [service.token(tenant_name(number)) for number in range(TENANTS)]
         self._admin = service.token(tenant_name(0), Scope.PLATFORM_ADMIN)
         end = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        self._span = {
+        self._span: dict[str, Any] = {
             "start_time": timestamp_to_proto(end - MONTH),
             "end_time": timestamp_to_proto(end),
         }
