@@ -37,10 +37,23 @@ SUM = {"thought": "I will compute it.", "tool": "calculator", "arguments": {"exp
 
 @dataclass(frozen=True)
 class Cluster:
-    """The pods' Deployments and their addresses."""
+    """The release's objects, and the node that its Deployments are played on."""
 
-    deployments: list[Json]
+    objects: list[Json]
     node: Node
+
+    @property
+    def deployments(self) -> list[Json]:
+        """All of them."""
+        return of_kind(self.objects, "Deployment")
+
+    def helm_test(self, name: str) -> str:
+        """What a pod of `helm test` says; its command runs in the gateway's pod here."""
+        pods = of_kind(self.objects, "Pod")
+        pod = next(one for one in pods if one["metadata"]["name"] == name)
+        (container,) = pod["spec"]["containers"]
+        command = [*container["command"], *container.get("args", [])]
+        return podman("exec", "podium-gateway-gateway", *command, check=False)
 
     def gateway(self, key: str) -> httpx.AsyncClient:
         """A client of the gateway with an API key."""
@@ -64,14 +77,15 @@ async def cluster() -> AsyncIterator[Cluster]:
         folder = Path(made)
         await asyncio.to_thread(folder.chmod, 0o755)  # for the pods' user to pass through
         async with neighbours(folder, [SUM, {"answer": "42"}]) as around:
-            deployments = of_kind(render(values(around)), "Deployment")
+            objects = render(values(around))
+            deployments = of_kind(objects, "Deployment")
             names = [each["metadata"]["name"] for each in deployments]
             addresses = dict(zip(names, map("127.0.1.{}".format, count(1)), strict=False))
             node = Node(folder / "volumes", secrets(around, folder / "identity"), addresses)
             node.folder.mkdir()
             try:
                 play(node, deployments)
-                yield Cluster(deployments, node)
+                yield Cluster(objects, node)
             finally:
                 podman("pod", "rm", "--force", "--ignore", "--time", "1", *names, check=False)
 
@@ -124,6 +138,17 @@ async def test_every_pod_becomes_ready(cluster: Cluster) -> None:
             name = container_of(deployment)
             assert time.monotonic() < deadline, (name, podman("logs", "--tail", "20", name))
             await asyncio.sleep(1)
+
+
+async def test_the_charts_own_test_finds_every_service_ready(cluster: Cluster) -> None:
+    lines = cluster.helm_test("podium-test-readiness").splitlines()
+    assert len(lines) == len(cluster.deployments) - 1, lines  # the worker serves nobody
+    assert all(line.endswith(" is ready") for line in lines), lines
+
+
+async def test_the_chart_asks_for_apis_with_what_is_in_the_image(cluster: Cluster) -> None:
+    # There is no API server here, and not the file of the pod's annotation; the program is.
+    assert "/etc/podium/values.yaml is no values file" in cluster.helm_test("podium-test-apis")
 
 
 async def test_every_process_is_an_ordinary_user_without_capabilities_on_a_read_only_root(
