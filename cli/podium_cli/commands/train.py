@@ -1,17 +1,32 @@
-"""`podium train`: tasks to learn from."""
+"""`podium train`: tasks to learn from, and episodes that try them."""
 
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+import uuid_utils
 
+from podium.episodes.v1 import episode_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.registry.v1 import tool_registry_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.errors import UsageError
+from podium_cli.gateway import Gateway
+from podium_cli.inputs import parse_seconds
 from podium_cli.listing import listing
-from tasksets.task import Split, Task
+from podium_cli.output import Output
+from podium_cli.training.rolling import Rolled, Roller
+from podium_cli.training.rollout_view import rollout_table, rollout_values, summary
+from rollouts import Group, plan
+from tasksets.task import InvalidTask, Split, Task
+from wire import duration_to_proto
 
-app = typer.Typer(name="train", help="Make tasks to learn from.", no_args_is_help=True)
+COMPLETION_TOKENS_MAX = 128
+# Behaviour log-probabilities are those of the whole distribution only where none of it is cut off.
+TEMPERATURE, TOP_P = 1.0, 1.0
+
+app = typer.Typer(name="train", help="Make tasks and episodes to learn from.", no_args_is_help=True)
 
 
 class SplitName(StrEnum):
@@ -62,3 +77,92 @@ def make_tasks(count: int, split: SplitName, seed: int, family: list[str] | None
         return generate(count, Split(split), seed, names)
     except TooFewTasks as error:
         raise UsageError(str(error), "ask for fewer, or for more families") from error
+
+
+@command(app, "rollout")
+async def rollout(
+    session: Session,
+    *,
+    size: Annotated[int, typer.Option(min=1, help="Episodes per task: the group.")] = 8,
+    at_once: Annotated[int, typer.Option(min=1, help="Episodes in flight.")] = 8,
+    policy: Annotated[str, typer.Option(help="Policy; the tenant's by default.")] = "",
+    model: Annotated[str, typer.Option(help="Orchestrator model; the default one.")] = "",
+    tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
+    turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
+    time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
+    task_file: Annotated[Path | None, typer.Option(help="JSONL of `podium train tasks`.")] = None,
+    count: Count = 8,
+    split: SplitOption = SplitName.TRAIN,
+    seed: Seed = 0,
+    family: Family = None,
+    resume: Annotated[str, typer.Option(help="Run to go on with; same options.")] = "",
+) -> None:
+    """Run groups of episodes of one task each; every answer is judged.
+
+    A run that is interrupted goes on with --resume: no episode is started twice.
+    """
+    chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
+    run_id = resume or str(uuid_utils.uuid7())
+    limits = _limits(policy, model, turn_limit, parse_seconds(time_limit))
+    session.output.note(f"run {run_id}; `--resume {run_id}` goes on with it")
+    async with session.gateway() as gateway:
+        groups = _plan(run_id, chosen, size, await _tool_names(gateway), tools)
+        roller = Roller(gateway, limits, run_id)
+        counted = _Counted(session.output, sum(len(group.rollouts) for group in groups))
+        rolled = await roller.roll(groups, at_once, counted)
+    session.output.result(rollout_values(run_id, groups, rolled), rollout_table(groups, rolled))
+    session.output.note(summary(rolled))
+
+
+def read_tasks(path: Path) -> list[Task]:
+    """The tasks of a JSONL file. Raises UsageError."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "name a JSONL file") from error
+    tasks = []
+    for number, line in enumerate(lines, 1):
+        try:
+            tasks.append(Task.from_json(line))
+        except InvalidTask as error:
+            raise UsageError(f"{path}, line {number}: {error}", "mend or drop the line") from error
+    return tasks
+
+
+def _plan(run_id: str, tasks: list[Task], size: int, known: list[str], most: int) -> list[Group]:
+    try:
+        return plan(run_id, tasks, size, known, most)
+    except ValueError as error:
+        raise UsageError(str(error), "see `podium tools list`, and --resume") from error
+
+
+def _limits(
+    policy: str, model: str, turn_limit: int, time_limit_s: float
+) -> episode_pb2.EpisodeSpec:
+    return episode_pb2.EpisodeSpec(
+        policy=policy,
+        model=model,
+        turn_limit=turn_limit,
+        time_limit=duration_to_proto(time_limit_s),
+        sampling=orchestrator_pb.Sampling(
+            temperature=TEMPERATURE, top_p=TOP_P, max_tokens=COMPLETION_TOKENS_MAX
+        ),
+    )
+
+
+async def _tool_names(gateway: Gateway) -> list[str]:
+    reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
+    return [tool.spec.name for tool in reply.tools]
+
+
+class _Counted:
+    """Says of every ended episode how it went."""
+
+    def __init__(self, output: Output, total: int) -> None:
+        self._output, self._total, self._done = output, total, 0
+
+    def __call__(self, rolled: Rolled) -> None:
+        self._done += 1
+        score = "unjudged" if rolled.score is None else f"{rolled.score:g}"
+        place = f"{rolled.group.task.id} #{rolled.rollout.sample_index}"
+        self._output.note(f"{self._done}/{self._total} {place}: {score} ({rolled.stop_reason})")

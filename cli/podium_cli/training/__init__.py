@@ -1,0 +1,1 @@
+"""Rollouts of `podium train`: run through the gateway, and shown."""

@@ -1,0 +1,113 @@
+"""Runs planned groups through the gateway, as any application would, so many at once.
+
+A run keeps nothing of its own: the platform knows every episode by the id the plan gave
+it, so whatever is started again goes on where it is, or is there already.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from money import Money
+from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2, trajectory_pb2
+from podium_cli.formats import enum_word
+from podium_cli.gateway import Gateway, segment
+from rollouts.plan import Group, Rollout
+from tasksets.task import Task
+from wire import duration_from_proto, optional_money_from_proto
+
+# Told of every episode that has ended.
+Progress = Callable[["Rolled"], None]
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """One episode of a group as it ended."""
+
+    group: Group
+    rollout: Rollout
+    stop_reason: str
+    score: float | None
+    """None means unjudged; `reason` says why."""
+    reason: str
+    cost: Money | None
+    latency_s: float
+
+
+@dataclass(frozen=True)
+class Roller:
+    """Runs rollouts; `limits` holds for every one of them."""
+
+    gateway: Gateway
+    limits: episode_pb2.EpisodeSpec
+    run_id: str
+
+    async def roll(self, groups: Sequence[Group], at_once: int, progress: Progress) -> list[Rolled]:
+        """One result per episode, group by group. Raises Refused, Unreachable."""
+        gate = asyncio.Semaphore(at_once)
+
+        async def one(group: Group, rollout: Rollout) -> Rolled:
+            async with gate:
+                rolled = await self._roll(group, rollout)
+            progress(rolled)
+            return rolled
+
+        async with asyncio.TaskGroup() as running:
+            tasks = [
+                running.create_task(one(group, rollout))
+                for group in groups
+                for rollout in group.rollouts
+            ]
+        return [task.result() for task in tasks]
+
+    async def _roll(self, group: Group, rollout: Rollout) -> Rolled:
+        request = episode_service_pb2.StartEpisodeRequest(
+            episode_id=rollout.episode_id, spec=self._spec(group, rollout)
+        )
+        reply = await self.gateway.post(
+            "/v1/episodes", request, episode_service_pb2.StartEpisodeResponse
+        )
+        if reply.episode.state != episode_pb2.EPISODE_STATE_FINISHED:
+            async for _ in self.gateway.events(rollout.episode_id):
+                pass
+        path = f"/v1/episodes/{segment(rollout.episode_id)}/trajectory"
+        found = await self.gateway.get(path, episode_service_pb2.GetTrajectoryResponse)
+        return _rolled(group, rollout, found.trajectory)
+
+    def _spec(self, group: Group, rollout: Rollout) -> episode_pb2.EpisodeSpec:
+        spec = episode_pb2.EpisodeSpec(
+            task=group.task.question,
+            tool_names=group.tool_names,
+            group=episode_pb2.Group(
+                id=group.id,
+                size=len(group.rollouts),
+                sample_index=rollout.sample_index,
+                task_id=group.task.id,
+            ),
+            check=_check(group.task),
+            labels={"run": self.run_id, "family": group.task.family, "split": group.task.split},
+        )
+        spec.MergeFrom(self.limits)
+        return spec
+
+
+def _check(task: Task) -> check_pb2.Check:
+    return check_pb2.Check(
+        verifier=task.verifier,
+        verifier_version=task.judge().version,
+        parameters_json=json.dumps(task.parameters),
+    )
+
+
+def _rolled(group: Group, rollout: Rollout, found: trajectory_pb2.Trajectory) -> Rolled:
+    judged = next(iter(found.outcomes), None)
+    return Rolled(
+        group=group,
+        rollout=rollout,
+        stop_reason=enum_word(episode_pb2.StopReason.Name(found.stop_reason), "STOP_REASON_"),
+        score=judged.score if judged else None,
+        reason=judged.explanation if judged else found.unjudged_reason,
+        cost=optional_money_from_proto(found.features.cost),
+        latency_s=duration_from_proto(found.features.latency),
+    )

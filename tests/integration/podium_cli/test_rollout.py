@@ -1,0 +1,55 @@
+"""Groups of episodes through the running platform: judged, grouped, and never started twice."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from integration.podium_cli.conftest import CommandLine
+from openai_server import OpenAiServer
+from tasksets.task import Call, Split, Task
+
+TASK = Task(
+    "sum-1",
+    "arithmetic",
+    Split.TRAIN,
+    "What is 6 times 7?",
+    "numeric",
+    {"expected": "42"},
+    (Call("calculator", {"expression": "6 * 7"}),),
+)
+OPTIONS = ("--size", "3", "--at-once", "1", "--tools", "4")
+
+
+def call(**arguments: Any) -> dict[str, Any]:
+    return {"thought": "", "tool": "calculator", "arguments": arguments}
+
+
+def test_a_group_is_judged_and_a_resumed_run_starts_nothing_again(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(TASK.to_json())
+    arguments = ("train", "rollout", "--task-file", str(path), *OPTIONS)
+    model.push(call(expression="6 * 7"), {"answer": "It is 42"}, {"answer": "41"}, {"answer": "42"})
+    run = podium.json(*arguments)
+    [group] = run["groups"]
+    assert [episode["score"] for episode in group["episodes"]] == [1.0, 0.0, 1.0]
+    assert "calculator" in group["tools"]
+    ids = [episode["id"] for episode in group["episodes"]]
+
+    listed = podium.json("episodes", "list", "--label", f"run={run['run']}")["episodes"]
+    places = {each["id"]: each["spec"]["group"] for each in listed}
+    assert {group_of["id"] for group_of in places.values()} == {group["group"]}
+    assert [places[each]["sample_index"] for each in ids] == [0, 1, 2]
+
+    asked = len(model.requests)
+    assert podium.json(*arguments, "--resume", run["run"]) == run
+    assert len(model.requests) == asked, "an episode was run again"
+
+
+def test_a_broken_line_of_a_task_file_is_named(podium: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(TASK.to_json() + "\n" + json.dumps({"id": "x"}))
+    ended = podium("train", "rollout", "--task-file", str(path))
+    assert ended.returncode == 2
+    assert "line 2" in ended.stderr

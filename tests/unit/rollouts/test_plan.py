@@ -1,0 +1,65 @@
+"""A run's plan follows from its id alone, and every group can solve its task."""
+
+import uuid
+
+import pytest
+import uuid_utils
+
+from rollouts import Group, plan
+from rollouts.plan import InvalidRun
+from tasksets.task import Call, Split, Task
+
+RUN = str(uuid_utils.uuid7())
+KNOWN = [f"tool{number}" for number in range(12)]
+
+
+def make_task(number: int = 0, *tools: str) -> Task:
+    solution = tuple(Call(tool, {}) for tool in tools)
+    name = f"task{number}"
+    return Task(name, "f", Split.TRAIN, "What?", "exact", {"expected": "x"}, solution)
+
+
+def test_a_resumed_run_asks_for_the_same_episodes_and_another_run_for_others() -> None:
+    tasks = [make_task(number) for number in range(5)]
+    first = plan(RUN, tasks, 4, KNOWN, 6)
+    assert plan(RUN, tasks, 4, KNOWN, 6) == first
+    # A run that is given more tasks later keeps the groups it has.
+    assert plan(RUN, [*tasks, make_task(9)], 4, KNOWN, 6)[:5] == first
+    other = plan(str(uuid_utils.uuid7()), tasks, 4, KNOWN, 6)
+    assert not _ids(first) & _ids(other)
+
+
+def test_every_episode_has_an_id_of_its_own_and_a_place_in_its_group() -> None:
+    groups = plan(RUN, [make_task(number) for number in range(20)], 8, KNOWN, 6)
+    assert len(_ids(groups)) == 160
+    assert all([each.sample_index for each in group.rollouts] == [*range(8)] for group in groups)
+    assert {uuid.UUID(each).version for each in _ids(groups)} == {7}
+    assert {uuid.UUID(each).bytes[:6] for each in _ids(groups)} == {uuid.UUID(RUN).bytes[:6]}
+
+
+def test_a_group_is_offered_the_tools_of_its_solution_and_others() -> None:
+    tasks = [make_task(number, "tool3", "tool7") for number in range(50)]
+    groups = plan(RUN, tasks, 2, KNOWN, 6)
+    assert all({"tool3", "tool7"} <= set(group.tool_names) <= set(KNOWN) for group in groups)
+    assert {len(group.tool_names) for group in groups} == {3, 4, 5, 6}
+    assert len({group.tool_names for group in groups}) > 40
+    assert {group.tool_names.index("tool3") for group in groups} > {0, 1, 2}
+
+
+def test_a_task_nobody_knows_the_solution_of_is_offered_all_that_fit() -> None:
+    [group] = plan(RUN, [make_task()], 2, KNOWN, 6)
+    assert len(group.tool_names) == 6
+
+
+def test_a_task_whose_tool_is_not_there_is_refused() -> None:
+    with pytest.raises(InvalidRun, match="task0 needs abacus"):
+        plan(RUN, [make_task(0, "abacus")], 2, KNOWN, 6)
+
+
+def test_a_run_id_that_is_no_uuid7_is_refused() -> None:
+    with pytest.raises(InvalidRun, match="not a UUIDv7"):
+        plan(str(uuid.uuid4()), [make_task()], 2, KNOWN, 6)
+
+
+def _ids(groups: list[Group]) -> set[str]:
+    return {each.episode_id for group in groups for each in group.rollouts}

@@ -1,0 +1,5 @@
+"""Groups of episodes of one task: what is run, with which ids and which tools."""
+
+from rollouts.plan import Group, Rollout, plan
+
+__all__ = ["Group", "Rollout", "plan"]
