@@ -30,7 +30,7 @@ app = typer.Typer(name="train", help="Make tasks and episodes to learn from.", n
 
 
 class SplitName(StrEnum):
-    """Which tasks; the other split shares no wording, word, place or number with them."""
+    """Which tasks; the other split shares no wording and no entity with them."""
 
     TRAIN = "train"
     HELD_OUT = "held-out"
