@@ -53,12 +53,16 @@ class Roller:
             progress(rolled)
             return rolled
 
-        async with asyncio.TaskGroup() as running:
-            tasks = [
-                running.create_task(one(group, rollout))
-                for group in groups
-                for rollout in group.rollouts
-            ]
+        try:
+            async with asyncio.TaskGroup() as running:
+                tasks = [
+                    running.create_task(one(group, rollout))
+                    for group in groups
+                    for rollout in group.rollouts
+                ]
+        except ExceptionGroup as errors:
+            # What stopped the first has cancelled the others; one cause is told, not a heap.
+            raise errors.exceptions[0] from None
         return [task.result() for task in tasks]
 
     async def _roll(self, group: Group, rollout: Rollout) -> Rolled:

@@ -53,3 +53,14 @@ def test_a_broken_line_of_a_task_file_is_named(podium: CommandLine, tmp_path: Pa
     ended = podium("train", "rollout", "--task-file", str(path))
     assert ended.returncode == 2
     assert "line 2" in ended.stderr
+
+
+def test_what_the_platform_refuses_is_told_in_two_lines(
+    podium: CommandLine, tmp_path: Path
+) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(TASK.to_json())
+    ended = podium("train", "rollout", "--task-file", str(path), "--policy", "nosuch")
+    assert ended.returncode == 1
+    assert "nosuch" in ended.stderr
+    assert "Traceback" not in ended.stderr
