@@ -11,7 +11,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from podium.common.v1 import failure_pb2
-from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import check_pb2, episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium_cli.formats import enum_word, format_money, format_seconds, one_line
 from wire import duration_from_proto, optional_money_from_proto
@@ -19,6 +19,7 @@ from wire import duration_from_proto, optional_money_from_proto
 RESULT_CHARACTERS = 400
 THOUGHT_CHARACTERS = 300
 ARGUMENT_CHARACTERS = 300
+EXPLANATION_CHARACTERS = 300
 INDENT = 10
 
 
@@ -57,8 +58,17 @@ class EpisodeView:
                 self._returned(event.turn, event.tool_returned)
             case "approval_requested":
                 self._waiting(event)
+            case "verifier_called":
+                self._await("the answer is judged")
+            case "judged":
+                self._judged(event.judged)
             case _:
                 self._await("ended")
+
+    def _judged(self, judged: check_pb2.Judgement) -> None:
+        verdict = f"{judged.score:g}" if judged.HasField("score") else "unjudged"
+        said = one_line(judged.explanation, EXPLANATION_CHARACTERS)
+        self._print(Text(f"judged    {verdict} ({judged.verifier}): {said}", style="dim"))
 
     def _await(self, what: str) -> None:
         self._doing, self._since = what, time.monotonic()

@@ -6,7 +6,7 @@ from google.protobuf.duration_pb2 import Duration
 from rich.console import Console
 
 from podium.common.v1 import failure_pb2, money_pb2
-from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import check_pb2, episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium_cli.episode_view import EpisodeView, totals
 
@@ -72,6 +72,13 @@ def test_a_waiting_call_shows_how_to_approve_it() -> None:
         turn=2, approval_requested=episode_pb2.ApprovalRequested(call=CALL)
     )
     assert "--turn 2 --call 0" in shown(event)
+
+
+def test_a_judged_answer_shows_score_and_reason_and_an_unjudged_one_no_score() -> None:
+    right = check_pb2.Judgement(verifier="numeric", score=1, explanation="found 42")
+    assert "judged    1 (numeric): found 42" in shown(episode_pb2.EpisodeEvent(judged=right))
+    nobody = check_pb2.Judgement(verifier="llm", explanation="no verdict")
+    assert "unjudged (llm): no verdict" in shown(episode_pb2.EpisodeEvent(judged=nobody))
 
 
 def test_totals_name_the_stop_reason_and_the_calls_of_unknown_price() -> None:
