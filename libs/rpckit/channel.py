@@ -26,7 +26,9 @@ SERVICE_CONFIG = {
                 "initialBackoff": "0.1s",
                 "maxBackoff": "1s",
                 "backoffMultiplier": 2,
-                "retryableStatusCodes": ["UNAVAILABLE"],
+                # A call that meets a server just as it closes its door is CANCELLED by it; what
+                # the caller itself cancels is never tried again.
+                "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
             },
         }
     ],

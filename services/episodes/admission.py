@@ -22,9 +22,11 @@ LABEL_CHARACTERS_MAX = 256
 GROUP_SIZE_MAX = 1024
 
 
-def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec) -> None:
+def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec, running_limit: int) -> None:
     """Checks what needs no other service. Raises InvalidEpisode, InvalidMoney."""
     _check_id(episode_id)
+    if running_limit < 0:
+        raise InvalidEpisode(f"running_limit is {running_limit}; give 1 or more, or 0 for none")
     if not spec.task.strip():
         raise InvalidEpisode("the task is empty; say in words what to do")
     if len(spec.task.encode()) > TASK_BYTES_MAX:

@@ -1,6 +1,12 @@
 """What can be wrong with an episode."""
 
-from rpckit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+from rpckit.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+)
 
 
 class InvalidEpisode(InvalidArgument):
@@ -30,6 +36,17 @@ class GroupConflict(AlreadyExists):
     def __init__(self, group_id: str, sample_index: int) -> None:
         super().__init__(
             f"sample {sample_index} of group {group_id} is another episode", group_id=group_id
+        )
+
+
+class TooManyRunning(ResourceExhausted):
+    """The tenant runs as many episodes as it may."""
+
+    def __init__(self, running_limit: int) -> None:
+        super().__init__(
+            f"your tenant may run {running_limit} episodes at once and does; wait until one ends, "
+            "cancel one, or ask the platform's admin for more",
+            running_limit=running_limit,
         )
 
 

@@ -33,16 +33,23 @@ class Episodes:
     ledger: Ledger
     models: ModelCatalogue
 
-    async def start(self, episode_id: str, spec: episode_pb2.EpisodeSpec) -> StoredEpisode:
-        """Starts an episode, or returns the one the same request started before."""
+    async def start(
+        self, episode_id: str, spec: episode_pb2.EpisodeSpec, running_limit: int
+    ) -> StoredEpisode:
+        """Starts an episode, or returns the one the same request started before.
+
+        `running_limit` is the most the tenant may run at once, 0 for no limit.
+        """
         identity = require_scope(Scope.EPISODES_RUN)
-        check_request(episode_id, spec)
+        check_request(episode_id, spec, running_limit)
         with telemetry.episode_context(episode_id):
             await self.models.find(spec.model)
             toolset = await self.registry.resolve(spec.policy, list(spec.tool_names))
             if judging := tools_of_check(spec):
                 await self.registry.resolve(spec.policy, judging)
-            stored = await self.store.insert(admit(episode_id, spec, toolset, identity))
+            stored = await self.store.insert(
+                admit(episode_id, spec, toolset, identity), running_limit
+            )
             if stored.ending is None:
                 await self._limit_cost(stored, spec)
                 await self.starter.start(stored.new)

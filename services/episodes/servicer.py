@@ -24,7 +24,7 @@ class EpisodesServicer(EpisodeServiceServicer):
     async def StartEpisode(
         self, request: pb.StartEpisodeRequest, context: Context
     ) -> pb.StartEpisodeResponse:
-        stored = await self._episodes.start(request.episode_id, request.spec)
+        stored = await self._episodes.start(request.episode_id, request.spec, request.running_limit)
         return pb.StartEpisodeResponse(episode=episode_to_proto(stored))
 
     async def GetEpisode(

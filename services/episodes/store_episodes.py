@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import TextClause, text
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict
+from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning
 from episodes.models import EpisodeState, NewEpisode, StoredEpisode
 from episodes.store_rows import episode_of
 
@@ -29,6 +29,16 @@ INSERT = text(
         :turn_limit, :time_limit_s
     )
     ON CONFLICT (id) DO NOTHING
+    """
+)
+
+# Starts of one tenant count one after the other, so that none of them overlooks another.
+LOCK_TENANT = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 5150003))")
+RUNNING = text(
+    """
+    SELECT count(*) AS running,
+           EXISTS (SELECT FROM episodes WHERE id = CAST(:id AS uuid)) AS known
+    FROM episodes WHERE tenant = :tenant AND stop_reason IS NULL
     """
 )
 
@@ -76,14 +86,19 @@ class EpisodeStore:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        # Counting and inserting are one transaction; the shared engine commits one by one.
+        self._transactions = engine.execution_options(isolation_level="READ COMMITTED")
 
-    async def insert(self, new: NewEpisode) -> StoredEpisode:
+    async def insert(self, new: NewEpisode, running_limit: int = 0) -> StoredEpisode:
         """Stores an episode, or returns the one of the same id and spec.
 
-        Raises EpisodeConflict and GroupConflict.
+        With a limit, no more of the tenant's run at once, however many are inserted at the same
+        time. Raises EpisodeConflict, GroupConflict and TooManyRunning.
         """
         try:
-            async with self._engine.connect() as connection:
+            async with self._transactions.begin() as connection:
+                if running_limit:
+                    await _require_room(connection, new, running_limit)
                 await connection.execute(INSERT, _insert_values(new))
         except IntegrityError as error:
             place = new.membership
@@ -146,6 +161,15 @@ class EpisodeStore:
         async with self._engine.connect() as connection:
             rows = await connection.execute(statement, {"age": older_than_s, "limit": limit})
             return [episode_of(row) for row in rows]
+
+
+async def _require_room(connection: AsyncConnection, new: NewEpisode, running_limit: int) -> None:
+    """Raises TooManyRunning, but not for an episode that a retry finds."""
+    values = {"tenant": new.tenant, "id": new.episode_id}
+    await connection.execute(LOCK_TENANT, {"tenant": new.tenant})
+    found = (await connection.execute(RUNNING, values)).one()
+    if found.running >= running_limit and not found.known:
+        raise TooManyRunning(running_limit)
 
 
 def _is_uuid(name: str) -> bool:

@@ -21,9 +21,19 @@ class TemporalUnreachable(Unavailable):
     """Temporal's frontend does not answer."""
 
     def __init__(self, target: str, cause: Exception) -> None:
-        super().__init__(
-            f"Temporal at {target} does not answer: {cause}; start it, or correct TEMPORAL_TARGET"
+        super().__init__(f"Temporal at {target} does not answer: {cause}; {_mend(str(cause))}")
+
+
+def _mend(cause: str) -> str:
+    """What to do, told from the client's own words: it has no types for them."""
+    if "InvalidCertificate" in cause:
+        return "its certificate is not accepted: correct TEMPORAL__AUTHORITY or _SERVER_NAME"
+    if "error after connection" in cause:
+        return (
+            "it took the connection and ended it: correct TEMPORAL__TLS, TEMPORAL__CERTIFICATE "
+            "and TEMPORAL__PRIVATE_KEY"
         )
+    return "start it, or correct TEMPORAL_TARGET"
 
 
 async def connect_temporal(

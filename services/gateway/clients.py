@@ -13,6 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 from gateway.config import Settings
 from gateway.convert import happening_from_proto, model_from_proto, order_to_proto
 from gateway.errors import UpstreamFault
+from gateway.limits import current_limits
 from gateway.models import EpisodeOrder, OrchestratorModel, Outcome, Progress
 from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
 from podium.episodes.v1 import episode_pb2, episode_service_pb2, episode_service_pb2_grpc
@@ -132,7 +133,9 @@ class EpisodesClient:
     async def start(self, episode_id: str, order: EpisodeOrder) -> None:
         """Starts it, or finds it started: the id makes a retry safe."""
         request = episode_service_pb2.StartEpisodeRequest(
-            episode_id=episode_id, spec=order_to_proto(order)
+            episode_id=episode_id,
+            spec=order_to_proto(order),
+            running_limit=current_limits().running_episodes,
         )
         try:
             await self._stub.StartEpisode(request)

@@ -44,6 +44,7 @@ class Settings(DatabaseSettings):
     requests_per_s: float = Field(500.0, gt=0, description="of a tenant without limits of its own")
     request_burst: int = Field(2_000, gt=0, description="requests it may send at once")
     request_concurrency: int = Field(512, gt=0, description="requests it may have open")
+    running_episodes: int = Field(10_000, gt=0, description="episodes it may run at once")
     limits_cache_s: float = Field(5.0, ge=0, description="how long limits are remembered")
     chat_wait_s: float = Field(3_600.0, gt=0, description="longest wait for a chat answer")
     cancel_on_disconnect: bool = Field(True, description="cancel a chat whose client went away")
@@ -56,7 +57,12 @@ class Settings(DatabaseSettings):
 
     def default_limits(self) -> TenantLimits:
         """Limits of tenants that have none of their own."""
-        return TenantLimits(self.requests_per_s, self.request_burst, self.request_concurrency)
+        return TenantLimits(
+            self.requests_per_s,
+            self.request_burst,
+            self.request_concurrency,
+            self.running_episodes,
+        )
 
     def signing_key(self) -> SigningKey:
         """The key internal tokens are signed with."""

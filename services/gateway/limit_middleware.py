@@ -5,7 +5,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.access import is_guarded
 from gateway.error_responses import error_response
-from gateway.limits import LimitBook
+from gateway.limits import LimitBook, holding_to
 from gateway.open_requests import OpenRequests
 from gateway.rate_limiter import RateLimiter, Standing, standing
 from rpckit.errors import DomainError
@@ -34,7 +34,8 @@ class LimitMiddleware:
         try:
             now = await self._rate.admit(tenant, limits)
             async with self._open.slot(tenant, limits):
-                await self._app(scope, receive, _with_standing(send, now))
+                with holding_to(limits):
+                    await self._app(scope, receive, _with_standing(send, now))
         except DomainError as error:
             await error_response(error)(scope, receive, _with_standing(send, now))
 

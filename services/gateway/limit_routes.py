@@ -20,6 +20,7 @@ class ChangeLimitsRequest(BaseModel):
     requests_per_s: float | None = Field(None, gt=0, le=1e6)
     burst: int | None = Field(None, ge=1, le=1_000_000)
     concurrency: int | None = Field(None, ge=1, le=1_000_000)
+    running_episodes: int | None = Field(None, ge=1, le=1_000_000)
 
     def applied(self, limits: TenantLimits) -> TenantLimits:
         """The limits with the changes."""
@@ -33,6 +34,7 @@ class LimitsResource(BaseModel):
     requests_per_s: float
     burst: int = Field(description="requests that may come at once")
     concurrency: int = Field(description="open requests, streams included")
+    running_episodes: int = Field(description="episodes that may run at once")
 
     @classmethod
     def of(cls, tenant: str, limits: TenantLimits) -> "LimitsResource":

@@ -1,6 +1,8 @@
-"""How much of the gateway a tenant may use: requests per second and open requests."""
+"""How much a tenant may use: requests per second, open requests and running episodes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
@@ -22,10 +24,32 @@ class TenantLimits:
     burst: int
     # Open requests; a stream is open until its end, a chat until its episode's.
     concurrency: int
+    # Episodes that run at once; the episode service counts them.
+    running_episodes: int
 
     def __post_init__(self) -> None:
-        if not (self.requests_per_s > 0 and self.burst >= 1 and self.concurrency >= 1):
+        counts = (self.burst, self.concurrency, self.running_episodes)
+        if not (self.requests_per_s > 0 and min(counts) >= 1):
             raise InvalidLimits
+
+
+# The limits of the tenant whose request is being served.
+_current: ContextVar[TenantLimits] = ContextVar("tenant_limits")
+
+
+@contextmanager
+def holding_to(limits: TenantLimits) -> Iterator[None]:
+    """Serves a request under these limits."""
+    token = _current.set(limits)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_limits() -> TenantLimits:
+    """What the tenant of this request may use."""
+    return _current.get()
 
 
 class LimitsStore(Protocol):

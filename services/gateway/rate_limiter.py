@@ -9,6 +9,7 @@ a batch (at most a twentieth of a second's rate, at most a sixteenth of the burs
 import asyncio
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,8 +58,9 @@ class _Lease:
 class RateLimiter:
     """Admits or refuses requests of tenants."""
 
-    def __init__(self, store: BucketStore) -> None:
+    def __init__(self, store: BucketStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
+        self._clock = clock
         self._leases: defaultdict[str, _Lease] = defaultdict(_Lease)
 
     async def admit(self, tenant: str, limits: TenantLimits) -> Standing:
@@ -66,7 +68,7 @@ class RateLimiter:
         lease = self._leases[tenant]
         # One draw at a time: whoever waited may find tokens drawn meanwhile.
         async with lease.drawing:
-            now = time.monotonic()
+            now = self._clock()
             if lease.tokens < 1 or lease.lapses_at < now or lease.limits != limits:
                 await self._draw(tenant, limits, lease, now)
             lease.tokens -= 1

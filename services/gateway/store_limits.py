@@ -1,6 +1,7 @@
 """Limits of tenants, their buckets and their slots in PostgreSQL."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,24 +12,30 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from gateway.limits import TenantLimits
 from gateway.rate_limiter import Grant
 
-GET = "SELECT requests_per_s, burst, concurrency FROM tenant_limits WHERE tenant = :tenant"
+GET = """
+    SELECT requests_per_s, burst, concurrency, running_episodes
+    FROM tenant_limits WHERE tenant = :tenant
+"""
 PUT = """
-    INSERT INTO tenant_limits (tenant, requests_per_s, burst, concurrency)
-    VALUES (:tenant, :requests_per_s, :burst, :concurrency)
+    INSERT INTO tenant_limits (tenant, requests_per_s, burst, concurrency, running_episodes)
+    VALUES (:tenant, :requests_per_s, :burst, :concurrency, :running_episodes)
     ON CONFLICT (tenant) DO UPDATE SET requests_per_s = excluded.requests_per_s,
-        burst = excluded.burst, concurrency = excluded.concurrency
+        burst = excluded.burst, concurrency = excluded.concurrency,
+        running_episodes = excluded.running_episodes
 """
 DELETE = "DELETE FROM tenant_limits WHERE tenant = :tenant"
+# The database's clock is one for all replicas.
+NOW = "coalesce(CAST(:now AS timestamptz), clock_timestamp())"
 # The row lock of the upsert makes replicas draw one after the other.
-AVAILABLE = """least(:burst, bucket.tokens
-    + :rate * extract(epoch FROM clock_timestamp() - bucket.refill_time))"""
+AVAILABLE = f"""least(:burst, bucket.tokens
+    + :rate * extract(epoch FROM {NOW} - bucket.refill_time))"""
 DRAW = f"""
     INSERT INTO rate_bucket AS bucket (tenant, tokens, granted, refill_time)
-    VALUES (:tenant, CAST(:burst AS double precision) - :wanted, :wanted, clock_timestamp())
+    VALUES (:tenant, CAST(:burst AS double precision) - :wanted, :wanted, {NOW})
     ON CONFLICT (tenant) DO UPDATE SET
         granted = least(:wanted, floor({AVAILABLE})),
         tokens = {AVAILABLE} - least(:wanted, floor({AVAILABLE})),
-        refill_time = clock_timestamp()
+        refill_time = {NOW}
     RETURNING granted, tokens
 """  # noqa: S608  built from constants
 TAKE = "SELECT take_slots(:tenant, :replica, :wanted, :total, :lease_s)"
@@ -68,7 +75,11 @@ class PostgresLimitsStore(_Statements):
 
 
 class PostgresBucketStore(_Statements):
-    """See `rate_limiter.BucketStore`."""
+    """See `rate_limiter.BucketStore`. Without a `clock` the database's own is used."""
+
+    def __init__(self, engine: AsyncEngine, clock: Callable[[], datetime] | None = None) -> None:
+        super().__init__(engine)
+        self._clock = clock
 
     async def draw(self, tenant: str, limits: TenantLimits, wanted: int) -> Grant:
         """Up to `wanted` whole tokens of what has been refilled by now."""
@@ -77,6 +88,7 @@ class PostgresBucketStore(_Statements):
             "wanted": wanted,
             "burst": float(limits.burst),
             "rate": limits.requests_per_s,
+            "now": self._clock() if self._clock else None,
         }
         row = (await self._run(DRAW, values)).one()
         return Grant(int(row.granted), float(row.tokens))

@@ -17,6 +17,7 @@ from gateway.convert import event_json, event_kind
 from gateway.episode_ids import EpisodeIds, checked_episode_id
 from gateway.error_responses import error_body
 from gateway.errors import MalformedRequest
+from gateway.limits import current_limits
 from gateway.messages import merge_body, merge_fields, merge_query, method_of, new_request, to_json
 from gateway.routes import Route
 from gateway.sse import kept_alive, sse_response
@@ -61,6 +62,8 @@ class Transcoder:
         if not (episode_id := getattr(message, field)):
             episode_id = (await self.episode_ids.choose(request.headers)).value
             merge_fields(message, {field: episode_id})
+        # The tenant's limit, and never what a body says.
+        merge_fields(message, {"running_limit": str(current_limits().running_episodes)})
         trace = telemetry.episode_context(checked_episode_id(episode_id))
         with trace, telemetry.span("gateway.start_episode"):
             reply = await call(message)

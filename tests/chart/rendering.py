@@ -36,7 +36,10 @@ EVERYTHING: Json = {
     "training": {"enabled": True, "submitters": [{"kind": "User", "name": "ada"}]},
     "ingress": {"enabled": True},
     "monitoring": {"from": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
-    "endpoints": {"otlp": {"endpoint": "http://collector:4317"}},
+    "endpoints": {
+        "otlp": {"endpoint": "http://collector:4317"},
+        "temporal": {"tls": {"enabled": True, "secretName": "temporal", "serverName": "temporal"}},
+    },
     "identity": {"verifyKeys": {"externalSecret": {"store": "vault", "remoteKey": "podium/keys"}}},
     "inference": {
         "apiKey": {"externalSecret": {"store": "vault", "remoteKey": "podium/engine"}},

@@ -65,6 +65,7 @@
 - {name: {{ $prefix }}TEMPORAL_TARGET, value: {{ $endpoints.temporal.target | quote }}}
 - {name: {{ $prefix }}TEMPORAL_NAMESPACE, value: {{ $endpoints.temporal.namespace | quote }}}
 - {name: {{ $prefix }}TASK_QUEUE, value: {{ $endpoints.temporal.taskQueue | quote }}}
+{{- include "podium.temporalEnvironment" . }}
 {{- else if eq .callee "kafka" }}
 {{- include "podium.kafkaEnvironment" . }}
 {{- range $setting, $topic := .component.topics }}

@@ -138,6 +138,7 @@ readinessProbe: {{- merge (dict "periodSeconds" 5 "failureThreshold" 2 "timeoutS
 - {name: tls, mountPath: /etc/podium/tls, readOnly: true}
 {{- end }}
 {{- include "podium.kafkaMounts" . }}
+{{- include "podium.temporalMounts" . }}
 {{- with .component.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -171,6 +172,7 @@ readinessProbe: {{- merge (dict "periodSeconds" 5 "failureThreshold" 2 "timeoutS
   secret: {secretName: {{ include "podium.name" . }}-tls, defaultMode: 0440}
 {{- end }}
 {{- include "podium.kafkaVolumes" . }}
+{{- include "podium.temporalVolumes" . }}
 {{- with .component.extraVolumes }}
 {{ toYaml . }}
 {{- end }}

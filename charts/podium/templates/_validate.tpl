@@ -22,6 +22,9 @@
 {{- if and $values.training.enabled (gt (int $values.training.nodes) 1) (not $values.integrations.trainer.enabled) }}
 {{- fail "training.nodes above 1 needs Kubeflow Trainer: enable integrations.trainer" }}
 {{- end }}
+{{- if and $values.endpoints.temporal.tls.enabled (not $values.endpoints.temporal.tls.secretName) }}
+{{- fail "endpoints.temporal.tls.secretName is empty: name the Secret with tls.crt, tls.key and ca.crt" }}
+{{- end }}
 {{- range $name, $_ := include "podium.components" $ | fromJson }}
 {{- include "podium.validateComponent" (dict "root" $ "name" $name "component" (include "podium.component" (dict "root" $ "name" $name) | fromYaml)) }}
 {{- end }}

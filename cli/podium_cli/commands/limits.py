@@ -8,7 +8,7 @@ from podium_cli.command import Session, command
 from podium_cli.gateway import segment
 from podium_cli.listing import listing
 
-COLUMNS = ("tenant", "requests per second", "burst", "open requests")
+COLUMNS = ("tenant", "requests per second", "burst", "open requests", "running episodes")
 
 app = typer.Typer(
     name="limits",
@@ -32,12 +32,19 @@ async def show(
 async def change(
     session: Session,
     tenant: Tenant,
+    *,
     requests_per_s: Annotated[float | None, typer.Option(help="Requests per second.")] = None,
     burst: Annotated[int | None, typer.Option(help="Requests that may come at once.")] = None,
     concurrency: Annotated[int | None, typer.Option(help="Open requests.")] = None,
+    running_episodes: Annotated[int | None, typer.Option(help="Episodes at once.")] = None,
 ) -> None:
     """Change a tenant's limits; what is left out stays. Platform admins only."""
-    given = {"requests_per_s": requests_per_s, "burst": burst, "concurrency": concurrency}
+    given = {
+        "requests_per_s": requests_per_s,
+        "burst": burst,
+        "concurrency": concurrency,
+        "running_episodes": running_episodes,
+    }
     body = {name: value for name, value in given.items() if value is not None}
     async with session.gateway(admin=True) as gateway:
         _print(session, await gateway.call("PUT", _path(tenant), body=body))
@@ -55,5 +62,7 @@ def _path(tenant: str) -> str:
 
 
 def _print(session: Session, limits: dict[str, Any]) -> None:
-    row = (limits["tenant"], f"{limits['requests_per_s']:g}", limits["burst"])
-    session.output.result(limits, listing(COLUMNS, [(*row, limits["concurrency"])]))
+    rate = f"{limits['requests_per_s']:g}"
+    counts = (limits[name] for name in ("burst", "concurrency", "running_episodes"))
+    row = (limits["tenant"], rate, *counts)
+    session.output.result(limits, listing(COLUMNS, [row]))

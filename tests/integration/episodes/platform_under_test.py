@@ -3,7 +3,7 @@
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,9 +132,16 @@ async def events(
 
 @asynccontextmanager
 async def run_platform(
-    database_url: str, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, folder: Path
+    database_url: str,
+    temporal: EmbeddedTemporal,
+    kafka: EmbeddedKafka,
+    folder: Path,
+    settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[EpisodesPlatform]:
-    """Server and worker on a fresh database, namespace-wide queue and topic of their own."""
+    """Server and worker on a fresh database, namespace-wide queue and topic of their own.
+
+    `settings` are further ones of both.
+    """
     keys, neighbours, port, health_port = make_key_pair(), Neighbours(), free_port(), free_port()
     verify = write_verify_keys(folder / "verify.json", [keys])
     (folder / "worker.pem").write_text(keys.private_pem)
@@ -146,6 +153,7 @@ async def run_platform(
             "temporal_target": temporal.target,
             "task_queue": f"episodes-{topic}",
             **dict.fromkeys(UPSTREAM_TARGETS, f"127.0.0.1:{upstream}"),
+            **(settings or {}),
         }
         server = _process(
             "episodes",

@@ -28,8 +28,14 @@ class StartEpisodeRequest(_message.Message):
 
     EPISODE_ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
+    RUNNING_LIMIT_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """UUIDv7 made by the caller."""
+    running_limit: _builtins.int
+    """Most episodes of the tenant that may run at once, this one included; one more is refused with
+    RESOURCE_EXHAUSTED. The gateway sets it from the tenant's limits, whatever its own caller
+    wrote. Zero or unset means no limit.
+    """
     @_builtins.property
     def spec(self) -> _episode_pb2.EpisodeSpec:
         """What to do."""
@@ -39,10 +45,11 @@ class StartEpisodeRequest(_message.Message):
         *,
         episode_id: _builtins.str = ...,
         spec: _episode_pb2.EpisodeSpec | None = ...,
+        running_limit: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "running_limit", b"running_limit", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,57 @@
+"""A tenant runs no more episodes at once than it may, however many are started together."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import grpc
+
+from integration.episodes.platform_under_test import EpisodesPlatform, finished, new_id
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from rpckit.errors import ResourceExhausted
+from rpckit.status import domain_error_from
+from rpckit.testing import make_identity
+
+if TYPE_CHECKING:
+    # Only the stubs know the asynchronous face of a stub.
+    from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
+
+STARTS, LIMIT = 50, 7
+
+
+def request_of(episode_id: str) -> pb.StartEpisodeRequest:
+    spec = episode_pb2.EpisodeSpec(task="what is 6 x 7?")
+    return pb.StartEpisodeRequest(episode_id=episode_id, spec=spec, running_limit=LIMIT)
+
+
+async def admitted(client: "EpisodeServiceAsyncStub", episode_id: str) -> bool:
+    try:
+        await client.StartEpisode(request_of(episode_id))
+    except grpc.aio.AioRpcError as refusal:
+        error = domain_error_from(refusal)
+        assert isinstance(error, ResourceExhausted), refusal
+        assert error.reason == "TOO_MANY_RUNNING"
+        assert f"{LIMIT} episodes at once" in error.message
+        assert "cancel one" in error.message
+        return False
+    return True
+
+
+async def test_fifty_starts_at_once_admit_exactly_the_limit(platform: EpisodesPlatform) -> None:
+    # Nobody ends while the test counts.
+    platform.neighbours.orchestrator.delay_s = 600.0
+    ids = [new_id() for _ in range(STARTS)]
+    async with platform.client() as client, platform.client(make_identity("umbrella")) as other:
+        answers = await asyncio.gather(*(admitted(client, one) for one in ids))
+        running = [one for one, taken in zip(ids, answers, strict=True) if taken]
+        assert len(running) == LIMIT
+        # The retry of a start that succeeded finds its episode; another tenant has its own limit.
+        assert await admitted(client, running[0])
+        assert await admitted(other, new_id())
+        # A refused start left nothing behind.
+        listed = await client.ListEpisodes(pb.ListEpisodesRequest(page_size=500))
+        assert {episode.id for episode in listed.episodes} == set(running)
+        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=running[0]))
+        await finished(client, running[0])
+        again = await asyncio.gather(*(admitted(client, new_id()) for _ in range(10)))
+        assert sum(again) == 1

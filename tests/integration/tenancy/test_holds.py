@@ -1,0 +1,64 @@
+"""Money the owner has on hold: a stranger who knows the key can neither take nor free it."""
+
+from typing import Any
+
+import grpc
+import pytest
+
+from integration.tenancy.cases import HOLD, SUBJECT, USAGE, filled
+from integration.tenancy.test_cross_tenant import METHODS
+from integration.tenancy.two_tenants import OWNER, STRANGER, Answer, TwoTenants
+from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+class Ledger:
+    """The ledger as a tenant calls it, about the owner's hold of one turn."""
+
+    def __init__(self, tenants: TwoTenants, turn: int) -> None:
+        self._tenants = tenants
+        self.key = f"{tenants.things['episode']}/{turn}/tool/0"
+        self._turn = turn
+
+    async def hold(self) -> None:
+        subject = {**SUBJECT, "turn": self._turn}
+        answer = await self.call(OWNER, "Reserve", {**HOLD, "key": self.key, "subject": subject})
+        assert answer.code is grpc.StatusCode.OK, answer
+
+    async def call(self, tenant: str, rpc: str, values: dict[str, Any]) -> Answer:
+        request = filled(values, self._tenants.things)
+        return await self._tenants.call(tenant, METHODS[f"CostLedgerService/{rpc}"], request)
+
+    async def entries(self) -> list[bytes]:
+        """What the owner's journal says of the hold."""
+        answer = await self.call(OWNER, "ListEntries", {"episode_id": "$episode"})
+        listed = pb.ListEntriesResponse.FromString(answer.seen).entries
+        return [one.SerializeToString() for one in listed if one.subject.turn == self._turn]
+
+
+@pytest.mark.parametrize(
+    ("turn", "mine"), [(11, ("Capture", {"usage": USAGE})), (12, ("Release", {}))]
+)
+async def test_a_hold_is_still_its_owners_after_a_stranger_tried_everything(
+    tenants: TwoTenants, turn: int, mine: tuple[str, dict[str, Any]]
+) -> None:
+    ledger = Ledger(tenants, turn)
+    await ledger.hold()
+    before = await ledger.entries()
+    tries: dict[str, dict[str, Any]] = {
+        "Capture": {"key": ledger.key, "usage": USAGE},
+        "Settle": {"key": ledger.key, "usage": USAGE},
+        "Release": {"key": ledger.key},
+        "MarkDispatched": {"key": ledger.key},
+        "Extend": {"key": "$unknown/e", "hold_key": ledger.key, "time_to_live": "60s"},
+    }
+    for rpc, values in tries.items():
+        answer = await ledger.call(STRANGER, rpc, values)
+        assert answer.code is grpc.StatusCode.NOT_FOUND, (rpc, answer)
+    await ledger.call(STRANGER, "ReleaseEpisode", {"episode_id": "$episode"})
+    assert await ledger.entries() == before
+    rpc, values = mine
+    answer = await ledger.call(OWNER, rpc, {"key": ledger.key, **values})
+    assert answer.code is grpc.StatusCode.OK, answer
+    assert len(await ledger.entries()) > len(before)
