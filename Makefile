@@ -108,7 +108,7 @@ bench-training: setup ## A training step beside TRL's GRPOTrainer on the same ro
 	PYTHONPATH=tests $(PYTHON) -m bench.training
 
 bench-ledger: setup ## Pairs, batches and posts of the ledger against the least SQL there is
-	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.ledger
+	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.ledger $(PARTS)
 
 wheels: $(INSTALLED) ## Collect everything the images install in build/wheels
 	rm -rf build/wheels
