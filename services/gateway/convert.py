@@ -90,6 +90,8 @@ def happening_from_proto(event: episode_pb2.EpisodeEvent) -> Progress | Outcome:
         case "approval_requested":
             name = event.approval_requested.call.tool_name
             return Progress(f"{name} waits for a person's approval\n")
+        case "verifier_called" | "judged":
+            return Progress("The answer is being checked\n")
         case _:
             return Progress(f"{len(event.started.tool_names)} tools are allowed\n")
 

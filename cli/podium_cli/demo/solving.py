@@ -71,8 +71,12 @@ class Solver:
             async with gate:
                 return await self._solve(task, progress)
 
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(one(task)) for task in tasks]
+        try:
+            async with asyncio.TaskGroup() as group:
+                running = [group.create_task(one(task)) for task in tasks]
+        except ExceptionGroup as failed:
+            # The others were cancelled because of the first.
+            raise failed.exceptions[0] from None
         return [each.result() for each in running]
 
     async def _solve(self, task: Task, progress: Progress) -> Outcome:

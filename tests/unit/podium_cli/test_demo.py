@@ -1,5 +1,6 @@
 """The demo's figures and pages, from outcomes made here."""
 
+import socket
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -7,13 +8,17 @@ from pathlib import Path
 import pytest
 
 from money import Money
+from podium.episodes.v1 import episode_pb2
 from podium_cli.bundled import bundled_folder
 from podium_cli.demo.accounts import Accounts, ToolSpend
 from podium_cli.demo.outcomes import Outcome, accuracy, accuracy_by_kind
 from podium_cli.demo.report import write_report
+from podium_cli.demo.solving import Solver
 from podium_cli.demo.tables import called
 from podium_cli.demo.tasks import Task, choose, load_tasks, tools_by_kind
 from podium_cli.documents import InvalidDocument
+from podium_cli.gateway import Gateway, Unreachable
+from podium_cli.output import Output
 from verifiers import load_verifier
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -113,3 +118,12 @@ def test_the_report_is_one_page_that_needs_no_other_and_trusts_no_answer(tmp_pat
     assert "tiny-model" in text
     assert "src=" not in text
     assert "1 / 2" in text
+
+
+async def test_a_gateway_that_is_gone_is_named_and_not_a_group_of_errors() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    async with Gateway(url, "key") as gateway:
+        solver = Solver(gateway, Output(as_json=True), {"arithmetic": ()}, episode_pb2.EpisodeSpec())
+        with pytest.raises(Unreachable, match="no gateway answers"):
+            await solver.solve([make_task()], 2, lambda task, line: None)

@@ -1,0 +1,20 @@
+"""What a client of OpenAI reads while an episode goes on."""
+
+from gateway.convert import happening_from_proto
+from gateway.models import Progress
+from podium.episodes.v1 import episode_pb2
+
+
+def told(name: str) -> str:
+    """The line about an empty event of that name."""
+    event = episode_pb2.EpisodeEvent()
+    getattr(event, name).SetInParent()
+    happening = happening_from_proto(event)
+    assert isinstance(happening, Progress)
+    return happening.line
+
+
+def test_only_the_start_speaks_of_allowed_tools() -> None:
+    events = {field.name for field in episode_pb2.EpisodeEvent.DESCRIPTOR.oneofs[0].fields}
+    speaking = {name for name in events - {"finished"} if "tools are allowed" in told(name)}
+    assert speaking == {"started"}
