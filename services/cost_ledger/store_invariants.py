@@ -145,7 +145,10 @@ INVARIANTS = (
                           coalesce('of ' || e.key, 'missing')) AS problem
             FROM idempotency i
             LEFT JOIN entry e ON (e.tenant, e.sequence) = (i.tenant, i.sequence)
-            WHERE i.tenant = :tenant AND i.sequence > 0 AND e.key IS DISTINCT FROM i.key
+            WHERE i.tenant = :tenant AND i.sequence > 0
+              -- An extension has a key of its own; its entry is of the hold it extends.
+              AND CASE i.operation WHEN 'extend' THEN e.kind IS DISTINCT FROM 'extend'
+                  ELSE e.key IS DISTINCT FROM i.key END
             ORDER BY i.sequence LIMIT 1
         ) answers
         UNION ALL

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -185,6 +186,8 @@ class LedgerMachine(RuleBasedStateMachine):
             self.sequences[cost] = response.entry.sequence
 
 
+# Long enough to tell the shortest history that went wrong.
+@pytest.mark.timeout(900)
 def test_whatever_happens_the_ledger_does_what_the_model_says(
     postgres_server: EmbeddedPostgres, tmp_path: Path
 ) -> None:
