@@ -124,6 +124,8 @@ async def test_a_gateway_that_is_gone_is_named_and_not_a_group_of_errors() -> No
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     async with Gateway(url, "key") as gateway:
-        solver = Solver(gateway, Output(as_json=True), {"arithmetic": ()}, episode_pb2.EpisodeSpec())
+        solver = Solver(
+            gateway, Output(as_json=True), {"arithmetic": ()}, episode_pb2.EpisodeSpec()
+        )
         with pytest.raises(Unreachable, match="no gateway answers"):
             await solver.solve([make_task()], 2, lambda task, line: None)
