@@ -8,6 +8,7 @@ import httpx
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_cli.errors import UsageError
 from podium_cli.gateway import Gateway
+from podium_cli.inputs import unreadable
 
 TIMEOUT_S = 30.0
 
@@ -35,4 +36,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "check the path") from error
+        raise UsageError(unreadable(path, error), "check the path") from error

@@ -1,9 +1,8 @@
 """What an episode left behind is what it should have: databases, files, tool state.
 
-The paper's first condition for function calling (section 3.3, "execution correctness"):
-the database equals the one after the golden calls. `look` reads the state, for example
-one SELECT; the wanted state is given, or is what `look` reads after the golden calls
-were made on a state of their own.
+The paper's first condition for function calling, execution correctness: the database equals
+the one after the golden calls. `look` reads the state, for example one SELECT; the wanted
+state is given, or is what `look` reads after the golden calls were made on a state of their own.
 """
 
 import json

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from gateway.audit import AuditLog
 from gateway.clients import UnaryCall, Upstreams
 from gateway.messages import merge_fields, method_of, new_request, to_json
-from gateway.routes import BUDGETS, LEDGER, POLICIES, PRICES, TOOLS, Route
+from gateway.routes import BUDGETS, DESCRIPTIONS, LEDGER, POLICIES, PRICES, TOOLS, Route
 from rpckit.access import access_of
 from rpckit.errors import NotFound
 
@@ -27,7 +27,6 @@ class Resource:
     field: str = ""
 
 
-DESCRIPTIONS = "podium.registry.v1.DescriptionService"
 RESOURCES = {
     f"{TOOLS}/RegisterTool": Resource("spec.name", TOOLS, "GetTool", "name"),
     f"{TOOLS}/DeprecateTool": Resource("name", TOOLS, "GetTool", "name"),

@@ -122,7 +122,8 @@ class InvalidLimits(InvalidArgument):
 
     def __init__(self) -> None:
         super().__init__(
-            "limits must be positive: requests_per_s above 0, burst and concurrency at least 1"
+            "limits must be positive: requests_per_s above 0, burst, concurrency and "
+            "running_episodes at least 1"
         )
 
 

@@ -2,8 +2,8 @@
 
 import os
 
-# Before gRPC is imported: otherwise it restarts its threads in a forked child, and some of the
-# MCP servers and sandboxes die before they begin.
+# Before gRPC is imported. Its handlers of forks are for children that go on using gRPC; ours
+# only execute a program.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 from rpckit.process import run

@@ -2,7 +2,7 @@
 
 Ids follow from the run's id, the task and the place in the group, so a run that is
 resumed asks for the episodes it asked for before, and the platform starts none twice.
-Every group sees its own choice of tools (paper, section 3.3: tools differ by example;
+Every group sees its own choice of tools (in the paper tools differ by example, too;
 its generator was never released): those of the solution, and distractors by chance.
 """
 

@@ -13,11 +13,12 @@ from podium.registry.v1 import tool_registry_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.errors import UsageError
 from podium_cli.gateway import Gateway
-from podium_cli.inputs import parse_seconds
+from podium_cli.inputs import parse_seconds, unreadable
 from podium_cli.listing import listing
 from podium_cli.output import Output
 from podium_cli.training.rolling import Rolled, Roller
 from podium_cli.training.rollout_view import rollout_table, rollout_values, summary
+from podium_cli.writing import writing
 from rollouts import Group, plan
 from tasksets.task import InvalidTask, Split, Task
 from wire import duration_to_proto
@@ -57,7 +58,8 @@ async def tasks(
     """Make tasks whose answers can be computed; show them, or write them to a file."""
     made = make_tasks(count, split, seed, family)
     if out is not None:
-        out.write_text("".join(f"{task.to_json()}\n" for task in made), encoding="utf-8")
+        with writing(out):
+            out.write_text("".join(f"{task.to_json()}\n" for task in made), encoding="utf-8")
         session.output.note(f"{len(made)} tasks in {out}")
         return
     rows = [(task.id, ", ".join(task.tools), task.question) for task in made]
@@ -119,7 +121,7 @@ def read_tasks(path: Path) -> list[Task]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "name a JSONL file") from error
+        raise UsageError(unreadable(path, error), "name a JSONL file") from error
     tasks = []
     for number, line in enumerate(lines, 1):
         try:

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import uuid_utils
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
+from podium_cli.concurrency import in_parallel
 from podium_cli.demo.outcomes import Outcome
 from podium_cli.demo.tasks import Task
 from podium_cli.following import cancel
@@ -65,19 +67,7 @@ class Solver:
 
     async def solve(self, tasks: list[Task], at_once: int, progress: Progress) -> list[Outcome]:
         """One outcome per task, in their order. Raises Refused, Unreachable."""
-        gate = asyncio.Semaphore(at_once)
-
-        async def one(task: Task) -> Outcome:
-            async with gate:
-                return await self._solve(task, progress)
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                running = [group.create_task(one(task)) for task in tasks]
-        except ExceptionGroup as failed:
-            # The others were cancelled because of the first.
-            raise failed.exceptions[0] from None
-        return [each.result() for each in running]
+        return await in_parallel([partial(self._solve, task, progress) for task in tasks], at_once)
 
     async def _solve(self, task: Task, progress: Progress) -> Outcome:
         episode_id = str(uuid_utils.uuid7())

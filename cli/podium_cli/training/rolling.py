@@ -4,13 +4,14 @@ A run keeps nothing of its own: the platform knows every episode by the id the p
 it, so whatever is started again goes on where it is, or is there already.
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from money import Money
 from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2, trajectory_pb2
+from podium_cli.concurrency import in_parallel
 from podium_cli.formats import enum_word
 from podium_cli.gateway import Gateway, segment
 from rollouts.plan import Group, Rollout
@@ -45,25 +46,14 @@ class Roller:
 
     async def roll(self, groups: Sequence[Group], at_once: int, progress: Progress) -> list[Rolled]:
         """One result per episode, group by group. Raises Refused, Unreachable."""
-        gate = asyncio.Semaphore(at_once)
 
         async def one(group: Group, rollout: Rollout) -> Rolled:
-            async with gate:
-                rolled = await self._roll(group, rollout)
+            rolled = await self._roll(group, rollout)
             progress(rolled)
             return rolled
 
-        try:
-            async with asyncio.TaskGroup() as running:
-                tasks = [
-                    running.create_task(one(group, rollout))
-                    for group in groups
-                    for rollout in group.rollouts
-                ]
-        except ExceptionGroup as errors:
-            # What stopped the first has cancelled the others; one cause is told, not a heap.
-            raise errors.exceptions[0] from None
-        return [task.result() for task in tasks]
+        jobs = [partial(one, group, rollout) for group in groups for rollout in group.rollouts]
+        return await in_parallel(jobs, at_once)
 
     async def _roll(self, group: Group, rollout: Rollout) -> Rolled:
         request = episode_service_pb2.StartEpisodeRequest(

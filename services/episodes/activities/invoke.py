@@ -11,13 +11,13 @@ from episodes.clients import Adapters
 from episodes.expert_context import expert_context
 from episodes.keys import StepKind, effect_key
 from episodes.policy_checks import PolicyDecision
-from episodes.purchases import ToolPurchases, model_alias, timeout_s
+from episodes.purchases import ToolPurchases, model_alias
 from episodes.running_episode import RunningEpisode
 from episodes.step_log import Body, StepLog, StepLogs
+from episodes.tool_records import answer_timeout_s, note_answer, refused
 from failures import FailureKind, ToolFailure
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
-from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from rpckit.errors import DeadlineExceeded, DomainError, Unavailable
@@ -25,8 +25,6 @@ from wire import failure_to_proto
 
 log = logging.getLogger(__name__)
 
-# The adapters enforce the tool's own timeout; this margin lets their answer arrive.
-TIMEOUT_MARGIN_S = 10.0
 # After so many attempts of the turn an unreachable tool becomes a failure the model sees.
 ATTEMPTS_MAX = 8
 Verdict = Grant | ToolFailure
@@ -89,7 +87,7 @@ class Invoker:
         )
         verdicts: dict[int, Verdict] = {**denials}
         for (index, _), reply in zip(payable, replies, strict=True):
-            verdicts[index] = reply if isinstance(reply, Grant) else _refused(reply)
+            verdicts[index] = reply if isinstance(reply, Grant) else refused(reply)
         return verdicts
 
     async def _log(
@@ -146,17 +144,11 @@ class Invoker:
     ) -> None:
         request = _invoke_request(episode, steps, turn, tool, record)
         try:
-            response = await self.adapters.invoke(request, timeout_s(tool) + TIMEOUT_MARGIN_S)
+            response = await self.adapters.invoke(request, answer_timeout_s(tool))
         except DomainError as error:
             record.observation.failure.CopyFrom(failure_to_proto(_platform_failure(error)))
             return
-        if response.HasField("failure"):
-            record.observation.failure.CopyFrom(response.failure)
-        else:
-            record.observation.content = response.output.content
-        record.usage.CopyFrom(response.usage)
-        record.latency.CopyFrom(response.latency)
-        record.sku = response.sku
+        note_answer(record, response)
 
 
 def _denial(plan: ToolCallPlan) -> ToolFailure | None:
@@ -177,14 +169,6 @@ def _denial(plan: ToolCallPlan) -> ToolFailure | None:
             f"a person did not approve this call of {name}; find another way",
         )
     return None
-
-
-def _refused(refusal: hold_pb2.Refusal) -> ToolFailure:
-    kinds = {
-        hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
-        hold_pb2.REFUSAL_REASON_UNKNOWN_PRICE: FailureKind.DENIED_BY_POLICY,
-    }
-    return ToolFailure(kinds.get(refusal.reason, FailureKind.INTERNAL), refusal.message)
 
 
 def _platform_failure(error: DomainError) -> ToolFailure:

@@ -17,7 +17,7 @@ from episodes.purchases import (
 )
 from episodes.running_episode import RunningEpisode
 from episodes.step_log import StepLog, StepLogs
-from failures import FailureKind, ToolFailure
+from episodes.tool_records import answer_timeout_s, note_answer, refused
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -26,8 +26,6 @@ from rpckit.errors import Aborted, DeadlineExceeded, DomainError, ResourceExhaus
 from verifiers import Unjudged, VerifierCall
 from wire import failure_to_proto
 
-# The adapters enforce the tool's own timeout; this margin lets their answer arrive.
-TIMEOUT_MARGIN_S = 10.0
 # Faults that pass by themselves: the activity is tried again.
 TRANSIENT = (Unavailable, DeadlineExceeded, ResourceExhausted, Aborted)
 
@@ -74,8 +72,7 @@ class VerifierCalls:
         )
         [reply] = await self.charges.settle_and_reserve(episode, steps, [purchase])
         if not isinstance(reply, Grant):
-            refused = ToolFailure(FailureKind.BUDGET_EXHAUSTED, reply.message)
-            record.observation.failure.CopyFrom(failure_to_proto(refused))
+            record.observation.failure.CopyFrom(failure_to_proto(refused(reply)))
             return record
         record.granted_output_tokens = reply.output_tokens
         await self._invoke(episode, tool, call, record)
@@ -104,14 +101,10 @@ class VerifierCalls:
             task=call.task,
             max_output_tokens=record.granted_output_tokens or tool.max_output_tokens,
         )
-        response = await self.adapters.invoke(request, timeout_s(tool) + TIMEOUT_MARGIN_S)
-        if response.HasField("failure"):
-            record.observation.failure.CopyFrom(response.failure)
-        else:
-            record.observation.content = response.output.content_json or response.output.content
-        record.usage.CopyFrom(response.usage)
-        record.latency.CopyFrom(response.latency)
-        record.sku = response.sku
+        response = await self.adapters.invoke(request, answer_timeout_s(tool))
+        note_answer(record, response)
+        if response.output.content_json:
+            record.observation.content = response.output.content_json
 
 
 def _purchase(

@@ -25,7 +25,7 @@ EDGE_FILES = re.compile(
 # them; the workflow, the models and the stores of the service still know nothing of the wire.
 STEP_LOG_FILES = re.compile(
     r".*/episodes/(stream/records|(admission|charges|model_catalogue|purchases|running_episode"
-    r"|service|step_log|stop_reasons|trajectory))\.py"
+    r"|service|step_log|stop_reasons|tool_records|trajectory))\.py"
 )
 STORE_FILES = re.compile(r"(store_\w+|server|worker)\.py")
 DATABASE_PACKAGES = {"sqlalchemy", "asyncpg", "psycopg", "alembic"}

@@ -1,7 +1,6 @@
 """Opens the books with statements that are planned once per connection.
 
-A function in SQL that is not inlined plans its statement in every transaction that calls
-it, which cost more than running it. PL/pgSQL keeps the plans of its statements.
+PL/pgSQL keeps the plans of its statements for as long as the connection lasts.
 """
 
 from alembic import op

@@ -1,0 +1,21 @@
+"""What a refused call says to the model."""
+
+import pytest
+
+from episodes.tool_records import refused
+from failures import FailureKind
+from podium.ledger.v1 import hold_pb2
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        (hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED, FailureKind.BUDGET_EXHAUSTED),
+        (hold_pb2.REFUSAL_REASON_UNKNOWN_PRICE, FailureKind.DENIED_BY_POLICY),
+    ],
+)
+def test_a_refusal_keeps_its_reason(
+    reason: hold_pb2.RefusalReason.ValueType, kind: FailureKind
+) -> None:
+    failure = refused(hold_pb2.Refusal(reason=reason, message="why"))
+    assert (failure.kind, failure.message) == (kind, "why")
