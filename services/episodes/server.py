@@ -1,7 +1,6 @@
 """Wiring of the episodes server."""
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 
 import telemetry
@@ -15,7 +14,7 @@ from episodes.store_episodes import EpisodeStore
 from episodes.store_notifications import Notifications
 from episodes.store_outbox import OutboxStore
 from episodes.store_steps import StepStore
-from episodes.temporal import connect_temporal
+from episodes.temporal_connection import TemporalConnection
 from episodes.watch import Watcher
 from episodes.workflow_starter import WorkflowStarter
 from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
@@ -31,7 +30,7 @@ async def serve(config: ServerConfig) -> None:
     stop_telemetry = telemetry.configure("episodes", config.telemetry)
     await upgrade(config.database_url, MIGRATIONS)
     engine = open_engine(config.database_url)
-    temporal = await connect_temporal(
+    temporal = await TemporalConnection.open(
         config.temporal_target, config.temporal_namespace, config.temporal
     )
     store = EpisodeStore(engine)
@@ -52,12 +51,12 @@ async def serve(config: ServerConfig) -> None:
         EpisodesServicer(episodes),
         "podium.episodes.v1.EpisodeService",
     )
-    watching = asyncio.create_task(watcher.run())
+    background = [asyncio.create_task(loop) for loop in (watcher.run(), temporal.run())]
     try:
         await run_server(config, [service], {"postgres": lambda: check(engine)})
     finally:
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
         await engine.dispose()
         stop_telemetry()

@@ -8,7 +8,6 @@ from datetime import timedelta
 from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncEngine
-from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import telemetry
@@ -35,7 +34,8 @@ from episodes.store_steps import StepStore
 from episodes.stream.reconciler import Reconciler
 from episodes.stream.relay import Relay
 from episodes.stream.topic_kafka import TopicReader
-from episodes.temporal import check_temporal, connect_temporal
+from episodes.temporal import check_temporal
+from episodes.temporal_connection import TemporalConnection
 from episodes.versioning import deployment_config
 from episodes.workflow_starter import WorkflowStarter
 from episodes.workflows.episode import EpisodeWorkflow
@@ -66,7 +66,7 @@ async def work(config: WorkerConfig) -> None:
         asyncio.get_running_loop().add_signal_handler(name, stopped.set)
     engine = open_engine(config.database_url, pool_size=24)
     try:
-        temporal = await connect_temporal(
+        temporal = await TemporalConnection.open(
             config.temporal_target, config.temporal_namespace, config.temporal
         )
         async with _running(config, engine, temporal), _probes(config, engine, temporal):
@@ -78,7 +78,7 @@ async def work(config: WorkerConfig) -> None:
 
 @asynccontextmanager
 async def _running(
-    config: WorkerConfig, engine: AsyncEngine, temporal: Client
+    config: WorkerConfig, engine: AsyncEngine, temporal: TemporalConnection
 ) -> AsyncIterator[None]:
     settlements = Settlements(StepStore(engine))
     producer = Producer(config.kafka)
@@ -87,19 +87,21 @@ async def _running(
         for loop in _loops(config, engine, temporal, producer):
             await stack.enter_async_context(_background(loop))
         await stack.enter_async_context(_background(settlements.run()))
-        await stack.enter_async_context(_worker(config, engine, temporal, settlements))
+        worker = _worker(config, engine, temporal, settlements)
+        await stack.enter_async_context(worker)
+        temporal.follow(partial(setattr, worker, "client"))
         yield
 
 
 @asynccontextmanager
 async def _probes(
-    config: WorkerConfig, engine: AsyncEngine, temporal: Client
+    config: WorkerConfig, engine: AsyncEngine, temporal: TemporalConnection
 ) -> AsyncIterator[None]:
     """Health that follows what the worker cannot work without; left first, before it drains."""
     broker = BrokerCheck(config.kafka)
     checks: dict[str, Check] = {
         "postgres": partial(check, engine),
-        "temporal": partial(check_temporal, temporal),
+        "temporal": lambda: check_temporal(temporal.client),
         "kafka": broker.check,
     }
     try:
@@ -110,7 +112,10 @@ async def _probes(
 
 
 def _worker(
-    config: WorkerConfig, engine: AsyncEngine, temporal: Client, settlements: Settlements
+    config: WorkerConfig,
+    engine: AsyncEngine,
+    temporal: TemporalConnection,
+    settlements: Settlements,
 ) -> Worker:
     signer = config.signing_key.signer()
     orchestrator = Orchestrator(
@@ -130,7 +135,7 @@ def _worker(
     calls = VerifierCalls(Registry(registry), adapters, charges, logs)
     judge = JudgeActivity(episodes, logs, calls)
     return Worker(
-        temporal,
+        temporal.client,
         task_queue=config.task_queue,
         workflows=[EpisodeWorkflow],
         activities=[turn.take_turn, judge.judge_answer, finish.finish_episode],
@@ -148,7 +153,7 @@ def _worker(
 
 
 def _loops(
-    config: WorkerConfig, engine: AsyncEngine, temporal: Client, producer: Producer
+    config: WorkerConfig, engine: AsyncEngine, temporal: TemporalConnection, producer: Producer
 ) -> list[Coroutine[None, None, None]]:
     outbox = OutboxStore(engine)
     leadership = Leadership(engine, RELAY_LOCK)
@@ -160,7 +165,7 @@ def _loops(
         WorkflowStarter(temporal, config.task_queue),
         Leadership(engine, SWEEP_LOCK),
     )
-    return [relay.run(), reconciler.run(), sweep.run()]
+    return [relay.run(), reconciler.run(), sweep.run(), temporal.run()]
 
 
 @asynccontextmanager

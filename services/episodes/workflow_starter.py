@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.client import WorkflowUpdateFailedError
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -11,6 +11,7 @@ from episodes.convert_approvals import approval_timeout_s
 from episodes.convert_checks import has_check
 from episodes.keys import workflow_id
 from episodes.models import NewEpisode
+from episodes.temporal_connection import TemporalConnection
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, EpisodeInput
 from rpckit.errors import Unavailable
@@ -30,14 +31,14 @@ class TemporalUnavailable(Unavailable):
 class WorkflowStarter:
     """One workflow per episode, found by the episode's id."""
 
-    def __init__(self, client: Client, task_queue: str) -> None:
-        self._client = client
+    def __init__(self, temporal: TemporalConnection, task_queue: str) -> None:
+        self._temporal = temporal
         self._task_queue = task_queue
 
     async def start(self, new: NewEpisode) -> None:
         """Starts the workflow unless it runs or has run. Raises TemporalUnavailable."""
         try:
-            await self._client.start_workflow(
+            await self._temporal.client.start_workflow(
                 EpisodeWorkflow.run,
                 _input(new),
                 id=workflow_id(new.episode_id),
@@ -55,14 +56,16 @@ class WorkflowStarter:
     async def cancel(self, episode_id: str) -> None:
         """Asks the workflow to end. Raises TemporalUnavailable."""
         try:
-            await self._client.get_workflow_handle(workflow_id(episode_id)).cancel()
+            await self._temporal.client.get_workflow_handle(workflow_id(episode_id)).cancel()
         except RPCError as error:
             if error.status not in GONE:
                 raise TemporalUnavailable(error) from error
 
     async def decide(self, episode_id: str, approval: Approval) -> bool:
         """Passes a decision on; False when no such call waits for one."""
-        handle = self._client.get_workflow_handle_for(EpisodeWorkflow.run, workflow_id(episode_id))
+        handle = self._temporal.client.get_workflow_handle_for(
+            EpisodeWorkflow.run, workflow_id(episode_id)
+        )
         try:
             await handle.execute_update(EpisodeWorkflow.decide, approval)
         except WorkflowUpdateFailedError:

@@ -1,14 +1,21 @@
 """Real handshakes with Temporal: server and worker over mutual TLS, and what a mistake says."""
 
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.worker import Worker
 
 from certificates import Authority
 from embedded import EmbeddedKafka, EmbeddedTemporal, free_port
 from episodes.temporal import TemporalUnreachable, check_temporal, connect_temporal
+from episodes.temporal_connection import TemporalConnection
 from episodes.temporal_settings import TemporalSettings
 from integration.episodes.platform_under_test import finished, run_platform, start
 from podium.episodes.v1 import episode_pb2
@@ -22,11 +29,24 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @pytest_asyncio.fixture
-async def frontend(authority: Authority, temporal: EmbeddedTemporal) -> AsyncIterator[str]:
-    """host:port of the frontend, where clients must show a certificate."""
+async def terminator(
+    authority: Authority, temporal: EmbeddedTemporal
+) -> AsyncIterator[TlsTerminator]:
+    """Temporal's frontend, where clients must show a certificate."""
     files = authority.issue("frontend", ("127.0.0.1", "temporal.example"))
     async with TlsTerminator(files, temporal.port, ["h2"]).listening() as terminator:
-        yield f"127.0.0.1:{terminator.port}"
+        yield terminator
+
+
+@pytest.fixture
+def frontend(terminator: TlsTerminator) -> str:
+    """Its host:port."""
+    return f"127.0.0.1:{terminator.port}"
+
+
+@activity.defn
+async def echo(words: str) -> str:
+    return words
 
 
 def settings_of(client: TlsFiles, **more: object) -> TemporalSettings:
@@ -78,3 +98,47 @@ async def test_a_handshake_that_fails_says_why(
             await connect_temporal(frontend, "default", settings, attempts_max=1)
     with pytest.raises(TemporalUnreachable, match="start it, or correct TEMPORAL_TARGET"):
         await connect_temporal(f"127.0.0.1:{free_port()}", "default", attempts_max=1)
+
+
+async def test_a_renewed_certificate_is_shown_without_a_restart(
+    authority: Authority, frontend: str, terminator: TlsTerminator
+) -> None:
+    files, renewed = (authority.issue(name) for name in ("before", "after"))
+    temporal = await TemporalConnection.open(frontend, "default", settings_of(files))
+    first, followed = temporal.client, list[Client]()
+    temporal.follow(followed.append)
+    await temporal.renew()
+    assert temporal.client is first
+    renewed.certificate.replace(files.certificate)
+    await temporal.renew()
+    # A key of another certificate: half of a renewal changes nothing.
+    assert (temporal.client, followed) == (first, [])
+    renewed.private_key.replace(files.private_key)
+    await temporal.renew()
+    assert followed == [temporal.client] != [first]
+    await check_temporal(temporal.client)
+    assert terminator.seen[-1] == "after"
+
+
+async def test_a_worker_goes_on_under_the_renewed_certificate(
+    authority: Authority, frontend: str, terminator: TlsTerminator
+) -> None:
+    files, renewed = (authority.issue(name) for name in ("old", "new"))
+    temporal = await TemporalConnection.open(frontend, "default", settings_of(files))
+    async with Worker(temporal.client, task_queue="renewal", activities=[echo]) as worker:
+        temporal.follow(partial(setattr, worker, "client"))
+        renewed.certificate.replace(files.certificate)
+        renewed.private_key.replace(files.private_key)
+        await temporal.renew()
+        assert worker.client is temporal.client
+        terminator.drop_connections()
+        terminator.seen.clear()
+        answer = await temporal.client.execute_activity(
+            echo,
+            "still here",
+            id=uuid.uuid4().hex,
+            task_queue="renewal",
+            start_to_close_timeout=timedelta(seconds=30),
+        )
+    assert answer == "still here"
+    assert set(terminator.seen) == {"new"}
