@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from podium_cli.cluster.discovery import Discovery
-from podium_cli.cluster.requirements import Integration, switched_on
+from podium_cli.cluster.requirements import Integration, wanted
 from podium_cli.finding import Finding
 
 # As charts/podium/Chart.yaml has it.
@@ -12,15 +12,15 @@ KUBERNETES_MINIMUM = (1, 30)
 
 
 async def examine_cluster(files: list[Path], discovery: Discovery) -> list[Finding]:
-    """A finding for Kubernetes and one for each integration that the values switch on.
+    """A finding for Kubernetes and one for each integration that the values ask for.
 
     Raises UsageError for an unusable file, ClusterUnreachable without a cluster.
     """
-    wanted = switched_on(files)
+    asked_for = wanted(files)
     served = await discovery.group_versions()
     return [
         _kubernetes(await discovery.version()),
-        *[await _integration(each, served, discovery) for each in wanted],
+        *[await _integration(each, served, discovery) for each in asked_for],
     ]
 
 
@@ -32,14 +32,14 @@ def _kubernetes(version: str) -> Finding:
     return Finding("Kubernetes", well, version, mend)
 
 
-async def _integration(wanted: Integration, served: set[str], discovery: Discovery) -> Finding:
+async def _integration(asked: Integration, served: set[str], discovery: Discovery) -> Finding:
     missing = [
         f"{kind} of {api}"
-        for api, kinds in wanted.apis.items()
+        for api, kinds in asked.apis.items()
         for kind in sorted(set(kinds) - (await discovery.kinds(api) if api in served else set()))
     ]
     if not missing:
-        finding = ", ".join(wanted.apis) or "asks for no API"
-        return Finding(wanted.operator, True, finding)
-    mend = f"install {wanted.operator} {wanted.minimum} or later: {wanted.install}"
-    return Finding(wanted.operator, False, f"not served: {', '.join(missing)}", mend)
+        finding = ", ".join(asked.apis) or "asks for no API"
+        return Finding(asked.operator, True, finding)
+    mend = f"install {asked.operator} {asked.minimum} or later: {asked.install}"
+    return Finding(asked.operator, False, f"not served: {', '.join(missing)}", mend)

@@ -14,9 +14,8 @@ TABLE = Path(__file__).with_name("integrations.yaml")
 
 @dataclass(frozen=True)
 class Integration:
-    """One switch of the chart: `apis` maps group/version to the kinds it must serve."""
+    """What a switch or a mode asks for: `apis` maps group/version to the kinds it must serve."""
 
-    switch: str
     operator: str
     minimum: str
     apis: dict[str, list[str]]
@@ -26,18 +25,30 @@ class Integration:
 @cache
 def integrations() -> dict[str, Integration]:
     """Every integration of the chart by the name of its switch."""
-    table = yaml.safe_load(TABLE.read_text())
-    return {switch: Integration(switch, **row) for switch, row in table.items()}
+    return {switch: Integration(**row) for switch, row in _table()["switches"].items()}
 
 
-def switched_on(files: list[Path]) -> list[Integration]:
-    """What these values files switch on; later files win, as Helm has it.
+@cache
+def of_modes() -> dict[str, list[Integration]]:
+    """What an `inference.mode` asks for beyond its switch, which is KServe's."""
+    return {mode: [Integration(**row) for row in rows] for mode, rows in _table()["modes"].items()}
+
+
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = yaml.safe_load(TABLE.read_text())
+    return table
+
+
+def wanted(files: list[Path]) -> list[Integration]:
+    """What these values files ask for; later files win, as Helm has it.
 
     Raises UsageError when a file is unreadable or switches on what the chart does not know.
     """
     enabled: dict[str, bool] = {}
+    mode = ""
     for file in files:
-        for switch, options in _switches(file).items():
+        values = _values(file)
+        for switch, options in _mapping(file, values, "integrations").items():
             if switch not in integrations():
                 raise UsageError(
                     f"{file}: integrations.{switch} is no switch of the chart",
@@ -45,15 +56,23 @@ def switched_on(files: list[Path]) -> list[Integration]:
                 )
             if isinstance(options, dict) and "enabled" in options:
                 enabled[switch] = bool(options["enabled"])
-    return [integrations()[switch] for switch, on in enabled.items() if on]
+        mode = str(_mapping(file, values, "inference").get("mode", mode))
+    found = [integrations()[switch] for switch, on in enabled.items() if on]
+    return found + (of_modes().get(mode, []) if enabled.get("kserve") else [])
 
 
-def _switches(file: Path) -> dict[str, Any]:
+def _values(file: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(file.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"{file} is no values file: {error}", "name a file of values") from error
-    found = values.get("integrations", {}) if isinstance(values, dict) else None
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise UsageError(f"{file} is no values file", "its top level must be a mapping")
+    return values
+
+
+def _mapping(file: Path, values: dict[str, Any], key: str) -> dict[str, Any]:
+    found = values.get(key, {})
+    if not isinstance(found, dict):
+        raise UsageError(f"{file} is no values file", f"its {key} must be a mapping")
     return found

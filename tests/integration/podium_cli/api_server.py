@@ -3,10 +3,11 @@
 import json
 import ssl
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from threading import Thread
 from typing import Any
 
-from podium_cli.cluster.requirements import integrations
+from podium_cli.cluster.requirements import integrations, of_modes
 from rpckit.settings import TlsFiles
 
 
@@ -70,7 +71,7 @@ def _groups(served: dict[str, list[str]]) -> dict[str, Any]:
 def everything() -> dict[str, list[str]]:
     """What all operators together serve."""
     found: dict[str, list[str]] = {}
-    for each in integrations().values():
+    for each in chain(integrations().values(), *of_modes().values()):
         for api, kinds in each.apis.items():
             found.setdefault(api, []).extend(kinds)
     return found

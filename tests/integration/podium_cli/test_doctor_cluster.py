@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,9 @@ import yaml
 
 from chart.rendering import ROOT, SWITCHES, cases, profile, rendered
 from integration.podium_cli.api_server import ApiServer, everything
-from podium_cli.cluster.requirements import integrations
+from podium_cli.cluster.requirements import Integration, integrations, of_modes
 
 BUILT_IN = ("networking.k8s.io/", "rbac.authorization.k8s.io/")
-# Kinds that only a mode of `inference` asks for; k8s/README.md names their charts.
-OF_A_MODE = {"LLMInferenceService"}
 
 
 @pytest.fixture
@@ -85,11 +83,10 @@ def test_a_cluster_with_everything_satisfies_the_production_profile(doctor: Doct
 
 def test_each_missing_operator_is_named_with_its_version_and_command(doctor: Doctor) -> None:
     url = doctor.serving({})
-    wanted = [each for each in integrations().values() if each.apis]
-    values = {"integrations": {each.switch: {"enabled": True} for each in wanted}}
-    run = doctor.examine(url, values)
+    wanted = {switch: each for switch, each in integrations().items() if each.apis}
+    run = doctor.examine(url, {"integrations": {switch: {"enabled": True} for switch in wanted}})
     assert run.returncode == 1
-    for each in wanted:
+    for each in wanted.values():
         found = findings(run)[each.operator]
         assert not found["well"]
         assert all(api in found["finding"] for api in each.apis)
@@ -103,6 +100,24 @@ def test_an_operator_too_old_to_serve_a_kind_is_missing_that_kind(doctor: Doctor
     found = findings(doctor.examine(doctor.serving(served), values))
     finding = found["Temporal's worker controller"]["finding"]
     assert finding == "not served: WorkerDeployment of temporal.io/v1alpha1"
+
+
+def test_llm_inference_services_ask_for_more_than_kserve(doctor: Doctor) -> None:
+    served = {api: kinds for each in [integrations()["kserve"]] for api, kinds in each.apis.items()}
+    values = {
+        "integrations": {"kserve": {"enabled": True}},
+        "inference": {"mode": "llmInferenceService"},
+    }
+    run = doctor.examine(doctor.serving(served), values)
+    assert run.returncode == 1
+    assert findings(run)["KServe"]["well"]
+    for each in of_modes()["llmInferenceService"]:
+        found = findings(run)[each.operator]
+        assert not found["well"]
+        assert f"{each.minimum} or later: {each.install}" in found["mend"]
+    assert doctor.examine(doctor.serving(everything()), values).returncode == 0
+    without = {"inference": {"mode": "llmInferenceService"}}
+    assert set(findings(doctor.examine(doctor.serving({}), without))) == {"Kubernetes"}
 
 
 def test_what_is_switched_off_is_not_asked_for(doctor: Doctor) -> None:
@@ -131,23 +146,23 @@ def test_an_unknown_switch_is_a_usage_error(doctor: Doctor) -> None:
     assert "integrations.istio" in run.stderr
 
 
+def kinds_of(table: Iterable[Integration]) -> set[tuple[str, str]]:
+    """(apiVersion, kind) of everything that is asked for."""
+    return {(api, kind) for each in table for api, kinds in each.apis.items() for kind in kinds}
+
+
 def test_every_custom_kind_the_chart_makes_is_in_the_table_at_its_api() -> None:
-    table = {
-        (api, kind)
-        for each in integrations().values()
-        for api, kinds in each.apis.items()
-        for kind in kinds
-    }
     made = {
         (obj["apiVersion"], obj["kind"])
         for case, _ in cases()
         for obj in rendered(case)
-        if "." in obj["apiVersion"].partition("/")[0]
-        and not obj["apiVersion"].startswith(BUILT_IN)
-        and obj["kind"] not in OF_A_MODE
+        if "." in obj["apiVersion"].partition("/")[0] and not obj["apiVersion"].startswith(BUILT_IN)
     }
-    runs = {("trainer.kubeflow.org/v1alpha1", "TrainJob"), ("keda.sh/v1alpha1", "ScaledObject")}
-    assert made | runs == table
+    made |= {("trainer.kubeflow.org/v1alpha1", "TrainJob"), ("keda.sh/v1alpha1", "ScaledObject")}
+    by_switch = kinds_of(integrations().values())
+    assert by_switch <= made
+    assert made - by_switch == {("serving.kserve.io/v1alpha2", "LLMInferenceService")}
+    assert made - by_switch <= kinds_of(of_modes()["llmInferenceService"])
 
 
 def test_the_guide_repeats_operators_and_versions_of_the_table() -> None:
@@ -156,6 +171,8 @@ def test_the_guide_repeats_operators_and_versions_of_the_table() -> None:
     said = {
         switch.strip("` "): (cells[2], cells[3]) for cells in rows for switch in cells[1].split(",")
     }
-    for each in integrations().values():
+    for switch, each in integrations().items():
         if each.apis:
-            assert each.minimum in said[each.switch][1].split(), each.switch
+            assert each.minimum in said[switch][1].split(), switch
+    for each in (one for rows in of_modes().values() for one in rows):
+        assert f"{each.operator} {each.minimum}" in " ".join(guide.split())
