@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.spinner import Spinner
 from rich.text import Text
 
-from podium.common.v1 import failure_pb2
+from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium_cli.formats import enum_word, format_money, format_seconds, one_line
@@ -107,6 +107,8 @@ class EpisodeView:
         else:
             what = Text(f"→ {one_line(observation.content, RESULT_CHARACTERS)}")
         self._indented(Text.assemble(what, "  ", spent))
+        if returned.HasField("child"):
+            self._indented(child_line(returned.child))
         self._await(f"turn {turn + 1}: the model decides")
 
     def _waiting(self, event: episode_pb2.EpisodeEvent) -> None:
@@ -127,12 +129,27 @@ class EpisodeView:
         self._console.print(what, highlight=False)
 
 
+def child_line(child: episode_pb2.ChildEpisode) -> Text:
+    """Which episode answered a call, and what it took."""
+    reason = enum_word(episode_pb2.StopReason.Name(child.stop_reason), "STOP_REASON_")
+    cost = _with_unpriced(child.cost, child.unpriced_call_count)
+    line = f"↳ episode {child.episode_id} {reason} after {child.turn_count} turns, {cost}"
+    return Text(line, style="dim")
+
+
+def caller_line(parent: episode_pb2.ParentCall) -> Text:
+    """Which call started an episode."""
+    where = f"turn {parent.turn}, call {parent.call_index}"
+    return Text(f"called by episode {parent.episode_id}, {where}", style="dim")
+
+
 def totals(episode: episode_pb2.Episode) -> RenderableType:
     """How an episode ended, in one or two lines."""
     took = format_seconds(duration_between(episode))
-    cost = format_money(optional_money_from_proto(episode.cost))
-    if episode.unpriced_call_count:
-        cost += f" and {episode.unpriced_call_count} calls of unknown price"
+    cost = _with_unpriced(episode.cost, episode.unpriced_call_count)
+    if episode.HasField("children_cost"):
+        below = _with_unpriced(episode.children_cost, episode.children_unpriced_call_count)
+        cost += f", and {below} by the episodes it called"
     reason = enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_")
     line = f"{reason} after {episode.turn_count} turns, {episode.tool_call_count} tool calls"
     totals_line = Text(f"{line}, {took}, {cost}", style="dim")
@@ -150,6 +167,12 @@ def duration_between(episode: episode_pb2.Episode) -> float:
 def failure_word(failure: failure_pb2.Failure) -> str:
     """ "rate limited" of a failure."""
     return enum_word(failure_pb2.FailureKind.Name(failure.kind), "FAILURE_KIND_")
+
+
+def _with_unpriced(cost: money_pb2.Money, unpriced_call_count: int) -> str:
+    words = format_money(optional_money_from_proto(cost))
+    unknown = f" and {unpriced_call_count} calls of unknown price" if unpriced_call_count else ""
+    return words + unknown
 
 
 def _call(call: orchestrator_pb2.ToolCall) -> Text:

@@ -37,6 +37,8 @@ def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec, running_limit:
         raise InvalidEpisode("time_limit must be above zero and at most 24 hours")
     if spec.HasField("budget") and money_from_proto(spec.budget).amount <= 0:
         raise InvalidEpisode("the budget must be above zero; leave it out for no limit")
+    if spec.HasField("parent"):
+        raise InvalidEpisode("parent is set by Podium where a tool starts an episode: leave it out")
     _check_labels(dict(spec.labels))
     _check_group(spec.group)
     _check_verifier(spec)

@@ -12,6 +12,7 @@ from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.purchases import Purchase, output_tokens
 from episodes.running_episode import RunningEpisode
+from episodes.shared_budget import shared_budget_id
 from episodes.step_log import StepLog, StepLogs
 from money import Money
 from podium.common.v1 import usage_pb2
@@ -126,7 +127,7 @@ def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
         worst_case=quantities_to_proto(purchase.worst_case),
         unknown_price=UNKNOWN_PRICE[episode.toolset.unknown_price],
         time_to_live=duration_to_proto(new.time_limit_s + HOLD_MARGIN_S),
-        budget_ids=episode.toolset.budget_ids,
+        budget_ids=_budget_ids(episode),
         alternatives=purchase.alternatives,
         min_output_tokens=min(OUTPUT_TOKENS_MIN, purchase.output_tokens),
         # The worker makes the call as soon as this is answered: should it die first, the
@@ -137,6 +138,12 @@ def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
     if episode.toolset.HasField("price_ceiling"):
         request.ceiling.CopyFrom(episode.toolset.price_ceiling)
     return pb.Operation(reserve=request)
+
+
+def _budget_ids(episode: RunningEpisode) -> list[str]:
+    """Those of the policy, and the one that episodes share with the children they start."""
+    shared = shared_budget_id(episode.id, episode.spec, episode.toolset)
+    return [*episode.toolset.budget_ids, *([shared] if shared else [])]
 
 
 def _policy_version(episode: RunningEpisode) -> str:

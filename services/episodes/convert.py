@@ -119,6 +119,8 @@ def _tool_returned(invocation: trajectory_pb2.ToolInvocation, step: Step) -> pb.
     returned = pb.ToolReturned(
         observation=invocation.observation, latency=invocation.latency, usage=invocation.usage
     )
+    if invocation.HasField("child"):
+        returned.child.CopyFrom(invocation.child)
     if step.cost is not None:
         returned.cost.CopyFrom(money_to_proto(step.cost))
     return returned

@@ -8,16 +8,15 @@ from episodes.admission import admit, check_request
 from episodes.clients import Ledger, Registry
 from episodes.convert_checks import tools_of_check
 from episodes.errors import EpisodeNotFinished, NothingToApprove
-from episodes.keys import budget_id
 from episodes.model_catalogue import ModelCatalogue
 from episodes.models import EpisodeState, StoredEpisode
+from episodes.shared_budget import episode_budget
 from episodes.store_episodes import EpisodeFilter, EpisodeStore
 from episodes.store_outbox import OutboxStore
 from episodes.watch import EpisodeProgress, Watcher
 from episodes.workflow_starter import WorkflowStarter
 from episodes.workflows.payloads import Approval
 from podium.episodes.v1 import episode_pb2
-from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from rpckit.identity import Identity, Scope, current_identity, require_scope
 
 
@@ -98,12 +97,4 @@ class Episodes:
 
     async def _limit_cost(self, stored: StoredEpisode, spec: episode_pb2.EpisodeSpec) -> None:
         if spec.HasField("budget"):
-            await self.ledger.create_budget(
-                budget_pb.Budget(
-                    id=budget_id(stored.new.episode_id),
-                    scope=budget_pb.BUDGET_SCOPE_EPISODE,
-                    scope_id=stored.new.episode_id,
-                    window=budget_pb.BUDGET_WINDOW_TOTAL,
-                    hard_limit=spec.budget,
-                )
-            )
+            await self.ledger.create_budget(episode_budget(stored.new, spec))

@@ -17,6 +17,7 @@ from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from wire import (
     duration_to_proto,
     money_to_proto,
+    optional_money_from_proto,
     quantities_to_proto,
     timestamp_from_proto,
     timestamp_to_proto,
@@ -40,6 +41,8 @@ def build_trajectory(
     latency = duration_to_proto((now - episode.stored.create_time).total_seconds())
     names = [tool.name for tool in episode.toolset.tools]
     cost = _wire_cost(progress.cost)
+    below = children_cost(log)
+    own_costs = [step.cost for step in _billable(log, OWN_KINDS)]
     return trajectory_pb2.Trajectory(
         episode_id=episode.id,
         group_id=place.group_id,
@@ -62,7 +65,7 @@ def build_trajectory(
         verifier_calls=_verifier_calls(log),
         features=trajectory_pb2.RewardFeatures(
             tool_call_counts=_call_counts(log, names),
-            cost=_wire_cost(total_cost([step.cost for step in _billable(log, OWN_KINDS)])),
+            cost=_wire_cost(total_cost([*own_costs, below])),
             latency=_latency_to_answer(episode, judgement) or latency,
         ),
         cost=cost,
@@ -76,6 +79,8 @@ def build_trajectory(
         tools=[tool_definition(tool) for tool in episode.toolset.tools],
         instruction=episode.toolset.instruction,
         failure=failure_pb2.Failure.FromString(ending.failure) if ending.failure else None,
+        parent=episode.spec.parent if episode.spec.HasField("parent") else None,
+        children_cost=_wire_cost(below),
     )
 
 
@@ -83,7 +88,11 @@ def summarize(log: StepLog) -> Progress:
     """Sums over the steps of an episode, all of them settled."""
     billable = _billable(log, (*OWN_KINDS, StepKind.VERIFIER))
     usage = Usage.total([used for step in billable if (used := _usage(log, step)) is not None])
-    sums = episode_pb2.Episode(usage=quantities_to_proto(usage))
+    sums = episode_pb2.Episode(
+        usage=quantities_to_proto(usage),
+        children_cost=_wire_cost(children_cost(log)),
+        children_unpriced_call_count=sum(one.unpriced_call_count for one in _children(log)),
+    )
     return Progress(
         turn_count=max((step.turn for step in log.steps), default=0),
         tool_call_count=sum(step.kind is StepKind.TOOL for step in billable),
@@ -99,6 +108,20 @@ def total_cost(costs: list[Money | None]) -> Money | None:
     # Calls that were never made cost a zero that takes the currency of the others.
     priced = [cost for cost in known if cost.amount] or known
     return sum(priced[1:], start=priced[0]) if priced else None
+
+
+def children_cost(log: StepLog) -> Money | None:
+    """What the episodes it called were charged; None when nothing of it was ever priced."""
+    return total_cost([optional_money_from_proto(child.cost) for child in _children(log)])
+
+
+def _children(log: StepLog) -> list[episode_pb2.ChildEpisode]:
+    return [
+        call.child
+        for turn in log.tool_calls.values()
+        for call in turn.values()
+        if call.HasField("child")
+    ]
 
 
 def _turns(log: StepLog) -> list[trajectory_pb2.Turn]:

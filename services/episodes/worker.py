@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import telemetry
+from episodes.activities.admit_child import AdmitChildActivity
 from episodes.activities.decide import Decider
 from episodes.activities.finish import FinishActivity
 from episodes.activities.invoke import Invoker
@@ -18,6 +19,7 @@ from episodes.activities.judge import JudgeActivity
 from episodes.activities.turn import TurnActivity
 from episodes.activities.verifier_calls import VerifierCalls
 from episodes.charges import Charges
+from episodes.child_answers import ChildAnswers
 from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryPolicies
 from episodes.config import WorkerConfig
 from episodes.model_catalogue import ModelCatalogue
@@ -123,22 +125,30 @@ def _worker(
     )
     adapters = Adapters(open_channel(config.tool_adapters_target, signer, tls=config.tls))
     ledger = Ledger(open_channel(config.cost_ledger_target, signer, tls=config.tls))
-    episodes = RunningEpisodes(EpisodeStore(engine))
+    store = EpisodeStore(engine)
+    episodes = RunningEpisodes(store)
     logs = StepLogs(StepStore(engine), settlements)
     charges = Charges(ledger, logs)
     models = ModelCatalogue(orchestrator)
     decider = Decider(orchestrator, models, charges, logs, config.prompt_tokens_max)
     registry = open_channel(config.tool_registry_target, signer, tls=config.tls)
     policies = PolicyChecks(RegistryPolicies(registry))
-    turn = TurnActivity(episodes, logs, decider, Invoker(adapters, charges, logs), policies)
+    invoker = Invoker(adapters, charges, logs, ChildAnswers(store))
+    turn = TurnActivity(episodes, logs, decider, invoker, policies)
     finish = FinishActivity(episodes, logs, charges, adapters, OutboxStore(engine), settlements)
     calls = VerifierCalls(Registry(registry), adapters, charges, logs)
     judge = JudgeActivity(episodes, logs, calls)
+    admission = AdmitChildActivity(episodes, logs, store, Registry(registry), models)
     return Worker(
         temporal.client,
         task_queue=config.task_queue,
         workflows=[EpisodeWorkflow],
-        activities=[turn.take_turn, judge.judge_answer, finish.finish_episode],
+        activities=[
+            turn.take_turn,
+            judge.judge_answer,
+            finish.finish_episode,
+            admission.admit_child,
+        ],
         deployment_config=deployment_config(config.deployment_name, config.build_id),
         # The workflow imports no I/O; replay tests run under both runners.
         workflow_runner=UnsandboxedWorkflowRunner(),

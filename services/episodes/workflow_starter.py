@@ -1,7 +1,5 @@
 """Starts, cancels and updates the workflows of episodes."""
 
-from datetime import timedelta
-
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -12,12 +10,10 @@ from episodes.convert_checks import has_check
 from episodes.keys import workflow_id
 from episodes.models import NewEpisode
 from episodes.temporal_connection import TemporalConnection
-from episodes.workflows.episode import EpisodeWorkflow
+from episodes.workflows.episode import TASK_TIMEOUT, EpisodeWorkflow
 from episodes.workflows.payloads import Approval, EpisodeInput
 from rpckit.errors import Unavailable
 
-# A worker that died with a workflow task in hand is replaced after this long.
-TASK_TIMEOUT = timedelta(seconds=5)
 GONE = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
 
 
@@ -40,7 +36,7 @@ class WorkflowStarter:
         try:
             await self._temporal.client.start_workflow(
                 EpisodeWorkflow.run,
-                _input(new),
+                episode_input(new),
                 id=workflow_id(new.episode_id),
                 task_queue=self._task_queue,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
@@ -77,7 +73,8 @@ class WorkflowStarter:
         return True
 
 
-def _input(new: NewEpisode) -> EpisodeInput:
+def episode_input(new: NewEpisode) -> EpisodeInput:
+    """What the workflow is told of an admitted episode."""
     waits_s = approval_timeout_s(new.toolset)
     checked = has_check(new.spec)
     return EpisodeInput(new.episode_id, new.turn_limit, new.time_limit_s, waits_s, checked)

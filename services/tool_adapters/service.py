@@ -89,6 +89,9 @@ class Invoker:
     def _unserved(self, tool: ToolDefinition) -> ToolFailure | None:
         if tool.kind in self.adapters:
             return None
+        if tool.kind is ToolKind.PODIUM:
+            message = f"{tool.name} starts an episode, so only an episode can call it"
+            return ToolFailure(FailureKind.UNAVAILABLE, message)
         message = f"tools of kind {tool.kind.value} have no adapter in this deployment"
         return ToolFailure(FailureKind.UNAVAILABLE, message)
 

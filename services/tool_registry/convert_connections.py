@@ -11,6 +11,8 @@ from tool_registry.errors import InvalidTool
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
 SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"}
+# More orchestrators above each other than anybody can follow, each with a budget to spend.
+DEPTH_MIN, DEPTH_MAX = 2, 8
 GRPC_METHOD = re.compile(r"/[\w.]+/\w+")
 
 
@@ -31,7 +33,7 @@ def check_connection(spec: tool_pb2.ToolSpec) -> None:
         case "grpc":
             _check_grpc(connection.grpc)
         case "podium":
-            _require("connection.podium.model", connection.podium.model)
+            _check_podium(spec)
 
 
 def _check_http(http: tool_pb2.HttpConnection) -> None:
@@ -79,6 +81,17 @@ def _check_grpc(connection: tool_pb2.GrpcConnection) -> None:
     _require("connection.grpc.target", connection.target)
     if not GRPC_METHOD.fullmatch(connection.method):
         raise InvalidTool("connection.grpc.method must look like /weather.v1.Service/Method")
+
+
+def _check_podium(spec: tool_pb2.ToolSpec) -> None:
+    depth = spec.connection.podium.max_depth
+    if depth and not DEPTH_MIN <= depth <= DEPTH_MAX:
+        raise InvalidTool(
+            f"connection.podium.max_depth is {depth}; give {DEPTH_MIN} to {DEPTH_MAX},"
+            f" or 0 for {DEPTH_MIN}"
+        )
+    if spec.sku:
+        raise InvalidTool("sku is set, but what a tool of kind podium calls has its own prices")
 
 
 def _check_url(field: str, url: str) -> None:

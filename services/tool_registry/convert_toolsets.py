@@ -82,6 +82,10 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
         needs_approval=tool.needs_approval,
         capabilities=spec.capabilities,
     )
+    if spec.kind == tool_pb2.TOOL_KIND_PODIUM:
+        message.podium.CopyFrom(spec.connection.podium)
+        message.result_json_schema = spec.result_json_schema
+        message.max_output_bytes = spec.limits.max_output_bytes
     if tool.price_per_call is not None:
         message.price_per_call.CopyFrom(money_to_proto(tool.price_per_call))
     return message

@@ -15,6 +15,7 @@ from tool_registry.models import (
     PolicySpec,
     Price,
     ResolvedTool,
+    ToolKind,
     ToolSpec,
     ToolVersion,
 )
@@ -71,7 +72,8 @@ def refuses(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, known: Know
     """The rule that keeps a choice out now, in words; empty when it is in."""
     facts = facts_of(spec, choice, known.facts)
     now = Circumstances(
-        price_known=choice.sku in known.prices,
+        # What an orchestrator calls is decided and priced when it calls it.
+        price_known=choice.sku in known.prices or spec.kind is ToolKind.PODIUM,
         worst_case=_worst_case(spec, choice, known) if policy.price_ceiling is not None else None,
         latency_p95_s=None if facts is None else facts.latency_p95_s,
     )

@@ -12,6 +12,8 @@ from tool_registry.tool_views import MODEL_ARGUMENT
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 DESCRIPTION_CHARACTERS_MAX = 4000
 TIMEOUT_MAX_S = 3600.0
+# What a tool of kind podium tells the episode it starts.
+TASK_ARGUMENT = "task"
 
 
 def check_tool(spec: ToolSpec) -> None:
@@ -35,6 +37,19 @@ def check_tool(spec: ToolSpec) -> None:
         check_schema("result_json_schema", spec.result_schema)
     if spec.kind is ToolKind.LLM:
         _check_models(spec, parameters)
+    if spec.kind is ToolKind.PODIUM:
+        _check_task(parameters)
+
+
+def _check_task(parameters: Mapping[str, Any]) -> None:
+    declared = parameters.get("properties", {}).get(TASK_ARGUMENT)
+    typed = isinstance(declared, dict) and declared.get("type") == "string"
+    if not typed or TASK_ARGUMENT not in parameters.get("required", []):
+        raise InvalidSchema(
+            PARAMETERS,
+            f"$.properties.{TASK_ARGUMENT}",
+            "a tool of kind podium is given its task here: make it a required string",
+        )
 
 
 def _check_models(spec: ToolSpec, parameters: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from decimal import Decimal
 
 from metering import Dimension
 from money import Money
-from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolSpec
+from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolKind, ToolSpec
 from tool_registry.prices import cost_of
 
 FactsByModel = Mapping[tuple[str, str], Facts]
@@ -43,6 +43,7 @@ COST_STEPS = tuple(Decimal(digit).scaleb(power) for power in range(-9, 4) for di
 SUCCESS_STEPS = (99, 95, 90, 80, 50)
 # One failure of two calls is no measurement.
 SUCCESS_SAMPLES_MIN = 10
+PRICE_OF_ORCHESTRATORS = "what it spends on models and tools, from your budget"
 
 
 def describe_tool(
@@ -55,8 +56,9 @@ def describe_tool(
     if offers_models(spec):
         return "\n".join([spec.description, *_model_lines(spec, choices, prices, facts)])
     price, measured = prices.get(choices[0].sku), facts_of(spec, choices[0], facts)
+    words = PRICE_OF_ORCHESTRATORS if spec.kind is ToolKind.PODIUM else describe_price(price)
     said = [
-        f"{spec.description.rstrip()} Price: {describe_price(price)}.",
+        f"{spec.description.rstrip()} Price: {words}.",
         f"Latency: {describe_latency(measured)}.",
     ]
     if price and not _per_call_only(price) and (cost := describe_cost(price, measured)):

@@ -16,7 +16,12 @@ from episodes.temporal import connect_temporal
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, JudgeInput, TurnInput, TurnResult
 from workflows.running_workflows import running_workflows
-from workflows.scripted_activities import ScriptedActivities, answers_in, waits_for_approval
+from workflows.scripted_activities import (
+    ScriptedActivities,
+    answers_in,
+    asks_children,
+    waits_for_approval,
+)
 
 FOLDER = Path(__file__).parent / "histories"
 
@@ -67,6 +72,7 @@ async def main() -> None:
         await record(client, "failed", ScriptedActivities(fails))
         await record(client, "judged", ScriptedActivities(answers_in(1)))
         await record(client, "unjudged", ScriptedActivities(answers_in(1), judge=cannot_judge))
+        await record(client, "children", ScriptedActivities(asks_children))
         await temporal.stop()
 
 

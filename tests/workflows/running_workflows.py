@@ -44,7 +44,12 @@ async def running_workflows(
         client,
         task_queue=queue,
         workflows=[EpisodeWorkflow],
-        activities=[activities.take_turn, activities.judge_answer, activities.finish_episode],
+        activities=[
+            activities.take_turn,
+            activities.judge_answer,
+            activities.finish_episode,
+            activities.admit_child,
+        ],
         deployment_config=deployment_config(*version),
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_heartbeat_throttle_interval=timedelta(seconds=0.2),

@@ -6,8 +6,15 @@ from dataclasses import dataclass, field
 
 from temporalio import activity
 
-from episodes.workflows.episode import FINISH_EPISODE, JUDGE_ANSWER, TAKE_TURN
-from episodes.workflows.payloads import FinishInput, JudgeInput, TurnInput, TurnResult
+from episodes.workflows.episode import ADMIT_CHILD, FINISH_EPISODE, JUDGE_ANSWER, TAKE_TURN
+from episodes.workflows.payloads import (
+    ChildCall,
+    EpisodeInput,
+    FinishInput,
+    JudgeInput,
+    TurnInput,
+    TurnResult,
+)
 
 Script = Callable[[TurnInput], TurnResult]
 
@@ -22,6 +29,19 @@ def waits_for_approval(turn: TurnInput) -> TurnResult:
     return TurnResult(stop="answered") if turn.approvals else TurnResult(pending=[0, 1])
 
 
+def asks_children(turn: TurnInput) -> TurnResult:
+    """Two episodes answer calls of the first turn, beside another call; theirs answer at once."""
+    if turn.turn > 1 or turn.episode_id.endswith("-child"):
+        return TurnResult(stop="answered")
+    if turn.children:
+        return TurnResult()
+    children = [
+        ChildCall(f"{turn.episode_id}-{index}-child", turn.episode_id, 1, index, 30.0)
+        for index in (0, 2)
+    ]
+    return TurnResult(children=children, others=True)
+
+
 @dataclass
 class ScriptedActivities:
     """Takes turns by a script and notes what it was asked."""
@@ -29,6 +49,7 @@ class ScriptedActivities:
     script: Script
     delay_s: float = 0.0
     turns: list[TurnInput] = field(default_factory=list)
+    admitted: list[ChildCall] = field(default_factory=list)
     finished: list[FinishInput] = field(default_factory=list)
     judge: Callable[[JudgeInput], None] = lambda judge: None
     judged: list[JudgeInput] = field(default_factory=list)
@@ -49,6 +70,12 @@ class ScriptedActivities:
         """A verdict."""
         self.judged.append(judge)
         self.judge(judge)
+
+    @activity.defn(name=ADMIT_CHILD)
+    async def admit_child(self, call: ChildCall) -> EpisodeInput:
+        """Every child is admitted."""
+        self.admitted.append(call)
+        return EpisodeInput(call.episode_id, 3, call.time_limit_s)
 
     @activity.defn(name=FINISH_EPISODE)
     async def finish_episode(self, finish: FinishInput) -> None:

@@ -13,7 +13,12 @@ from episodes.workflows.converter import PAYLOAD_BYTES_MAX
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, JudgeInput, TurnInput, TurnResult
 from workflows.running_workflows import running_workflows
-from workflows.scripted_activities import ScriptedActivities, answers_in, waits_for_approval
+from workflows.scripted_activities import (
+    ScriptedActivities,
+    answers_in,
+    asks_children,
+    waits_for_approval,
+)
 
 
 async def connect(temporal: EmbeddedTemporal) -> Client:
@@ -103,6 +108,48 @@ async def test_approval_nobody_gives_within_the_hour_is_a_denial(
         await (await workflows.start(time_limit_s=24 * 3600)).result()
     assert activities.turns[1].approvals == {"0": False, "1": False}
     assert not activities.turns[1].decided
+
+
+async def test_children_run_beside_the_other_calls_and_are_joined_once(
+    temporal: EmbeddedTemporal,
+) -> None:
+    activities = ScriptedActivities(asks_children)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start(time_limit_s=20)
+        result = await handle.result()
+    assert result.stop_reason == "answered"
+    parent = activities.turns[0].episode_id
+    asked = [turn for turn in activities.turns if turn.episode_id == parent]
+    assert [(turn.turn, turn.children, sorted(turn.ended)) for turn in asked] == [
+        (1, [], []),
+        (1, [0, 2], []),
+        (1, [0, 2], ["0", "2"]),
+        (2, [], []),
+    ]
+    # Their own tool allows thirty seconds, their parent has less.
+    assert all(call.time_limit_s <= 20 for call in activities.admitted)
+    assert [one.episode_id for one in activities.finished][-1] == parent
+
+
+async def test_cancel_ends_a_child_before_its_parent(temporal: EmbeddedTemporal) -> None:
+    def child_never_ends(turn: TurnInput) -> TurnResult:
+        if turn.episode_id.endswith("-child"):
+            return TurnResult()
+        return asks_children(turn)
+
+    activities = ScriptedActivities(child_never_ends)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start()
+        while len(activities.admitted) < 2:
+            await asyncio.sleep(0.01)
+        await handle.cancel()
+        result = await handle.result()
+    assert result.stop_reason == "cancelled"
+    assert [one.episode_id.endswith("-child") for one in activities.finished] == [
+        True,
+        True,
+        False,
+    ]
 
 
 async def test_over_large_result_ends_the_episode_instead_of_hanging_it(

@@ -9,7 +9,7 @@ from rich.text import Text
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.watch import Episode
-from podium_cli.episode_view import EpisodeView, duration_between, totals
+from podium_cli.episode_view import EpisodeView, caller_line, duration_between, totals
 from podium_cli.errors import UsageError
 from podium_cli.formats import enum_word, format_money, format_seconds, format_time, one_line
 from podium_cli.gateway import Gateway, segment
@@ -60,6 +60,8 @@ async def show(session: Session, episode: Episode) -> None:
             session.output.json(found, indent=2)
             return
         session.output.results.print(Text(found.spec.task, style="bold"))
+        if found.spec.HasField("parent"):
+            session.output.results.print(caller_line(found.spec.parent))
         view = EpisodeView(session.output.results)
         async for event in gateway.events(episode):
             view.show(event)
@@ -130,5 +132,6 @@ def _row(episode: episode_pb2.Episode) -> tuple[str, ...]:
         str(episode.tool_call_count),
         format_money(optional_money_from_proto(episode.cost)),
         format_seconds(duration_between(episode)),
-        one_line(episode.spec.task, TASK_CHARACTERS),
+        # An arrow for each episode above it.
+        "↳ " * episode.spec.parent.depth + one_line(episode.spec.task, TASK_CHARACTERS),
     )

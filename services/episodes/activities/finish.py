@@ -13,6 +13,7 @@ from episodes.activities.heartbeats import heartbeats
 from episodes.charges import Charges
 from episodes.clients import Adapters
 from episodes.convert_checks import unjudged, without_answer
+from episodes.errors import EpisodeNotFound
 from episodes.keys import verifier_session
 from episodes.models import Ending, StopReason
 from episodes.running_episode import RunningEpisode, RunningEpisodes
@@ -31,7 +32,7 @@ from wire import failure_to_proto
 
 # Only an episode that ended by itself is known to have captured every hold it made.
 SETTLED_ENDINGS = (StopReason.ANSWERED, StopReason.TURN_LIMIT)
-STATEFUL_KINDS = (tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE, tool_pb2.TOOL_KIND_PODIUM)
+STATEFUL_KINDS = (tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE)
 FAILURE_KINDS = {
     StopReason.BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
     StopReason.DEADLINE: FailureKind.TIMEOUT,
@@ -53,7 +54,10 @@ class FinishActivity:
     @activity.defn(name=FINISH_EPISODE)
     async def finish_episode(self, finish: FinishInput) -> None:
         """Ends one episode; repeating it changes nothing."""
-        episode = await self.episodes.get(finish.episode_id)
+        try:
+            episode = await self.episodes.get(finish.episode_id)
+        except EpisodeNotFound:
+            return  # a child that was refused before it was an episode
         async with heartbeats():
             with (
                 acting_as(episode.identity),

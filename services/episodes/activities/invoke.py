@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from temporalio import activity
 
 from episodes.charges import Charges, Grant
+from episodes.child_answers import ChildAnswers
 from episodes.clients import Adapters
 from episodes.expert_context import expert_context
 from episodes.keys import StepKind, effect_key
@@ -15,6 +16,7 @@ from episodes.purchases import ToolPurchases, model_alias
 from episodes.running_episode import RunningEpisode
 from episodes.step_log import Body, StepLog, StepLogs
 from episodes.tool_records import answer_timeout_s, note_answer, refused
+from episodes.workflows.payloads import ChildCall, EpisodeResult
 from failures import FailureKind, ToolFailure
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
@@ -34,13 +36,21 @@ Verdict = Grant | ToolFailure
 class ToolCallPlan:
     """A call, its tool, and what the policy and a person decided about it.
 
-    Without a decision of the policy the call is done already.
+    Without a decision of the policy the call is done already, or its child was started.
     """
 
     call: pb.ToolCall
     tool: toolset_pb2.ResolvedTool | None
     decision: PolicyDecision | None = None
     approval: trajectory_pb2.ApprovalDecision | None = None
+    child: ChildCall | ToolFailure | None = None
+    ended: EpisodeResult | None = None
+
+    @property
+    def starts_child(self) -> bool:
+        """Whether an episode of its own is to answer it, and nothing forbids that."""
+        allowed = self.decision is not None and _denial(self) is None
+        return allowed and isinstance(self.child, ChildCall)
 
     @property
     def waits(self) -> bool:
@@ -58,6 +68,7 @@ class Invoker:
     adapters: Adapters
     charges: Charges
     logs: StepLogs
+    children: ChildAnswers
 
     async def invoke(
         self, episode: RunningEpisode, steps: StepLog, turn: int, plans: list[ToolCallPlan]
@@ -77,15 +88,17 @@ class Invoker:
         """By call index: what is granted, or why the call is not even tried."""
         purchases = ToolPurchases(episode, steps, turn)
         denials = {plan.call.index: failure for plan in plans if (failure := _denial(plan))}
+        # What a child spends is its own.
+        free = {plan.call.index: Grant() for plan in plans if plan.ended is not None}
         payable = [
             (plan.call.index, purchases.of(plan.call, plan.tool))
             for plan in plans
-            if plan.tool is not None and plan.call.index not in denials
+            if plan.tool is not None and plan.call.index not in denials | free
         ]
         replies = await self.charges.settle_and_reserve(
             episode, steps, [purchase for _, purchase in payable]
         )
-        verdicts: dict[int, Verdict] = {**denials}
+        verdicts: dict[int, Verdict] = {**denials, **free}
         for (index, _), reply in zip(payable, replies, strict=True):
             verdicts[index] = reply if isinstance(reply, Grant) else refused(reply)
         return verdicts
@@ -131,7 +144,10 @@ class Invoker:
             raise AssertionError("a call without a tool is denied")
         record.granted_output_tokens = verdict.output_tokens
         record.tool_version = plan.tool.version
-        await self._ask_adapters(episode, steps, turn, plan.tool, record)
+        if isinstance(plan.child, ChildCall) and plan.ended is not None:
+            await self.children.fill(record, plan.child.episode_id, plan.tool, plan.ended)
+        else:
+            await self._ask_adapters(episode, steps, turn, plan.tool, record)
         return record
 
     async def _ask_adapters(
@@ -168,7 +184,7 @@ def _denial(plan: ToolCallPlan) -> ToolFailure | None:
             FailureKind.DENIED_BY_POLICY,
             f"a person did not approve this call of {name}; find another way",
         )
-    return None
+    return plan.child if isinstance(plan.child, ToolFailure) else None
 
 
 def _platform_failure(error: DomainError) -> ToolFailure:

@@ -14,6 +14,7 @@ import telemetry
 from episodes.activities.decide import Decider
 from episodes.activities.heartbeats import heartbeats
 from episodes.activities.invoke import Invoker, ToolCallPlan
+from episodes.child_calls import child_call
 from episodes.convert_approvals import approval_of, approval_timeout_s
 from episodes.keys import StepKind
 from episodes.models import StopReason
@@ -22,10 +23,12 @@ from episodes.purchases import planned_call
 from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.step_log import Body, StepLog, StepLogs
 from episodes.workflows.episode import TAKE_TURN
-from episodes.workflows.payloads import TurnInput, TurnResult
+from episodes.workflows.payloads import ChildCall, TurnInput, TurnResult
+from failures import ToolFailure
 from podium.episodes.v1 import episode_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import tool_pb2
 from rpckit.errors import Aborted, DomainError, ResourceExhausted, Unavailable
 from rpckit.identity import acting_as
 from wire import timestamp_to_proto
@@ -57,11 +60,11 @@ class TurnActivity:
                 ):
                     return await self._take(episode, turn)
         except DomainError as error:
-            raise _activity_error(error) from error
+            raise activity_error(error) from error
 
     async def _take(self, episode: RunningEpisode, turn: TurnInput) -> TurnResult:
         # The first attempt of a turn finds only what earlier turns stored.
-        first = activity.info().attempt == 1 and not turn.approvals
+        first = activity.info().attempt == 1 and not turn.approvals and not turn.children
         log = await self.logs.open(episode.id, turn.turn - 1 if first else None)
         if not log.has(turn.turn, StepKind.MODEL):
             refusal = await self.decider.decide(episode, log, turn.turn, turn.last)
@@ -81,6 +84,7 @@ class TurnActivity:
             (call.index, planned_call(call, tool))
             for call in calls
             if (tool := episode.tool(call.tool_name))
+            and call.index not in turn.children
             and not log.has(turn.turn, StepKind.TOOL, call.index)
         ]
         decisions = await self.policies.decide(episode, [planned for _, planned in todo])
@@ -91,6 +95,8 @@ class TurnActivity:
                 episode.tool(call.tool_name),
                 by_index.get(call.index),
                 approval_of(turn, call.index),
+                _child(episode, turn.turn, call),
+                turn.ended.get(str(call.index)),
             )
             for call in calls
         ]
@@ -104,8 +110,17 @@ class TurnActivity:
             # Watchers see settled steps only, and a person must see what is asked of them.
             await self.invoker.charges.settle_and_reserve(episode, log, [])
             return TurnResult(pending=[call.index for call in waiting])
-        if plans:
-            await self.invoker.invoke(episode, log, turn.turn, plans)
+        todo = [plan for plan in plans if not log.has(turn.turn, StepKind.TOOL, plan.call.index)]
+        if starting := [plan for plan in todo if plan.starts_child]:
+            children = [plan.child for plan in starting if isinstance(plan.child, ChildCall)]
+            return TurnResult(children=children, others=len(starting) < len(todo))
+        ready = [
+            plan
+            for plan in todo
+            if plan.call.index not in turn.children or str(plan.call.index) in turn.ended
+        ]
+        if ready:
+            await self.invoker.invoke(episode, log, turn.turn, ready)
         return TurnResult()
 
     async def _ask_for_approval(
@@ -130,13 +145,22 @@ class TurnActivity:
             await self.logs.append(log, requests)
 
 
+def _child(episode: RunningEpisode, turn: int, call: pb.ToolCall) -> ChildCall | ToolFailure | None:
+    """The episode that answers a call, or why none can; None when a tool of another kind does."""
+    tool = episode.tool(call.tool_name)
+    if tool is None or tool.kind != tool_pb2.TOOL_KIND_PODIUM:
+        return None
+    return child_call(episode, turn, call, tool)
+
+
 def _refused(refusal: hold_pb2.Refusal) -> TurnResult:
     out_of_budget = refusal.reason == hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED
     stop = StopReason.BUDGET_EXHAUSTED if out_of_budget else StopReason.FAILED
     return TurnResult(stop=stop, message=refusal.message)
 
 
-def _activity_error(error: DomainError) -> ApplicationError:
+def activity_error(error: DomainError) -> ApplicationError:
+    """The error as Temporal retries it: only what passes by itself."""
     return ApplicationError(
         error.message, type=error.reason, non_retryable=not isinstance(error, TRANSIENT)
     )

@@ -6,15 +6,26 @@ doing it again, and history holds six small events for each turn.
 """
 
 import asyncio
+from collections.abc import Awaitable
 from contextlib import suppress
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TypeVar
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ChildWorkflowError,
+    WorkflowAlreadyStartedError,
+    is_cancelled_exception,
+)
 
+from episodes.keys import workflow_id
 from episodes.workflows.payloads import (
     Approval,
+    ChildCall,
     EpisodeInput,
     EpisodeResult,
     FinishInput,
@@ -26,7 +37,10 @@ from episodes.workflows.payloads import (
 TAKE_TURN = "take_turn"
 JUDGE_ANSWER = "judge_answer"
 FINISH_EPISODE = "finish_episode"
+ADMIT_CHILD = "admit_child"
 
+# A worker that died with a workflow task in hand is replaced after this long.
+TASK_TIMEOUT = timedelta(seconds=5)
 # Long enough to outlast a restarted control plane, short enough that a lost
 # worker is noticed soon; repeating a turn is free, so a false alarm costs little.
 HEARTBEAT_TIMEOUT = timedelta(seconds=4)
@@ -47,6 +61,10 @@ JUDGE_RETRY = RetryPolicy(
 JUDGE_TIMEOUT = timedelta(minutes=10)
 TURN_MARGIN = timedelta(seconds=60)
 FINISH_TIMEOUT = timedelta(seconds=60)
+# A call that waits to become an episode longer than this is a failure the model sees.
+ADMISSION_TIMEOUT = timedelta(seconds=60)
+
+R = TypeVar("R")
 
 
 @workflow.defn(name="Episode")
@@ -57,17 +75,21 @@ class EpisodeWorkflow:
         self._waiting: dict[int, list[int]] = {}
         self._decided: dict[int, dict[str, Approval]] = {}
         self._ending = False
+        self._deadline = datetime.max
 
     @workflow.run
     async def run(self, episode: EpisodeInput) -> EpisodeResult:
-        ending = await self._until_end(episode)
+        if episode.call is None:
+            ending = await self._until_end(episode)
+        else:
+            ending = await self._as_child(episode.call)
         judged = episode.checked and ending.stop == "answered"
         unjudged_reason = await self._judge(episode) if judged else ""
         await self._finish(
             FinishInput(episode.episode_id, ending.stop, ending.message, unjudged_reason)
         )
         await workflow.wait_condition(workflow.all_handlers_finished)
-        return EpisodeResult(ending.stop)
+        return EpisodeResult(ending.stop, ending.message)
 
     @workflow.update
     async def decide(self, approval: Approval) -> None:
@@ -80,8 +102,25 @@ class EpisodeWorkflow:
         if approval.call_index not in self._waiting.get(approval.turn, []):
             raise ApplicationError("no such call waits for approval", type="NothingToApprove")
 
+    async def _as_child(self, call: ChildCall) -> TurnResult:
+        """Becomes an episode before it takes turns; a cancel waits for that, to end it whole."""
+        admission = workflow.execute_activity(
+            ADMIT_CHILD,
+            call,
+            result_type=EpisodeInput,
+            schedule_to_close_timeout=ADMISSION_TIMEOUT,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=FINISH_RETRY,
+        )
+        try:
+            episode, cancelled = await _uninterrupted(admission)
+        except ActivityError as error:
+            return TurnResult(stop="failed", message=_cause(error))
+        return TurnResult(stop="cancelled") if cancelled else await self._until_end(episode)
+
     async def _until_end(self, episode: EpisodeInput) -> TurnResult:
         """Races the turns against the episode's one timer and its cancellation."""
+        self._deadline = workflow.now() + timedelta(seconds=episode.time_limit_s)
         turns = asyncio.create_task(self._take_turns(episode))
         timer = asyncio.create_task(asyncio.sleep(episode.time_limit_s))
         try:
@@ -121,7 +160,7 @@ class EpisodeWorkflow:
 
     async def _finish(self, finish: FinishInput) -> None:
         """Settles and publishes, whatever happens: a late cancel must not leave it half done."""
-        finishing = asyncio.create_task(
+        await _uninterrupted(
             workflow.execute_activity(
                 FINISH_EPISODE,
                 finish,
@@ -130,9 +169,6 @@ class EpisodeWorkflow:
                 retry_policy=FINISH_RETRY,
             )
         )
-        while not finishing.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.shield(finishing)
 
     async def _take_turns(self, episode: EpisodeInput) -> TurnResult:
         for turn in range(1, episode.turn_limit + 1):
@@ -142,19 +178,62 @@ class EpisodeWorkflow:
         return TurnResult(stop="turn_limit")
 
     async def _take_turn(self, episode: EpisodeInput, turn: int) -> TurnResult:
-        last = turn == episode.turn_limit
-        result = await self._run_turn(episode, TurnInput(episode.episode_id, turn, last))
-        if not result.pending:
-            return result
-        decided = await self._decisions(episode, turn, result.pending)
+        asked = TurnInput(episode.episode_id, turn, last=turn == episode.turn_limit)
+        result = await self._run_turn(episode, asked)
+        if result.pending:
+            asked = await self._decided_turn(episode, asked, result.pending)
+            result = await self._run_turn(episode, asked)
+        return await self._join(episode, asked, result) if result.children else result
+
+    async def _decided_turn(
+        self, episode: EpisodeInput, asked: TurnInput, pending: list[int]
+    ) -> TurnInput:
+        """The turn with what people decided about the calls that waited."""
+        decided = await self._decisions(episode, asked.turn, pending)
         # A call nobody decides in time is denied.
         approvals = {
-            str(index): str(index) in decided and decided[str(index)].approved
-            for index in result.pending
+            str(index): str(index) in decided and decided[str(index)].approved for index in pending
         }
-        return await self._run_turn(
-            episode, TurnInput(episode.episode_id, turn, last, approvals, decided)
-        )
+        return replace(asked, approvals=approvals, decided=decided)
+
+    async def _join(
+        self, episode: EpisodeInput, asked: TurnInput, result: TurnResult
+    ) -> TurnResult:
+        """Runs children beside the turn's other calls, then has their answers logged.
+
+        No activity waits for a child, so parents never hold the slots their children need.
+        """
+        asked = replace(asked, children=[call.call_index for call in result.children])
+        children = asyncio.gather(*(self._run_child(call) for call in result.children))
+        try:
+            if result.others:
+                await self._run_turn(episode, asked)
+            ended = await children
+        finally:
+            # When the turn is cut off, its children end before it does.
+            children.cancel()
+            with suppress(asyncio.CancelledError):
+                await children
+        by_index = {
+            str(call.call_index): one for call, one in zip(result.children, ended, strict=True)
+        }
+        return await self._run_turn(episode, replace(asked, ended=by_index))
+
+    async def _run_child(self, call: ChildCall) -> EpisodeResult:
+        """How the child ended. It has at most the time that is left to this episode."""
+        left_s = max((self._deadline - workflow.now()).total_seconds(), 0.001)
+        call = replace(call, time_limit_s=min(call.time_limit_s, left_s))
+        try:
+            return await workflow.execute_child_workflow(
+                EpisodeWorkflow.run,
+                EpisodeInput(call.episode_id, 0, call.time_limit_s, call=call),
+                id=workflow_id(call.episode_id),
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+                task_timeout=TASK_TIMEOUT,
+            )
+        except (ChildWorkflowError, WorkflowAlreadyStartedError) as error:
+            return EpisodeResult("failed", str(error.cause or error))
 
     async def _run_turn(self, episode: EpisodeInput, turn: TurnInput) -> TurnResult:
         result: TurnResult = await workflow.execute_activity(
@@ -182,6 +261,17 @@ class EpisodeWorkflow:
             )
         self._waiting[turn] = []
         return self._decided[turn]
+
+
+async def _uninterrupted(activity: Awaitable[R]) -> tuple[R, bool]:
+    """The result of what must not be left half done, and whether a cancel came meanwhile."""
+    running, cancelled = asyncio.ensure_future(activity), False
+    while not running.done():
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            cancelled = True
+    return running.result(), cancelled
 
 
 def _cause(error: ActivityError) -> str:

@@ -8,6 +8,17 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
+class ChildCall:
+    """A call of a tool of kind podium, and the episode that answers it within a time."""
+
+    episode_id: str
+    parent_id: str
+    turn: int
+    call_index: int
+    time_limit_s: float
+
+
+@dataclass(frozen=True)
 class EpisodeInput:
     """Starts an episode's workflow."""
 
@@ -17,13 +28,16 @@ class EpisodeInput:
     approval_timeout_s: float = 3600.0
     # Unset in every history from before answers were judged, so those replay as they ran.
     checked: bool = False
+    # The call a child answers; it is not admitted yet.
+    call: ChildCall | None = None
 
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """How an episode ended."""
+    """How an episode ended; the message says why when it gave no answer."""
 
     stop_reason: str
+    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,6 +56,8 @@ class TurnInput:
     """Asks for one turn. `approvals` decides calls by index; others are not decided yet.
 
     `decided` says who took a decision and why; a call nobody decided in time is not in it.
+    `children` are the indexes of calls that episodes of their own answer, `ended` how those
+    episodes ended, by index: empty while they run.
     """
 
     episode_id: str
@@ -49,6 +65,8 @@ class TurnInput:
     last: bool = False
     approvals: dict[str, bool] = field(default_factory=dict)
     decided: dict[str, Approval] = field(default_factory=dict)
+    children: list[int] = field(default_factory=list)
+    ended: dict[str, EpisodeResult] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,12 +74,15 @@ class TurnResult:
     """What a turn came to.
 
     `stop` is empty while the episode goes on, otherwise a StopReason. `pending`
-    holds the indexes of calls that wait for approval.
+    holds the indexes of calls that wait for approval. `children` are the calls that episodes
+    of their own answer; `others` says whether the turn has more calls to make meanwhile.
     """
 
     stop: str = ""
     message: str = ""
     pending: list[int] = field(default_factory=list)
+    children: list[ChildCall] = field(default_factory=list)
+    others: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import grpc
+from google.protobuf import duration_pb2
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1 import tool_adapter_service_pb2_grpc as adapters_rpc
@@ -104,6 +105,8 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
 
     def __init__(self) -> None:
         self.delay_s = 0.0
+        # As many calls as it counts must be in flight at once before any is answered.
+        self.barrier = asyncio.Barrier(1)
         self.content: Callable[[adapters_pb.InvokeRequest], str] = lambda request: (
             f"{request.tool_name} says {request.arguments_json}"
         )
@@ -121,6 +124,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         self.in_flight_max = max(self.in_flight_max, self.in_flight)
         try:
             await asyncio.sleep(self.delay_s)
+            await self.barrier.wait()
         finally:
             self.in_flight -= 1
         return adapters_pb.InvokeResponse(
@@ -208,10 +212,14 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
 
     def __init__(self) -> None:
         self.toolset = make_toolset("calculator", "search")
+        self.asked: list[registry_pb.ResolveToolsetRequest] = []
 
     async def ResolveToolset(
         self, request: registry_pb.ResolveToolsetRequest, context: Context
     ) -> registry_pb.ResolveToolsetResponse:
+        self.asked.append(request)
+        if request.policy == "gone":
+            await context.abort(grpc.StatusCode.NOT_FOUND, "there is no policy gone")
         return registry_pb.ResolveToolsetResponse(toolset=self.toolset)
 
 
@@ -256,6 +264,23 @@ def make_toolset(*names: str, needs_approval: bool = False) -> toolset_pb2.Tools
         policy_version=3,
         preferences=policy_pb2.PreferenceVector(outcome=1, compute=0.5, latency=0.25),
         training_consent=True,
+    )
+
+
+def orchestrator_tool(
+    name: str = "researcher", time_limit_s: int = 60, **podium: Any
+) -> toolset_pb2.ResolvedTool:
+    """A tool of kind podium: its task is answered by an episode."""
+    return toolset_pb2.ResolvedTool(
+        name=name,
+        version=1,
+        kind=tool_pb2.TOOL_KIND_PODIUM,
+        description=f"does {name}",
+        parameters_json_schema=(
+            '{"type": "object", "properties": {"task": {"type": "string"}}, "required": ["task"]}'
+        ),
+        timeout=duration_pb2.Duration(seconds=time_limit_s),
+        podium=tool_pb2.PodiumConnection(model="scripted", **podium),
     )
 
 

@@ -39,6 +39,19 @@ def make_spec(
     return tool_pb2.ToolSpec(name=name, parameters_json_schema=text, **(fields | changes))
 
 
+def make_podium_spec(name: str = "researcher", **podium: Any) -> tool_pb2.ToolSpec:
+    """A tool of kind podium."""
+    schema = {"type": "object", "properties": {"task": {"type": "string"}}, "required": ["task"]}
+    connection = tool_pb2.PodiumConnection(**{"model": "small", **podium})
+    return make_spec(
+        name,
+        schema,
+        kind=tool_pb2.TOOL_KIND_PODIUM,
+        connection=tool_pb2.Connection(podium=connection),
+        sku="",
+    )
+
+
 def make_model(alias: str, **changes: Any) -> tool_pb2.LlmModel:
     """One model of an llm tool."""
     fields: dict[str, Any] = {

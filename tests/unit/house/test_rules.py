@@ -24,8 +24,9 @@ EDGE_FILES = re.compile(
 # The step log stores contract messages as they are (docs/adr/0009), so what works on it reads
 # them; the workflow, the models and the stores of the service still know nothing of the wire.
 STEP_LOG_FILES = re.compile(
-    r".*/episodes/(stream/records|(admission|charges|model_catalogue|purchases|running_episode"
-    r"|service|step_log|stop_reasons|tool_records|trajectory))\.py"
+    r".*/episodes/(stream/records|(admission|charges|child_answers|child_calls|model_catalogue"
+    r"|purchases|running_episode|service|shared_budget|step_log|stop_reasons|tool_records"
+    r"|trajectory))\.py"
 )
 STORE_FILES = re.compile(r"(store_\w+|server|worker)\.py")
 DATABASE_PACKAGES = {"sqlalchemy", "asyncpg", "psycopg", "alembic"}

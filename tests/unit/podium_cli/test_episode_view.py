@@ -93,3 +93,28 @@ def test_totals_name_the_stop_reason_and_the_calls_of_unknown_price() -> None:
     Console(file=text, width=160).print(totals(episode))
     assert "turn limit after 6 turns, 5 tool calls" in text.getvalue()
     assert "$0.000002 and 2 calls of unknown price" in text.getvalue()
+
+
+def test_a_childs_answer_names_its_episode_and_what_it_took() -> None:
+    child = episode_pb2.ChildEpisode(
+        episode_id="child-1",
+        stop_reason=episode_pb2.STOP_REASON_ANSWERED,
+        cost=COST,
+        turn_count=3,
+        unpriced_call_count=1,
+    )
+    event = returned(orchestrator_pb2.Observation(call=CALL, content="42"))
+    event.tool_returned.child.CopyFrom(child)
+    text = shown(event)
+    assert "→ 42" in text
+    assert "↳ episode child-1 answered after 3 turns, $0.000002 and 1 calls of unknown" in text
+
+
+def test_totals_keep_the_cost_of_called_episodes_apart() -> None:
+    episode = episode_pb2.Episode(cost=COST, stop_reason=episode_pb2.STOP_REASON_ANSWERED)
+    text = io.StringIO()
+    Console(file=text, width=120).print(totals(episode))
+    assert "called" not in text.getvalue()
+    episode.children_cost.CopyFrom(money_pb2.Money(currency_code="USD", amount="0.5"))
+    Console(file=text, width=120).print(totals(episode))
+    assert "$0.000002, and $0.5 by the episodes it called" in text.getvalue()

@@ -20,6 +20,11 @@ if sys.version_info >= (3, 11):
 else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
+if sys.version_info >= (3, 13):
+    from warnings import deprecated as _deprecated
+else:
+    from typing_extensions import deprecated as _deprecated
+
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
@@ -163,10 +168,20 @@ class InvokeResponse(_message.Message):
     """Attempts made."""
     model_alias: _builtins.str
     """Alias of the model that answered, for tools of kind llm; usage and sku are its."""
-    child_episode_id: _builtins.str
-    """The episode that answered, for tools of kind podium; unset for any other. Its
-    cost is charged to itself and to no call.
-    """
+    @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
+    def child_episode_id(self) -> _builtins.str:
+        """Always unset: the episode worker runs tools of kind podium, see
+        podium.episodes.v1.ToolInvocation.child.
+        """
+
+    @child_episode_id.setter
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
+    def child_episode_id(self, value: _builtins.str) -> None:
+        """Always unset: the episode worker runs tools of kind podium, see
+        podium.episodes.v1.ToolInvocation.child.
+        """
+
     @_builtins.property
     def output(self) -> Global___ToolOutput:
         """The tool's result."""

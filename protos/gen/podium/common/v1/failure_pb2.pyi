@@ -43,7 +43,9 @@ class _FailureKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureKi
     FAILURE_KIND_OUTPUT_TOO_LARGE: _FailureKind.ValueType  # 8
     """The answer is larger than the tool's limit."""
     FAILURE_KIND_LIMIT_EXCEEDED: _FailureKind.ValueType  # 9
-    """A sandbox limit was hit: processor time, memory, processes or disk."""
+    """A limit was hit: processor time, memory, processes or disk of a sandbox, or how
+    deep orchestrators may call each other.
+    """
     FAILURE_KIND_NOT_FOUND: _FailureKind.ValueType  # 10
     """No such tool, model or document."""
     FAILURE_KIND_DENIED_BY_POLICY: _FailureKind.ValueType  # 11
@@ -81,7 +83,9 @@ FAILURE_KIND_MALFORMED_OUTPUT: FailureKind.ValueType  # 7
 FAILURE_KIND_OUTPUT_TOO_LARGE: FailureKind.ValueType  # 8
 """The answer is larger than the tool's limit."""
 FAILURE_KIND_LIMIT_EXCEEDED: FailureKind.ValueType  # 9
-"""A sandbox limit was hit: processor time, memory, processes or disk."""
+"""A limit was hit: processor time, memory, processes or disk of a sandbox, or how
+deep orchestrators may call each other.
+"""
 FAILURE_KIND_NOT_FOUND: FailureKind.ValueType  # 10
 """No such tool, model or document."""
 FAILURE_KIND_DENIED_BY_POLICY: FailureKind.ValueType  # 11

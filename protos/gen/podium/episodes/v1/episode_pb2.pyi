@@ -172,6 +172,7 @@ class EpisodeSpec(_message.Message):
     GROUP_FIELD_NUMBER: _builtins.int
     HISTORY_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
     CHECK_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """The task in words; not empty."""
@@ -212,6 +213,12 @@ class EpisodeSpec(_message.Message):
         """Caller's labels, at most 16, kept with the episode."""
 
     @_builtins.property
+    def parent(self) -> Global___ParentCall:
+        """The call that started it, of an episode that a tool of kind podium started.
+        Set by the platform; refused in StartEpisode.
+        """
+
+    @_builtins.property
     def check(self) -> _check_pb2.Check:
         """Judges the answer once it is given; unset means nobody does."""
 
@@ -230,15 +237,104 @@ class EpisodeSpec(_message.Message):
         group: Global___Group | None = ...,
         history: _abc.Iterable[_orchestrator_service_pb2.ConversationMessage] | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        parent: Global___ParentCall | None = ...,
         check: _check_pb2.Check | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "parent", b"parent", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "policy", b"policy", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "parent", b"parent", "policy", b"policy", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___EpisodeSpec: _TypeAlias = EpisodeSpec  # noqa: Y015
+
+@_typing.final
+class ParentCall(_message.Message):
+    """The call of a tool of kind podium that started an episode."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPISODE_ID_FIELD_NUMBER: _builtins.int
+    TURN_FIELD_NUMBER: _builtins.int
+    CALL_INDEX_FIELD_NUMBER: _builtins.int
+    DEPTH_FIELD_NUMBER: _builtins.int
+    BUDGET_ID_FIELD_NUMBER: _builtins.int
+    episode_id: _builtins.str
+    """The episode that made the call."""
+    turn: _builtins.int
+    """Turn of the call."""
+    call_index: _builtins.int
+    """Position of the call in its turn."""
+    depth: _builtins.int
+    """Episodes above this one: 1 for a child of an episode that nobody called."""
+    budget_id: _builtins.str
+    """Id of the budget it shares with the episodes above it; unset means that none
+    of them has one.
+    """
+    def __init__(
+        self,
+        *,
+        episode_id: _builtins.str = ...,
+        turn: _builtins.int = ...,
+        call_index: _builtins.int = ...,
+        depth: _builtins.int = ...,
+        budget_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_id", b"budget_id", "call_index", b"call_index", "depth", b"depth", "episode_id", b"episode_id", "turn", b"turn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ParentCall: _TypeAlias = ParentCall  # noqa: Y015
+
+@_typing.final
+class ChildEpisode(_message.Message):
+    """The episode that answered a call of a tool of kind podium."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPISODE_ID_FIELD_NUMBER: _builtins.int
+    STOP_REASON_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    UNPRICED_CALL_COUNT_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    TURN_COUNT_FIELD_NUMBER: _builtins.int
+    episode_id: _builtins.str
+    """Its id."""
+    stop_reason: Global___StopReason.ValueType
+    """Why it ended."""
+    unpriced_call_count: _builtins.int
+    """Its calls, and its children's, whose cost is unknown and not in the cost."""
+    turn_count: _builtins.int
+    """Turns it took."""
+    @_builtins.property
+    def cost(self) -> _money_pb2.Money:
+        """Known cost of it and of its own children. Charged to them: no sum of the
+        calling episode holds it.
+        """
+
+    @_builtins.property
+    def usage(self) -> _containers.RepeatedCompositeFieldContainer[_usage_pb2.Quantity]:
+        """Tokens of its orchestrator and of its llm tools, summed by dimension."""
+
+    def __init__(
+        self,
+        *,
+        episode_id: _builtins.str = ...,
+        stop_reason: Global___StopReason.ValueType = ...,
+        cost: _money_pb2.Money | None = ...,
+        unpriced_call_count: _builtins.int = ...,
+        usage: _abc.Iterable[_usage_pb2.Quantity] | None = ...,
+        turn_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "episode_id", b"episode_id", "stop_reason", b"stop_reason", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChildEpisode: _TypeAlias = ChildEpisode  # noqa: Y015
 
 @_typing.final
 class Episode(_message.Message):
@@ -262,6 +358,8 @@ class Episode(_message.Message):
     TOOLSET_DIGEST_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    CHILDREN_COST_FIELD_NUMBER: _builtins.int
+    CHILDREN_UNPRICED_CALL_COUNT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     state: Global___EpisodeState.ValueType
@@ -282,6 +380,8 @@ class Episode(_message.Message):
     """Its version."""
     toolset_digest: _builtins.str
     """Digest of the frozen toolset."""
+    children_unpriced_call_count: _builtins.int
+    """Calls of those episodes whose cost is unknown and not in their cost."""
     @_builtins.property
     def spec(self) -> Global___EpisodeSpec:
         """What the caller asked for."""
@@ -306,6 +406,12 @@ class Episode(_message.Message):
     def end_time(self) -> _timestamp_pb2.Timestamp:
         """When it ended; unset while it runs."""
 
+    @_builtins.property
+    def children_cost(self) -> _money_pb2.Money:
+        """Known cost of the episodes it called, charged to them and not in its cost;
+        unset while it runs, and when it called none.
+        """
+
     def __init__(
         self,
         *,
@@ -325,10 +431,12 @@ class Episode(_message.Message):
         toolset_digest: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        children_cost: _money_pb2.Money | None = ...,
+        children_unpriced_call_count: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["children_cost", b"children_cost", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "children_cost", b"children_cost", "children_unpriced_call_count", b"children_unpriced_call_count", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -498,6 +606,7 @@ class ToolReturned(_message.Message):
     COST_FIELD_NUMBER: _builtins.int
     LATENCY_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    CHILD_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def observation(self) -> _orchestrator_service_pb2.Observation:
         """The call and what it gave."""
@@ -514,6 +623,10 @@ class ToolReturned(_message.Message):
     def usage(self) -> _usage_pb2.Usage:
         """What it used."""
 
+    @_builtins.property
+    def child(self) -> Global___ChildEpisode:
+        """The episode that answered, for tools of kind podium; unset for any other."""
+
     def __init__(
         self,
         *,
@@ -521,10 +634,11 @@ class ToolReturned(_message.Message):
         cost: _money_pb2.Money | None = ...,
         latency: _duration_pb2.Duration | None = ...,
         usage: _usage_pb2.Usage | None = ...,
+        child: Global___ChildEpisode | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["child", b"child", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["child", b"child", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

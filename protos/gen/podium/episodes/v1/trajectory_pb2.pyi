@@ -159,6 +159,8 @@ class Trajectory(_message.Message):
     TOOLS_FIELD_NUMBER: _builtins.int
     INSTRUCTION_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
+    CHILDREN_COST_FIELD_NUMBER: _builtins.int
     UNJUDGED_REASON_FIELD_NUMBER: _builtins.int
     VERIFIER_CALLS_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
@@ -252,6 +254,16 @@ class Trajectory(_message.Message):
         """
 
     @_builtins.property
+    def parent(self) -> _episode_pb2.ParentCall:
+        """The call that started it; unset when no episode did."""
+
+    @_builtins.property
+    def children_cost(self) -> _money_pb2.Money:
+        """Known cost of the episodes it called, theirs included; charged to them and not
+        in the cost. Unset when it called none.
+        """
+
+    @_builtins.property
     def verifier_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolInvocation]:
         """The check's own calls: in the cost, and in none of the reward features. Their
         keys are "<episode id>/<turn>/verifier/<call index>".
@@ -289,12 +301,14 @@ class Trajectory(_message.Message):
         tools: _abc.Iterable[_orchestrator_service_pb2.ToolDefinition] | None = ...,
         instruction: _builtins.str = ...,
         failure: _failure_pb2.Failure | None = ...,
+        parent: _episode_pb2.ParentCall | None = ...,
+        children_cost: _money_pb2.Money | None = ...,
         unjudged_reason: _builtins.str = ...,
         verifier_calls: _abc.Iterable[Global___ToolInvocation] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "end_time", b"end_time", "failure", b"failure", "features", b"features", "latency", b"latency", "preferences", b"preferences", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["children_cost", b"children_cost", "cost", b"cost", "end_time", b"end_time", "failure", b"failure", "features", b"features", "latency", b"latency", "parent", b"parent", "preferences", b"preferences", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "failure", b"failure", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unjudged_reason", b"unjudged_reason", "unpriced_call_count", b"unpriced_call_count", "verifier_calls", b"verifier_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "children_cost", b"children_cost", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "failure", b"failure", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "parent", b"parent", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unjudged_reason", b"unjudged_reason", "unpriced_call_count", b"unpriced_call_count", "verifier_calls", b"verifier_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -396,6 +410,7 @@ class ToolInvocation(_message.Message):
     SKU_FIELD_NUMBER: _builtins.int
     APPROVAL_FIELD_NUMBER: _builtins.int
     GRANTED_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    CHILD_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     tool_version: _builtins.int
@@ -426,6 +441,12 @@ class ToolInvocation(_message.Message):
     def approval(self) -> Global___ApprovalDecision:
         """What a person decided; unset when the call needed no approval."""
 
+    @_builtins.property
+    def child(self) -> _episode_pb2.ChildEpisode:
+        """The episode that answered, for tools of kind podium; unset for any other. Its
+        cost is charged to itself and not to this call.
+        """
+
     def __init__(
         self,
         *,
@@ -439,10 +460,11 @@ class ToolInvocation(_message.Message):
         sku: _builtins.str = ...,
         approval: Global___ApprovalDecision | None = ...,
         granted_output_tokens: _builtins.int = ...,
+        child: _episode_pb2.ChildEpisode | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "cost", b"cost", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -527,8 +549,8 @@ class RewardFeatures(_message.Message):
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """Known cost of the whole episode, orchestrator tokens included and its check's
-        calls left out; negated it is r_compute.
+        """Known cost of the whole episode, orchestrator tokens and the episodes it
+        called included and its check's calls left out; negated it is r_compute.
         """
 
     @_builtins.property

@@ -46,7 +46,9 @@ class _ToolKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolKind.Val
     TOOL_KIND_GRPC: _ToolKind.ValueType  # 7
     """A unary gRPC method."""
     TOOL_KIND_PODIUM: _ToolKind.ValueType  # 8
-    """Another orchestrator, with a depth limit and a shared budget."""
+    """Another orchestrator, with a depth limit and a shared budget. The episode
+    worker starts it; its calls have the prices of what they call.
+    """
 
 class ToolKind(_ToolKind, metaclass=_ToolKindEnumTypeWrapper):
     """Which adapter speaks to the tool."""
@@ -68,7 +70,9 @@ TOOL_KIND_LLM: ToolKind.ValueType  # 6
 TOOL_KIND_GRPC: ToolKind.ValueType  # 7
 """A unary gRPC method."""
 TOOL_KIND_PODIUM: ToolKind.ValueType  # 8
-"""Another orchestrator, with a depth limit and a shared budget."""
+"""Another orchestrator, with a depth limit and a shared budget. The episode
+worker starts it; its calls have the prices of what they call.
+"""
 Global___ToolKind: _TypeAlias = ToolKind  # noqa: Y015
 
 class _SideEffect:
@@ -664,29 +668,39 @@ Global___GrpcConnection: _TypeAlias = GrpcConnection  # noqa: Y015
 
 @_typing.final
 class PodiumConnection(_message.Message):
-    """Another Podium orchestrator."""
+    """Another Podium orchestrator: a call starts a child episode with the argument
+    "task", for the caller's tenant and subject.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MODEL_FIELD_NUMBER: _builtins.int
     POLICY_FIELD_NUMBER: _builtins.int
     MAX_DEPTH_FIELD_NUMBER: _builtins.int
+    TOOL_NAMES_FIELD_NUMBER: _builtins.int
     model: _builtins.str
-    """Orchestrator model it runs."""
+    """Orchestrator model it runs; unset means the default."""
     policy: _builtins.str
     """Policy it runs under; unset means the caller's."""
     max_depth: _builtins.int
-    """How many orchestrators deep a call may be; 0 means 2."""
+    """How many orchestrators deep a call may be, the caller's own included: 2 to 8;
+    0 means 2, an episode nobody called and its child.
+    """
+    @_builtins.property
+    def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Keeps only these tools; empty means those the caller was kept to."""
+
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         policy: _builtins.str = ...,
         max_depth: _builtins.int = ...,
+        tool_names: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_depth", b"max_depth", "model", b"model", "policy", b"policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_depth", b"max_depth", "model", b"model", "policy", b"policy", "tool_names", b"tool_names"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

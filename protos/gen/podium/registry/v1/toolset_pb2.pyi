@@ -62,6 +62,9 @@ class ResolvedTool(_message.Message):
     NEEDS_APPROVAL_FIELD_NUMBER: _builtins.int
     PRICE_PER_CALL_FIELD_NUMBER: _builtins.int
     CAPABILITIES_FIELD_NUMBER: _builtins.int
+    PODIUM_FIELD_NUMBER: _builtins.int
+    RESULT_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
+    MAX_OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Tool name."""
     version: _builtins.int
@@ -84,6 +87,10 @@ class ResolvedTool(_message.Message):
     """Largest completion in tokens, for tools of kind llm."""
     needs_approval: _builtins.bool
     """Whether a call waits for a person's approval."""
+    result_json_schema: _builtins.str
+    """JSON Schema of the result, for tools of kind podium; unset means any."""
+    max_output_bytes: _builtins.int
+    """Largest output in bytes, for tools of kind podium."""
     @_builtins.property
     def model_skus(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """SKU per model alias, for tools of kind llm."""
@@ -99,6 +106,10 @@ class ResolvedTool(_message.Message):
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What it can do, for fallbacks."""
+
+    @_builtins.property
+    def podium(self) -> _tool_pb2.PodiumConnection:
+        """The orchestrator to run, for tools of kind podium; unset for any other."""
 
     def __init__(
         self,
@@ -117,10 +128,13 @@ class ResolvedTool(_message.Message):
         needs_approval: _builtins.bool = ...,
         price_per_call: _money_pb2.Money | None = ...,
         capabilities: _abc.Iterable[_builtins.str] | None = ...,
+        podium: _tool_pb2.PodiumConnection | None = ...,
+        result_json_schema: _builtins.str = ...,
+        max_output_bytes: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["price_per_call", b"price_per_call", "timeout", b"timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["podium", b"podium", "price_per_call", b"price_per_call", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "kind", b"kind", "max_output_tokens", b"max_output_tokens", "model_skus", b"model_skus", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "price_per_call", b"price_per_call", "side_effect", b"side_effect", "sku", b"sku", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_skus", b"model_skus", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

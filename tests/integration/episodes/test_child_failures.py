@@ -1,0 +1,129 @@
+"""Whatever a child comes to, its caller sees an answer or a typed failure, and goes on."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from integration.episodes.neighbours import answer, call, calls, make_toolset, orchestrator_tool
+from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
+from podium.common.v1 import failure_pb2
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.registry.v1 import toolset_pb2
+
+TASK = "find the number"
+DEGREES = json.dumps({"type": "object", "required": ["degrees"]})
+Decide = Callable[[orchestrator_pb.NextActionRequest], orchestrator_pb.Action]
+
+
+@dataclass(frozen=True)
+class Misbehaviour:
+    """A way for a child to give no answer: its tool, what it does, how the caller asks."""
+
+    kind: str
+    tool: toolset_pb2.ResolvedTool = field(default_factory=orchestrator_tool)
+    child: Decide = lambda request: answer("42")
+    arguments: str = json.dumps({"task": TASK})
+    adapters_delay_s: float = 0.0
+
+
+def promising(max_output_bytes: int = 0, schema: str = "") -> toolset_pb2.ResolvedTool:
+    tool = orchestrator_tool()
+    tool.max_output_bytes, tool.result_json_schema = max_output_bytes, schema
+    return tool
+
+
+CASES = (
+    Misbehaviour("INVALID_ARGUMENTS", arguments="{}"),
+    Misbehaviour("INVALID_ARGUMENTS", arguments='{"task": 5}'),
+    Misbehaviour("INVALID_ARGUMENTS", arguments='{"task": "  "}'),
+    Misbehaviour("INVALID_ARGUMENTS", arguments="no JSON"),
+    Misbehaviour("INVALID_ARGUMENTS", arguments=json.dumps({"task": "x" * 300_000})),
+    Misbehaviour("OUTPUT_TOO_LARGE", promising(100), lambda _: answer("x" * 101)),
+    Misbehaviour("MALFORMED_OUTPUT", promising(schema=DEGREES), lambda _: answer("warm")),
+    Misbehaviour("MALFORMED_OUTPUT", promising(schema=DEGREES), lambda _: answer("{}")),
+    Misbehaviour(
+        "TIMEOUT",
+        orchestrator_tool(time_limit_s=1),
+        lambda _: calls(call("calculator")),
+        adapters_delay_s=30,
+    ),
+    Misbehaviour("TOOL_ERROR", orchestrator_tool(policy="gone")),
+)
+
+
+async def test_a_child_that_gives_no_answer_is_a_typed_failure(platform: EpisodesPlatform) -> None:
+    for case in CASES:
+        failure, child = await _seen_failure(platform, case)
+        kind = failure_pb2.FailureKind.Name(failure.kind).removeprefix("FAILURE_KIND_")
+        assert kind == case.kind, failure
+        assert failure.message
+        assert child == (kind not in ("INVALID_ARGUMENTS", "TOOL_ERROR"))
+
+
+async def test_a_child_that_somebody_cancels_is_a_failure_its_caller_sees(
+    platform: EpisodesPlatform,
+) -> None:
+    _prepare(platform, Misbehaviour("CANCELLED", child=lambda _: calls(call("calculator"))))
+    platform.neighbours.adapters.delay_s = 30
+    async with platform.client() as client, asyncio.timeout(30):
+        parent = (await start(client)).id
+        while not platform.neighbours.adapters.requests:
+            await asyncio.sleep(0.05)
+        child = platform.neighbours.adapters.requests[0].episode_id
+        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=child))
+        ended = await finished(client, parent)
+    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "went on")
+    [invocation] = await _invocations(platform, parent)
+    assert invocation.observation.failure.kind == failure_pb2.FAILURE_KIND_CANCELLED
+    assert invocation.child.episode_id == child
+
+
+async def test_a_child_whose_budget_is_used_up_says_so_to_its_caller(
+    platform: EpisodesPlatform,
+) -> None:
+    _prepare(platform, Misbehaviour("BUDGET_EXHAUSTED"))
+    # The caller's first decision is paid for, and nothing after it.
+    platform.neighbours.ledger.refuse_after = 1
+    async with platform.client() as client, asyncio.timeout(30):
+        ended = await finished(client, (await start(client)).id)
+    [invocation] = await _invocations(platform, ended.id)
+    assert invocation.observation.failure.kind == failure_pb2.FAILURE_KIND_BUDGET_EXHAUSTED
+    assert "budget b is used up" in invocation.observation.failure.message
+
+
+async def _seen_failure(
+    platform: EpisodesPlatform, case: Misbehaviour
+) -> tuple[failure_pb2.Failure, bool]:
+    """The failure the caller's model saw, and whether an episode is named beside it."""
+    _prepare(platform, case)
+    async with platform.client() as client, asyncio.timeout(30):
+        ended = await finished(client, (await start(client)).id)
+    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "went on")
+    [invocation] = await _invocations(platform, ended.id)
+    return invocation.observation.failure, invocation.HasField("child")
+
+
+def _prepare(platform: EpisodesPlatform, case: Misbehaviour) -> None:
+    """The caller asks the tool once, whatever comes of it goes on, and answers."""
+    toolset = make_toolset("calculator")
+    toolset.tools.append(case.tool)
+    platform.neighbours.registry.toolset = toolset
+    platform.neighbours.adapters.delay_s = case.adapters_delay_s
+
+    def decide(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
+        if request.task == TASK:
+            return case.child(request)
+        return answer("went on") if request.turns else calls(call("researcher", case.arguments))
+
+    platform.neighbours.orchestrator.decide = decide
+
+
+async def _invocations(
+    platform: EpisodesPlatform, episode_id: str
+) -> list[trajectory_pb2.ToolInvocation]:
+    async with platform.client() as client:
+        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode_id))
+    return list(reply.trajectory.turns[0].tool_invocations)

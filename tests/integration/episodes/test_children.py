@@ -1,0 +1,271 @@
+"""An orchestrator that calls orchestrators, seen through its RPCs."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import duration_pb2
+
+from embedded import EmbeddedKafka, EmbeddedTemporal
+from episodes.keys import child_episode_id
+from integration.episodes.neighbours import (
+    answer,
+    call,
+    calls,
+    make_toolset,
+    orchestrator_tool,
+)
+from integration.episodes.platform_under_test import (
+    EpisodesPlatform,
+    events,
+    finished,
+    new_id,
+    run_platform,
+    start,
+)
+from podium.common.v1 import failure_pb2, money_pb2
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.ledger.v1 import budget_service_pb2 as budget_pb
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from rpckit.testing import make_identity
+
+CHILD_TASK = "find the number"
+
+
+def researcher_call(index: int = 0, task: str = CHILD_TASK) -> orchestrator_pb.ToolCall:
+    return call("researcher", json.dumps({"task": task}), index)
+
+
+def delegates(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
+    """The parent asks once and repeats what it is told; the child uses its own tool first."""
+    if request.task == CHILD_TASK:
+        return answer("child's 42") if request.turns else calls(call("calculator"))
+    if not request.turns:
+        return calls(researcher_call())
+    seen = request.turns[-1].observations[0]
+    return answer(seen.content or seen.failure.message)
+
+
+def with_researcher(platform: EpisodesPlatform, **podium: Any) -> None:
+    """Every episode may call the researcher, who may call everything again."""
+    toolset = make_toolset("calculator", "search")
+    toolset.tools.append(orchestrator_tool(**podium))
+    platform.neighbours.registry.toolset = toolset
+    platform.neighbours.orchestrator.decide = delegates
+
+
+def child_id(parent: str, turn: int = 1, index: int = 0) -> str:
+    return child_episode_id(parent, f"{parent}/{turn}/tool/{index}")
+
+
+async def trajectory(platform: EpisodesPlatform, episode_id: str) -> trajectory_pb2.Trajectory:
+    async with platform.client() as client:
+        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode_id))
+    return reply.trajectory
+
+
+async def get(platform: EpisodesPlatform, episode_id: str) -> episode_pb2.Episode:
+    async with platform.client() as client:
+        return (await client.GetEpisode(pb.GetEpisodeRequest(episode_id=episode_id))).episode
+
+
+async def ran(platform: EpisodesPlatform, **spec: Any) -> episode_pb2.Episode:
+    async with platform.client() as client, asyncio.timeout(60):
+        return await finished(client, (await start(client, **spec)).id)
+
+
+async def test_child_answers_for_the_callers_identity_under_the_callers_policy(
+    platform: EpisodesPlatform,
+) -> None:
+    with_researcher(platform)
+    labels = {"team": "research"}
+    parent = await ran(platform, policy="careful", tool_names=["researcher"], labels=labels)
+    assert parent.answer == "child's 42"
+    child = await get(platform, child_id(parent.id))
+    assert (child.answer, child.spec.task) == ("child's 42", CHILD_TASK)
+    assert (child.spec.policy, list(child.spec.tool_names)) == ("careful", ["researcher"])
+    assert dict(child.spec.labels) == labels
+    assert (child.spec.parent.episode_id, child.spec.parent.depth) == (parent.id, 1)
+    users = {hold.subject.user for hold in platform.neighbours.ledger.holds.values()}
+    assert users == {make_identity().subject}
+
+
+async def test_tool_names_the_childs_policy_and_tools(platform: EpisodesPlatform) -> None:
+    with_researcher(platform, policy="frugal", tool_names=["calculator"])
+    parent = await ran(platform, policy="careful")
+    asked = [(one.policy, list(one.tool_names)) for one in platform.neighbours.registry.asked]
+    assert asked == [("careful", []), ("frugal", ["calculator"])]
+    child = await trajectory(platform, child_id(parent.id))
+    assert (child.parent.episode_id, child.parent.turn) == (parent.id, 1)
+    checks = {one.calls[0].tool_name: one.policy for one in platform.neighbours.policies.asked}
+    assert checks == {"researcher": "careful", "calculator": "frugal"}
+
+
+async def test_costs_of_parent_and_child_add_up_to_the_ledgers(platform: EpisodesPlatform) -> None:
+    with_researcher(platform)
+    parent = await ran(platform)
+    above = await trajectory(platform, parent.id)
+    below = await trajectory(platform, child_id(parent.id))
+    ledger = platform.neighbours.ledger
+    assert Decimal(above.cost.amount) == ledger.total(parent.id) > 0
+    assert Decimal(below.cost.amount) == ledger.total(below.episode_id) > 0
+    everything = sum(ledger.captured.values())
+    assert Decimal(above.cost.amount) + Decimal(below.cost.amount) == everything
+    [invocation] = above.turns[0].tool_invocations
+    assert invocation.child.episode_id == below.episode_id
+    assert invocation.child.cost == below.cost == above.children_cost == parent.children_cost
+    assert Decimal(invocation.cost.amount) == 0
+    assert Decimal(above.features.cost.amount) == everything
+    assert [quantity.amount for quantity in invocation.child.usage]
+
+
+async def test_the_watch_tells_who_answered(platform: EpisodesPlatform) -> None:
+    with_researcher(platform)
+    async with platform.client() as client:
+        seen = await events(client, (await start(client)).id)
+    [returned] = [event.tool_returned for event in seen if event.HasField("tool_returned")]
+    assert returned.child.stop_reason == episode_pb2.STOP_REASON_ANSWERED
+    assert (returned.child.turn_count, returned.latency.ToNanoseconds() > 0) == (2, True)
+
+
+async def test_a_tool_that_calls_itself_ends_at_the_depth_it_names(
+    platform: EpisodesPlatform,
+) -> None:
+    with_researcher(platform, max_depth=3)
+
+    def ever_deeper(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
+        if not request.turns:
+            return calls(researcher_call(task="go deeper"))
+        seen = request.turns[-1].observations[0]
+        return answer(seen.content or f"refused: {seen.failure.message}")
+
+    platform.neighbours.orchestrator.decide = ever_deeper
+    parent = await ran(platform)
+    assert "orchestrators may be 3 deep" in parent.answer
+    child = await trajectory(platform, child_id(parent.id))
+    grandchild = await trajectory(platform, child_id(child.episode_id))
+    assert (child.parent.depth, grandchild.parent.depth) == (1, 2)
+    failure = grandchild.turns[0].tool_invocations[0].observation.failure
+    assert failure.kind == failure_pb2.FAILURE_KIND_LIMIT_EXCEEDED
+    # What is below the child is in its reference, so the top knows the whole.
+    whole = sum(platform.neighbours.ledger.captured.values())
+    assert Decimal((await trajectory(platform, parent.id)).features.cost.amount) == whole
+
+
+async def test_child_spends_from_the_parents_budget(platform: EpisodesPlatform) -> None:
+    with_researcher(platform)
+    budget = money_pb2.Money(currency_code="USD", amount="0.01")
+    parent = await ran(platform, budget=budget)
+    [made] = platform.neighbours.ledger.budgets
+    assert (made.id, made.scope) == (f"episode/{parent.id}", budget_pb.BUDGET_SCOPE_NAMED)
+    holds = platform.neighbours.ledger.holds.values()
+    assert {hold.subject.episode_id for hold in holds} == {parent.id, child_id(parent.id)}
+    assert all(list(hold.budget_ids) == [made.id] for hold in holds)
+
+
+async def test_cancel_of_the_parent_ends_children_first_and_releases_their_holds(
+    platform: EpisodesPlatform,
+) -> None:
+    with_researcher(platform)
+    platform.neighbours.adapters.delay_s = 30
+    async with platform.client() as client, asyncio.timeout(60):
+        parent = (await start(client)).id
+        while not platform.neighbours.adapters.requests:
+            await asyncio.sleep(0.05)
+        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=parent))
+        above = await finished(client, parent)
+        below = await finished(client, child_id(parent))
+    assert above.stop_reason == below.stop_reason == episode_pb2.STOP_REASON_CANCELLED
+    assert below.end_time.ToNanoseconds() < above.end_time.ToNanoseconds()
+    ledger = platform.neighbours.ledger
+    assert set(ledger.holds) == set(ledger.captured) | ledger.released
+
+
+async def test_deadline_of_the_parent_bounds_the_child(platform: EpisodesPlatform) -> None:
+    with_researcher(platform)
+    platform.neighbours.adapters.delay_s = 30
+    parent = await ran(platform, time_limit=duration_pb2.Duration(seconds=2))
+    assert parent.stop_reason == episode_pb2.STOP_REASON_DEADLINE
+    child = await get(platform, child_id(parent.id))
+    assert child.spec.time_limit.ToNanoseconds() <= 2_000_000_000
+    assert child.stop_reason in (
+        episode_pb2.STOP_REASON_DEADLINE,
+        episode_pb2.STOP_REASON_CANCELLED,
+    )
+
+
+async def test_children_run_beside_each_other_and_the_turns_other_calls(
+    platform: EpisodesPlatform,
+) -> None:
+    with_researcher(platform)
+    together = asyncio.Barrier(3)
+
+    def decide(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
+        if request.task == CHILD_TASK:
+            return answer("42") if request.turns else calls(call("calculator"))
+        asked = [researcher_call(0), call("search", index=1), researcher_call(2)]
+        return answer("done") if request.turns else calls(*asked)
+
+    platform.neighbours.orchestrator.decide = decide
+    platform.neighbours.adapters.barrier = together
+    parent = await ran(platform)
+    assert (parent.answer, parent.tool_call_count) == ("done", 3)
+    seen = platform.neighbours.orchestrator.requests[-1].turns[0].observations
+    assert [one.call.index for one in seen] == [0, 1, 2]
+    assert [one.content for one in seen] == ["42", "search says {}", "42"]
+
+
+async def test_nobody_but_the_platform_names_a_parent(platform: EpisodesPlatform) -> None:
+    async with platform.client() as client:
+        for parent in (episode_pb2.ParentCall(), episode_pb2.ParentCall(episode_id=new_id())):
+            with pytest.raises(grpc.aio.AioRpcError, match="leave it out"):
+                await start(client, parent=parent)
+
+
+async def test_forty_parents_on_four_slots_all_get_their_childs_answer(
+    database: Callable[[], Awaitable[str]],
+    temporal: EmbeddedTemporal,
+    kafka: EmbeddedKafka,
+    tmp_path: Path,
+) -> None:
+    url, settings = await database(), {"max_concurrent_turns": "4"}
+    async with run_platform(url, temporal, kafka, tmp_path, **settings) as platform:
+        with_researcher(platform)
+        async with platform.client() as client, asyncio.timeout(120):
+            parents = [await start(client) for _ in range(40)]
+            ended = await asyncio.gather(*(finished(client, parent.id) for parent in parents))
+    assert {episode.answer for episode in ended} == {"child's 42"}
+    ledger = platform.neighbours.ledger
+    assert len(ledger.captured) == 40 * (2 + 3)
+
+
+@pytest.mark.chaos
+async def test_killed_worker_neither_starts_nor_charges_a_child_twice(
+    platform: EpisodesPlatform,
+) -> None:
+    with_researcher(platform)
+    neighbours = platform.neighbours
+    neighbours.orchestrator.delay_s = neighbours.adapters.delay_s = 0.3
+    async with platform.client() as client, asyncio.timeout(120):
+        parents = [(await start(client)).id for _ in range(6)]
+        # Once while children are started, once while they run.
+        for reached in (1, 6):
+            while len(neighbours.adapters.invoked) < reached:
+                await asyncio.sleep(0.01)
+            await platform.worker.kill()
+            platform.worker.start()
+        ended = await asyncio.gather(*(finished(client, parent) for parent in parents))
+        listed = await client.ListEpisodes(pb.ListEpisodesRequest())
+    assert {episode.answer for episode in ended} == {"child's 42"}
+    children = {child_id(parent) for parent in parents}
+    assert {one.id for one in listed.episodes} == children | set(parents)
+    ledger = neighbours.ledger
+    assert {key.split("/")[0] for key in ledger.captured} == children | set(parents)
+    assert len(ledger.captured) == 6 * (2 + 3)
+    assert set(ledger.holds) == set(ledger.captured)

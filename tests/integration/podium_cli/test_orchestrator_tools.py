@@ -1,0 +1,41 @@
+"""The example of docs/tools-and-policies.md: an orchestrator that calls an orchestrator."""
+
+import re
+from pathlib import Path
+
+from integration.podium_cli.conftest import CommandLine
+from openai_server import OpenAiServer
+
+GUIDE = Path(__file__).parents[3] / "docs/tools-and-policies.md"
+
+
+def manifest() -> str:
+    """The tool as the guide writes it."""
+    found = re.search(r"```yaml\n(# researcher\.yaml\n.*?)```", GUIDE.read_text(), re.DOTALL)
+    assert found
+    return found[1]
+
+
+def test_the_guides_researcher_answers_by_an_episode_of_its_own(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    (tmp_path / "researcher.yaml").write_text(manifest())
+    applied = podium("tools", "apply", "-f", str(tmp_path / "researcher.yaml"))
+    assert "researcher v1 registered" in applied.stdout, applied.stderr
+    task = "Work out 366 * 24 * 60 * 60"
+    model.push(
+        {"thought": "", "tool": "researcher", "arguments": {"task": task}},
+        {"thought": "", "tool": "calculator", "arguments": {"expression": "366 * 24 * 60 * 60"}},
+        {"answer": "31622400"},
+        {"answer": "A leap year has 31622400 seconds."},
+    )
+    question = "How many seconds has a leap year?"
+    ended = podium("run", question, "--tool", "researcher", "--budget", "0.05")
+    assert ended.stdout == "A leap year has 31622400 seconds.\n", ended.stderr
+    shown = re.search(r"↳ episode (\S+) answered after 2 turns", ended.stderr)
+    assert shown
+    assert "by the episodes it called" in " ".join(ended.stderr.split())
+    child = podium("episodes", "show", shown[1])
+    assert "called by episode" in child.stdout
+    assert "calculator" in child.stdout
+    assert "↳ " in podium("episodes", "list").stdout

@@ -1,0 +1,21 @@
+"""Ids that every attempt of a call derives alike."""
+
+import uuid
+
+from episodes.keys import child_episode_id
+
+PARENT = "01890af1-7a2b-7c3d-8e4f-5a6b7c8d9e0f"
+
+
+def test_a_child_is_a_uuid7_of_its_parents_time() -> None:
+    child = uuid.UUID(child_episode_id(PARENT, f"{PARENT}/1/tool/0"))
+    assert (child.version, child.variant) == (7, uuid.RFC_4122)
+    assert child.int >> 80 == uuid.UUID(PARENT).int >> 80
+
+
+def test_a_call_names_one_child_and_every_call_another() -> None:
+    keys = [f"{PARENT}/{turn}/tool/{index}" for turn in range(1, 50) for index in range(20)]
+    children = [child_episode_id(PARENT, key) for key in keys]
+    assert children == [child_episode_id(PARENT, key) for key in keys]
+    assert len(set(children)) == len(keys)
+    assert PARENT not in children
