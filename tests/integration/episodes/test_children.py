@@ -235,7 +235,7 @@ async def test_forty_parents_on_four_slots_all_get_their_childs_answer(
     tmp_path: Path,
 ) -> None:
     url, settings = await database(), {"max_concurrent_turns": "4"}
-    async with run_platform(url, temporal, kafka, tmp_path, **settings) as platform:
+    async with run_platform(url, temporal, kafka, tmp_path, settings) as platform:
         with_researcher(platform)
         async with platform.client() as client, asyncio.timeout(120):
             parents = [await start(client) for _ in range(40)]
