@@ -37,6 +37,13 @@ class ChildAnswers:
 
     store: EpisodeStore
 
+    async def find(self, child_id: str) -> StoredEpisode | None:
+        """The child; None when it never was an episode."""
+        try:
+            return await self.store.load(child_id)
+        except EpisodeNotFound:
+            return None
+
     async def fill(
         self,
         record: trajectory_pb2.ToolInvocation,
@@ -45,9 +52,8 @@ class ChildAnswers:
         result: EpisodeResult,
     ) -> None:
         """Writes answer or failure, and what the child took, into the call's record."""
-        try:
-            child = await self.store.load(child_id)
-        except EpisodeNotFound:
+        child = await self.find(child_id)
+        if child is None:
             # It was refused before it was an episode: its policy, a tool or the model is gone.
             _fail(record, ToolFailure(FailureKind.TOOL_ERROR, result.message))
             return

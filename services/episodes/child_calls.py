@@ -14,7 +14,7 @@ from episodes.running_episode import RunningEpisode
 from episodes.workflows.payloads import ChildCall
 from failures import FailureKind, ToolFailure
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium.registry.v1 import toolset_pb2
+from podium.registry.v1 import tool_pb2, toolset_pb2
 
 DEFAULT_MAX_DEPTH = 2
 TASK_ARGUMENT = "task"
@@ -23,9 +23,12 @@ WORDS_MAX = 300
 
 
 def child_call(
-    episode: RunningEpisode, turn: int, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool
-) -> ChildCall | ToolFailure:
-    """The episode that answers the call, or why none is started."""
+    episode: RunningEpisode, turn: int, call: pb.ToolCall
+) -> ChildCall | ToolFailure | None:
+    """The episode that answers a call, or why none can; None when a tool of another kind does."""
+    tool = episode.tool(call.tool_name)
+    if tool is None or tool.kind != tool_pb2.TOOL_KIND_PODIUM:
+        return None
     return (
         _too_deep(episode, tool)
         or _wrong_arguments(call, tool)

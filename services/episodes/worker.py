@@ -12,6 +12,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import telemetry
 from episodes.activities.admit_child import AdmitChildActivity
+from episodes.activities.cut_off_children import CutOffChildren
 from episodes.activities.decide import Decider
 from episodes.activities.finish import FinishActivity
 from episodes.activities.invoke import Invoker
@@ -133,9 +134,18 @@ def _worker(
     decider = Decider(orchestrator, models, charges, logs, config.prompt_tokens_max)
     registry = open_channel(config.tool_registry_target, signer, tls=config.tls)
     policies = PolicyChecks(RegistryPolicies(registry))
-    invoker = Invoker(adapters, charges, logs, ChildAnswers(store))
+    children = ChildAnswers(store)
+    invoker = Invoker(adapters, charges, logs, children)
     turn = TurnActivity(episodes, logs, decider, invoker, policies)
-    finish = FinishActivity(episodes, logs, charges, adapters, OutboxStore(engine), settlements)
+    finish = FinishActivity(
+        episodes,
+        logs,
+        charges,
+        adapters,
+        OutboxStore(engine),
+        settlements,
+        CutOffChildren(logs, children),
+    )
     calls = VerifierCalls(Registry(registry), adapters, charges, logs)
     judge = JudgeActivity(episodes, logs, calls)
     admission = AdmitChildActivity(episodes, logs, store, Registry(registry), models)

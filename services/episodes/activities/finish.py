@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from temporalio import activity
 
 import telemetry
+from episodes.activities.cut_off_children import CutOffChildren
 from episodes.activities.heartbeats import heartbeats
 from episodes.charges import Charges
 from episodes.clients import Adapters
@@ -23,7 +24,7 @@ from episodes.store_outbox import OutboxStore
 from episodes.stream.records import closing_record, trajectory_record
 from episodes.trajectory import build_trajectory, summarize
 from episodes.workflows.episode import FINISH_EPISODE
-from episodes.workflows.payloads import FinishInput
+from episodes.workflows.payloads import EpisodeResult, FinishInput
 from failures import FailureKind, ToolFailure
 from podium.episodes.v1 import check_pb2
 from podium.registry.v1 import tool_pb2
@@ -50,6 +51,7 @@ class FinishActivity:
     adapters: Adapters
     outbox: OutboxStore
     settlements: Settlements
+    cut_off: CutOffChildren
 
     @activity.defn(name=FINISH_EPISODE)
     async def finish_episode(self, finish: FinishInput) -> None:
@@ -70,6 +72,7 @@ class FinishActivity:
 
     async def _finish(self, episode: RunningEpisode, finish: FinishInput) -> None:
         log = await self.logs.open(episode.id)
+        await self.cut_off.log(episode, log, EpisodeResult(finish.stop_reason, finish.message))
         await self.charges.settle_and_reserve(episode, log, [])
         if finish.stop_reason not in SETTLED_ENDINGS:
             await self.charges.release(episode)

@@ -24,11 +24,9 @@ from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.step_log import Body, StepLog, StepLogs
 from episodes.workflows.episode import TAKE_TURN
 from episodes.workflows.payloads import ChildCall, TurnInput, TurnResult
-from failures import ToolFailure
 from podium.episodes.v1 import episode_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium.registry.v1 import tool_pb2
 from rpckit.errors import Aborted, DomainError, ResourceExhausted, Unavailable
 from rpckit.identity import acting_as
 from wire import timestamp_to_proto
@@ -95,7 +93,7 @@ class TurnActivity:
                 episode.tool(call.tool_name),
                 by_index.get(call.index),
                 approval_of(turn, call.index),
-                _child(episode, turn.turn, call),
+                child_call(episode, turn.turn, call),
                 turn.ended.get(str(call.index)),
             )
             for call in calls
@@ -143,14 +141,6 @@ class TurnActivity:
         ]
         if requests:
             await self.logs.append(log, requests)
-
-
-def _child(episode: RunningEpisode, turn: int, call: pb.ToolCall) -> ChildCall | ToolFailure | None:
-    """The episode that answers a call, or why none can; None when a tool of another kind does."""
-    tool = episode.tool(call.tool_name)
-    if tool is None or tool.kind != tool_pb2.TOOL_KIND_PODIUM:
-        return None
-    return child_call(episode, turn, call, tool)
 
 
 def _refused(refusal: hold_pb2.Refusal) -> TurnResult:

@@ -29,7 +29,7 @@ from integration.episodes.platform_under_test import (
     start,
 )
 from podium.common.v1 import failure_pb2, money_pb2
-from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
@@ -185,6 +185,7 @@ async def test_cancel_of_the_parent_ends_children_first_and_releases_their_holds
     assert below.end_time.ToNanoseconds() < above.end_time.ToNanoseconds()
     ledger = platform.neighbours.ledger
     assert set(ledger.holds) == set(ledger.captured) | ledger.released
+    await assert_refers_to_its_child(platform, parent, failure_pb2.FAILURE_KIND_CANCELLED)
 
 
 async def test_deadline_of_the_parent_bounds_the_child(platform: EpisodesPlatform) -> None:
@@ -198,6 +199,59 @@ async def test_deadline_of_the_parent_bounds_the_child(platform: EpisodesPlatfor
         episode_pb2.STOP_REASON_DEADLINE,
         episode_pb2.STOP_REASON_CANCELLED,
     )
+    await assert_refers_to_its_child(
+        platform,
+        parent.id,
+        failure_pb2.FAILURE_KIND_TIMEOUT,
+        failure_pb2.FAILURE_KIND_CANCELLED,
+    )
+
+
+async def assert_refers_to_its_child(
+    platform: EpisodesPlatform, parent: str, *failures: failure_pb2.FailureKind
+) -> None:
+    """What is spent below an episode is known above it, though it took no turn to hear of it."""
+    above = await trajectory(platform, parent)
+    [invocation] = above.turns[0].tool_invocations
+    assert invocation.child.episode_id == child_id(parent)
+    assert invocation.observation.failure.kind in failures
+    ledger = platform.neighbours.ledger
+    assert Decimal(above.children_cost.amount) == ledger.total(child_id(parent)) > 0
+    assert Decimal(above.features.cost.amount) == sum(ledger.captured.values())
+
+
+async def test_a_child_takes_room_of_the_tenant_but_is_never_refused_it(
+    platform: EpisodesPlatform,
+) -> None:
+    with_researcher(platform)
+    platform.neighbours.adapters.delay_s = 600
+    spec = episode_pb2.EpisodeSpec(task="what is 6 x 7?")
+    async with platform.client() as client, asyncio.timeout(60):
+        parent = new_id()
+        alone = pb.StartEpisodeRequest(episode_id=parent, spec=spec, running_limit=1)
+        await client.StartEpisode(alone)
+        # Its child runs, although the tenant already runs all it may.
+        while not platform.neighbours.adapters.requests:
+            await asyncio.sleep(0.05)
+        second = pb.StartEpisodeRequest(episode_id=new_id(), spec=spec, running_limit=2)
+        with pytest.raises(grpc.aio.AioRpcError, match="2 episodes at once"):
+            await client.StartEpisode(second)
+        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=parent))
+        await finished(client, parent)
+        platform.neighbours.adapters.delay_s = 0
+        await client.StartEpisode(second)
+        assert (await finished(client, second.episode_id)).answer == "child's 42"
+
+
+async def test_a_childs_answer_is_judged_by_nobody(platform: EpisodesPlatform) -> None:
+    with_researcher(platform)
+    check = check_pb2.Check(verifier="exact", parameters_json='{"expected": "child\'s 42"}')
+    parent = await ran(platform, check=check)
+    above = await trajectory(platform, parent.id)
+    below = await trajectory(platform, child_id(parent.id))
+    assert [outcome.score for outcome in above.outcomes] == [1.0]
+    assert not below.outcomes
+    assert not below.unjudged_reason
 
 
 async def test_children_run_beside_each_other_and_the_turns_other_calls(
