@@ -208,7 +208,7 @@ async def test_deadline_of_the_parent_bounds_the_child(platform: EpisodesPlatfor
 
 
 async def assert_refers_to_its_child(
-    platform: EpisodesPlatform, parent: str, *failures: failure_pb2.FailureKind
+    platform: EpisodesPlatform, parent: str, *failures: failure_pb2.FailureKind.ValueType
 ) -> None:
     """What is spent below an episode is known above it, though it took no turn to hear of it."""
     above = await trajectory(platform, parent)
