@@ -4,11 +4,15 @@ from cost_ledger.budgets import BudgetScope
 from cost_ledger.reports import Report
 from rpckit.identity import Identity, Scope, require_scope
 
+# What the ids of named budgets begin with that an episode shares with the episodes it calls.
+EPISODE_PREFIX = "episode/"
 
-def require_budget_write(scope: BudgetScope) -> Identity:
+
+def require_budget_write(scope: BudgetScope, budget_id: str = "") -> Identity:
     """Tenant admins write every budget; whoever runs episodes, the budgets of episodes."""
     allowed = [Scope.TENANT_ADMIN, Scope.LEDGER_WRITE]
-    if scope is BudgetScope.EPISODE:
+    shared = scope is BudgetScope.NAMED and budget_id.startswith(EPISODE_PREFIX)
+    if scope is BudgetScope.EPISODE or shared:
         allowed.append(Scope.EPISODES_RUN)
     return require_scope(*allowed)
 

@@ -26,7 +26,7 @@ class BudgetServicer(rpc.BudgetServiceServicer):
         self, request: pb.CreateBudgetRequest, context: Context
     ) -> pb.CreateBudgetResponse:
         budget = budget_from_proto(request.budget, current_identity().tenant)
-        require_budget_write(budget.scope)
+        require_budget_write(budget.scope, budget.id)
         return pb.CreateBudgetResponse(budget=budget_to_proto(await self._budgets.create(budget)))
 
     async def GetBudget(
@@ -54,7 +54,7 @@ class BudgetServicer(rpc.BudgetServiceServicer):
     ) -> pb.CloseBudgetResponse:
         tenant = current_identity().tenant
         status = await self._budgets.status(tenant, request.id)
-        require_budget_write(status.budget.scope)
+        require_budget_write(status.budget.scope, status.budget.id)
         return pb.CloseBudgetResponse(
             budget=budget_to_proto(await self._budgets.close(tenant, request.id))
         )

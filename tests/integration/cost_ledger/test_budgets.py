@@ -227,4 +227,14 @@ async def test_whoever_runs_episodes_limits_episodes_and_nothing_else(
 ) -> None:
     runner = ledger.as_("acme", Scope.EPISODES_RUN)
     await add_budget(runner, scope=pb.BUDGET_SCOPE_EPISODE, scope_id="e1")
-    assert await code_of(add_budget(runner, "all")) is grpc.StatusCode.PERMISSION_DENIED
+    # An episode that calls others shares one with them.
+    await add_budget(runner, "episode/e1", scope=pb.BUDGET_SCOPE_NAMED)
+    await runner.budgets.CloseBudget(pb.CloseBudgetRequest(id="episode/e1"))
+    for id, scope in (
+        ("all", pb.BUDGET_SCOPE_TENANT),
+        ("ours", pb.BUDGET_SCOPE_NAMED),
+        ("episode/e2", pb.BUDGET_SCOPE_TENANT),
+    ):
+        assert await code_of(add_budget(runner, id, scope=scope)) is (
+            grpc.StatusCode.PERMISSION_DENIED
+        )
