@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from embedded import EmbeddedTemporal, free_port
+from episodes.keys import workflow_id
 from episodes.temporal import connect_temporal
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, JudgeInput, TurnInput, TurnResult
@@ -41,6 +42,11 @@ async def record(client: Client, name: str, activities: ScriptedActivities) -> N
             for index in (0, 1):
                 await handle.execute_update(EpisodeWorkflow.decide, Approval(1, index, True, "ada"))
         await handle.result()
+        if name == "child":
+            called = activities.admitted[0].episode_id
+            handle = workflows.client.get_workflow_handle_for(
+                EpisodeWorkflow.run, workflow_id(called)
+            )
         history = (await handle.fetch_history()).to_json()
     # The machine's name and its folders are nobody's business.
     for name_of, shown in (("identity", "w"), ("stackTrace", "")):
@@ -73,6 +79,7 @@ async def main() -> None:
         await record(client, "judged", ScriptedActivities(answers_in(1)))
         await record(client, "unjudged", ScriptedActivities(answers_in(1), judge=cannot_judge))
         await record(client, "children", ScriptedActivities(asks_children))
+        await record(client, "child", ScriptedActivities(asks_children))
         await temporal.stop()
 
 

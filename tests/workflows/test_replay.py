@@ -32,7 +32,7 @@ async def test_recorded_history_replays(path: Path, runner: type[WorkflowRunner]
 def test_every_way_an_episode_ends_is_recorded() -> None:
     recorded = {path.stem for path in HISTORIES}
     endings = {"answered", "approved", "cancelled", "deadline", "failed", "turn_limit"}
-    assert recorded >= endings | {"judged", "unjudged", "children"}
+    assert recorded >= endings | {"judged", "unjudged", "children", "child"}
 
 
 @workflow.defn(name="Episode")

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from integration.podium_cli.conftest import CommandLine
+from integration.podium_cli.test_orchestrator_tools import manifest
 from openai_server import OpenAiServer, Reply
 
 TASK = "How many moons has Mars?"
@@ -135,3 +136,33 @@ def test_a_teams_budget_covers_the_episodes_that_carry_its_label(
     run(podium, "--label", "team=red")
     assert model.requests[-1]["max_tokens"] == 512 - 300
     podium("budgets", "close", "red-team")
+
+
+def test_an_orchestrator_below_spends_from_the_budget_of_the_one_above(
+    podium: CommandLine, model: OpenAiServer, whole_call: Decimal, tmp_path: Path
+) -> None:
+    (tmp_path / "researcher.yaml").write_text(manifest())
+    podium("tools", "apply", "-f", str(tmp_path / "researcher.yaml"))
+    delegate = json.dumps({"thought": "", "tool": "researcher", "arguments": {"task": TASK}})
+    model.push(careless(delegate), careless('{"answer": "two"}'), careless('{"answer": "two"}'))
+    rich = run(podium, "--tool", "researcher", "--budget", "0.05")
+    record = trajectory(podium, rich)
+    child = {"id": record["turns"][0]["tool_invocations"][0]["child"]["episode_id"]}
+    captures = entries(podium, rich, "CAPTURE") + entries(podium, child, "CAPTURE")
+    total = sum(Decimal(each["amount"]["amount"]) for each in captures)
+    posted = podium.json("budgets", "get", f"episode/{rich['id']}")["posted"]["amount"]
+    assert Decimal(posted) == Decimal(record["features"]["cost"]["amount"]) == total > 0
+
+    # A budget for the first call alone leaves nothing for the child, nor for its caller after it.
+    (first,) = (
+        Decimal(each["amount"]["amount"])
+        for each in entries(podium, rich, "RESERVE")
+        if each["key"].endswith("/1/model/0")
+    )
+    model.push(careless(delegate, int(first / TOKEN) - 512))
+    poor = run(podium, "--tool", "researcher", "--budget", f"{first:f}")
+    (call,) = trajectory(podium, poor)["turns"][0]["tool_invocations"]
+    assert call["child"]["stop_reason"] == "STOP_REASON_BUDGET_EXHAUSTED"
+    assert f"budget episode/{poor['id']}" in call["observation"]["failure"]["message"]
+    assert poor["stop_reason"] == "STOP_REASON_BUDGET_EXHAUSTED"
+    assert Decimal(poor["cost"]["amount"]) == first
