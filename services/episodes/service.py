@@ -7,10 +7,10 @@ import telemetry
 from episodes.admission import admit, check_request
 from episodes.clients import Ledger, Registry
 from episodes.convert_checks import tools_of_check
-from episodes.errors import EpisodeNotFinished, NothingToApprove
+from episodes.errors import EpisodeNotFinished, InvalidEpisode, NothingToApprove
 from episodes.model_catalogue import ModelCatalogue
 from episodes.models import EpisodeState, StoredEpisode
-from episodes.shared_budget import episode_budget
+from episodes.shared_budget import calls_orchestrators, episode_budget
 from episodes.store_episodes import EpisodeFilter, EpisodeStore
 from episodes.store_outbox import OutboxStore
 from episodes.watch import EpisodeProgress, Watcher
@@ -44,8 +44,7 @@ class Episodes:
         with telemetry.episode_context(episode_id):
             await self.models.find(spec.model)
             toolset = await self.registry.resolve(spec.policy, list(spec.tool_names))
-            if judging := tools_of_check(spec):
-                await self.registry.resolve(spec.policy, judging)
+            await self._find_judging_tools(spec)
             stored = await self.store.insert(
                 admit(episode_id, spec, toolset, identity), running_limit
             )
@@ -94,6 +93,16 @@ class Episodes:
         if record is None:
             raise EpisodeNotFinished(episode_id)
         return record
+
+    async def _find_judging_tools(self, spec: episode_pb2.EpisodeSpec) -> None:
+        """Raises what the registry does, and InvalidEpisode for a tool that cannot judge."""
+        if not (names := tools_of_check(spec)):
+            return
+        if calls_orchestrators(await self.registry.resolve(spec.policy, names)):
+            raise InvalidEpisode(
+                f"check: of {', '.join(names)} one is of kind podium, and checks start no"
+                " episodes; name a tool of another kind"
+            )
 
     async def _limit_cost(self, stored: StoredEpisode, spec: episode_pb2.EpisodeSpec) -> None:
         if spec.HasField("budget"):

@@ -282,6 +282,15 @@ async def test_nobody_but_the_platform_names_a_parent(platform: EpisodesPlatform
                 await start(client, parent=parent)
 
 
+async def test_an_orchestrator_cannot_judge(platform: EpisodesPlatform) -> None:
+    with_researcher(platform)
+    parameters = json.dumps({"code": "def check(answer): return True", "tool": "researcher"})
+    check = check_pb2.Check(verifier="python", parameters_json=parameters)
+    async with platform.client() as client:
+        with pytest.raises(grpc.aio.AioRpcError, match="of kind podium"):
+            await start(client, check=check)
+
+
 async def test_forty_parents_on_four_slots_all_get_their_childs_answer(
     database: Callable[[], Awaitable[str]],
     temporal: EmbeddedTemporal,

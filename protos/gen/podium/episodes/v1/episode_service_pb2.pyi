@@ -34,7 +34,8 @@ class StartEpisodeRequest(_message.Message):
     running_limit: _builtins.int
     """Most episodes of the tenant that may run at once, this one included; one more is refused with
     RESOURCE_EXHAUSTED. The gateway sets it from the tenant's limits, whatever its own caller
-    wrote. Zero or unset means no limit.
+    wrote. Episodes that tools of kind podium start count too, but are never refused. Zero or
+    unset means no limit.
     """
     @_builtins.property
     def spec(self) -> _episode_pb2.EpisodeSpec:
