@@ -41,7 +41,9 @@ class Transcoder:
         """The route for Starlette."""
         streams = method_of(route).server_streaming
         endpoint = self._events if streams else self._unary(route)
-        return HttpRoute(route.path, endpoint, methods=[route.method], name=route.rpc)
+        # An id may hold a slash: an episode's budget is episode/<episode id>.
+        path = route.path.replace("{id}", "{id:path}")
+        return HttpRoute(path, endpoint, methods=[route.method], name=route.rpc)
 
     def _unary(self, route: Route) -> Endpoint:
         method = method_of(route)

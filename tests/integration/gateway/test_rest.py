@@ -75,6 +75,14 @@ async def test_the_path_decides_over_the_body(gateway: GatewayUnderTest) -> None
     assert reply.json()["budget"]["id"] == "mine"
 
 
+async def test_a_slash_in_an_id_belongs_to_it(gateway: GatewayUnderTest) -> None:
+    async with gateway.http() as http:
+        closed = await http.post("/v1/budgets/episode%2Fe1/close")
+        unknown = await http.get("/v1/budgets/episode%2Fe1")
+    assert closed.json()["budget"]["id"] == "episode/e1"
+    assert "there is no budget episode/e1" in unknown.text
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "words"),
     [
