@@ -19,6 +19,7 @@ from tool_adapters.adapter import (
     Output,
     ToolCall,
 )
+from tool_adapters.characters import whole_characters
 from tool_adapters.models import LlmConnection, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.schemas import result_failure
 from tool_adapters.secret_store import SecretStore
@@ -82,7 +83,7 @@ class Attempts:
         result = await self._invoke(progress.call, progress.tool)
         progress.running = False
         progress.results.append(result)
-        return self._without_secrets(_checked(progress.tool, result.outcome))
+        return _checked(progress.tool, self._presentable(result.outcome))
 
     async def _invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         try:
@@ -94,13 +95,16 @@ class Attempts:
             message = f"{tool.name} could not be called because of a fault of the platform"
             return AdapterResult(ToolFailure(FailureKind.INTERNAL, message))
 
-    def _without_secrets(self, outcome: Output | ToolFailure) -> Output | ToolFailure:
+    def _presentable(self, outcome: Output | ToolFailure) -> Output | ToolFailure:
         """An API that repeats our credentials must not put them into a trajectory."""
-        redact = self._secrets.redact
+
+        def clean(text: str) -> str:
+            return self._secrets.redact(whole_characters(text))
+
         if isinstance(outcome, ToolFailure):
-            return replace(outcome, message=redact(outcome.message))
+            return replace(outcome, message=clean(outcome.message))
         return replace(
-            outcome, content=redact(outcome.content), content_json=redact(outcome.content_json)
+            outcome, content=clean(outcome.content), content_json=clean(outcome.content_json)
         )
 
 

@@ -26,7 +26,7 @@ class Completion:
     def write(self, text: str) -> None:
         """Adds what the model wrote next."""
         self.texts.append(text)
-        self.size_bytes += len(text.encode())
+        self.size_bytes += len(text.encode(errors="surrogatepass"))
 
 
 def usage_of_cut(reported: Usage | None, prompt: str, text: str) -> Usage:

@@ -118,7 +118,7 @@ def _output(reply: HttpReply) -> Output | ToolFailure:
         return Output(reply.text)
     try:
         json.loads(reply.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         message = f"the tool answered with {reply.media_type} that is not JSON"
         return ToolFailure(FailureKind.MALFORMED_OUTPUT, message)
     return Output(reply.text, reply.text)

@@ -63,14 +63,14 @@ def _read_reply(reply: HttpReply, api: LlmApiFormat, completion: Completion) -> 
 def _words(reply: HttpReply) -> str:
     try:
         return error_words(json.loads(reply.body))
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
 
 
 def _object(text: str | bytes) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _not_the_api() from error
 
 

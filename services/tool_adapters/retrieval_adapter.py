@@ -9,6 +9,7 @@ from tool_adapters.adapter import AdapterResult, Output, ToolCall
 from tool_adapters.corpus.errors import CorpusNotFound, InvalidCorpusName, InvalidSearch
 from tool_adapters.corpus.models import Hit, Passage
 from tool_adapters.corpus.service import Corpora
+from tool_adapters.errors import DatabaseUnavailable
 from tool_adapters.models import RetrievalConnection, ToolDefinition
 
 NOTHING_FOUND = "No passage matches. Use other or fewer words."
@@ -31,6 +32,8 @@ class RetrievalAdapter:
             return AdapterResult(ToolFailure(FailureKind.NOT_FOUND, error.message))
         except InvalidSearch as error:
             return AdapterResult(ToolFailure(FailureKind.INVALID_ARGUMENTS, error.message))
+        except DatabaseUnavailable as error:
+            return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, error.message, True))
         return AdapterResult(Output(_as_text(hits), _as_json(hits)))
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:

@@ -32,7 +32,7 @@ def result_failure(tool: ToolDefinition, output: Output) -> ToolFailure | None:
         return None
     try:
         result = json.loads(output.content_json or output.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _malformed(tool, "it is not JSON")
     problems = _problems(validator, result)
     return _malformed(tool, problems) if problems else None

@@ -11,6 +11,7 @@ from failures import FailureKind, ToolFailure
 from rpckit.identity import Scope, require_scope
 from tool_adapters.adapter import Adapter, Answer, ToolCall
 from tool_adapters.attempts import Attempts, Progress
+from tool_adapters.characters import whole_characters
 from tool_adapters.effects import EffectLog
 from tool_adapters.errors import InvalidCall
 from tool_adapters.facts import FactsBook
@@ -138,6 +139,9 @@ def _parsed(arguments_json: str) -> JsonObject | ToolFailure:
         return ToolFailure(FailureKind.INVALID_ARGUMENTS, f"the arguments are not JSON: {error}")
     if not isinstance(arguments, dict):
         return ToolFailure(FailureKind.INVALID_ARGUMENTS, "the arguments are not a JSON object")
+    if whole_characters(plain := json.dumps(arguments, ensure_ascii=False)) != plain:
+        message = "the arguments hold half a character (a lone surrogate); write it whole"
+        return ToolFailure(FailureKind.INVALID_ARGUMENTS, message)
     return arguments
 
 
@@ -175,7 +179,7 @@ def _busy(tool: ToolDefinition) -> ToolFailure:
 
 
 def _too_slow(progress: Progress) -> ToolFailure:
-    tool, written = progress.tool, progress.call.cut.content
+    tool, written = progress.tool, whole_characters(progress.call.cut.content)
     message = f"{tool.name} gave no answer within {tool.limits.timeout_s:g} s"
     message += f"; it had written: {written}" if written else ""
     return ToolFailure(FailureKind.TIMEOUT, message, True)

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from tool_adapters.adapter import Answer
 from tool_adapters.effects import Claim
+from tool_adapters.store_engine import transaction
 
 CLAIM = text(
     """
@@ -41,7 +42,7 @@ class PostgresEffectStore:
     async def claim(self, tenant: str, key: str, digest: str) -> Claim:
         """The claim of a key, made now when there is none."""
         values = {"tenant": tenant, "key": key}
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             inserted = await connection.execute(CLAIM, values | {"digest": digest})
             if inserted.rowcount:
                 return Claim(True, digest, None)
@@ -51,10 +52,10 @@ class PostgresEffectStore:
     async def answer(self, tenant: str, key: str, answer: Answer) -> None:
         """Stores the answer of a claim."""
         values = {"tenant": tenant, "key": key, "answer": self._encode(answer)}
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(STORE_ANSWER, values)
 
     async def forget_older_than(self, age: timedelta) -> None:
         """Deletes what no caller comes back for."""
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(FORGET, {"age": age})

@@ -11,6 +11,8 @@ from tool_adapters.corpus.errors import EmbeddingsUnavailable
 
 TEXTS_PER_REQUEST = 64
 TIMEOUT_S = 30.0
+# So many vectors of 8192 numbers, written out in full, are no larger.
+REPLY_BYTES_MAX = 16 * 1024 * 1024
 
 
 class EmbeddingsSettings(BaseModel, frozen=True):
@@ -60,19 +62,28 @@ class OpenAiEmbeddings:
     async def _request(self, texts: Sequence[str]) -> list[bytes]:
         body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
         try:
-            reply = await self._client.post("/embeddings", json=body)
-            reply.raise_for_status()
-            items = _Reply.model_validate_json(reply.content).data
+            async with self._client.stream("POST", "/embeddings", json=body) as reply:
+                reply.raise_for_status()
+                items = _Reply.model_validate_json(await _content(reply)).data
         except httpx.HTTPStatusError as error:
             status = error.response.status_code
             raise EmbeddingsUnavailable(f"answered with status {status}") from error
-        except httpx.TransportError as error:
-            raise EmbeddingsUnavailable("cannot be reached") from error
+        except httpx.RequestError as error:
+            raise EmbeddingsUnavailable("cannot be reached or breaks off") from error
         except ValidationError as error:
             raise EmbeddingsUnavailable("answered with something else than vectors") from error
         if sorted(item.index for item in items) != list(range(len(texts))):
             raise EmbeddingsUnavailable("answered with too few or too many vectors")
         return [_unit(item.embedding) for item in sorted(items, key=lambda item: item.index)]
+
+
+async def _content(reply: httpx.Response) -> bytes:
+    content = bytearray()
+    async for chunk in reply.aiter_bytes():
+        content += chunk
+        if len(content) > REPLY_BYTES_MAX:
+            raise EmbeddingsUnavailable(f"answered with more than {REPLY_BYTES_MAX} bytes")
+    return bytes(content)
 
 
 def _unit(values: list[float]) -> bytes:

@@ -31,6 +31,8 @@ TOP_K_DEFAULT = 5
 TOP_K_MAX = 50
 INDEXES_KEPT = 32
 VECTOR_ITEM_BYTES = 4
+# A search waits so long for the query's vector, in seconds; then words alone have to do.
+QUERY_VECTOR_TIMEOUT_S = 3.0
 
 
 class CorpusStore(Protocol):
@@ -105,9 +107,10 @@ class Corpora:
         if not self._embeddings or not index.dimensions:
             return b""
         try:
-            (vector,) = await self._embeddings.of([query])
-        except EmbeddingsUnavailable as error:
-            log.warning("searching by words alone: %s", error.message)
+            async with asyncio.timeout(QUERY_VECTOR_TIMEOUT_S):
+                (vector,) = await self._embeddings.of([query])
+        except (EmbeddingsUnavailable, TimeoutError) as error:
+            log.warning("searching by words alone: %s", str(error) or "no vector in time")
             return b""
         # A model of the same name that answers otherwise fits no stored vector.
         return vector if len(vector) == index.dimensions * VECTOR_ITEM_BYTES else b""

@@ -15,6 +15,7 @@ from tool_adapters.corpus.models import (
     Passage,
     Piece,
 )
+from tool_adapters.store_engine import transaction
 
 CORPORA_PER_OWNER_MAX = 100
 DOCUMENTS_PER_CORPUS_MAX = 10_000
@@ -97,7 +98,7 @@ class PostgresCorpusStore:
         self, key: CorpusKey, documents: Sequence[Document], embedding_model: str
     ) -> list[Document]:
         """Those that are not stored as they are, with vectors of that model ("": none)."""
-        async with self._engine.connect() as connection:
+        async with transaction(self._engine) as connection:
             rows = await connection.execute(
                 text(
                     "SELECT id, digest, embedding_model FROM documents "
@@ -115,7 +116,7 @@ class PostgresCorpusStore:
 
         Raises CorpusFull, and stores nothing then.
         """
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await self._make_corpus(connection, key)
             if cut:
                 await self._write(connection, key, cut, embedding_model)
@@ -124,7 +125,7 @@ class PostgresCorpusStore:
 
     async def delete(self, key: CorpusKey, ids: Sequence[str]) -> int:
         """Deletes documents with their passages; returns how many were there."""
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(LOCK_CORPUS, _names(key))
             result = await connection.execute(
                 text(
@@ -139,7 +140,7 @@ class PostgresCorpusStore:
 
     async def delete_corpus(self, key: CorpusKey) -> int:
         """Deletes a corpus; returns how many documents it held."""
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(LOCK_CORPUS, _names(key))
             counts = (await connection.execute(COUNTS, _names(key))).one()
             await connection.execute(
@@ -149,21 +150,21 @@ class PostgresCorpusStore:
 
     async def documents(self, key: CorpusKey, after: str, limit: int) -> list[DocumentSummary]:
         """Documents of a corpus by id, after the given one."""
-        async with self._engine.connect() as connection:
+        async with transaction(self._engine) as connection:
             place = {**_names(key), "after": after, "limit": limit}
             rows = await connection.execute(LIST_DOCUMENTS, place)
             return [DocumentSummary(*row) for row in rows]
 
     async def version(self, key: CorpusKey) -> int | None:
         """The version of a corpus; None when it does not exist."""
-        async with self._engine.connect() as connection:
+        async with transaction(self._engine) as connection:
             return await self._version(connection, key)
 
     async def passages(self, key: CorpusKey) -> tuple[int, list[Passage]]:
         """All passages of a corpus and the version they are of."""
-        async with self._engine.connect() as connection:
-            # Version and passages must be of one snapshot, or a cache keeps a wrong pair.
-            await connection.execution_options(isolation_level="REPEATABLE READ")
+        # Version and passages must be of one snapshot, or a cache keeps a wrong pair.
+        snapshot = self._engine.execution_options(isolation_level="REPEATABLE READ")
+        async with transaction(snapshot) as connection:
             version = await self._version(connection, key)
             rows = await connection.execute(SELECT_PASSAGES, _names(key))
             return version or 0, [_passage(row) for row in rows.mappings()]
@@ -172,7 +173,7 @@ class PostgresCorpusStore:
         self, tenant: str, after: tuple[str, str], limit: int
     ) -> list[CorpusSummary]:
         """Corpora a tenant can search, by name and owner, after the given pair."""
-        async with self._engine.connect() as connection:
+        async with transaction(self._engine) as connection:
             rows = await connection.execute(
                 LIST_CORPORA,
                 {

@@ -61,6 +61,8 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         self.delay_s = 0.0
         self.logprobs = [-0.1, -0.2]
         self.error: tuple[grpc.StatusCode, str] | None = None
+        # The task it fails at; "" means at every one.
+        self.error_task = ""
         self.asked: Counter[str] = Counter()
         self.was_asked = asyncio.Event()
         self.cancelled: list[str] = []
@@ -77,7 +79,7 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         except asyncio.CancelledError:
             self.cancelled.append(request.key)
             raise
-        if self.error:
+        if self.error and self.error_task in ("", request.task):
             await context.abort(*self.error)
         return orchestrator_pb.NextActionResponse(
             action=self.decide(request),

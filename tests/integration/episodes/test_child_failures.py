@@ -4,9 +4,13 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
+
+import grpc
 
 from integration.episodes.neighbours import answer, call, calls, make_toolset, orchestrator_tool
 from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
+from integration.misbehaviour.faults import DEGREES, Fault
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
@@ -14,7 +18,6 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import toolset_pb2
 
 TASK = "find the number"
-DEGREES = json.dumps({"type": "object", "required": ["degrees"]})
 Decide = Callable[[orchestrator_pb.NextActionRequest], orchestrator_pb.Action]
 
 
@@ -27,6 +30,8 @@ class Misbehaviour:
     child: Decide = lambda request: answer("42")
     arguments: str = json.dumps({"task": TASK})
     adapters_delay_s: float = 0.0
+    # Of the orchestrator, at the child's task.
+    error: tuple[grpc.StatusCode, str] | None = None
 
 
 def promising(max_output_bytes: int = 0, schema: str = "") -> toolset_pb2.ResolvedTool:
@@ -35,32 +40,65 @@ def promising(max_output_bytes: int = 0, schema: str = "") -> toolset_pb2.Resolv
     return tool
 
 
-CASES = (
-    Misbehaviour("INVALID_ARGUMENTS", arguments="{}"),
-    Misbehaviour("INVALID_ARGUMENTS", arguments='{"task": 5}'),
-    Misbehaviour("INVALID_ARGUMENTS", arguments='{"task": "  "}'),
-    Misbehaviour("INVALID_ARGUMENTS", arguments="no JSON"),
-    Misbehaviour("INVALID_ARGUMENTS", arguments=json.dumps({"task": "x" * 300_000})),
-    Misbehaviour("OUTPUT_TOO_LARGE", promising(100), lambda _: answer("x" * 101)),
-    Misbehaviour("MALFORMED_OUTPUT", promising(schema=DEGREES), lambda _: answer("warm")),
-    Misbehaviour("MALFORMED_OUTPUT", promising(schema=DEGREES), lambda _: answer("{}")),
-    Misbehaviour(
+FAULTS = {
+    Fault.NOT_JSON: Misbehaviour(
+        "MALFORMED_OUTPUT", promising(schema=DEGREES), lambda _: answer("warm")
+    ),
+    Fault.WRONG_SCHEMA: Misbehaviour(
+        "MALFORMED_OUTPUT", promising(schema=DEGREES), lambda _: answer("{}")
+    ),
+    Fault.HUNDRED_MEGABYTES: Misbehaviour(
+        "OUTPUT_TOO_LARGE", promising(100), lambda _: answer("x" * 101)
+    ),
+    # Faults that may pass are tried again for as long as the child may run.
+    Fault.RESET: Misbehaviour(
+        "TIMEOUT",
+        orchestrator_tool(time_limit_s=1),
+        error=(grpc.StatusCode.UNAVAILABLE, "Connection reset by peer"),
+    ),
+    Fault.HANG: Misbehaviour(
         "TIMEOUT",
         orchestrator_tool(time_limit_s=1),
         lambda _: calls(call("calculator")),
         adapters_delay_s=30,
     ),
+}
+CANNOT = {
+    Fault.BINARY: "an answer is a string of a Protobuf message, which holds text alone",
+    Fault.HALF: "an answer is stored with the child's end, or there is none",
+}
+REFUSED = (
+    Misbehaviour("INVALID_ARGUMENTS", arguments="{}"),
+    Misbehaviour("INVALID_ARGUMENTS", arguments='{"task": 5}'),
+    Misbehaviour("INVALID_ARGUMENTS", arguments='{"task": "  "}'),
+    Misbehaviour("INVALID_ARGUMENTS", arguments="no JSON"),
+    Misbehaviour("INVALID_ARGUMENTS", arguments=json.dumps({"task": "x" * 300_000})),
     Misbehaviour("TOOL_ERROR", orchestrator_tool(policy="gone")),
 )
+FAULTY_MODEL = Misbehaviour("TOOL_ERROR", error=(grpc.StatusCode.INTERNAL, "internal error"))
+
+
+def test_all_faults_are_there() -> None:
+    assert FAULTS.keys() | CANNOT.keys() == set(Fault)
 
 
 async def test_a_child_that_gives_no_answer_is_a_typed_failure(platform: EpisodesPlatform) -> None:
-    for case in CASES:
-        failure, child = await _seen_failure(platform, case)
-        kind = failure_pb2.FailureKind.Name(failure.kind).removeprefix("FAILURE_KIND_")
-        assert kind == case.kind, failure
-        assert failure.message
-        assert child == (kind not in ("INVALID_ARGUMENTS", "TOOL_ERROR"))
+    for case in (*FAULTS.values(), FAULTY_MODEL):
+        invocation = await _seen(platform, case)
+        _assert_failed(invocation, case.kind)
+        # What it took before it failed is in the ledger under its own keys.
+        child = invocation.child
+        total = platform.neighbours.ledger.total(child.episode_id)
+        assert Decimal(child.cost.amount or 0) == total
+
+
+async def test_a_call_that_no_child_can_answer_is_a_typed_failure(
+    platform: EpisodesPlatform,
+) -> None:
+    for case in REFUSED:
+        invocation = await _seen(platform, case)
+        _assert_failed(invocation, case.kind)
+        assert not invocation.HasField("child")
 
 
 async def test_a_child_that_somebody_cancels_is_a_failure_its_caller_sees(
@@ -94,16 +132,20 @@ async def test_a_child_whose_budget_is_used_up_says_so_to_its_caller(
     assert "budget b is used up" in invocation.observation.failure.message
 
 
-async def _seen_failure(
-    platform: EpisodesPlatform, case: Misbehaviour
-) -> tuple[failure_pb2.Failure, bool]:
-    """The failure the caller's model saw, and whether an episode is named beside it."""
+async def _seen(platform: EpisodesPlatform, case: Misbehaviour) -> trajectory_pb2.ToolInvocation:
+    """The call as its caller's trajectory has it; the caller went on."""
     _prepare(platform, case)
     async with platform.client() as client, asyncio.timeout(30):
         ended = await finished(client, (await start(client)).id)
     assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "went on")
     [invocation] = await _invocations(platform, ended.id)
-    return invocation.observation.failure, invocation.HasField("child")
+    return invocation
+
+
+def _assert_failed(invocation: trajectory_pb2.ToolInvocation, kind: str) -> None:
+    failure = invocation.observation.failure
+    assert failure_pb2.FailureKind.Name(failure.kind) == f"FAILURE_KIND_{kind}", failure
+    assert failure.message
 
 
 def _prepare(platform: EpisodesPlatform, case: Misbehaviour) -> None:
@@ -112,6 +154,8 @@ def _prepare(platform: EpisodesPlatform, case: Misbehaviour) -> None:
     toolset.tools.append(case.tool)
     platform.neighbours.registry.toolset = toolset
     platform.neighbours.adapters.delay_s = case.adapters_delay_s
+    platform.neighbours.orchestrator.error = case.error
+    platform.neighbours.orchestrator.error_task = TASK
 
     def decide(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
         if request.task == TASK:

@@ -87,9 +87,12 @@ class ToolsPlatform:
 
 @asynccontextmanager
 async def running_platform(
-    database: Callable[[], Awaitable[str]], folder: Path
+    database: Callable[[], Awaitable[str]], folder: Path, **of_adapters: Any
 ) -> AsyncIterator[ToolsPlatform]:
-    """Ledger, registry and adapters on free ports, each on a database of its own."""
+    """Ledger, registry and adapters on free ports, each on a database of its own.
+
+    `of_adapters` are settings of the adapters besides these.
+    """
     keys = make_key_pair()
     shared: dict[str, Any] = {
         "port": 0,
@@ -113,11 +116,10 @@ async def running_platform(
         services, checks = await stack.enter_async_context(assembled_registry(registry))
         registry_port = await stack.enter_async_context(running_server(registry, services, checks))
         adapters = AdaptersSettings(
-            database_url=await database(),
+            **{"database_url": await database()} | shared | of_adapters,
             tool_registry_target=f"127.0.0.1:{registry_port}",
             signing_key=SigningKey(key_id=keys.key_id, private_key_file=signing),
             workspaces_folder=folder / "workspaces",
-            **shared,
         )
         served = await stack.enter_async_context(assembled_adapters(adapters))
         port = await stack.enter_async_context(running_server(adapters, *served))

@@ -1,4 +1,4 @@
-"""A gRPC server whose one method answers badly, and the descriptor that says how it should."""
+"""A gRPC server that answers badly, and the descriptor of a method that says how it should."""
 
 import asyncio
 import os
@@ -9,9 +9,11 @@ from typing import Any
 import grpc
 from google.protobuf import descriptor_pb2
 
-from integration.tool_adapters.misbehaviour import Fault
+from integration.misbehaviour.faults import Fault
 
 METHOD = "/misbehaving.v1.Weather/Get"
+# A text where the method promises degrees.
+TEXT_REPLY = b"\x12\x02no"
 
 
 def descriptor_set() -> bytes:
@@ -40,14 +42,14 @@ def descriptor_set() -> bytes:
 
 
 @asynccontextmanager
-async def misbehaving_grpc(fault: Fault) -> AsyncIterator[str]:
-    """Its target."""
+async def misbehaving_grpc(fault: Fault, wrong: bytes = TEXT_REPLY) -> AsyncIterator[str]:
+    """Its target; `wrong` is a message that is not what its method promises."""
     if fault in {Fault.HALF, Fault.RESET}:
         async with _broken_wire(fault) as target:
             yield target
         return
     server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
-    server.add_generic_rpc_handlers([_Handler(fault)])
+    server.add_generic_rpc_handlers([_Handler(fault, wrong)])
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     yield f"127.0.0.1:{port}"
@@ -55,8 +57,9 @@ async def misbehaving_grpc(fault: Fault) -> AsyncIterator[str]:
 
 
 class _Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: Fault, wrong: bytes) -> None:
         self._fault = fault
+        self._wrong = wrong
 
     def service(self, handler_call_details: Any) -> Any:
         return grpc.unary_unary_rpc_method_handler(self._answer)
@@ -66,8 +69,7 @@ class _Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]
             case Fault.HUNDRED_MEGABYTES:
                 return b"\x12\x80\x80\x80\x32" + bytes(100 << 20)
             case Fault.WRONG_SCHEMA:
-                # A text where the tool promises degrees.
-                return b"\x12\x02no"
+                return self._wrong
             case Fault.HANG:
                 await asyncio.Event().wait()
         return b"\xff" + os.urandom(1024)

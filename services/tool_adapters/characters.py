@@ -1,0 +1,14 @@
+"""Text that is whole: JSON may carry half a character, which no message of ours can."""
+
+
+def whole_characters(text: str) -> str:
+    """The text with surrogates joined to characters, and lone ones replaced by U+FFFD.
+
+    JSON writes characters beyond U+FFFF as two escapes, and a server that cuts text between
+    them leaves halves (RFC 8259, section 8.2).
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,108 @@
+"""Calls through the real registry, ledger and adapters, made as the episode worker makes them."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from integration.misbehaviour.faults import Fault
+from integration.tools_platform.running_platform import Caller, ToolsPlatform
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.common.v1 import failure_pb2, usage_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1 import hold_pb2
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
+
+SKU = "tool/misbehaving"
+CALL_PRICE = Decimal("0.001")
+UNIT_PRICES = {"CALL": f"{CALL_PRICE}", "SECOND": "0.0001", "INPUT_FRESH": "1", "OUTPUT_TEXT": "2"}
+WORST_CASE = {"CALL": "1", "SECOND": "60", "INPUT_FRESH": "10000", "OUTPUT_TEXT": "10000"}
+
+
+@dataclass(frozen=True)
+class ChargedCall:
+    """What the model sees of a call, and what the ledger wrote about it."""
+
+    answer: adapters_pb.InvokeResponse
+    entry: hold_pb2.Entry
+
+    def assert_failed(self, kind: str) -> None:
+        """A failure of that kind with words for the model; what it used is in the journal."""
+        found = failure_pb2.FailureKind.Name(self.answer.failure.kind)
+        assert found == f"FAILURE_KIND_{kind}", self.answer
+        assert self.answer.failure.message
+        assert self.answer.attempts == 1
+        assert self.entry.kind == hold_pb2.ENTRY_KIND_CAPTURE
+        assert self.entry.usage == self.answer.usage
+
+    @property
+    def cost(self) -> Decimal:
+        """Posted; the price is known."""
+        assert self.entry.HasField("amount")
+        return Decimal(self.entry.amount.amount)
+
+
+@dataclass(frozen=True)
+class ChargedCalls:
+    """Registers tools that cost something and calls each of them once."""
+
+    admin: Caller
+    tenant: Caller
+
+    @classmethod
+    async def through(cls, platform: ToolsPlatform) -> "ChargedCalls":
+        """Calls through that platform, with prices for all they may use."""
+        calls = cls(await platform.admin(), await platform.tenant())
+        components = [
+            prices_pb.PriceComponent(dimension=_dimension(name), unit_price=price, per="1")
+            for name, price in UNIT_PRICES.items()
+        ]
+        spec = prices_pb.PriceSpec(sku=SKU, currency_code="USD", components=components)
+        await calls.admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[spec]))
+        return calls
+
+    async def made(
+        self, spec: tool_pb2.ToolSpec, fault: Fault, arguments_json: str = "{}"
+    ) -> ChargedCall:
+        """One call of a tool of that fault's own: held, made, captured."""
+        request = registry_pb.RegisterToolRequest(spec=_priced(spec, fault), shared=True)
+        tool = (await self.admin.registry.RegisterTool(request)).tool
+        key = f"{tool.spec.name}/1/tool/0"
+        await self._hold(key, tool.spec.name)
+        answer = await self.tenant.adapters.Invoke(
+            adapters_pb.InvokeRequest(
+                key=key,
+                episode_id=tool.spec.name,
+                tool_name=tool.spec.name,
+                tool_version=tool.version,
+                arguments_json=arguments_json,
+            )
+        )
+        capture = ledger_pb.CaptureRequest(key=key, usage=answer.usage)
+        return ChargedCall(answer, (await self.tenant.ledger.Capture(capture)).entry)
+
+    async def _hold(self, key: str, tool: str) -> None:
+        worst_case = [
+            usage_pb2.Quantity(dimension=_dimension(name), amount=most)
+            for name, most in WORST_CASE.items()
+        ]
+        subject = hold_pb2.Subject(episode_id=tool, turn=1, tool=tool)
+        request = ledger_pb.ReserveRequest(key=key, subject=subject, sku=SKU, worst_case=worst_case)
+        reply = await self.tenant.ledger.Reserve(request)
+        assert reply.HasField("hold"), reply.refusal.message
+
+
+def _priced(spec: tool_pb2.ToolSpec, fault: Fault) -> tool_pb2.ToolSpec:
+    priced = tool_pb2.ToolSpec()
+    priced.CopyFrom(spec)
+    priced.name = f"{spec.name}-{fault}"
+    models = priced.connection.llm.models if priced.connection.HasField("llm") else ()
+    # A language model's price is that of the model that answers.
+    priced.sku = "" if models else SKU
+    for model in models:
+        model.sku = SKU
+    return priced
+
+
+def _dimension(name: str) -> usage_pb2.UsageDimension.ValueType:
+    return usage_pb2.UsageDimension.Value(f"USAGE_DIMENSION_{name}")

@@ -1,0 +1,25 @@
+"""The ways in which a tool can answer badly. Each test module says which its kind can know."""
+
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """What is wrong with an answer."""
+
+    NOT_JSON = "not_json"
+    WRONG_SCHEMA = "wrong_schema"
+    HUNDRED_MEGABYTES = "hundred_megabytes"
+    BINARY = "binary"
+    HALF = "half"
+    RESET = "reset"
+    HANG = "hang"
+
+
+TEAPOT = b"<html>I am a teapot"
+MEBIBYTE = b"x" * (1 << 20)
+# What a tool promises where its kind lets it promise something: a JSON Schema.
+DEGREES = """{
+  "type": "object",
+  "properties": {"degrees": {"type": "string", "pattern": "^-?[0-9]+$"}},
+  "required": ["degrees"]
+}"""

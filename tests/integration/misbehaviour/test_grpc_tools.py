@@ -1,0 +1,45 @@
+"""Whatever a gRPC server answers: a typed failure and a paid call."""
+
+import pytest
+
+from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
+from integration.misbehaviour.faults import DEGREES, Fault
+from integration.misbehaviour.grpc_server import METHOD, descriptor_set, misbehaving_grpc
+from integration.tool_adapters.tool_specs import ANY_OBJECT, tool_limits, tool_spec
+from podium.registry.v1 import tool_pb2
+
+EXPECTED = {
+    Fault.WRONG_SCHEMA: "MALFORMED_OUTPUT",
+    Fault.HUNDRED_MEGABYTES: "OUTPUT_TOO_LARGE",
+    Fault.BINARY: "MALFORMED_OUTPUT",
+    Fault.HALF: "UNAVAILABLE",
+    Fault.RESET: "UNAVAILABLE",
+    Fault.HANG: "TIMEOUT",
+}
+CANNOT = {Fault.NOT_JSON: "answers are Protobuf, and JSON is made of them here"}
+
+
+def test_all_faults_are_there() -> None:
+    assert EXPECTED.keys() | CANNOT.keys() == set(Fault)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("fault", EXPECTED)
+async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
+    calls: ChargedCalls, fault: Fault
+) -> None:
+    async with misbehaving_grpc(fault) as target:
+        grpc = tool_pb2.GrpcConnection(
+            target=target, method=METHOD, descriptor_set=descriptor_set(), plaintext=True
+        )
+        spec = tool_spec(
+            "weather-grpc",
+            "GRPC",
+            ANY_OBJECT,
+            connection=tool_pb2.Connection(grpc=grpc),
+            limits=tool_limits(timeout_s=2),
+            result_json_schema=DEGREES,
+        )
+        call = await calls.made(spec, fault)
+    call.assert_failed(EXPECTED[fault])
+    assert call.cost == CALL_PRICE

@@ -1,0 +1,88 @@
+"""Whatever an MCP server answers, over either transport: a typed failure and a paid call."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from integration.misbehaviour import mcp_program
+from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
+from integration.misbehaviour.faults import Fault
+from integration.misbehaviour.http_server import MisbehavingServer, as_json
+from integration.misbehaviour.memory import bounded_memory
+from integration.tool_adapters.tool_specs import mcp_http_spec, mcp_spec, tool_limits
+from podium.registry.v1 import tool_pb2
+
+EXPECTED = {
+    "stdio": {
+        # A line that is no message is not for the client, which goes on waiting.
+        Fault.NOT_JSON: "TIMEOUT",
+        Fault.WRONG_SCHEMA: "MALFORMED_OUTPUT",
+        Fault.HUNDRED_MEGABYTES: "OUTPUT_TOO_LARGE",
+        Fault.BINARY: "TIMEOUT",
+        Fault.HALF: "UNAVAILABLE",
+        Fault.RESET: "UNAVAILABLE",
+        Fault.HANG: "TIMEOUT",
+    },
+    "http": {
+        Fault.NOT_JSON: "MALFORMED_OUTPUT",
+        Fault.WRONG_SCHEMA: "MALFORMED_OUTPUT",
+        Fault.HUNDRED_MEGABYTES: "OUTPUT_TOO_LARGE",
+        Fault.BINARY: "MALFORMED_OUTPUT",
+        Fault.HALF: "UNAVAILABLE",
+        Fault.RESET: "UNAVAILABLE",
+        Fault.HANG: "TIMEOUT",
+    },
+}
+CASES = [(transport, fault) for transport, faults in EXPECTED.items() for fault in faults]
+
+
+def test_all_faults_are_there() -> None:
+    assert all(set(faults) == set(Fault) for faults in EXPECTED.values())
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize(("transport", "fault"), CASES)
+async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
+    calls: ChargedCalls, transport: str, fault: Fault
+) -> None:
+    async with _misbehaving(transport, fault) as spec:
+        spec.name = f"weather-{transport}"
+        with bounded_memory():
+            call = await calls.made(spec, fault)
+    call.assert_failed(EXPECTED[transport][fault])
+    assert call.cost == CALL_PRICE
+
+
+@asynccontextmanager
+async def _misbehaving(transport: str, fault: Fault) -> AsyncIterator[tool_pb2.ToolSpec]:
+    # A process needs its time to start.
+    limits = tool_limits(timeout_s=4)
+    if transport == "stdio":
+        program = Path(mcp_program.__file__)
+        yield mcp_spec("weather", str(program), fault.value, limits=limits)
+        return
+    async with MisbehavingServer(fault, well=_answer_well) as server:
+        yield mcp_http_spec("weather", f"{server.url}/mcp", limits=limits)
+
+
+async def _answer_well(request: web.Request, fault: Fault | None) -> web.Response | None:
+    """Everything but the call of the tool is answered as it should be."""
+    body = await request.text()
+    message = json.loads(body) if body else {}
+    if not mcp_program.is_call(message):
+        return _greeting(message)
+    # Only who has read the call can answer it, if wrongly.
+    wrong = fault is Fault.WRONG_SCHEMA
+    return as_json(mcp_program.wrong_answer(message)) if wrong else None
+
+
+def _greeting(message: dict[str, Any]) -> web.Response:
+    reply = mcp_program.greeting(message)
+    if reply is None:
+        return web.Response(status=202 if message else 405)
+    return as_json(json.dumps(reply).encode())

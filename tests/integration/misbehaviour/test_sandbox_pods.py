@@ -1,0 +1,55 @@
+"""Whatever the service that runs code on a cluster answers: a typed failure of the code tool."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from integration.misbehaviour.faults import Fault
+from integration.misbehaviour.grpc_server import misbehaving_grpc
+from integration.tool_adapters.adapters_under_test import run_adapters, running_registry
+from integration.tool_adapters.tool_specs import ANY_OBJECT, tool_limits, tool_spec
+from podium.adapters.v1 import sandbox_service_pb2 as pb
+from podium.common.v1 import failure_pb2
+from podium.registry.v1 import tool_pb2
+
+# A failure of no kind.
+WRONG = pb.RunCodeResponse(failure=failure_pb2.Failure(message="no kind")).SerializeToString()
+EXPECTED = {
+    # The service is ours: where it breaks our contract, the fault is ours.
+    Fault.WRONG_SCHEMA: "INTERNAL",
+    Fault.BINARY: "INTERNAL",
+    Fault.HUNDRED_MEGABYTES: "UNAVAILABLE",
+    Fault.HALF: "UNAVAILABLE",
+    Fault.RESET: "UNAVAILABLE",
+    Fault.HANG: "TIMEOUT",
+}
+CANNOT = {Fault.NOT_JSON: "what code prints is bytes in a Protobuf message"}
+
+
+def test_all_faults_are_there() -> None:
+    assert EXPECTED.keys() | CANNOT.keys() == set(Fault)
+
+
+@pytest.mark.parametrize("fault", EXPECTED)
+async def test_a_bad_answer_is_a_typed_failure_and_a_call(
+    database: Callable[[], Awaitable[str]], tmp_path: Path, fault: Fault
+) -> None:
+    spec = tool_spec(
+        "python",
+        "CODE",
+        ANY_OBJECT,
+        connection=tool_pb2.Connection(code=tool_pb2.CodeConnection()),
+        limits=tool_limits(timeout_s=4),
+    )
+    async with (
+        misbehaving_grpc(fault, WRONG) as target,
+        running_registry() as registry,
+        run_adapters(await database(), tmp_path, registry, sandbox_target=target) as adapters,
+    ):
+        answer = await adapters.call(adapters.register(spec), {"code": "6 * 7"})
+    kind = failure_pb2.FailureKind.Name(answer.failure.kind)
+    assert kind == f"FAILURE_KIND_{EXPECTED[fault]}", answer
+    assert answer.failure.message
+    assert answer.attempts == 1
+    assert answer.HasField("usage")
