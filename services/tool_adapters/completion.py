@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from metering import Dimension, Quantity, Usage, UsageSource
 from metering.usage_reports import estimated_usage
+from tool_adapters.characters import whole_characters
 from tool_adapters.models import JsonObject
 
 
@@ -20,8 +21,8 @@ class Completion:
 
     @property
     def text(self) -> str:
-        """Everything written."""
-        return "".join(self.texts)
+        """Everything written, characters that were cut in two put together."""
+        return whole_characters("".join(self.texts))
 
     def write(self, text: str) -> None:
         """Adds what the model wrote next."""

@@ -179,7 +179,7 @@ def _busy(tool: ToolDefinition) -> ToolFailure:
 
 
 def _too_slow(progress: Progress) -> ToolFailure:
-    tool, written = progress.tool, whole_characters(progress.call.cut.content)
+    tool, written = progress.tool, progress.call.cut.content
     message = f"{tool.name} gave no answer within {tool.limits.timeout_s:g} s"
     message += f"; it had written: {written}" if written else ""
     return ToolFailure(FailureKind.TIMEOUT, message, True)
