@@ -1,13 +1,15 @@
 """A real HTTP server that answers badly in the way a test says."""
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
-from typing import Self
+from typing import Any, Self
 
 from aiohttp import web
 
 from integration.misbehaviour.faults import MEBIBYTE, TEAPOT, Fault
+from integration.misbehaviour.mcp_program import greeting
 
 # Answers a request as it should be, whatever the fault; None to one that is to be answered badly.
 Well = Callable[[web.Request, Fault | None], Awaitable[web.Response | None]]
@@ -88,3 +90,11 @@ async def _hundred_megabytes(request: web.Request) -> web.StreamResponse:
 def as_json(body: bytes) -> web.Response:
     """A body that claims to be JSON."""
     return web.Response(body=body, content_type="application/json")
+
+
+def mcp_greeting(message: dict[str, Any]) -> web.Response:
+    """What an MCP server over HTTP says before its first call."""
+    reply = greeting(message)
+    if reply is None:
+        return web.Response(status=202 if message else 405)
+    return as_json(json.dumps(reply).encode())

@@ -4,7 +4,6 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -12,7 +11,7 @@ from aiohttp import web
 from integration.misbehaviour import mcp_program
 from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
 from integration.misbehaviour.faults import Fault
-from integration.misbehaviour.http_server import MisbehavingServer, as_json
+from integration.misbehaviour.http_server import MisbehavingServer, as_json, mcp_greeting
 from integration.misbehaviour.memory import bounded_memory
 from integration.tool_adapters.tool_specs import mcp_http_spec, mcp_spec, tool_limits
 from podium.registry.v1 import tool_pb2
@@ -75,14 +74,7 @@ async def _answer_well(request: web.Request, fault: Fault | None) -> web.Respons
     body = await request.text()
     message = json.loads(body) if body else {}
     if not mcp_program.is_call(message):
-        return _greeting(message)
+        return mcp_greeting(message)
     # Only who has read the call can answer it, if wrongly.
     wrong = fault is Fault.WRONG_SCHEMA
     return as_json(mcp_program.wrong_answer(message)) if wrong else None
-
-
-def _greeting(message: dict[str, Any]) -> web.Response:
-    reply = mcp_program.greeting(message)
-    if reply is None:
-        return web.Response(status=202 if message else 405)
-    return as_json(json.dumps(reply).encode())

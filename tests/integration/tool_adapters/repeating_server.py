@@ -8,7 +8,8 @@ from typing import Any
 import grpc
 from aiohttp import web
 
-from integration.tool_adapters.misbehaviour import REPLY, as_json, handshake
+from integration.misbehaviour.http_server import as_json, mcp_greeting
+from integration.misbehaviour.mcp_program import ENVELOPE, is_call
 
 
 @asynccontextmanager
@@ -40,10 +41,10 @@ async def _repeat(request: web.Request) -> web.Response:
 
 
 def _mcp(message: dict[str, Any], words: str) -> web.Response:
-    if message.get("method") != "tools/call":
-        return handshake(message)
+    if not is_call(message):
+        return mcp_greeting(message)
     result = {"content": [{"type": "text", "text": words}]}
-    return web.json_response({**REPLY, "id": message["id"], "result": result})
+    return web.json_response({**ENVELOPE, "id": message["id"], "result": result})
 
 
 class _Refusing(grpc.GenericRpcHandler):  # type: ignore[type-arg]
