@@ -9,9 +9,9 @@ import asyncpg
 from sqlalchemy.engine import make_url
 
 from embedded import free_port
+from integration.misbehaviour.grpc_server import METHOD, descriptor_set
 from integration.tool_adapters.adapters_process import adapters_process
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest, running_registry
-from integration.misbehaviour.grpc_server import METHOD, descriptor_set
 from integration.tool_adapters.repeating_server import repeating_grpc_server, repeating_web_server
 from integration.tool_adapters.tool_specs import (
     ANY_OBJECT,
