@@ -15,6 +15,7 @@ from policy_versions.errors import ArtifactRefused, NoEarlierVersion
 from policy_versions.names import VersionName
 
 FOLDER = "aliases"
+HISTORY_MAX = 50
 
 
 class Alias(StrEnum):
@@ -52,7 +53,7 @@ class Aliases:
         with self._locked():
             history = self.history(alias)
             if not history or history[-1] != name:
-                self._write(alias, [*history, str(VersionName.parse(name))])
+                self._write(alias, [*history, str(VersionName.parse(name))][-HISTORY_MAX:])
 
     def back(self, alias: Alias) -> str:
         """Points the alias at the version before; that version. Raises NoEarlierVersion."""

@@ -89,6 +89,13 @@ class VersionStore:
                 raise ArtifactRefused(name, f"{file} is not what was written")
         return manifest
 
+    def written_ns(self, name: str) -> int:
+        """When its manifest was written, in nanoseconds since 1970; 0 without one."""
+        try:
+            return (self.path(name) / MANIFEST).stat().st_mtime_ns
+        except OSError:
+            return 0
+
     def remove(self, name: str) -> None:
         """Deletes a version's files. Its name stays taken: no later version may bear it."""
         retired = self.root / RETIRED

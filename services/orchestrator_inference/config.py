@@ -1,5 +1,7 @@
 """Settings of the service, read once from the environment."""
 
+from pathlib import Path
+
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import SettingsConfigDict
 
@@ -39,4 +41,24 @@ class Settings(ServerSettings):
     )
     prompt: SectionBudgets = Field(
         default_factory=SectionBudgets, description="token budgets of the prompt's sections"
+    )
+    policy_store: Path | None = Field(
+        None, description="folder of the trained policy versions; unset: none are served"
+    )
+    policy_store_in_engines: str = Field(
+        "", description="that folder as the engines see it; empty: the same path"
+    )
+    merged_engine_urls: tuple[HttpUrl, ...] = Field(
+        (), description="JSON list of engines that each serve one merged version under its name"
+    )
+    publish_quorum: float = Field(
+        1.0, gt=0, le=1, description="share of the engine's replicas that must serve a version"
+    )
+    canary_tolerance_nats: float = Field(
+        0.08, gt=0, description="nats a token between engine and trainer; 0.001 for float32"
+    )
+    publish_check_s: float = Field(1.0, gt=0, description="seconds between looks at the store")
+    versions_kept: int = Field(6, ge=1, description="newest versions that stay loaded")
+    retire_after_s: float = Field(
+        600.0, ge=0, description="seconds an unwanted version stays loaded; the longest call"
     )

@@ -69,7 +69,7 @@ class ModelCatalogue:
             # Some servers of a single model have no list.
             cards: list[Card] = [{"id": self._default}]
         elif response.is_success:
-            cards = _cards(response, self._host)
+            cards = cards_of(response, self._host)
         else:
             raise refusal(self._host, "", response, None)
         identity = await self._identity(cards)
@@ -94,7 +94,8 @@ class ModelCatalogue:
         return str(response.json().get(field) or "") if response.is_success else ""
 
 
-def _cards(response: httpx.Response, host: str) -> list[Card]:
+def cards_of(response: httpx.Response, host: str) -> list[Card]:
+    """The entries of a list of models. Raises EngineProtocolError."""
     try:
         return [card for card in response.json()["data"] if isinstance(card["id"], str)]
     except (ValueError, KeyError, TypeError) as error:

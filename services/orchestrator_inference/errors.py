@@ -43,6 +43,22 @@ class ModelNotFound(NotFound):
         super().__init__(f"no orchestrator model {model!r}; the engine serves {names}", model=model)
 
 
+class VersionNotServed(Unavailable):
+    """A policy version that no quorum of engines serves as its trainer wrote it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"policy version {name} is not served; see `podium train versions`", model=name
+        )
+
+
+class WrongVersion(Unavailable):
+    """The engine answered with another version than it was asked for."""
+
+    def __init__(self, asked: str, answered: str) -> None:
+        super().__init__(f"{answered} answered where {asked} was asked; the answer is not used")
+
+
 class EngineUnreachable(Unavailable):
     """Nothing answers at the engine's address, or it hung up."""
 

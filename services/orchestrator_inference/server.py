@@ -1,14 +1,28 @@
 """Wiring: the only place where the parts are put together."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+import httpx
 
 import telemetry
 from orchestrator_inference.config import Settings
+from orchestrator_inference.engine import Engine
 from orchestrator_inference.engine_openai import OpenAiEngine, engine_client
+from orchestrator_inference.engine_pool import EnginePool
+from orchestrator_inference.engine_replicas import EngineReplica, replica_urls
 from orchestrator_inference.service import Orchestrator, Policy
 from orchestrator_inference.servicer import OrchestratorServicer
+from orchestrator_inference.version_admission import (
+    AdmissionRules,
+    Replicas,
+    VersionAdmission,
+    reconcile_forever,
+)
+from orchestrator_inference.version_routing import VersionRouting
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as rpc
+from policy_versions import Aliases, Format, VersionStore
 from rpckit.health import Check
 from rpckit.server import Service, run_server
 
@@ -28,20 +42,94 @@ async def serve(settings: Settings) -> None:
 @asynccontextmanager
 async def assembled(settings: Settings) -> AsyncIterator[tuple[Service, dict[str, Check]]]:
     """The service and the checks of its engine, with the connections they need."""
-    secret = settings.engine_api_key
-    key = secret.get_secret_value() if secret else None
     base_url = str(settings.engine_base_url)
-    async with engine_client(base_url, key, settings.max_in_flight) as client:
+    async with engine_client(base_url, _key(settings), settings.max_in_flight) as client:
         engine = OpenAiEngine(
             client,
             timeout_s=settings.engine_timeout_s,
             default_model=settings.default_model,
             model_aliases=settings.model_aliases,
         )
-        orchestrator = Orchestrator(engine, _policy(settings), settings.max_in_flight)
-        servicer = OrchestratorServicer(orchestrator)
-        service = Service(rpc.add_OrchestratorServiceServicer_to_server, servicer, SERVICE_NAME)
-        yield service, {"engine": engine.check}
+        async with _served_versions(settings, client, engine) as (pool, routing):
+            orchestrator = Orchestrator(pool, _policy(settings), settings.max_in_flight, routing)
+            yield _service(orchestrator), {"engine": engine.check}
+
+
+def _service(orchestrator: Orchestrator) -> Service:
+    servicer = OrchestratorServicer(orchestrator)
+    return Service(rpc.add_OrchestratorServiceServicer_to_server, servicer, SERVICE_NAME)
+
+
+@asynccontextmanager
+async def _served_versions(
+    settings: Settings, client: httpx.AsyncClient, main: OpenAiEngine
+) -> AsyncIterator[tuple[Engine, VersionRouting | None]]:
+    """The engines of all versions and who of them is asked, brought about while it is open."""
+    if settings.policy_store is None:
+        yield main, None
+        return
+    store = VersionStore(settings.policy_store)
+    async with AsyncExitStack() as stack:
+        merged = [
+            await stack.enter_async_context(_sibling(settings, str(url)))
+            for url in settings.merged_engine_urls
+        ]
+        admission: VersionAdmission
+        routing = VersionRouting(Aliases(store.root), lambda: admission.admitted)
+        admission = VersionAdmission(
+            store,
+            _replicas(settings, client, [each for each, _ in merged]),
+            _admission_rules(settings),
+            routing.in_use,
+        )
+        rounds = asyncio.create_task(reconcile_forever(admission, settings.publish_check_s))
+        try:
+            yield EnginePool(main, [engine for _, engine in merged]), routing
+        finally:
+            rounds.cancel()
+            with suppress(asyncio.CancelledError):
+                await rounds
+
+
+@asynccontextmanager
+async def _sibling(
+    settings: Settings, base_url: str
+) -> AsyncIterator[tuple[EngineReplica, OpenAiEngine]]:
+    async with engine_client(base_url, _key(settings), settings.max_in_flight) as client:
+        replica = EngineReplica(client, base_url, settings.engine_timeout_s)
+        yield replica, OpenAiEngine(client, timeout_s=settings.engine_timeout_s)
+
+
+def _replicas(
+    settings: Settings, client: httpx.AsyncClient, merged: list[EngineReplica]
+) -> dict[Format, Replicas]:
+    known: dict[str, EngineReplica] = {}
+
+    async def adapters() -> list[EngineReplica]:
+        urls = await replica_urls(str(settings.engine_base_url))
+        for url in urls:
+            known.setdefault(url, EngineReplica(client, url, settings.engine_timeout_s))
+        return [known[url] for url in urls]
+
+    async def own_engines() -> list[EngineReplica]:
+        return merged
+
+    return {Format.ADAPTER: adapters, Format.MERGED: own_engines}
+
+
+def _admission_rules(settings: Settings) -> AdmissionRules:
+    return AdmissionRules(
+        engine_store=settings.policy_store_in_engines or str(settings.policy_store),
+        quorum=settings.publish_quorum,
+        tolerance_nats=settings.canary_tolerance_nats,
+        kept=settings.versions_kept,
+        retire_after_s=settings.retire_after_s,
+    )
+
+
+def _key(settings: Settings) -> str | None:
+    secret = settings.engine_api_key
+    return secret.get_secret_value() if secret else None
 
 
 def _policy(settings: Settings) -> Policy:

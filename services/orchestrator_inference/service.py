@@ -8,7 +8,7 @@ from orchestrator_inference.action_parser import parse_action
 from orchestrator_inference.action_schema import ActionOptions
 from orchestrator_inference.budgets import Room, SectionBudgets, room_for
 from orchestrator_inference.engine import Engine, ModelCall
-from orchestrator_inference.errors import ContextTooLong, EmptyTask
+from orchestrator_inference.errors import ContextTooLong, EmptyTask, WrongVersion
 from orchestrator_inference.models import (
     Completion,
     Constraint,
@@ -21,6 +21,8 @@ from orchestrator_inference.prompt_chat import build_chat
 from orchestrator_inference.prompt_stateless import build_stateless
 from orchestrator_inference.schema_limits import Bounds
 from orchestrator_inference.toolset import Toolset, Toolsets
+from orchestrator_inference.version_routing import VersionRouting
+from policy_versions.names import PREFIX
 
 BUILDERS = {PromptMode.STATELESS: build_stateless, PromptMode.CHAT: build_chat}
 
@@ -46,8 +48,16 @@ class Policy:
 class Orchestrator:
     """Decides actions, with at most `max_in_flight` model calls at once."""
 
-    def __init__(self, engine: Engine, policy: Policy, max_in_flight: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        policy: Policy,
+        max_in_flight: int,
+        routing: VersionRouting | None = None,
+    ) -> None:
+        """Without `routing` there are no policy versions: models are the engine's alone."""
         self._engine = engine
+        self._routing = routing
         self._policy = policy
         self._toolsets = Toolsets(policy.budgets.tool_description_chars_max)
         # First come, first served, and never idle while somebody waits.
@@ -57,10 +67,19 @@ class Orchestrator:
         """The next action. Raises the errors of `errors`."""
         if not situation.task.strip():
             raise EmptyTask
-        model = await self._engine.model(situation.model)
+        if self._routing is None:
+            return await self._decide(situation, situation.model)
+        with self._routing.routed(situation.model) as name:
+            return await self._decide(situation, name)
+
+    async def _decide(self, situation: Situation, name: str) -> Decision:
+        model = await self._engine.model(name)
         toolset = self._toolsets.of(situation.tools)
         constraint = toolset.constraint(self._options(situation))
         completion = await self._complete(situation, model, toolset, constraint)
+        # Of other engines the name is a hint: they answer with a dated one.
+        if name.startswith(PREFIX) and completion.model_version != name:
+            raise WrongVersion(name, completion.model_version)
         return Decision(
             action=parse_action(
                 completion,
