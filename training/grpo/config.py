@@ -48,6 +48,14 @@ class StepConfig(Section):
     drift_stop: float = Field(1.0, gt=0, description="nats a token between server and trainer")
 
 
+class PublishConfig(Section):
+    """Where versions of the policy go."""
+
+    store: Path = Field(description="folder that the engines see, too")
+    run: str = Field(description="name of the run in policy-<run>-v<step>")
+    every: int = Field(1, ge=1, description="checkpoints between two versions")
+
+
 class RunConfig(Section):
     """One training run."""
 
@@ -59,6 +67,7 @@ class RunConfig(Section):
     stream: StreamConfig
     groups: GroupConfig = GroupConfig()
     step: StepConfig = StepConfig()
+    publish: PublishConfig | None = None
 
 
 def read_config(path: Path) -> RunConfig:

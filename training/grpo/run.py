@@ -11,8 +11,10 @@ from grpo.grammar import GrammarReplay
 from grpo.groups import GroupAssembler, GroupRules
 from grpo.learner import Learner, StepOptions
 from grpo.losses import Loss, LossOptions
+from grpo.publishing import Publisher, base_digest
 from grpo.stream import LogReader, Position
 from grpo.trainer import Trainer, TrainerOptions
+from policy_versions import VersionStore
 
 
 def train(config: RunConfig) -> int:
@@ -48,7 +50,17 @@ def _trainer(config: RunConfig, reader: LogReader) -> Trainer:
             config.steps, config.step.groups, config.checkpoint_every, config.stream.patience_s
         ),
         output=config.output,
+        publisher=_publisher(config),
+        publish_every=config.publish.every if config.publish else 1,
     )
+
+
+def _publisher(config: RunConfig) -> Publisher | None:
+    if config.publish is None:
+        return None
+    tokenizer = AutoTokenizer.from_pretrained(config.model)
+    store = VersionStore(config.publish.store)
+    return Publisher(store, config.publish.run, base_digest(config.model), tokenizer)
 
 
 def _learner(config: RunConfig) -> Learner:

@@ -11,11 +11,13 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from grpo.batch_metrics import batch_metrics
 from grpo.checkpoints import Checkpoint, save
 from grpo.convert import episode_from_proto
 from grpo.episodes import Limits, Reason, Refused
 from grpo.groups import SIZE_UNKNOWN, Group, GroupAssembler, OpenGroup
 from grpo.learner import Learner
+from grpo.publishing import Publisher
 from grpo.stream import LogReader, LogRecord
 from podium.episodes.v1 import trajectory_pb2 as pb
 
@@ -44,6 +46,9 @@ class Trainer:
     limits: Limits
     options: TrainerOptions
     output: Path
+    publisher: Publisher | None = None
+    publish_every: int = 1
+    """Checkpoints between two versions; the last step is always one."""
     step: int = 0
     pending: list[Group] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
@@ -52,6 +57,9 @@ class Trainer:
 
     def run(self) -> int:
         """Takes steps until there are enough or the log stays silent; the steps taken in all."""
+        if self.step > 0:
+            # A kill between checkpoint and version left the version out.
+            self._publish()
         if self.step >= self.options.steps:
             return self.step
         for record in self.reader.records(self.options.patience_s):
@@ -97,12 +105,22 @@ class Trainer:
 
     def _take_step(self) -> None:
         result = self.learner.step(self.pending)
+        learnt = result.metrics | batch_metrics(self.pending)
         self.step += 1
         self.pending = []
         self._forget()
-        self._write_metrics(result.metrics | {"applied": float(result.applied)})
+        self._write_metrics(learnt | {"applied": float(result.applied)})
         if self.step % self.options.checkpoint_every == 0 or self.step == self.options.steps:
             self.checkpoint()
+            self._publish()
+
+    def _publish(self) -> None:
+        """After the checkpoint: what is published can be gone on from."""
+        between = self.options.checkpoint_every * self.publish_every
+        due = self.step % between == 0 or self.step == self.options.steps
+        if self.publisher is not None and due:
+            offsets = self.reader.position.offsets
+            self.publisher.publish(self.learner.model, self.step, offsets)
 
     def _forget(self) -> None:
         """Keeps the records of groups that are still open alone."""

@@ -1,0 +1,47 @@
+"""Versions of a small policy, published as the trainer does."""
+
+from pathlib import Path
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import PreTrainedModel
+
+from grpo.publishing import Publisher
+from policy_versions import Manifest, VersionStore
+from unit.grpo.builders import make_model, make_tokenizer
+
+RUN = "demo"
+BASE_DIGEST = "0" * 64
+
+
+def make_base() -> PreTrainedModel:
+    """The model that every version adapts."""
+    return make_model(vocabulary=len(make_tokenizer()))
+
+
+def make_adapted(seed: int) -> PeftModel:
+    """The base with a random adapter that changes what it says."""
+    config = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"])
+    model = get_peft_model(make_base(), config).eval()
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if "lora_" in name:
+                value.copy_(torch.randn(value.shape, generator=draw) * 0.3)
+    return model
+
+
+def make_publisher(root: Path, run: str = RUN) -> Publisher:
+    return Publisher(VersionStore(root), run, BASE_DIGEST, make_tokenizer())
+
+
+def publish_adapter(root: Path, number: int, seed: int | None = None, run: str = RUN) -> Manifest:
+    """Version `number`, with weights of its own."""
+    model = make_adapted(number if seed is None else seed)
+    return make_publisher(root, run).publish(model, number, {0: 10 * number})  # type: ignore[arg-type]
+
+
+def publish_merged(root: Path, number: int) -> Manifest:
+    """A whole model."""
+    model = make_model(seed=number, vocabulary=len(make_tokenizer()))
+    return make_publisher(root).publish(model, number, {0: 10 * number})
