@@ -122,9 +122,12 @@ class VllmServer:
         body = await request.json()
         if body["model"] not in (BASE, *self.loaded):
             return refused(404, f"The model `{body['model']}` does not exist.")
-        entries = [None, *self._scored(body["model"], body["prompt"])]
-        choice = {"index": 0, "text": "", "prompt_logprobs": entries}
-        return JSONResponse({"model": self._said(body["model"]), "choices": [choice]})
+        scored = self._scored(body["model"], body["prompt"])
+        choices = [
+            {"index": number, "text": "", "prompt_logprobs": [None, *entries]}
+            for number, entries in enumerate(scored)
+        ]
+        return JSONResponse({"model": self._said(body["model"]), "choices": choices})
 
     async def _chat(self, request: Request) -> Response:
         body = await request.json()
@@ -145,14 +148,20 @@ class VllmServer:
         return self._base if served == BASE else self.loaded.get(served, self._base)
 
     @torch.no_grad()
-    def _scored(self, name: str, ids: list[int]) -> list[dict[str, Any]]:
-        inputs = torch.tensor([ids])
+    def _scored(self, name: str, prompts: list[list[int]]) -> list[list[dict[str, Any]]]:
+        """By prompt and by place from its second token: what vLLM says of the token there."""
+        longest = max(map(len, prompts))
+        # What comes after a token does not change what is said of it.
+        inputs = torch.tensor([ids + [0] * (longest - len(ids)) for ids in prompts])
         weights = self._weights(name)
         output = torch.func.functional_call(self._model, weights, (inputs,), tie_weights=False)
-        logprobs = output.logits[0].float().log_softmax(dim=-1)
+        logprobs = output.logits.float().log_softmax(dim=-1)
         return [
-            {str(one): {"logprob": float(logprobs[place, one]), "rank": 1}}
-            for place, one in enumerate(ids[1:])
+            [
+                {str(one): {"logprob": float(logprobs[row, place, one]), "rank": 1}}
+                for place, one in enumerate(ids[1:])
+            ]
+            for row, ids in enumerate(prompts)
         ]
 
     def _merged(self, folder: Path) -> Weights:

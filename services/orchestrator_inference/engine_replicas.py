@@ -36,23 +36,21 @@ class EngineReplica:
 
     async def logprobs(self, name: str, prompts: Sequence[CanaryPrompt]) -> list[list[float]]:
         """Log-probabilities of the continuations, in nats, as this replica computes them."""
-        return [await self._continuation(name, prompt) for prompt in prompts]
-
-    async def _continuation(self, name: str, prompt: CanaryPrompt) -> list[float]:
-        ids = [*prompt.prompt_ids, *prompt.continuation_ids]
         # The continuation is given, not sampled: vLLM scores it as part of the prompt.
+        ids = [[*prompt.prompt_ids, *prompt.continuation_ids] for prompt in prompts]
         body = {"model": name, "prompt": ids, "max_tokens": 1, "prompt_logprobs": 0}
         response = await self._send("POST", "completions", body | {"temperature": 1.0})
         try:
             answer = response.json()
             if answer["model"] != name:
                 raise EngineProtocolError(self.url, f"{answer['model']} answered for {name}")
-            entries = answer["choices"][0]["prompt_logprobs"]
-            if len(entries) != len(ids):
-                raise EngineProtocolError(self.url, "not one log-probability per prompt token")
-            given = zip(ids, entries, strict=True)
-            start = len(prompt.prompt_ids)
-            return [float(entry[str(one)]["logprob"]) for one, entry in list(given)[start:]]
+            choices = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
+            if len(choices) != len(prompts):
+                raise EngineProtocolError(self.url, "not one choice per prompt")
+            return [
+                _continuation(choice["prompt_logprobs"], prompt)
+                for choice, prompt in zip(choices, prompts, strict=True)
+            ]
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise EngineProtocolError(self.url, "prompt_logprobs are missing") from error
 
@@ -66,6 +64,13 @@ class EngineReplica:
             name = str((body or {}).get("lora_name") or "")
             raise refusal(self.url, name, response, None)
         return response
+
+
+def _continuation(entries: Sequence[Any], prompt: CanaryPrompt) -> list[float]:
+    """Log-probabilities of the given tokens; vLLM lists one entry per prompt token, by its id."""
+    found = entries[len(prompt.prompt_ids) :]
+    ids = prompt.continuation_ids
+    return [float(entry[str(one)]["logprob"]) for one, entry in zip(ids, found, strict=True)]
 
 
 async def replica_urls(base_url: str) -> list[str]:

@@ -1,0 +1,358 @@
+"""Policy versions from the store to answers, with engines that truly compute."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+import pytest
+from safetensors.torch import load_file, save_file
+
+from evaluations import evaluated
+from gate import GateRules, decide, write_decision
+from gate.promotion import promote, roll_back
+from orchestrator_inference.engine_replicas import EngineReplica
+from orchestrator_inference.version_admission import AdmissionRules, VersionAdmission
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from policy_version_builders import make_base, publish_adapter
+from policy_versions import Alias, Aliases, Format, VersionStore
+from policy_versions.reports import read_report
+from rpckit.errors import DomainError
+from vllm_server import BASE, AnswerAs, RefuseToLoad, Serve, VllmServer
+
+FAULTS = 100
+TOLERANCE_NATS = 1e-3
+GOOD = "policy-demo-v1"
+BAD = "policy-demo-v2"
+WEIGHTS = "adapter_model.safetensors"
+
+
+@dataclass
+class Side:
+    """The serving side of one store, round by round."""
+
+    store: VersionStore
+    servers: list[VllmServer]
+    admission: VersionAdmission
+
+    @property
+    def aliases(self) -> Aliases:
+        return Aliases(self.store.root)
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[list[VllmServer]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(VllmServer(make_base())) for _ in range(2)]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two whole versions, to be copied."""
+    root = tmp_path_factory.mktemp("published")
+    publish_adapter(root, 1)
+    publish_adapter(root, 2)
+    return root
+
+
+@asynccontextmanager
+async def serving(root: Path, servers: list[VllmServer], **rules: Any) -> AsyncIterator[Side]:
+    for server in servers:
+        server.faults.clear()
+        server.loaded.clear()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        replicas = [EngineReplica(client, server.base_url, 10) for server in servers]
+
+        async def adapters() -> list[EngineReplica]:
+            return replicas
+
+        async def merged() -> list[EngineReplica]:
+            return []
+
+        store = VersionStore(root)
+        options = AdmissionRules(str(root), tolerance_nats=TOLERANCE_NATS, **rules)
+        sides = {Format.ADAPTER: adapters, Format.MERGED: merged}
+        yield Side(store, servers, VersionAdmission(store, sides, options, {}))
+
+
+def copied(published: Path, root: Path, *names: str) -> Path:
+    """Versions as they were written, byte by byte."""
+    for name in names:
+        (root / name).mkdir(parents=True)
+        for file in (published / name).iterdir():
+            (root / name / file.name).write_bytes(file.read_bytes())
+    return root
+
+
+def let_through(store: VersionStore, name: str, gain: float = 0.5) -> None:
+    """The gate's decision about a policy that is so much better than the promoted one."""
+    current = Aliases(store.root).current(Alias.PROMOTED)
+    pairs = [
+        (evaluated(number, name, 0.5 + gain), evaluated(number, current or BASE, 0.5))
+        for number in range(40)
+    ]
+    write_decision(store.root, decide(name, current, pairs, GateRules()))
+
+
+async def test_a_published_version_is_loaded_everywhere_and_becomes_the_candidate(
+    published: Path, servers: list[VllmServer], tmp_path: Path
+) -> None:
+    async with serving(copied(published, tmp_path, GOOD, BAD), servers) as side:
+        await side.admission.reconcile()
+        assert side.admission.admitted == {GOOD, BAD}
+        assert all(server.loaded.keys() == {GOOD, BAD} for server in servers)
+        assert side.aliases.current(Alias.CANDIDATE) == BAD
+        assert side.aliases.current(Alias.PROMOTED) == ""
+
+
+# What can go wrong with a version, each as it has gone wrong somewhere.
+def wrong_adapter(side: Side, draw: random.Random) -> None:
+    """Another version's weights lie in the folder, with digests that agree."""
+    folder = side.store.path(BAD)
+    (folder / WEIGHTS).write_bytes((side.store.path(GOOD) / WEIGHTS).read_bytes())
+    agree(side.store, BAD)
+
+
+def altered_weights(side: Side, draw: random.Random) -> None:
+    """One value in one tensor is another, and the digests agree: a trainer's own bug."""
+    path = side.store.path(BAD) / WEIGHTS
+    tensors = load_file(path)
+    name = draw.choice(sorted(key for key in tensors if "lora_B" in key))
+    tensors[name] = tensors[name] * draw.choice([-1.0, 0.0, 3.0])
+    save_file(tensors, path)
+    agree(side.store, BAD)
+
+
+def stale_name(side: Side, draw: random.Random) -> None:
+    """One server answers with what it had before."""
+    draw.choice(side.servers).faults[BAD] = Serve(draw.choice([GOOD, BASE]))
+
+
+def other_answers(side: Side, draw: random.Random) -> None:
+    """One server says that another model answered."""
+    draw.choice(side.servers).faults[BAD] = AnswerAs(draw.choice([GOOD, BASE]))
+
+
+def cannot_load(side: Side, draw: random.Random) -> None:
+    draw.choice(side.servers).faults[BAD] = RefuseToLoad()
+
+
+def corrupt_file(side: Side, draw: random.Random) -> None:
+    """A bit of a file has flipped."""
+    files = sorted(side.store.path(BAD).iterdir())
+    path = draw.choice([file for file in files if file.name != "manifest.json"])
+    content = bytearray(path.read_bytes())
+    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    path.write_bytes(content)
+
+
+def half_written(side: Side, draw: random.Random) -> None:
+    """A file ends before its time: the manifest, or another."""
+    path = draw.choice(sorted(side.store.path(BAD).iterdir()))
+    content = path.read_bytes()
+    path.write_bytes(content[: draw.randrange(len(content))])
+
+
+def missing_file(side: Side, draw: random.Random) -> None:
+    draw.choice(sorted(side.store.path(BAD).iterdir())).unlink()
+
+
+def foreign_manifest(side: Side, draw: random.Random) -> None:
+    """A folder copied to a new name."""
+    manifest = (side.store.path(GOOD) / "manifest.json").read_bytes()
+    (side.store.path(BAD) / "manifest.json").write_bytes(manifest)
+
+
+def worse_score(side: Side, draw: random.Random) -> None:
+    """Nothing is wrong with it but what it does."""
+    let_through(side.store, BAD, gain=draw.uniform(-0.5, 0.0))
+
+
+FAULT_KINDS: tuple[Callable[[Side, random.Random], None], ...] = (
+    wrong_adapter,
+    altered_weights,
+    stale_name,
+    other_answers,
+    cannot_load,
+    corrupt_file,
+    half_written,
+    missing_file,
+    foreign_manifest,
+    worse_score,
+)
+
+
+def agree(store: VersionStore, name: str) -> None:
+    """Writes the manifest anew, with the digests of what lies there."""
+    found = store.manifest(name)
+    folder, written = store.path(name), store.path(name).with_name("written")
+    folder.rename(written)
+
+    def fill(into: Path) -> None:
+        for file in written.iterdir():
+            if file.name != "manifest.json":
+                (into / file.name).write_bytes(file.read_bytes())
+
+    store.write(found, fill)
+
+
+async def test_of_a_hundred_bad_versions_none_is_promoted(
+    published: Path, servers: list[VllmServer], tmp_path: Path
+) -> None:
+    draw = random.Random(0)
+    promoted = []
+    for number in range(FAULTS):
+        fault = FAULT_KINDS[number % len(FAULT_KINDS)]
+        root = copied(published, tmp_path / str(number), GOOD, BAD)
+        async with serving(root, servers) as side:
+            Aliases(root).move(Alias.PROMOTED, GOOD)
+            # The gate would let it through: all faults but a worse score are the engines' to find.
+            let_through(side.store, BAD)
+            fault(side, draw)
+            await side.admission.reconcile()
+            assert GOOD in side.admission.admitted, fault.__name__
+            assert (BAD in side.admission.admitted) == (fault is worse_score), fault.__name__
+            with pytest.raises(DomainError):
+                promote(side.store, BAD)
+            promoted.append(Aliases(root).current(Alias.PROMOTED))
+    assert promoted == [GOOD] * FAULTS
+
+
+async def test_without_a_fault_the_same_version_is_promoted_and_rolled_back(
+    published: Path, servers: list[VllmServer], tmp_path: Path
+) -> None:
+    async with serving(copied(published, tmp_path, GOOD, BAD), servers) as side:
+        side.aliases.move(Alias.PROMOTED, GOOD)
+        let_through(side.store, BAD)
+        await side.admission.reconcile()
+        promote(side.store, BAD)
+        assert side.aliases.current(Alias.PROMOTED) == BAD
+        assert roll_back(side.store) == GOOD
+        assert side.aliases.current(Alias.PROMOTED) == GOOD
+
+
+async def test_a_version_altered_after_it_was_admitted_is_withdrawn_and_unloaded(
+    published: Path, servers: list[VllmServer], tmp_path: Path
+) -> None:
+    async with serving(copied(published, tmp_path, GOOD, BAD), servers) as side:
+        await side.admission.reconcile()
+        corrupt_file(side, random.Random(1))
+        await side.admission.reconcile()
+        assert side.admission.admitted == {GOOD}
+        assert all(BAD not in server.loaded for server in servers)
+        assert side.aliases.current(Alias.CANDIDATE) == GOOD
+        report = read_report(tmp_path, BAD)
+        assert report is not None
+        assert not report.ready
+        assert "is not what was written" in report.faults[0]
+
+
+async def test_a_replica_that_lost_its_adapters_is_brought_back(
+    published: Path, servers: list[VllmServer], tmp_path: Path
+) -> None:
+    async with serving(copied(published, tmp_path, GOOD), servers) as side:
+        await side.admission.reconcile()
+        servers[1].loaded.clear()
+        await side.admission.reconcile()
+        assert GOOD in servers[1].loaded
+        assert side.admission.admitted == {GOOD}
+
+
+async def test_a_quorum_is_enough_where_the_operator_says_so(
+    published: Path, servers: list[VllmServer], tmp_path: Path
+) -> None:
+    root = copied(published, tmp_path, GOOD)
+    async with serving(root, servers, quorum=0.5) as side:
+        servers[0].faults[GOOD] = RefuseToLoad()
+        await side.admission.reconcile()
+        assert side.admission.admitted == {GOOD}
+        report = read_report(root, GOOD)
+        assert report is not None
+        assert (report.replicas_ready, report.replicas) == (1, 2)
+
+
+async def test_an_old_version_is_unloaded_when_nobody_wants_it(
+    published: Path, servers: list[VllmServer], tmp_path: Path
+) -> None:
+    root = copied(published, tmp_path, GOOD)
+    async with serving(root, servers, kept=1, retire_after_s=0) as side:
+        await side.admission.reconcile()
+        assert side.admission.admitted == {GOOD}
+        for number in (3, 4):
+            publish_adapter(root, number)
+            await side.admission.reconcile()
+        # The candidate before stays, to go back to.
+        assert side.admission.admitted == {"policy-demo-v3", "policy-demo-v4"}
+        assert all(GOOD not in server.loaded for server in servers)
+
+
+def make_request(model: str = "") -> pb.NextActionRequest:
+    return pb.NextActionRequest(key="e/1/model/0", model=model, task="How much is 6 times 7?")
+
+
+async def admitted(root: Path, name: str) -> None:
+    """Until the service has said so; the test's timeout ends it."""
+    while True:
+        report = read_report(root, name)
+        if report is not None and report.ready:
+            return
+        await asyncio.sleep(0.01)
+
+
+async def test_calls_say_which_version_answered_and_follow_the_aliases(
+    published: Path, servers: list[VllmServer], tmp_path: Path, start_service: Any
+) -> None:
+    root = copied(published, tmp_path / "store", GOOD)
+    async with serving(root, servers) as side:
+        stub = await start_service(
+            servers[0].base_url,
+            policy_store=root,
+            publish_check_s=0.01,
+            canary_tolerance_nats=TOLERANCE_NATS,
+        )
+        await admitted(root, GOOD)
+        assert (await stub.NextAction(make_request())).model_version == BASE
+        assert (await stub.NextAction(make_request("candidate"))).model_version == GOOD
+        side.aliases.move(Alias.PROMOTED, GOOD)
+        assert (await stub.NextAction(make_request())).model_version == GOOD
+        copied(published, root, BAD)
+        await admitted(root, BAD)
+        let_through(side.store, BAD)
+        promote(side.store, BAD)
+        assert (await stub.NextAction(make_request())).model_version == BAD
+        roll_back(side.store)
+        assert (await stub.NextAction(make_request())).model_version == GOOD
+
+
+async def test_a_version_that_is_not_admitted_is_refused_before_it_reaches_an_engine(
+    published: Path, servers: list[VllmServer], tmp_path: Path, start_service: Any
+) -> None:
+    root = copied(published, tmp_path / "store", GOOD, BAD)
+    async with serving(root, servers) as side:
+        corrupt_file(side, random.Random(2))
+        stub = await start_service(servers[0].base_url, policy_store=root, publish_check_s=0.01)
+        await admitted(root, GOOD)
+        servers[0].answered.clear()
+        for model in (BAD, "policy-demo-v9", "promoted"):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await stub.NextAction(make_request(model))
+            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert servers[0].answered == []
+
+
+async def test_an_answer_of_another_version_is_not_used(
+    published: Path, servers: list[VllmServer], tmp_path: Path, start_service: Any
+) -> None:
+    root = copied(published, tmp_path / "store", GOOD)
+    async with serving(root, servers):
+        stub = await start_service(servers[0].base_url, policy_store=root, publish_check_s=0.01)
+        await admitted(root, GOOD)
+        servers[0].faults[GOOD] = AnswerAs(BASE)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stub.NextAction(make_request(GOOD))
+        assert "base answered where policy-demo-v1 was asked" in str(refused.value.details())
