@@ -27,6 +27,8 @@ from podium_cli.commands import (
     tool_imports,  # noqa: F401  likewise
     tools,
     train,
+    train_progress,  # noqa: F401  adds its commands to those of train
+    train_versions,  # noqa: F401  likewise
     trajectories,
     up,
     watch,

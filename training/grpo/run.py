@@ -5,7 +5,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from grpo.advantages import Advantage
 from grpo.checkpoints import latest
-from grpo.config import RunConfig, StepConfig
+from grpo.config import InvalidConfig, RunConfig, StepConfig
 from grpo.episodes import Limits
 from grpo.grammar import GrammarReplay
 from grpo.groups import GroupAssembler, GroupRules
@@ -14,7 +14,7 @@ from grpo.losses import Loss, LossOptions
 from grpo.publishing import Publisher, base_digest
 from grpo.stream import LogReader, Position
 from grpo.trainer import Trainer, TrainerOptions
-from policy_versions import VersionStore
+from policy_versions import Manifest, VersionStore
 
 
 def train(config: RunConfig) -> int:
@@ -35,6 +35,20 @@ def train(config: RunConfig) -> int:
         return trainer.run()
     finally:
         reader.close()
+
+
+def publish_latest(config: RunConfig) -> Manifest:
+    """The version of the newest checkpoint. Raises InvalidConfig when there is none of either."""
+    publisher = _publisher(config)
+    if publisher is None:
+        raise InvalidConfig("the run has no section `publish`; name its store and run there")
+    checkpoint = latest(config.output / "checkpoints")
+    if checkpoint is None:
+        raise InvalidConfig(f"{config.output} has no checkpoint; run `python -m grpo` first")
+    model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32).eval()
+    model.load_state_dict(checkpoint.weights, strict=False)
+    offsets = {int(p): offset for p, offset in checkpoint.state["offsets"].items()}
+    return publisher.publish(model, checkpoint.step, offsets)
 
 
 def _trainer(config: RunConfig, reader: LogReader) -> Trainer:

@@ -98,6 +98,9 @@ async def rollout(
     seed: Seed = 0,
     family: Family = None,
     resume: Annotated[str, typer.Option(help="Run to go on with; same options.")] = "",
+    evaluation: Annotated[
+        Path | None, typer.Option(help="JSONL file to write for `podium train gate`.")
+    ] = None,
 ) -> None:
     """Run groups of episodes of one task each; every answer is judged.
 
@@ -114,6 +117,9 @@ async def rollout(
         rolled = await roller.roll(groups, at_once, counted)
     session.output.result(rollout_values(run_id, groups, rolled), rollout_table(groups, rolled))
     session.output.note(summary(rolled))
+    if evaluation is not None:
+        lines = [each.evaluated.model_dump_json() for each in rolled if each.evaluated]
+        evaluation.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def read_tasks(path: Path) -> list[Task]:

@@ -55,7 +55,7 @@ def _accuracy(outcomes: Sequence[Outcome]) -> str:
     axes.barh(kinds, wrong, left=right, color=WRONG, label="wrong", height=0.62, alpha=0.75)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("tasks")
-    return _svg(figure, axes, legend=True)
+    return svg(figure, axes, legend=True)
 
 
 def _spend(accounts: Accounts) -> str:
@@ -67,7 +67,7 @@ def _spend(accounts: Accounts) -> str:
     # Model tokens cost thousands of times what a calculation does.
     axes.set_xscale("symlog", linthresh=1e-6)
     axes.set_xlabel("US dollars, logarithmic (number of calls in brackets)")
-    return _svg(figure, axes)
+    return svg(figure, axes)
 
 
 def _time(outcomes: Sequence[Outcome]) -> str:
@@ -84,7 +84,7 @@ def _time(outcomes: Sequence[Outcome]) -> str:
         names, rest, left=both, color="#c3cad4", label="platform, unfinished calls", height=0.62
     )
     axes.set_xlabel("seconds")
-    return _svg(figure, axes, legend=True)
+    return svg(figure, axes, legend=True)
 
 
 def _timeline(outcomes: Sequence[Outcome]) -> str:
@@ -97,7 +97,7 @@ def _timeline(outcomes: Sequence[Outcome]) -> str:
         axes.barh(number, row.seconds, left=start, color=colour, height=0.62, alpha=0.85)
     axes.set_yticks(range(len(rows)), [row.task.id for row in rows])
     axes.set_xlabel("seconds since the first task was accepted")
-    return _svg(figure, axes)
+    return svg(figure, axes)
 
 
 def _canvas(rows: int) -> tuple[Figure, Any]:
@@ -108,7 +108,8 @@ def _canvas(rows: int) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def _svg(figure: Figure, axes: Any, legend: bool = False) -> str:
+def svg(figure: Figure, axes: Any, legend: bool = False) -> str:
+    """The figure as text to be put into a page."""
     if legend:
         axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1))
     text = io.StringIO()

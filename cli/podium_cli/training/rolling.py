@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from gate import Evaluated
 from money import Money
 from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2, trajectory_pb2
 from podium_cli.concurrency import in_parallel
 from podium_cli.formats import enum_word
 from podium_cli.gateway import Gateway, segment
+from podium_cli.training.evaluating import evaluated
 from rollouts.plan import Group, Rollout
 from tasksets.task import Task
 from wire import duration_from_proto, optional_money_from_proto
@@ -34,6 +36,8 @@ class Rolled:
     reason: str
     cost: Money | None
     latency_s: float
+    evaluated: Evaluated | None = None
+    """What the gate compares; None for an episode in which no model answered."""
 
 
 @dataclass(frozen=True)
@@ -104,4 +108,5 @@ def _rolled(group: Group, rollout: Rollout, found: trajectory_pb2.Trajectory) ->
         reason=judged.explanation if judged else found.unjudged_reason,
         cost=optional_money_from_proto(found.features.cost),
         latency_s=duration_from_proto(found.features.latency),
+        evaluated=evaluated(found),
     )

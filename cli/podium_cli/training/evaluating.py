@@ -1,0 +1,34 @@
+"""A finished episode as the gate compares it."""
+
+from decimal import Decimal
+
+from gate import Evaluated
+from podium.episodes.v1 import trajectory_pb2
+from wire import duration_from_proto, optional_money_from_proto
+
+
+def evaluated(found: trajectory_pb2.Trajectory) -> Evaluated | None:
+    """None where no model has answered: the episode says nothing about a policy."""
+    replies = [turn.model_call.response for turn in found.turns]
+    versions = {reply.model_version for reply in replies if reply.model_version}
+    if not versions:
+        return None
+    calls = [call for turn in found.turns for call in turn.tool_invocations]
+    return Evaluated(
+        task_id=found.task_id,
+        seed=found.sample_index,
+        score=found.outcomes[0].score if found.outcomes else None,
+        cost=_cost(found),
+        latency_s=duration_from_proto(found.features.latency),
+        actions=len(replies),
+        malformed_actions=sum(reply.action.HasField("malformed") for reply in replies),
+        tool_calls=len(calls),
+        failed_tool_calls=sum(call.observation.HasField("failure") for call in calls),
+        model_versions=tuple(sorted(versions)),
+    )
+
+
+def _cost(found: trajectory_pb2.Trajectory) -> Decimal | None:
+    """The episode's own cost, without its check's; None when a call had no price."""
+    money = optional_money_from_proto(found.features.cost)
+    return money.amount if money is not None and not found.unpriced_call_count else None

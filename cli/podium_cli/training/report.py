@@ -1,0 +1,80 @@
+"""A page of plots about a run."""
+
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from podium_cli.demo.plots import GRID, STYLE, svg
+from podium_cli.training.metrics import Metrics
+
+CALLS = "calls "
+
+
+def write_report_page(path: Path, steps: Sequence[Metrics]) -> None:
+    """One HTML file without anything outside of it."""
+    parts = [f"<h2>{html.escape(title)}</h2>\n{plot}" for title, plot in report_plots(steps)]
+    body = "\n".join(parts)
+    path.write_text(
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Training</title>\n'
+        f"<h1>Training, {len(steps)} steps</h1>\n{body}\n</html>\n",
+        encoding="utf-8",
+    )
+
+
+def report_plots(steps: Sequence[Metrics]) -> list[tuple[str, str]]:
+    """Title and SVG of every plot; a figure that a run did not write is left out."""
+    tools = sorted({name for step in steps for name in step if name.startswith(CALLS)})
+    with mpl.rc_context(STYLE):
+        return [
+            ("Learning", _curves(steps, {"reward_mean": "reward", "loss": "loss"})),
+            (
+                "Reward by component",
+                _curves(
+                    steps,
+                    {
+                        "reward_solved": "solved (share)",
+                        "cost_mean": "cost",
+                        "latency_mean_s": "latency (s)",
+                    },
+                ),
+            ),
+            ("Cost against accuracy", _cost_against_accuracy(steps)),
+            (
+                "Tool calls per episode",
+                _curves(steps, {name: name.removeprefix(CALLS) for name in tools}),
+            ),
+            ("Drift, nats a token", _curves(steps, {"drift_mean": "mean", "drift_max": "largest"})),
+        ]
+
+
+def _curves(steps: Sequence[Metrics], names: Mapping[str, str]) -> str:
+    figure, axes = _canvas()
+    for name, label in names.items():
+        points = [(step["step"], step[name]) for step in steps if name in step]
+        if points:
+            axes.plot(*zip(*points, strict=True), label=label, marker=".")
+    axes.set_xlabel("step")
+    return svg(figure, axes, legend=bool(axes.lines))
+
+
+def _cost_against_accuracy(steps: Sequence[Metrics]) -> str:
+    figure, axes = _canvas()
+    found = [step for step in steps if "cost_mean" in step and "reward_solved" in step]
+    if found:
+        costs, solved = zip(*((s["cost_mean"], s["reward_solved"]) for s in found), strict=True)
+        dots = axes.scatter(costs, solved, c=[step["step"] for step in found], cmap="viridis")
+        figure.colorbar(dots, ax=axes, label="step")
+    axes.set_xlabel("mean cost of an episode")
+    axes.set_ylabel("solved (share)")
+    return svg(figure, axes)
+
+
+def _canvas() -> tuple[Figure, Any]:
+    figure = Figure(figsize=(6.6, 3.2), layout="constrained")
+    axes = figure.subplots()
+    axes.grid(color=GRID)
+    return figure, axes
