@@ -74,7 +74,9 @@ def decide(
         for name, values in found.items()
         if values
     }
-    verdict, reasons = _verdict(candidate, pairs, bounds, rules, look)
+    verdict, reasons = _verdict(pairs, bounds, rules, look)
+    if stranger := _stranger(candidate, promoted, pairs):
+        verdict, reasons = Verdict.KEEP, [stranger]
     return Decision(
         candidate=candidate,
         promoted=promoted,
@@ -93,15 +95,12 @@ def decide(
 
 
 def _verdict(
-    candidate: str,
     pairs: Sequence[Pair],
     bounds: dict[Objective, Interval],
     rules: GateRules,
     look: int,
 ) -> tuple[Verdict, list[str]]:
     ours = [one for one, _ in pairs]
-    if strangers := sorted({v for each in ours for v in each.model_versions} - {candidate}):
-        return Verdict.KEEP, [f"{strangers[0]} answered where {candidate} should have"]
     last = look == rules.looks
     if len(pairs) < rules.pairs_min:
         words = f"{len(pairs)} pairs, at least {rules.pairs_min}"
@@ -118,6 +117,15 @@ def _verdict(
         return Verdict.PROMOTE, []
     hopeless = score.upper < -rules.delta or objective.upper < 0
     return (Verdict.KEEP if last or hopeless else Verdict.CONTINUE), faults
+
+
+def _stranger(candidate: str, promoted: str, pairs: Sequence[Pair]) -> str | None:
+    """Who else answered; the base's name is the engine's, so of it nothing can be said."""
+    for name, episodes in ((candidate, [a for a, _ in pairs]), (promoted, [b for _, b in pairs])):
+        strangers = {version for each in episodes for version in each.model_versions} - {name}
+        if name and strangers:
+            return f"{min(strangers)} answered where {name} should have"
+    return None
 
 
 def _figures(episodes: Sequence[Evaluated]) -> dict[str, str | float | None]:

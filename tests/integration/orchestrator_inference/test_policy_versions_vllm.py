@@ -1,0 +1,111 @@
+"""Changed models published to the real vLLM: it says what the trainer computed."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from statistics import fmean
+
+import httpx
+import pytest
+import pytest_asyncio
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from embedded import EmbeddedVllm, SmolLM2, free_port
+from grpo.canary import record_canary
+from grpo.publishing import Publisher, base_digest
+from orchestrator_inference.engine_replicas import EngineReplica
+from orchestrator_inference.version_admission import AdmissionRules, VersionAdmission
+from policy_versions import Canary, Format, VersionStore, canary_fault
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.xdist_group("vllm"),
+]
+
+MERGED, ADAPTER = "policy-merged-v1", "policy-adapter-v2"
+# float32 on both sides: 5e-6 was measured, so that another policy cannot pass for noise.
+TOLERANCE_NATS = 1e-3
+LORA_ARGS = ("--dtype", "float32", "--enable-lora", "--max-lora-rank", "8", "--max-loras", "2")
+
+
+def changed(model: PreTrainedModel, marker: str, size: float, seed: int) -> PreTrainedModel:
+    """The model with its weights of that name moved at random, as training moves them."""
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if marker in name:
+                value.add_(torch.randn(value.shape, generator=draw) * size)
+    return model
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> VersionStore:
+    """A merged version, and an adapter trained on top of it."""
+    store = VersionStore(tmp_path_factory.mktemp("store"))
+    folder = SmolLM2().directory
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    merged = changed(model, "o_proj", 0.02, seed=1)
+    Publisher(store, "merged", base_digest(folder), tokenizer).publish(merged, 1, {0: 8})
+    config = LoraConfig(r=8, lora_alpha=8, target_modules=["q_proj", "v_proj"])
+    adapted = changed(get_peft_model(merged, config).eval(), "lora_B", 0.05, seed=2)
+    base = base_digest(store.path(MERGED))
+    Publisher(store, "adapter", base, tokenizer).publish(adapted, 2, {0: 16})
+    return store
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def vllm(
+    store: VersionStore, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[EmbeddedVllm]:
+    """The merged version's own engine."""
+    log_path = tmp_path_factory.mktemp("vllm") / "vllm.log"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "True")
+        server = EmbeddedVllm(
+            store.path(MERGED), MERGED, free_port(), log_path=log_path, extra_args=LORA_ARGS
+        )
+        await server.start()
+    yield server
+    await server.stop()
+
+
+def distance(one: list[list[float]], other: Canary) -> float:
+    pairs = zip(one, other.logprobs, strict=True)
+    return fmean(abs(a - b) for x, y in pairs for a, b in zip(x, y, strict=True))
+
+
+@pytest.mark.timeout(400)
+async def test_vllm_says_of_each_published_version_what_its_trainer_computed(
+    store: VersionStore, vllm: EmbeddedVllm
+) -> None:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        replica = EngineReplica(client, vllm.base_url, timeout_s=120)
+
+        async def replicas() -> list[EngineReplica]:
+            return [replica]
+
+        admission = VersionAdmission(
+            store,
+            {Format.ADAPTER: replicas, Format.MERGED: replicas},
+            AdmissionRules(str(store.root), tolerance_nats=TOLERANCE_NATS),
+            {},
+        )
+        await admission.reconcile()
+        assert admission.admitted == {MERGED, ADAPTER}
+        said = {
+            name: await replica.logprobs(name, store.manifest(name).canary.prompts)
+            for name in (MERGED, ADAPTER)
+        }
+    own = {name: store.manifest(name).canary for name in (MERGED, ADAPTER)}
+    folder = SmolLM2().directory
+    untrained = record_canary(
+        AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
+    for name, other in ((MERGED, ADAPTER), (ADAPTER, MERGED)):
+        assert distance(said[name], own[name]) < TOLERANCE_NATS / 10
+        # Changed for good: neither the model before training nor the other version.
+        assert distance(said[name], untrained) > 10 * TOLERANCE_NATS
+        assert canary_fault(said[name], own[other], [], TOLERANCE_NATS) is not None

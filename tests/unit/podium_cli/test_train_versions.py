@@ -1,0 +1,130 @@
+"""`podium train` on a store: what it shows, records and refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from evaluations import evaluated
+from podium_cli.app import app
+from policy_versions import Alias, Aliases, VersionStore
+from policy_versions.reports import Report, write_report
+from unit.policy_versions.test_store import fill, make_manifest
+
+OLD, NEW = "policy-demo-v1", "policy-demo-v2"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Two versions that are served; the older one is promoted."""
+    root = tmp_path / "store"
+    for name in (OLD, NEW):
+        VersionStore(root).write(make_manifest(name), fill)
+        write_report(root, Report(name=name, ready=True, replicas_ready=2, replicas=2))
+    Aliases(root).move(Alias.PROMOTED, OLD)
+    return root
+
+
+def podium(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["train", *map(str, arguments)])
+
+
+def write_evaluations(folder: Path, gain: float, count: int = 40) -> tuple[Path, Path]:
+    paths = folder / "new.jsonl", folder / "old.jsonl"
+    for path, name, score in zip(paths, (NEW, OLD), (0.5 + gain, 0.5), strict=True):
+        lines = [evaluated(task, name, score).model_dump_json() for task in range(count)]
+        path.write_text("\n".join(lines))
+    return paths
+
+
+def judge(store: Path, gain: float, *options: str, count: int = 40) -> Result:
+    new, old = write_evaluations(store.parent, gain, count)
+    files = ("--candidate", new, "--promoted", old)
+    return podium("gate", NEW, "--store", store, *files, "--json", *options)
+
+
+def test_a_better_version_passes_the_gate_is_promoted_and_rolled_back(store: Path) -> None:
+    found = judge(store, 0.25)
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["verdict"] == "promote"
+    assert podium("promote", NEW, "--store", store).exit_code == 0
+    assert Aliases(store).current(Alias.PROMOTED) == NEW
+    assert podium("rollback", "--store", store).exit_code == 0
+    assert Aliases(store).current(Alias.PROMOTED) == OLD
+
+
+def test_a_worse_version_is_kept_out(store: Path) -> None:
+    assert judge(store, -0.25).exit_code == 1
+    refused = podium("promote", NEW, "--store", store)
+    assert refused.exit_code == 1
+    assert "the gate says keep" in refused.stderr
+    assert Aliases(store).current(Alias.PROMOTED) == OLD
+
+
+def test_no_version_is_promoted_without_a_decision_about_the_promoted_one(store: Path) -> None:
+    assert "no gate has decided" in podium("promote", NEW, "--store", store).stderr
+    judge(store, 0.25)
+    VersionStore(store).write(make_manifest("policy-demo-v3"), fill)
+    Aliases(store).move(Alias.PROMOTED, "policy-demo-v3")
+    refused = " ".join(podium("promote", NEW, "--store", store).stderr.split())
+    assert f"it was compared with {OLD}, but policy-demo-v3 is promoted now" in refused
+
+
+def test_a_version_the_engines_do_not_serve_is_not_promoted(store: Path) -> None:
+    judge(store, 0.25)
+    fault = Report(name=NEW, ready=False, replicas_ready=1, replicas=2, faults=("canary differs",))
+    write_report(store, fault)
+    assert "it is not served: canary differs" in podium("promote", NEW, "--store", store).stderr
+
+
+def test_the_same_look_is_not_taken_twice(store: Path) -> None:
+    assert judge(store, 0.25, "--looks", "2", count=10).exit_code == 1
+    again = judge(store, 0.25, "--looks", "2")
+    assert again.exit_code == 2
+    assert "look 1" in again.stderr
+    assert judge(store, 0.25, "--looks", "2", "--look", "2").exit_code == 0
+
+
+def test_versions_are_listed_with_what_is_wrong_with_them(store: Path) -> None:
+    judge(store, -0.25)
+    (store / NEW / "manifest.json").write_text("{")
+    found = json.loads(podium("versions", "--store", store, "--json").stdout)["versions"]
+    assert [(each["version"], each["aliases"], each["gate"]) for each in found] == [
+        (OLD, ["promoted"], None),
+        (NEW, [], "keep"),
+    ]
+    assert "manifest is damaged" in found[1]["faults"][0]
+
+
+def write_metrics(folder: Path) -> Path:
+    lines = [
+        {"step": step, "reward_mean": 0.1 * step, "reward_solved": 0.1 * step, "cost_mean": 0.01}
+        | {"drift_mean": 0.02, "lag": 3, "calls search": 0.5, "calls <b>": 1.0}
+        for step in (1, 2, 2)
+    ]
+    path = folder / "metrics.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 3, "rew')
+    return folder
+
+
+def test_watching_shows_every_step_once_and_not_the_one_being_written(tmp_path: Path) -> None:
+    found = podium("watch", write_metrics(tmp_path), "--no-follow")
+    assert [line.split()[1] for line in found.stdout.splitlines()] == ["1", "2"]
+    assert "solved 20%" in found.stdout
+
+
+def test_the_report_is_a_page_of_plots_without_anybodys_markup(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    found = podium("report", write_metrics(tmp_path), "--out", page)
+    assert found.exit_code == 0, found.output
+    text = page.read_text()
+    assert text.count("<svg") == 5
+    assert "Cost against accuracy" in text
+    assert "<b>" not in text
+
+
+def test_what_is_no_run_is_told(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text("[]\n")
+    assert podium("report", tmp_path).exit_code == 2
+    assert podium("watch", tmp_path / "nothing", "--no-follow").exit_code == 2
