@@ -314,7 +314,7 @@ async def test_calls_say_which_version_answered_and_follow_the_aliases(
         stub = await start_service(
             servers[0].base_url,
             policy_store=root,
-            publish_check_s=0.01,
+            publish_check_s=0.1,
             canary_tolerance_nats=TOLERANCE_NATS,
         )
         await admitted(root, GOOD)
@@ -337,7 +337,7 @@ async def test_a_version_that_is_not_admitted_is_refused_before_it_reaches_an_en
     root = copied(published, tmp_path / "store", GOOD, BAD)
     async with serving(root, servers) as side:
         corrupt_file(side, random.Random(2))
-        stub = await start_service(servers[0].base_url, policy_store=root, publish_check_s=0.01)
+        stub = await start_service(servers[0].base_url, policy_store=root, publish_check_s=0.1)
         await admitted(root, GOOD)
         servers[0].answered.clear()
         for model in (BAD, "policy-demo-v9", "promoted"):
@@ -352,7 +352,7 @@ async def test_an_answer_of_another_version_is_not_used(
 ) -> None:
     root = copied(published, tmp_path / "store", GOOD)
     async with serving(root, servers):
-        stub = await start_service(servers[0].base_url, policy_store=root, publish_check_s=0.01)
+        stub = await start_service(servers[0].base_url, policy_store=root, publish_check_s=0.1)
         await admitted(root, GOOD)
         servers[0].faults[GOOD] = AnswerAs(BASE)
         with pytest.raises(grpc.aio.AioRpcError) as refused:

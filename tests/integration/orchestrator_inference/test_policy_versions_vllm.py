@@ -1,7 +1,6 @@
 """Changed models published to the real vLLM: it says what the trainer computed."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from statistics import fmean
 
 import httpx
