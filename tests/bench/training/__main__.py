@@ -34,6 +34,8 @@ def main() -> None:
         memory = theirs["peak_mb"] / ours["peak_mb"]
         figures.ratio(f"training.peak_memory_{shape}", memory, ">=", smaller)
     figures.write()
+    # vLLM and two models at once: in a process of its own, after the others have ended.
+    subprocess.run([sys.executable, "-m", "bench.training.publishing"], check=True)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,6 +16,7 @@ from embedded import EmbeddedKafka, ManagedProcess
 from grpo.checkpoints import latest
 from integration.grpo.recorded import GROUP_SIZE, make_records, produce, write_policy
 from podium.episodes.v1 import trajectory_pb2 as pb
+from policy_versions import VersionStore
 
 GROUPS = 24
 GROUPS_PER_STEP = 2
@@ -30,7 +33,9 @@ async def make_topic(
     return name
 
 
-def make_run(folder: Path, kafka: EmbeddedKafka, topic: str, steps: int = STEPS) -> ManagedProcess:
+def make_run(
+    folder: Path, kafka: EmbeddedKafka, topic: str, steps: int = STEPS, **sections: Any
+) -> ManagedProcess:
     folder.mkdir()
     config = {
         "model": str(write_policy(folder / "policy")),
@@ -38,6 +43,7 @@ def make_run(folder: Path, kafka: EmbeddedKafka, topic: str, steps: int = STEPS)
         "steps": steps,
         "stream": {"bootstrap": kafka.bootstrap_servers, "topic": topic, "patience_s": 8},
         "step": {"groups": GROUPS_PER_STEP, "learning_rate": 0.01, "drift_stop": 100.0},
+        **sections,
     }
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(config))
@@ -105,6 +111,26 @@ async def test_records_that_cannot_be_used_are_counted_and_the_run_goes_on(
     assert metrics["refused no consent"] == metrics["refused bad logprob"] == 1
     assert metrics["refused malformed"] == 1
     assert metrics["rows"] >= GROUPS_PER_STEP * (GROUP_SIZE - 1)
+
+
+async def test_a_run_publishes_each_step_and_makes_up_for_a_version_it_missed(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    topic = await make_topic(kafka, "published", make_records(4))
+    store = VersionStore(tmp_path / "store")
+    publish = {"store": str(store.root), "run": "demo"}
+    run = make_run(tmp_path / "run", kafka, topic, steps=2, publish=publish)
+    await finish(run)
+    assert [str(name) for name in store.names()] == ["policy-demo-v1", "policy-demo-v2"]
+    first, second = (store.verified(str(name)) for name in store.names())
+    assert (second.parent, second.step) == (first.name, 2)
+    assert sum(first.offsets.values()) < sum(second.offsets.values())
+    assert first.files["model.safetensors"] != second.files["model.safetensors"]
+    assert first.canary != second.canary
+    # As after a kill between the checkpoint and the version.
+    shutil.rmtree(store.path(second.name))
+    await finish(run)
+    assert store.verified(second.name) == second
 
 
 async def test_a_stream_that_ends_early_is_told_apart_from_success(

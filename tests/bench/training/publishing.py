@@ -1,0 +1,99 @@
+"""From a trained adapter to the first token of the policy in vLLM, canary included."""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import httpx
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from bench.figures import Figures, say
+from embedded import EmbeddedVllm, SmolLM2, free_port
+from grpo.publishing import Publisher, base_digest
+from orchestrator_inference.engine_replicas import EngineReplica
+from orchestrator_inference.version_admission import AdmissionRules, VersionAdmission
+from policy_versions import Format, VersionStore
+
+VERSIONS = 8
+LORA_ARGS = ("--enable-lora", "--max-lora-rank", "16", "--max-cpu-loras", "16")
+NAME = "base"
+
+
+def trained(step: int) -> PeftModel:
+    """A fresh adapter on all attention layers, moved as by training."""
+    base = AutoModelForCausalLM.from_pretrained(SmolLM2().directory, dtype=torch.float32)
+    layers = ["q_proj", "k_proj", "v_proj", "o_proj"]
+    model = get_peft_model(base, LoraConfig(r=16, lora_alpha=16, target_modules=layers)).eval()
+    draw = torch.Generator().manual_seed(step)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if "lora_B" in name:
+                value.copy_(torch.randn(value.shape, generator=draw) * 0.01)
+    return model
+
+
+async def measured(folder: Path, server: EmbeddedVllm) -> dict[str, list[float]]:
+    """Seconds of every part, version by version."""
+    tokenizer = AutoTokenizer.from_pretrained(SmolLM2().directory)
+    store = VersionStore(folder)
+    publisher = Publisher(store, "bench", base_digest(SmolLM2().directory), tokenizer)
+    seconds: dict[str, list[float]] = {"written": [], "admitted": [], "first_token": []}
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
+        replica = EngineReplica(client, server.base_url, timeout_s=120)
+
+        async def adapters() -> list[EngineReplica]:
+            return [replica]
+
+        async def merged() -> list[EngineReplica]:
+            return []
+
+        sides = {Format.ADAPTER: adapters, Format.MERGED: merged}
+        admission = VersionAdmission(store, sides, AdmissionRules(str(folder)), {})
+        for step in range(1, VERSIONS + 1):
+            model = trained(step)
+            started = time.perf_counter()
+            name = publisher.publish(model, step, {}).name
+            seconds["written"].append(time.perf_counter() - started)
+            await admission.reconcile()
+            if name not in admission.admitted:
+                raise RuntimeError(f"{name} was not admitted")
+            seconds["admitted"].append(time.perf_counter() - started)
+            body = {"model": name, "prompt": "What is 2 + 2?", "max_tokens": 1}
+            (await client.post(f"{server.base_url}/completions", json=body)).raise_for_status()
+            seconds["first_token"].append(time.perf_counter() - started)
+    return seconds
+
+
+async def run() -> None:
+    """Starts vLLM, publishes, and writes what was measured."""
+    os.environ["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
+    figures = Figures("publishing")
+    with TemporaryDirectory(prefix="podium-bench-") as text:
+        folder = Path(text)
+        server = EmbeddedVllm(
+            SmolLM2().directory,
+            NAME,
+            free_port(),
+            log_path=folder / "vllm.log",
+            extra_args=LORA_ARGS,
+        )
+        say("starting vLLM")
+        await server.start()
+        try:
+            seconds = await measured(folder / "store", server)
+        finally:
+            await server.stop()
+    for part, values in seconds.items():
+        figures.note(f"publishing.{part}_s", {"median": median(values), "worst": max(values)})
+    figures.ratio("publishing.first_token_s", median(seconds["first_token"]), "<=", 5.0)
+    figures.write()
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(run()))
