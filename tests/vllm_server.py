@@ -56,6 +56,8 @@ class VllmServer:
     def __init__(self, model: PreTrainedModel, port: int = 0) -> None:
         self.faults: dict[str, Fault] = {}
         self.loaded: dict[str, Weights] = {}
+        self.keeps_everything = False
+        """Refuses to unload."""
         self.answered: list[str] = []
         """Model of every chat completion."""
         self._model = model
@@ -114,6 +116,8 @@ class VllmServer:
 
     async def _unload(self, request: Request) -> Response:
         name = (await request.json())["lora_name"]
+        if self.keeps_everything:
+            return refused(500, "Internal server error")
         if self.loaded.pop(name, None) is None:
             return refused(404, f"The lora adapter '{name}' cannot be found.")
         return PlainTextResponse(f"Success: LoRA adapter '{name}' removed successfully.")

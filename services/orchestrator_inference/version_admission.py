@@ -38,7 +38,7 @@ class AdmissionRules:
     engine_store: str
     """The store's folder as the engines see it."""
     quorum: float = 1.0
-    """Share of the replicas that must serve an adapter; below 1, a call may meet one without."""
+    """Share of the replicas that must serve an adapter at first; a call may meet one without."""
     tolerance_nats: float = 0.08
     kept: int = 6
     """Newest versions that stay loaded, besides those the aliases mean or meant before."""
@@ -66,6 +66,8 @@ class VersionAdmission:
         """Replica and version whose canary was right since it was loaded."""
         self._failed: dict[tuple[str, str], str] = {}
         """A name that failed on a replica is never tried there again: it may be cached."""
+        self._stuck: set[tuple[str, str]] = set()
+        """Failed and not to be unloaded: who is balanced there would get a wrong answer."""
         self._unwanted_since: dict[str, float] = {}
         self.admitted: frozenset[str] = frozenset()
 
@@ -102,10 +104,20 @@ class VersionAdmission:
         replicas = self._of(manifest, await self._replicas[manifest.format](), served)
         faults = [await self._admit(manifest, each, served.get(each)) for each in replicas]
         ready = faults.count(None)
-        needed = max(1, math.ceil(self._rules.quorum * len(replicas)))
-        self.admitted = self.admitted | {name} if ready >= needed else self.admitted - {name}
+        enough = ready >= self._needed(name, len(replicas)) and not self._is_wrong_somewhere(name)
+        self.admitted = self.admitted | {name} if enough else self.admitted - {name}
         said = [words for words in faults if words] or ([] if replicas else ["no engine serves it"])
         self._report(name, ready, len(replicas), said)
+
+    def _needed(self, name: str, replicas: int) -> int:
+        """Replicas to begin with; later one is enough: a restart of one must not stop the others."""
+        if name in self.admitted:
+            return 1
+        return max(1, math.ceil(self._rules.quorum * replicas))
+
+    def _is_wrong_somewhere(self, name: str) -> bool:
+        """Whether a replica that failed its canary could still be asked for it."""
+        return any(stuck == name for _, stuck in self._stuck)
 
     def _of(
         self,
@@ -123,10 +135,12 @@ class VersionAdmission:
     ) -> str | None:
         """Why this replica does not serve the version; None when it does."""
         key = (replica.url, manifest.name)
-        if key in self._failed:
-            return self._failed[key]
         if served is None:
             return f"{replica.url} does not answer"
+        if key in self._failed:
+            if manifest.name in served:
+                await self._expel(manifest.name, replica)
+            return self._failed[key]
         if key in self._passed:
             return None
         try:
@@ -146,8 +160,14 @@ class VersionAdmission:
             return None
         self._failed[key] = f"{replica.url}: {fault}"
         log.error("policy version %s is not served: %s", manifest.name, self._failed[key])
-        await _unload(manifest.name, replica)
+        await self._expel(manifest.name, replica)
         return self._failed[key]
+
+    async def _expel(self, name: str, replica: EngineReplica) -> None:
+        """Unloads what failed; where that cannot be done, nobody is sent there."""
+        self._stuck.add((replica.url, name))
+        if await _unload(name, replica):
+            self._stuck.discard((replica.url, name))
 
     async def _retire(
         self, name: str, served: Mapping[EngineReplica, frozenset[str] | None]
@@ -215,9 +235,11 @@ async def _unload_everywhere(
             await _unload(name, replica)
 
 
-async def _unload(name: str, replica: EngineReplica) -> None:
-    # A merged version's engine cannot unload it. It is not routed to, either.
+async def _unload(name: str, replica: EngineReplica) -> bool:
+    """Whether it is gone. A merged version's engine cannot unload it."""
     try:
         await replica.unload(name)
     except DomainError as error:
         log.warning("policy version %s stays loaded: %s", name, error)
+        return False
+    return True

@@ -263,6 +263,34 @@ async def test_a_replica_that_lost_its_adapters_is_brought_back(
         assert side.admission.admitted == {GOOD}
 
 
+async def test_a_replica_that_goes_away_does_not_take_a_version_along(
+    published: Path, servers: list[VllmServer], tmp_path: Path
+) -> None:
+    with VllmServer(make_base()) as short_lived:
+        root = copied(published, tmp_path, GOOD)
+        async with serving(root, [servers[0], short_lived]) as side:
+            await side.admission.reconcile()
+            short_lived.__exit__()
+            await side.admission.reconcile()
+            assert side.admission.admitted == {GOOD}
+
+
+async def test_a_wrong_replica_that_cannot_unload_keeps_a_version_from_everybody(
+    published: Path, servers: list[VllmServer], tmp_path: Path
+) -> None:
+    async with serving(copied(published, tmp_path, GOOD), servers, quorum=0.5) as side:
+        servers[0].faults[GOOD] = Serve(BASE)
+        servers[0].keeps_everything = True
+        try:
+            await side.admission.reconcile()
+            assert side.admission.admitted == frozenset()
+        finally:
+            servers[0].keeps_everything = False
+        await side.admission.reconcile()
+        assert side.admission.admitted == {GOOD}
+        assert GOOD not in servers[0].loaded
+
+
 async def test_a_quorum_is_enough_where_the_operator_says_so(
     published: Path, servers: list[VllmServer], tmp_path: Path
 ) -> None:
