@@ -110,7 +110,7 @@ class VersionAdmission:
         self._report(name, ready, len(replicas), said)
 
     def _needed(self, name: str, replicas: int) -> int:
-        """Replicas to begin with; later one is enough: a restart of one must not stop the others."""
+        """The quorum at first; later one replica: the restart of one must not stop the others."""
         if name in self.admitted:
             return 1
         return max(1, math.ceil(self._rules.quorum * replicas))
@@ -190,6 +190,11 @@ class VersionAdmission:
         """What a replica no longer lists it must load and prove again."""
         listed = {each.url: names or frozenset() for each, names in served.items()}
         self._passed = {(url, name) for url, name in self._passed if name in listed.get(url, ())}
+        # One that does not answer may still have it.
+        silent = {each.url for each, names in served.items() if names is None}
+        self._stuck = {
+            (url, name) for url, name in self._stuck if url in silent or name in listed.get(url, ())
+        }
 
     def _move_candidate(self) -> None:
         admitted = [name for name in self._files.by_age() if name in self.admitted]
