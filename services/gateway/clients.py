@@ -23,7 +23,11 @@ from podium.ledger.v1 import (
     cost_ledger_service_pb2,
     price_book_service_pb2,
 )
-from podium.orchestrator.v1 import orchestrator_service_pb2, orchestrator_service_pb2_grpc
+from podium.orchestrator.v1 import (
+    model_version_service_pb2,
+    orchestrator_service_pb2,
+    orchestrator_service_pb2_grpc,
+)
 from podium.registry.v1 import (
     description_service_pb2,
     policy_service_pb2,
@@ -46,6 +50,7 @@ CONTRACTS = (
     policy_service_pb2,
     tool_registry_service_pb2,
     description_service_pb2,
+    model_version_service_pb2,
 )
 # Shorter than the servers' own limit for calls, so that a watch is renewed and not cut.
 WATCH_RENEW_S = 300.0

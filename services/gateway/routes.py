@@ -16,6 +16,7 @@ BUDGETS = "podium.ledger.v1.BudgetService"
 AUDIT = "podium.ledger.v1.AuditService"
 ADAPTERS = "podium.adapters.v1.ToolAdapterService"
 CORPORA = "podium.adapters.v1.CorpusService"
+VERSIONS = "podium.orchestrator.v1.ModelVersionService"
 
 
 @dataclass(frozen=True)
@@ -86,4 +87,8 @@ ROUTES = (
     Route("PUT", "/v1/corpora/{corpus}/documents", CORPORA, "PutDocuments"),
     Route("DELETE", "/v1/corpora/{corpus}/documents", CORPORA, "DeleteDocuments"),
     Route("GET", "/v1/corpora/{corpus}/search", CORPORA, "Search"),
+    Route("GET", "/v1/model-versions", VERSIONS, "ListModelVersions"),
+    Route("GET", "/v1/model-versions/{name}", VERSIONS, "GetModelVersion"),
+    Route("POST", "/v1/model-versions/{name}/promote", VERSIONS, "PromoteModelVersion"),
+    Route("POST", "/v1/model-versions/{name}/roll-back", VERSIONS, "RollBackModelVersion"),
 )

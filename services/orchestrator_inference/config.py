@@ -48,6 +48,11 @@ class Settings(ServerSettings):
     policy_store_in_engines: str = Field(
         "", description="that folder as the engines see it; empty: the same path"
     )
+    engine_replicas_url: HttpUrl | None = Field(
+        None,
+        description="base URL whose host has an address per replica of the engine, such as a "
+        "headless Service's; unset: the engine's own",
+    )
     merged_engine_urls: tuple[HttpUrl, ...] = Field(
         (), description="JSON list of engines that each serve one merged version under its name"
     )

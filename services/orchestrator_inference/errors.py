@@ -52,6 +52,30 @@ class VersionNotServed(Unavailable):
         )
 
 
+class NoPolicyStore(FailedPrecondition):
+    """The service was started without a folder of versions."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no trained versions are kept here; set ORCHESTRATOR_INFERENCE_POLICY_STORE,"
+            " or start `podium up` with --policy-store"
+        )
+
+
+class VersionNotFound(NotFound):
+    """The store has no such version."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no policy version {name}; see `podium train versions`")
+
+
+class NotThePromotedVersion(FailedPrecondition):
+    """Somebody else has moved what users get, or it was rolled back already."""
+
+    def __init__(self, asked: str, promoted: str) -> None:
+        super().__init__(f"{asked} is not promoted: {promoted or 'no version'} is", name=asked)
+
+
 class WrongVersion(Unavailable):
     """The engine answered with another version than it was asked for."""
 

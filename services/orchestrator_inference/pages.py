@@ -1,20 +1,23 @@
-"""Pages of the model list, by name."""
+"""Pages of lists in an order that lasts while they change."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from orchestrator_inference.models import EngineModel
 from rpckit.pages import decode_page_token, encode_page_token, page_size
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
 
 
+Row = TypeVar("Row")
+
+
 def page_of(
-    models: Sequence[EngineModel], requested: int, token: str
-) -> tuple[Sequence[EngineModel], str]:
-    """A page of models sorted by name, and the next page's token, "" on the last."""
+    rows: Sequence[Row], key: Callable[[Row], str], requested: int, token: str
+) -> tuple[Sequence[Row], str]:
+    """A page of rows, which are sorted by the key, and the next page's token, "" on the last."""
     after = decode_page_token(token).get("after", "")
-    rest = [model for model in models if model.name > after]
+    rest = [row for row in rows if key(row) > after]
     page = rest[: page_size(requested, PAGE_DEFAULT, PAGE_MAX)]
     more = len(page) < len(rest)
-    return page, encode_page_token({"after": page[-1].name}) if more else ""
+    return page, encode_page_token({"after": key(page[-1])}) if more else ""

@@ -14,34 +14,40 @@ from orchestrator_inference.engine_pool import EnginePool
 from orchestrator_inference.engine_replicas import EngineReplica, replica_urls
 from orchestrator_inference.service import Orchestrator, Policy
 from orchestrator_inference.servicer import OrchestratorServicer
+from orchestrator_inference.servicer_versions import ModelVersionServicer
 from orchestrator_inference.version_admission import (
     AdmissionRules,
     Replicas,
     VersionAdmission,
     reconcile_forever,
 )
+from orchestrator_inference.version_catalogue import VersionCatalogue
 from orchestrator_inference.version_routing import VersionRouting
+from podium.orchestrator.v1 import model_version_service_pb2_grpc as versions_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as rpc
 from policy_versions import Aliases, Format, VersionStore
 from rpckit.health import Check
 from rpckit.server import Service, run_server
 
 SERVICE_NAME = "podium.orchestrator.v1.OrchestratorService"
+VERSIONS_SERVICE_NAME = "podium.orchestrator.v1.ModelVersionService"
 
 
 async def serve(settings: Settings) -> None:
     """Serves until SIGTERM."""
     shutdown = telemetry.configure("orchestrator-inference", settings.telemetry)
     try:
-        async with assembled(settings) as (service, checks):
-            await run_server(settings, [service], checks)
+        async with assembled(settings) as (services, checks):
+            await run_server(settings, services, checks)
     finally:
         shutdown()
 
 
 @asynccontextmanager
-async def assembled(settings: Settings) -> AsyncIterator[tuple[Service, dict[str, Check]]]:
-    """The service and the checks of its engine, with the connections they need."""
+async def assembled(
+    settings: Settings,
+) -> AsyncIterator[tuple[list[Service], dict[str, Check]]]:
+    """The services and the checks of their engine, with the connections they need."""
     base_url = str(settings.engine_base_url)
     async with engine_client(base_url, _key(settings), settings.max_in_flight) as client:
         engine = OpenAiEngine(
@@ -52,12 +58,23 @@ async def assembled(settings: Settings) -> AsyncIterator[tuple[Service, dict[str
         )
         async with _served_versions(settings, client, engine) as (pool, routing):
             orchestrator = Orchestrator(pool, _policy(settings), settings.max_in_flight, routing)
-            yield _service(orchestrator), {"engine": engine.check}
+            versions = VersionCatalogue(settings.policy_store)
+            yield _services(orchestrator, versions), {"engine": engine.check}
 
 
-def _service(orchestrator: Orchestrator) -> Service:
-    servicer = OrchestratorServicer(orchestrator)
-    return Service(rpc.add_OrchestratorServiceServicer_to_server, servicer, SERVICE_NAME)
+def _services(orchestrator: Orchestrator, versions: VersionCatalogue) -> list[Service]:
+    return [
+        Service(
+            rpc.add_OrchestratorServiceServicer_to_server,
+            OrchestratorServicer(orchestrator),
+            SERVICE_NAME,
+        ),
+        Service(
+            versions_rpc.add_ModelVersionServiceServicer_to_server,
+            ModelVersionServicer(versions),
+            VERSIONS_SERVICE_NAME,
+        ),
+    ]
 
 
 @asynccontextmanager
@@ -106,7 +123,7 @@ def _replicas(
     known: dict[str, EngineReplica] = {}
 
     async def adapters() -> list[EngineReplica]:
-        urls = await replica_urls(str(settings.engine_base_url))
+        urls = await replica_urls(str(settings.engine_replicas_url or settings.engine_base_url))
         for url in urls:
             known.setdefault(url, EngineReplica(client, url, settings.engine_timeout_s))
         return [known[url] for url in urls]

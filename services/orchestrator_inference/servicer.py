@@ -31,7 +31,9 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
         self, request: pb.ListModelsRequest, context: Context
     ) -> pb.ListModelsResponse:
         models = await self._orchestrator.models()
-        page, next_token = page_of(models, request.page_size, request.page_token)
+        page, next_token = page_of(
+            models, lambda model: model.name, request.page_size, request.page_token
+        )
         return pb.ListModelsResponse(
             models=[model_to_proto(model, self._orchestrator.sku(model)) for model in page],
             next_page_token=next_token,

@@ -6,45 +6,28 @@ allowed error, so an early answer is as good as a late one.
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from gate.bootstrap import Interval, paired_interval
 from gate.evaluation import Evaluated, Pair
 from gate.limits import broken_limits, format_validity, latency_p95_s, mean_cost, tool_error_rate
 from gate.objectives import gains
 from gate.rules import GateRules, Objective
-from policy_versions import VersionName
-
-FOLDER = "decisions"
-
-
-class Verdict(StrEnum):
-    """What follows."""
-
-    PROMOTE = "promote"
-    KEEP = "keep"
-    """The promoted policy stays; for good."""
-    CONTINUE = "continue"
-    """Too early to tell: evaluate more pairs and look again."""
+from policy_versions.decisions import Decided, Verdict, decision_file
+from policy_versions.writing import replace_text
 
 
 class UnplannedLook(ValueError):
     """A look more than the rules pay for."""
 
 
-class Decision(BaseModel):
+class Decision(Decided):
     """A look at an evaluation. Money as decimal text; bounds at the look's confidence."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    candidate: str
-    promoted: str
-    """"" when the candidate was compared with the model the run started from."""
-    verdict: Verdict
-    reasons: tuple[str, ...]
     look: int
     pairs: int
     seed: int
@@ -142,19 +125,15 @@ def _figures(episodes: Sequence[Evaluated]) -> dict[str, str | float | None]:
 
 def write_decision(root: Path, decision: Decision) -> Path:
     """Records a decision in the store; the latest about a candidate counts."""
-    folder = root / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{VersionName.parse(decision.candidate)}.json"
-    partial = path.with_suffix(".partial")
-    partial.write_text(decision.model_dump_json(indent=1), encoding="utf-8")
-    partial.replace(path)
+    path = decision_file(root, decision.candidate)
+    replace_text(path, decision.model_dump_json(indent=1))
     return path
 
 
 def read_decision(root: Path, candidate: str) -> Decision | None:
     """The latest about a candidate; None when there is none that can be read."""
-    path = root / FOLDER / f"{VersionName.parse(candidate)}.json"
     try:
-        return Decision.model_validate_json(path.read_text(encoding="utf-8"))
+        text = decision_file(root, candidate).read_text(encoding="utf-8")
+        return Decision.model_validate_json(text)
     except (FileNotFoundError, ValidationError):
         return None

@@ -19,14 +19,14 @@ from gate import (
     read_evaluation,
     write_decision,
 )
-from gate.promotion import promote as move_promoted
-from gate.promotion import roll_back
+from podium.orchestrator.v1 import model_version_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.commands.train import app
 from podium_cli.errors import CliError, UsageError
-from podium_cli.listing import listing
-from podium_cli.training.version_view import decision_table, version_rows, version_values
-from policy_versions import Alias, Aliases, VersionName, VersionStore
+from podium_cli.gateway import Gateway, segment
+from podium_cli.output import message_values
+from podium_cli.training.version_view import decision_table, version_table
+from policy_versions import Alias, Aliases, VersionName
 
 Store = Annotated[
     Path,
@@ -56,11 +56,14 @@ async def publish(
 
 
 @command(app, "versions")
-async def versions(session: Session, *, store: Store) -> None:
-    """List the versions: who serves them, what the gate said, which the aliases mean."""
-    found = VersionStore(store)
-    columns = ("version", "step#", "aliases", "served", "gate", "why not…")
-    session.output.result(version_values(found), listing(columns, version_rows(found)))
+async def versions(session: Session) -> None:
+    """List the versions: who serves them, what the gate said, which the aliases mean.
+
+    Platform admins only, as for promote and rollback.
+    """
+    async with session.gateway(admin=True) as gateway:
+        found = await _versions(gateway)
+    session.output.result(message_values(found), version_table(found.versions))
 
 
 @command(app, "gate")
@@ -103,17 +106,40 @@ async def gate(
 
 
 @command(app, "promote")
-async def promote(session: Session, version: Version, *, store: Store) -> None:
+async def promote(session: Session, version: Version) -> None:
     """Give a version to users: one that is served and that the gate let through."""
-    move_promoted(VersionStore(store), version)
-    session.output.result({"promoted": version}, f"{version} is promoted")
+    async with session.gateway(admin=True) as gateway:
+        reply = await gateway.post(
+            f"/v1/model-versions/{segment(version)}/promote", {}, pb.PromoteModelVersionResponse
+        )
+    session.output.result(message_values(reply), f"{reply.version.name} is promoted")
 
 
 @command(app, "rollback")
-async def rollback(session: Session, *, store: Store) -> None:
+async def rollback(
+    session: Session,
+    version: Annotated[
+        str, typer.Argument(help="The version to take back; the promoted one by default.")
+    ] = "",
+) -> None:
     """Give users the version before, from the next call on."""
-    version = roll_back(VersionStore(store))
-    session.output.result({"promoted": version}, f"{version} is promoted again")
+    async with session.gateway(admin=True) as gateway:
+        name = version or await _promoted(gateway)
+        reply = await gateway.post(
+            f"/v1/model-versions/{segment(name)}/roll-back", {}, pb.RollBackModelVersionResponse
+        )
+    session.output.result(message_values(reply), f"{reply.version.name} is promoted again")
+
+
+async def _versions(gateway: Gateway) -> pb.ListModelVersionsResponse:
+    return await gateway.all("/v1/model-versions", pb.ListModelVersionsResponse)
+
+
+async def _promoted(gateway: Gateway) -> str:
+    for version in (await _versions(gateway)).versions:
+        if Alias.PROMOTED in version.aliases:
+            return version.name
+    raise UsageError("no version is promoted", "see `podium train versions`")
 
 
 def _decided(

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,13 @@ EngineKey = Annotated[
     str, typer.Option(envvar=ENGINE_KEY_VARIABLE, help="Its API key.", show_envvar=True)
 ]
 EngineModel = Annotated[str, typer.Option(help="Its model.")]
+PolicyStore = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="PODIUM_POLICY_STORE",
+        help="Folder of trained versions: the promoted one orchestrates.",
+    ),
+]
 GatewayPort = Annotated[
     int | None, typer.Option("--port", help="Gateway port. [default: a free one, kept]")
 ]
@@ -50,13 +58,15 @@ async def up(
     openai_base_url: BaseUrl = "",
     openai_api_key: EngineKey = "",
     openai_model: EngineModel = "",
+    policy_store: PolicyStore = None,
     port: GatewayPort = None,
     yes: AssumeYes = False,
     detach: Annotated[bool, typer.Option(help="Go on in the background.")] = False,
 ) -> None:
     """Start the platform: databases, workflows, stream, model, services, tools. Ctrl-C stops it."""
     state = session.target.state
-    choice = engine_choice(model, openai_base_url, openai_api_key, openai_model)
+    engine = engine_choice(model, openai_base_url, openai_api_key, openai_model)
+    choice = with_policy_store(engine, policy_store)
     await ensure_engine_installed(choice, yes, session.output.progress)
     if detach:
         arguments = up_arguments(state.path, choice, port)
@@ -87,6 +97,18 @@ def engine_choice(
     return EngineChoice(None, openai_base_url, openai_api_key, openai_model)
 
 
+def with_policy_store(choice: EngineChoice, folder: Path | None) -> EngineChoice:
+    """The engine with a folder of trained versions, which is made where there is none."""
+    if folder is None:
+        return choice
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}", "name a folder") from error
+    # The services and the engine run in folders of their own.
+    return replace(choice, policy_store=folder.resolve())
+
+
 def up_arguments(state_dir: Path, choice: EngineChoice, port: int | None = None) -> list[str]:
     """The command line of a platform in the background; secrets stay out of it."""
     options = {
@@ -94,6 +116,7 @@ def up_arguments(state_dir: Path, choice: EngineChoice, port: int | None = None)
         "--model": choice.model_dir,
         "--openai-base-url": choice.openai_base_url,
         "--openai-model": choice.model,
+        "--policy-store": choice.policy_store,
         "--port": port,
     }
     return [str(word) for pair in options.items() if pair[1] for word in pair]

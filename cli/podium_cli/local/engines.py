@@ -7,6 +7,8 @@ from embedded import EmbeddedVllm, SmolLM2
 from podium_cli.local.services import Engine
 
 SMOLLM2_NAME = "smollm2-135m-instruct"
+# A higher rank reserves memory and time for every adapter.
+ADAPTER_RANK_MAX = 64
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,8 @@ class EngineChoice:
     openai_base_url: str = ""
     openai_api_key: str = ""
     model: str = ""
+    policy_store: Path | None = None
+    """Folder of trained versions, which the engine must see, too."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,16 @@ def make_engine(choice: EngineChoice, port: int, logs: Path) -> LocalEngine:
             choice.model,
             f"orchestrator/{choice.model}",
             choice.openai_api_key,
+            policy_store=choice.policy_store,
         )
         return LocalEngine(engine, None)
     directory = choice.model_dir or SmolLM2().directory
     name = choice.model or (directory.name if choice.model_dir else SMOLLM2_NAME)
-    server = EmbeddedVllm(directory, name, port, log_path=logs / "vllm.log")
-    return LocalEngine(Engine(server.base_url, name, f"orchestrator/{name}"), server)
+    rank_max = ADAPTER_RANK_MAX if choice.policy_store else 0
+    server = EmbeddedVllm(
+        directory, name, port, log_path=logs / "vllm.log", adapter_rank_max=rank_max
+    )
+    engine = Engine(
+        server.base_url, name, f"orchestrator/{name}", policy_store=choice.policy_store
+    )
+    return LocalEngine(engine, server)

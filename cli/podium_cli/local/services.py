@@ -24,6 +24,7 @@ class Engine:
     model: str
     sku: str
     api_key: str = ""
+    policy_store: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ def _orchestrator(around: Surroundings) -> dict[str, str]:
         "default_model": engine.model,
         "model_sku": engine.sku,
     }
+    settings |= {"policy_store": str(engine.policy_store)} if engine.policy_store else {}
     return settings | ({"engine_api_key": engine.api_key} if engine.api_key else {})
 
 

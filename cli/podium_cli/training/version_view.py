@@ -1,33 +1,20 @@
-"""Versions and decisions as tables, and the same for a machine."""
+"""Versions and decisions as tables."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from rich.table import Table
 
-from gate import Decision, read_decision
+from gate import Decision
+from podium.orchestrator.v1 import model_version_service_pb2 as pb
+from podium_cli.formats import enum_word
 from podium_cli.listing import listing
-from policy_versions import Alias, Aliases, ArtifactRefused, VersionStore
-from policy_versions.reports import read_report
+
+COLUMNS = ("version", "step#", "aliases", "served", "gate", "why not…")
 
 
-def version_values(store: VersionStore) -> dict[str, Any]:
-    """Every version of a store, by run and number."""
-    return {"versions": [_values(store, str(name)) for name in store.names()]}
-
-
-def version_rows(store: VersionStore) -> list[tuple[str, ...]]:
+def version_table(versions: Sequence[pb.ModelVersion]) -> Table:
     """A row per version."""
-    return [
-        (
-            each["version"],
-            "" if each["step"] is None else str(each["step"]),
-            ", ".join(each["aliases"]),
-            each["served"],
-            each["gate"] or "-",
-            "; ".join(each["faults"]),
-        )
-        for each in version_values(store)["versions"]
-    ]
+    return listing(COLUMNS, [_row(version) for version in versions])
 
 
 def decision_table(decision: Decision) -> Table:
@@ -42,24 +29,19 @@ def decision_table(decision: Decision) -> Table:
     return listing(("", ""), rows)
 
 
-def _values(store: VersionStore, name: str) -> dict[str, Any]:
-    aliases, report = Aliases(store.root), read_report(store.root, name)
-    decision = read_decision(store.root, name)
-    faults = list(report.faults) if report else []
-    step = None
-    try:
-        step = store.manifest(name).step
-    except ArtifactRefused as refusal:
-        faults.append(refusal.why)
-    return {
-        "version": name,
-        "step": step,
-        "aliases": [alias.value for alias in Alias if aliases.current(alias) == name],
-        "served": _served(report.replicas_ready, report.replicas) if report else "not seen yet",
-        "gate": decision.verdict.value if decision else None,
-        "faults": list(dict.fromkeys(faults)),
-    }
+def _row(version: pb.ModelVersion) -> tuple[str, ...]:
+    verdict = enum_word(pb.GateVerdict.Name(version.gate_verdict), "GATE_VERDICT_")
+    return (
+        version.name,
+        str(version.step) if version.HasField("step") else "",
+        ", ".join(version.aliases),
+        _served(version),
+        verdict if version.gate_verdict else "-",
+        "; ".join([*version.faults, *version.gate_reasons]),
+    )
 
 
-def _served(ready: int, replicas: int) -> str:
-    return f"{ready} of {replicas}"
+def _served(version: pb.ModelVersion) -> str:
+    if not version.replica_count and not version.faults:
+        return "not seen yet"
+    return f"{version.replica_ready_count} of {version.replica_count}"

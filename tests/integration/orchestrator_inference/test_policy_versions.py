@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 
 from evaluations import evaluated
 from gate import GateRules, decide, write_decision
-from gate.promotion import promote, roll_back
 from orchestrator_inference.engine_replicas import EngineReplica
 from orchestrator_inference.version_admission import AdmissionRules, VersionAdmission
+from orchestrator_inference.version_promotion import promote, roll_back
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from policy_version_builders import make_base, publish_adapter
 from policy_versions import Alias, Aliases, Format, VersionStore
@@ -232,7 +232,7 @@ async def test_without_a_fault_the_same_version_is_promoted_and_rolled_back(
         await side.admission.reconcile()
         promote(side.store, BAD)
         assert side.aliases.current(Alias.PROMOTED) == BAD
-        assert roll_back(side.store) == GOOD
+        assert roll_back(side.store, BAD) == GOOD
         assert side.aliases.current(Alias.PROMOTED) == GOOD
 
 
@@ -355,7 +355,7 @@ async def test_calls_say_which_version_answered_and_follow_the_aliases(
         let_through(side.store, BAD)
         promote(side.store, BAD)
         assert (await stub.NextAction(make_request())).model_version == BAD
-        roll_back(side.store)
+        roll_back(side.store, BAD)
         assert (await stub.NextAction(make_request())).model_version == GOOD
 
 

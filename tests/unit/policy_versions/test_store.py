@@ -151,10 +151,12 @@ def test_an_alias_moves_and_goes_back(tmp_path: Path) -> None:
     assert aliases.current(Alias.PROMOTED) == ""
     for number in (1, 2):
         aliases.move(Alias.PROMOTED, f"policy-demo-v{number}")
-    assert aliases.back(Alias.PROMOTED) == NAME
+    assert aliases.back(Alias.PROMOTED, "policy-demo-v2") == NAME
     assert aliases.current(Alias.PROMOTED) == NAME
-    with pytest.raises(NoEarlierVersion):
-        aliases.back(Alias.PROMOTED)
+    for name in (NAME, "policy-demo-v2"):
+        # Nothing before it; and what was taken back already is not taken back again.
+        with pytest.raises(NoEarlierVersion):
+            aliases.back(Alias.PROMOTED, name)
 
 
 def test_a_damaged_alias_is_told_and_not_taken_for_none(tmp_path: Path) -> None:

@@ -1,0 +1,157 @@
+"""Promoting and rolling back over gRPC: who may, what is refused, what is shown."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import pytest_asyncio
+
+from evaluations import evaluated
+from gate import GateRules, decide, write_decision
+from orchestrator_inference.server import VERSIONS_SERVICE_NAME
+from orchestrator_inference.servicer_versions import ModelVersionServicer
+from orchestrator_inference.version_catalogue import VersionCatalogue
+from podium.orchestrator.v1 import model_version_service_pb2 as pb
+from podium.orchestrator.v1 import model_version_service_pb2_grpc as rpc
+from policy_versions import Alias, Aliases, VersionStore
+from policy_versions.reports import Report, write_report
+from rpckit.identity import Scope
+from rpckit.server import Service, running_server
+from rpckit.settings import ServerSettings
+from rpckit.testing import client_channel, make_identity, make_key_pair, write_verify_keys
+from unit.policy_versions.test_store import fill, make_manifest
+
+OLD, NEW, NEWEST = "policy-demo-v9", "policy-demo-v10", "policy-demo-v11"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> VersionStore:
+    """Versions that are served; the oldest is promoted, and the newest not looked at."""
+    store = VersionStore(tmp_path / "store")
+    for name in (OLD, NEW, NEWEST):
+        store.write(make_manifest(name), fill)
+    for name in (OLD, NEW):
+        report(store, name)
+    Aliases(store.root).move(Alias.PROMOTED, OLD)
+    return store
+
+
+@pytest_asyncio.fixture
+async def versions(store: VersionStore, tmp_path: Path) -> AsyncIterator[Any]:
+    async with serving(store.root, tmp_path) as stub:
+        yield stub
+
+
+@asynccontextmanager
+async def serving(
+    root: Path | None, folder: Path, scope: Scope = Scope.PLATFORM_ADMIN
+) -> AsyncIterator[Any]:
+    """The versions alone: no engine is asked, so what is reported stays."""
+    pair = make_key_pair()
+    keys_file = write_verify_keys(folder / "keys.json", [pair])
+    settings = ServerSettings(port=0, verify_keys_file=keys_file, drain_grace_s=0)
+    service = Service(
+        rpc.add_ModelVersionServiceServicer_to_server,
+        ModelVersionServicer(VersionCatalogue(root)),
+        VERSIONS_SERVICE_NAME,
+    )
+    async with (
+        running_server(settings, [service], {}) as port,
+        client_channel(port, make_identity(scopes=[scope]), pair) as channel,
+    ):
+        yield rpc.ModelVersionServiceStub(channel)
+
+
+def report(store: VersionStore, name: str, *faults: str) -> None:
+    ready = 2 - len(faults)
+    write_report(
+        store.root,
+        Report(name=name, ready=not faults, replicas_ready=ready, replicas=2, faults=faults),
+    )
+
+
+def judge(store: VersionStore, name: str, gain: float = 0.5, against: str = OLD) -> None:
+    pairs = [
+        (evaluated(task, name, 0.5 + gain), evaluated(task, against, 0.5)) for task in range(40)
+    ]
+    write_decision(store.root, decide(name, against, pairs, GateRules()))
+
+
+async def refusal(call: Any) -> str:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call
+    return f"{refused.value.code().name}: {refused.value.details()}"
+
+
+async def test_a_better_version_is_promoted_once_and_rolled_back_once(
+    store: VersionStore, versions: Any
+) -> None:
+    judge(store, NEW)
+    for previous in (OLD, NEW):
+        reply = await versions.PromoteModelVersion(pb.PromoteModelVersionRequest(name=NEW))
+        assert (reply.version.name, reply.previous) == (NEW, previous)
+        assert list(reply.version.aliases) == ["promoted"]
+    back = pb.RollBackModelVersionRequest(name=NEW)
+    assert (await versions.RollBackModelVersion(back)).version.name == OLD
+    assert f"{NEW} is not promoted: {OLD} is" in await refusal(versions.RollBackModelVersion(back))
+    assert Aliases(store.root).current(Alias.PROMOTED) == OLD
+
+
+async def test_what_is_not_served_or_not_let_through_is_not_promoted(
+    store: VersionStore, versions: Any
+) -> None:
+    async def promoting(name: str) -> str:
+        request = pb.PromoteModelVersionRequest(name=name)
+        return await refusal(versions.PromoteModelVersion(request))
+
+    assert "no engine has reported it" in await promoting(NEWEST)
+    assert "no gate has decided" in await promoting(NEW)
+    judge(store, NEW, gain=-0.25)
+    assert "the gate says keep" in await promoting(NEW)
+    judge(store, NEW, against=NEWEST)
+    assert f"compared with {NEWEST}, but {OLD} is promoted now" in await promoting(NEW)
+    judge(store, NEW)
+    report(store, NEW, "canary differs")
+    assert "it is not served: canary differs" in await promoting(NEW)
+    assert "INVALID_ARGUMENT" in await promoting("../promoted")
+    assert "NOT_FOUND" in await promoting("policy-demo-v99")
+    assert Aliases(store.root).current(Alias.PROMOTED) == OLD
+
+
+async def test_versions_are_listed_in_their_order_with_what_is_wrong_with_them(
+    store: VersionStore, versions: Any
+) -> None:
+    judge(store, NEW, gain=-0.25)
+    (store.path(NEWEST) / "manifest.json").write_text("{")
+    first = await versions.ListModelVersions(pb.ListModelVersionsRequest(page_size=2))
+    rest = await versions.ListModelVersions(
+        pb.ListModelVersionsRequest(page_size=2, page_token=first.next_page_token)
+    )
+    old, new, newest = [*first.versions, *rest.versions]
+    assert [each.name for each in (old, new, newest)] == [OLD, NEW, NEWEST]
+    assert (old.served, old.replica_ready_count, old.step) == (True, 2, 1)
+    assert (new.gate_verdict, new.gate_compared_with) == (pb.GATE_VERDICT_KEEP, OLD)
+    assert newest.gate_verdict == pb.GATE_VERDICT_UNSPECIFIED
+    assert "manifest is damaged" in newest.faults[0]
+    assert not newest.HasField("step")
+
+
+async def test_only_who_runs_the_platform_sees_and_moves_versions(
+    store: VersionStore, tmp_path: Path
+) -> None:
+    async with serving(store.root, tmp_path, Scope.TENANT_ADMIN) as stub:
+        for call in (
+            stub.ListModelVersions(pb.ListModelVersionsRequest()),
+            stub.PromoteModelVersion(pb.PromoteModelVersionRequest(name=NEW)),
+            stub.RollBackModelVersion(pb.RollBackModelVersionRequest(name=OLD)),
+        ):
+            assert "PERMISSION_DENIED" in await refusal(call)
+
+
+async def test_without_a_store_the_mend_is_told(tmp_path: Path) -> None:
+    async with serving(None, tmp_path) as stub:
+        told = await refusal(stub.ListModelVersions(pb.ListModelVersionsRequest()))
+    assert "ORCHESTRATOR_INFERENCE_POLICY_STORE" in told
