@@ -60,6 +60,8 @@ class VllmServer:
         """Refuses to unload."""
         self.answered: list[str] = []
         """Model of every chat completion."""
+        self.answers: dict[str, str] = {}
+        """What a model answers to everything; 42 unless it is told."""
         self._model = model
         self._base = {name: value.clone() for name, value in model.state_dict().items()}
         config = uvicorn.Config(self._app(), port=port, log_level="critical", access_log=False)
@@ -128,8 +130,16 @@ class VllmServer:
             return refused(404, f"The model `{body['model']}` does not exist.")
         scored = self._scored(body["model"], body["prompt"])
         choices = [
-            {"index": number, "text": "", "prompt_logprobs": [None, *entries]}
-            for number, entries in enumerate(scored)
+            {
+                "index": number,
+                "text": "",
+                "logprobs": {
+                    "top_logprobs": [
+                        {f"token_id:{one}": float(row[one]) for one in body["logprob_token_ids"]}
+                    ]
+                },
+            }
+            for number, row in enumerate(scored)
         ]
         return JSONResponse({"model": self._said(body["model"]), "choices": choices})
 
@@ -138,7 +148,10 @@ class VllmServer:
         if body["model"] not in (BASE, *self.loaded):
             return refused(404, f"The model `{body['model']}` does not exist.")
         self.answered.append(body["model"])
-        message = {"role": "assistant", "content": json.dumps({"answer": "42"})}
+        message = {
+            "role": "assistant",
+            "content": json.dumps({"answer": self.answers.get(body["model"], "42")}),
+        }
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return JSONResponse({"model": self._said(body["model"]), "choices": [choice]})
 
@@ -152,21 +165,17 @@ class VllmServer:
         return self._base if served == BASE else self.loaded.get(served, self._base)
 
     @torch.no_grad()
-    def _scored(self, name: str, prompts: list[list[int]]) -> list[list[dict[str, Any]]]:
-        """By prompt and by place from its second token: what vLLM says of the token there."""
+    def _scored(self, name: str, prompts: list[list[int]]) -> torch.Tensor:
+        """(prompts, vocabulary): what it says of every token that could come next."""
         longest = max(map(len, prompts))
         # What comes after a token does not change what is said of it.
         inputs = torch.tensor([ids + [0] * (longest - len(ids)) for ids in prompts])
         weights = self._weights(name)
         output = torch.func.functional_call(self._model, weights, (inputs,), tie_weights=False)
-        logprobs = output.logits.float().log_softmax(dim=-1)
-        return [
-            [
-                {str(one): {"logprob": float(logprobs[row, place, one]), "rank": 1}}
-                for place, one in enumerate(ids[1:])
-            ]
-            for row, ids in enumerate(prompts)
-        ]
+        last = torch.tensor([len(ids) - 1 for ids in prompts])
+        logits = output.logits[torch.arange(len(prompts)), last]
+        logprobs: torch.Tensor = logits.float().log_softmax(dim=-1)
+        return logprobs
 
     def _merged(self, folder: Path) -> Weights:
         """W + (alpha / r) B A for every adapted layer (PEFT's layout of LoRA)."""

@@ -28,6 +28,7 @@ from podium_cli.commands import (
     tools,
     train,
     train_progress,  # noqa: F401  adds its commands to those of train
+    train_runs,  # noqa: F401  likewise
     train_versions,  # noqa: F401  likewise
     trajectories,
     up,

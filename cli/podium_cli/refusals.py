@@ -17,6 +17,8 @@ MENDS = {
     503: "wait a moment and try again; `podium status` shows what is unwell",
     504: "try again, or give it a longer time limit",
 }
+# Too many requests, or a service that is away for a while.
+TEMPORARY = {429, 500, 502, 503, 504}
 # Nothing a person can mend: where to look instead.
 FAULT_MEND = "look into the logs folder of the state folder; `podium status` shows what is unwell"
 
@@ -24,8 +26,18 @@ FAULT_MEND = "look into the logs folder of the state folder; `podium status` sho
 class Refused(CliError):
     """An error response of the gateway."""
 
-    def __init__(self, cause: str, mend: str, reason: str, metadata: dict[str, str]) -> None:
+    def __init__(
+        self,
+        cause: str,
+        mend: str,
+        reason: str,
+        metadata: dict[str, str],
+        *,
+        temporary: bool = False,
+    ) -> None:
+        """`temporary`: the same request may well succeed later."""
         super().__init__(cause, mend)
+        self.temporary = temporary
         self.reason = reason
         self.metadata = metadata
 
@@ -41,7 +53,11 @@ class Refused(CliError):
         cause, _, mend = message.partition("; ")
         default = MENDS.get(reply.status_code, FAULT_MEND if reply.status_code >= 500 else "")
         return cls(
-            cause, mend or default, str(error.get("reason", "")), error.get("metadata") or {}
+            cause,
+            mend or default,
+            str(error.get("reason", "")),
+            error.get("metadata") or {},
+            temporary=reply.status_code in TEMPORARY,
         )
 
     def with_mend(self, names: list[str]) -> Self:

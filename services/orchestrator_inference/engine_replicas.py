@@ -12,6 +12,20 @@ from orchestrator_inference.engine_refusals import refusal
 from orchestrator_inference.errors import EngineProtocolError, EngineUnreachable
 from policy_versions import CanaryPrompt
 
+# vLLM's own limit (MAX_LOGPROB_TOKEN_IDS).
+TOKEN_IDS_MAX = 128
+# Nothing cut off, whatever the model's own defaults: they come with its files.
+_WHOLE_DISTRIBUTION = {
+    "max_tokens": 1,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "logprobs": 1,
+    "return_tokens_as_token_ids": True,
+}
+
 
 class EngineReplica:
     """vLLM's administrative side. Every method raises the Engine... errors of `errors`."""
@@ -36,23 +50,35 @@ class EngineReplica:
 
     async def logprobs(self, name: str, prompts: Sequence[CanaryPrompt]) -> list[list[float]]:
         """Log-probabilities of the continuations, in nats, as this replica computes them."""
-        # The continuation is given, not sampled: vLLM scores it as part of the prompt.
-        ids = [[*prompt.prompt_ids, *prompt.continuation_ids] for prompt in prompts]
-        body = {"model": name, "prompt": ids, "max_tokens": 1, "prompt_logprobs": 0}
-        response = await self._send("POST", "completions", body | {"temperature": 1.0})
+        parts = await asyncio.gather(*(self._scored(name, part) for part in _requests(prompts)))
+        return [row for part in parts for row in part]
+
+    async def _scored(self, name: str, prompts: Sequence[CanaryPrompt]) -> list[list[float]]:
+        """Every token of the continuations is a next token that vLLM is asked about.
+
+        Not `prompt_logprobs`: with LoRA they end the engine (vllm-project/vllm#16668).
+        """
+        ids = [prefix for prompt in prompts for prefix in _prefixes(prompt)]
+        body = _WHOLE_DISTRIBUTION | {
+            "model": name,
+            "prompt": ids,
+            "logprob_token_ids": _targets(prompts),
+        }
+        response = await self._send("POST", "completions", body)
         try:
             answer = response.json()
             if answer["model"] != name:
                 raise EngineProtocolError(self.url, f"{answer['model']} answered for {name}")
-            choices = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
-            if len(choices) != len(prompts):
+            said = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
+            if len(said) != len(ids):
                 raise EngineProtocolError(self.url, "not one choice per prompt")
+            places = iter(said)
             return [
-                _continuation(choice["prompt_logprobs"], prompt)
-                for choice, prompt in zip(choices, prompts, strict=True)
+                [_logprob_of(token, next(places)) for token in prompt.continuation_ids]
+                for prompt in prompts
             ]
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise EngineProtocolError(self.url, "prompt_logprobs are missing") from error
+            raise EngineProtocolError(self.url, "log-probabilities are missing") from error
 
     async def _send(self, method: str, path: str, body: Any = None) -> httpx.Response:
         try:
@@ -66,11 +92,28 @@ class EngineReplica:
         return response
 
 
-def _continuation(entries: Sequence[Any], prompt: CanaryPrompt) -> list[float]:
-    """Log-probabilities of the given tokens; vLLM lists one entry per prompt token, by its id."""
-    found = entries[len(prompt.prompt_ids) :]
-    ids = prompt.continuation_ids
-    return [float(entry[str(one)]["logprob"]) for one, entry in zip(ids, found, strict=True)]
+def _requests(prompts: Sequence[CanaryPrompt]) -> list[list[CanaryPrompt]]:
+    """In order, so many at once as vLLM takes token ids in a request."""
+    parts: list[list[CanaryPrompt]] = [[]]
+    for prompt in prompts:
+        if parts[-1] and len(_targets([*parts[-1], prompt])) > TOKEN_IDS_MAX:
+            parts.append([])
+        parts[-1].append(prompt)
+    return parts
+
+
+def _targets(prompts: Sequence[CanaryPrompt]) -> list[int]:
+    return sorted({token for prompt in prompts for token in prompt.continuation_ids})
+
+
+def _prefixes(prompt: CanaryPrompt) -> list[list[int]]:
+    """What stands before each token of the continuation."""
+    places = range(len(prompt.continuation_ids))
+    return [[*prompt.prompt_ids, *prompt.continuation_ids[:place]] for place in places]
+
+
+def _logprob_of(token: int, choice: Any) -> float:
+    return float(choice["logprobs"]["top_logprobs"][0][f"token_id:{token}"])
 
 
 async def replica_urls(base_url: str) -> list[str]:

@@ -8,7 +8,13 @@ from orchestrator_inference.action_parser import parse_action
 from orchestrator_inference.action_schema import ActionOptions
 from orchestrator_inference.budgets import Room, SectionBudgets, room_for
 from orchestrator_inference.engine import Engine, ModelCall
-from orchestrator_inference.errors import ContextTooLong, EmptyTask, WrongVersion
+from orchestrator_inference.errors import (
+    ContextTooLong,
+    EmptyTask,
+    ModelNotFound,
+    VersionNotServed,
+    WrongVersion,
+)
 from orchestrator_inference.models import (
     Completion,
     Constraint,
@@ -70,7 +76,13 @@ class Orchestrator:
         if self._routing is None:
             return await self._decide(situation, situation.model)
         with self._routing.routed(situation.model) as name:
-            return await self._decide(situation, name)
+            try:
+                return await self._decide(situation, name)
+            except ModelNotFound as error:
+                if not name.startswith(PREFIX):
+                    raise
+                # A replica that has just started: the next round brings it the version.
+                raise VersionNotServed(name) from error
 
     async def _decide(self, situation: Situation, name: str) -> Decision:
         model = await self._engine.model(name)

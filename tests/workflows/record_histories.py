@@ -48,10 +48,14 @@ async def record(client: Client, name: str, activities: ScriptedActivities) -> N
                 EpisodeWorkflow.run, workflow_id(called)
             )
         history = (await handle.fetch_history()).to_json()
-    # The machine's name and its folders are nobody's business.
+    (FOLDER / f"{name}.json").write_text(without_machine(history))
+
+
+def without_machine(history: str) -> str:
+    """The machine's name and its folders are nobody's business."""
     for name_of, shown in (("identity", "w"), ("stackTrace", "")):
         history = re.sub(rf'"{name_of}": "(\\.|[^"\\])*"', f'"{name_of}": "{shown}"', history)
-    (FOLDER / f"{name}.json").write_text(history)
+    return history
 
 
 def fails(turn: TurnInput) -> TurnResult:

@@ -48,6 +48,14 @@ class StepConfig(Section):
     drift_stop: float = Field(1.0, gt=0, description="nats a token between server and trainer")
 
 
+class LoraConfig(Section):
+    """An adapter is trained instead of all weights (LoRA, arXiv 2106.09685)."""
+
+    rank: int = Field(16, ge=1, description="of the two matrices beside every linear layer")
+    alpha: float = Field(32.0, gt=0, description="their product counts alpha / rank")
+    seed: int = Field(0, description="of the first matrix's values; the second starts at 0")
+
+
 class PublishConfig(Section):
     """Where versions of the policy go."""
 
@@ -67,6 +75,7 @@ class RunConfig(Section):
     stream: StreamConfig
     groups: GroupConfig = GroupConfig()
     step: StepConfig = StepConfig()
+    lora: LoraConfig | None = None
     publish: PublishConfig | None = None
 
 

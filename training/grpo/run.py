@@ -1,7 +1,7 @@
 """Everything a run is made of, put together from its configuration."""
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 from grpo.advantages import Advantage
 from grpo.checkpoints import latest
@@ -11,6 +11,7 @@ from grpo.grammar import GrammarReplay
 from grpo.groups import GroupAssembler, GroupRules
 from grpo.learner import Learner, StepOptions
 from grpo.losses import Loss, LossOptions
+from grpo.policy import load_policy
 from grpo.publishing import Publisher, base_digest
 from grpo.stream import LogReader, Position
 from grpo.trainer import Trainer, TrainerOptions
@@ -45,7 +46,7 @@ def publish_latest(config: RunConfig) -> Manifest:
     checkpoint = latest(config.output / "checkpoints")
     if checkpoint is None:
         raise InvalidConfig(f"{config.output} has no checkpoint; run `python -m grpo` first")
-    model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32).eval()
+    model = load_policy(config)
     model.load_state_dict(checkpoint.weights, strict=False)
     offsets = {int(p): offset for p, offset in checkpoint.state["offsets"].items()}
     return publisher.publish(model, checkpoint.step, offsets)
@@ -78,10 +79,11 @@ def _publisher(config: RunConfig) -> Publisher | None:
 
 
 def _learner(config: RunConfig) -> Learner:
-    model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32).eval()
+    model = load_policy(config)
     tokenizer = AutoTokenizer.from_pretrained(config.model)
+    trained = [value for value in model.parameters() if value.requires_grad]
     optimiser = torch.optim.AdamW(
-        model.parameters(), lr=config.step.learning_rate, weight_decay=config.step.weight_decay
+        trained, lr=config.step.learning_rate, weight_decay=config.step.weight_decay
     )
     grammar = GrammarReplay(tokenizer, int(model.config.vocab_size))
     return Learner(model, optimiser, grammar, _step_options(config.step))

@@ -136,7 +136,12 @@ class Trainer:
 
     def checkpoint(self) -> Path:
         """Writes everything the next step depends on."""
-        weights = {name: value.detach() for name, value in self.learner.model.named_parameters()}
+        weights = {
+            name: value.detach()
+            for name, value in self.learner.model.named_parameters()
+            # Of an adapter's base nothing changes.
+            if value.requires_grad
+        }
         return save(
             self.output / "checkpoints",
             Checkpoint(self.step, weights, self.learner.optimiser.state_dict(), self._state()),

@@ -1,5 +1,6 @@
 """Groups of episodes of one task: what is run, with which ids and which tools."""
 
+from rollouts.payloads import RolloutLimits
 from rollouts.plan import Group, Rollout, plan
 
-__all__ = ["Group", "Rollout", "plan"]
+__all__ = ["Group", "Rollout", "RolloutLimits", "plan"]

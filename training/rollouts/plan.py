@@ -6,12 +6,12 @@ Every group sees its own choice of tools (in the paper tools differ by example, 
 its generator was never released): those of the solution, and distractors by chance.
 """
 
-import hashlib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from rollouts.ids import derived_id
 from tasksets.task import Task
 
 
@@ -50,9 +50,11 @@ def plan(
 
 
 def _group(run_id: str, task: Task, size: int, known: Sequence[str], tools_max: int) -> Group:
-    rollouts = tuple(Rollout(_id(run_id, task.id, str(index)), index) for index in range(size))
+    rollouts = tuple(
+        Rollout(derived_id(run_id, task.id, str(index)), index) for index in range(size)
+    )
     tools = _tools(run_id, task, known, tools_max)
-    return Group(_id(run_id, task.id, "group"), task, tools, rollouts)
+    return Group(derived_id(run_id, task.id, "group"), task, tools, rollouts)
 
 
 def _tools(run_id: str, task: Task, known: Sequence[str], tools_max: int) -> tuple[str, ...]:
@@ -67,12 +69,3 @@ def _tools(run_id: str, task: Task, known: Sequence[str], tools_max: int) -> tup
     chosen = [*task.tools, *random.sample(others, extra)]
     random.shuffle(chosen)
     return tuple(chosen)
-
-
-def _id(run_id: str, *parts: str) -> str:
-    """A UUIDv7 (RFC 9562) with the run's time and, for its chance, a digest of what it names."""
-    digest = hashlib.sha256("/".join((run_id, *parts)).encode()).digest()
-    value = bytearray(uuid.UUID(run_id).bytes[:6] + digest[:10])
-    value[6] = (value[6] & 0x0F) | 0x70
-    value[8] = (value[8] & 0x3F) | 0x80
-    return str(uuid.UUID(bytes=bytes(value)))

@@ -78,6 +78,7 @@
 {{- with .root.Values.inference.apiKey }}
 {{ include "podium.secretVariable" (dict "root" $.root "owner" "inference" "purpose" "api-key" "reference" . "variable" (printf "%sENGINE_API_KEY" $prefix)) }}
 {{- end }}
+{{- include "podium.versionEnvironment" (dict "root" .root "prefix" $prefix) }}
 {{- else if ne .callee "internet" }}
 - {name: {{ $prefix }}{{ .callee | upper | replace "-" "_" }}_TARGET, value: "dns:///{{ include "podium.host" (dict "root" .root "name" .callee) }}:{{ (index .root.Values.components .callee).port }}"}
 {{- end }}

@@ -89,8 +89,6 @@ sum(vllm:num_requests_waiting{namespace="{{ .Release.Namespace }}", model_name="
 - {name: VLLM_NO_USAGE_STATS, value: "1"}
 {{- if .Values.inference.adapters.enabled }}
 - {name: VLLM_ALLOW_RUNTIME_LORA_UPDATING, value: "true"}
-- {name: VLLM_PLUGINS, value: lora_filesystem_resolver}
-- {name: VLLM_LORA_RESOLVER_CACHE_DIR, value: /mnt/adapters}
 {{- end }}
 {{- with .Values.inference.apiKey }}
 {{ include "podium.secretVariable" (dict "root" $ "owner" "inference" "purpose" "api-key" "reference" . "variable" "VLLM_API_KEY") }}
@@ -106,6 +104,19 @@ startupProbe: {httpGet: {path: /health, port: 8080, scheme: HTTP}, periodSeconds
 readinessProbe: {httpGet: {path: {{ ternary "/health" "/v1/models" (not (empty .Values.inference.apiKey)) }}, port: 8080, scheme: HTTP}, periodSeconds: 10, failureThreshold: 3, timeoutSeconds: 5}
 livenessProbe: {httpGet: {path: /health, port: 8080, scheme: HTTP}, periodSeconds: 10, failureThreshold: 6, timeoutSeconds: 5}
 lifecycle: {preStop: {sleep: {seconds: 15}}}
+{{- end }}
+
+{{/* orchestrator-inference brings the versions of the claim to every replica, by the names of the headless Service. */}}
+{{- define "podium.servesVersions" -}}
+{{- if and .Values.inference.adapters.enabled (ne .Values.inference.mode "external") -}}true{{- end -}}
+{{- end }}
+
+{{- define "podium.versionEnvironment" -}}
+{{- if include "podium.servesVersions" .root }}
+- {name: {{ .prefix }}POLICY_STORE, value: /mnt/adapters}
+- {name: {{ .prefix }}ENGINE_REPLICAS_URL, value: "http://{{ include "podium.host" (dict "root" .root "name" "model-server-replicas") }}:{{ include "podium.enginePort" .root }}/v1"}
+- {name: {{ .prefix }}VERSIONS_KEPT, value: {{ sub (int .root.Values.inference.adapters.maxCpuLoras) 4 | max 1 | toString | quote }}}
+{{- end }}
 {{- end }}
 
 {{- define "podium.engineMounts" -}}

@@ -139,6 +139,9 @@ readinessProbe: {{- merge (dict "periodSeconds" 5 "failureThreshold" 2 "timeoutS
 {{- end }}
 {{- include "podium.kafkaMounts" . }}
 {{- include "podium.temporalMounts" . }}
+{{- if and (has "model-server" .component.calls) (include "podium.servesVersions" .root) }}
+- {name: adapters, mountPath: /mnt/adapters}
+{{- end }}
 {{- with .component.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -173,6 +176,9 @@ readinessProbe: {{- merge (dict "periodSeconds" 5 "failureThreshold" 2 "timeoutS
 {{- end }}
 {{- include "podium.kafkaVolumes" . }}
 {{- include "podium.temporalVolumes" . }}
+{{- if and (has "model-server" .component.calls) (include "podium.servesVersions" .root) }}
+- {name: adapters, persistentVolumeClaim: {claimName: {{ .root.Values.inference.adapters.claimName }}}}
+{{- end }}
 {{- with .component.extraVolumes }}
 {{ toYaml . }}
 {{- end }}

@@ -7,25 +7,17 @@ from typing import Annotated
 import typer
 import uuid_utils
 
-from podium.episodes.v1 import episode_pb2
-from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from podium.registry.v1 import tool_registry_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.errors import UsageError
-from podium_cli.gateway import Gateway
-from podium_cli.inputs import parse_seconds, unreadable
+from podium_cli.inputs import parse_seconds
 from podium_cli.listing import listing
 from podium_cli.output import Output
-from podium_cli.training.rolling import Rolled, Roller
+from podium_cli.training.rolling import Rolled, Roller, tool_names
 from podium_cli.training.rollout_view import rollout_table, rollout_values, summary
+from podium_cli.training.task_files import read_tasks
 from podium_cli.writing import writing
-from rollouts import Group, plan
-from tasksets.task import InvalidTask, Split, Task
-from wire import duration_to_proto
-
-COMPLETION_TOKENS_MAX = 128
-# Behaviour log-probabilities are those of the whole distribution only where none of it is cut off.
-TEMPERATURE, TOP_P = 1.0, 1.0
+from rollouts import Group, RolloutLimits, plan
+from tasksets.task import Split, Task
 
 app = typer.Typer(name="train", help="Make tasks and episodes to learn from.", no_args_is_help=True)
 
@@ -108,10 +100,10 @@ async def rollout(
     """
     chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
     run_id = resume or str(uuid_utils.uuid7())
-    limits = _limits(policy, model, turn_limit, parse_seconds(time_limit))
+    limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit))
     session.output.note(f"run {run_id}; `--resume {run_id}` goes on with it")
     async with session.gateway() as gateway:
-        groups = _plan(run_id, chosen, size, await _tool_names(gateway), tools)
+        groups = _plan(run_id, chosen, size, await tool_names(gateway), tools)
         roller = Roller(gateway, limits, run_id)
         counted = _Counted(session.output, sum(len(group.rollouts) for group in groups))
         rolled = await roller.roll(groups, at_once, counted)
@@ -122,45 +114,11 @@ async def rollout(
         evaluation.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def read_tasks(path: Path) -> list[Task]:
-    """The tasks of a JSONL file. Raises UsageError."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(unreadable(path, error), "name a JSONL file") from error
-    tasks = []
-    for number, line in enumerate(lines, 1):
-        try:
-            tasks.append(Task.from_json(line))
-        except InvalidTask as error:
-            raise UsageError(f"{path}, line {number}: {error}", "mend or drop the line") from error
-    return tasks
-
-
 def _plan(run_id: str, tasks: list[Task], size: int, known: list[str], most: int) -> list[Group]:
     try:
         return plan(run_id, tasks, size, known, most)
     except ValueError as error:
         raise UsageError(str(error), "see `podium tools list`, and --resume") from error
-
-
-def _limits(
-    policy: str, model: str, turn_limit: int, time_limit_s: float
-) -> episode_pb2.EpisodeSpec:
-    return episode_pb2.EpisodeSpec(
-        policy=policy,
-        model=model,
-        turn_limit=turn_limit,
-        time_limit=duration_to_proto(time_limit_s),
-        sampling=orchestrator_pb.Sampling(
-            temperature=TEMPERATURE, top_p=TOP_P, max_tokens=COMPLETION_TOKENS_MAX
-        ),
-    )
-
-
-async def _tool_names(gateway: Gateway) -> list[str]:
-    reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
-    return [tool.spec.name for tool in reply.tools]
 
 
 class _Counted:

@@ -48,7 +48,5 @@ def make_engine(choice: EngineChoice, port: int, logs: Path) -> LocalEngine:
     server = EmbeddedVllm(
         directory, name, port, log_path=logs / "vllm.log", adapter_rank_max=rank_max
     )
-    engine = Engine(
-        server.base_url, name, f"orchestrator/{name}", policy_store=choice.policy_store
-    )
+    engine = Engine(server.base_url, name, f"orchestrator/{name}", policy_store=choice.policy_store)
     return LocalEngine(engine, server)

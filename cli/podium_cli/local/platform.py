@@ -75,6 +75,11 @@ class LocalPlatform:
         """Where consumers of trajectories connect."""
         return f"{LOOPBACK}:{self.ports['kafka']}"
 
+    @property
+    def temporal_target(self) -> str:
+        """Where runs of rollouts are submitted and worked on."""
+        return f"{LOOPBACK}:{self.ports['temporal']}"
+
     async def start(self) -> None:
         """Starts everything, or stops what it started and raises what went wrong."""
         try:

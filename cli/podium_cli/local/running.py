@@ -53,6 +53,13 @@ async def fill(platform: LocalPlatform, report: Report) -> Connection:
     keys = await ensure_api_keys(platform.state, url, platform.dsn["gateway"])
     async with Gateway(url, keys.platform) as gateway:
         await Bootstrap(gateway, platform.engine, report).run()
-    connection = Connection(url, keys.tenant, keys.platform, platform.kafka_bootstrap, os.getpid())
+    connection = Connection(
+        url,
+        keys.tenant,
+        keys.platform,
+        platform.kafka_bootstrap,
+        os.getpid(),
+        platform.temporal_target,
+    )
     platform.state.write_connection(connection)
     return connection

@@ -51,6 +51,7 @@ class Connection:
     admin_key: str
     kafka_bootstrap: str
     pid: int
+    temporal_target: str = ""
 
 
 def default_state_dir() -> Path:

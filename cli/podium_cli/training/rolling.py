@@ -12,13 +12,20 @@ from functools import partial
 from gate import Evaluated
 from money import Money
 from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2, trajectory_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.registry.v1 import tool_registry_service_pb2
 from podium_cli.concurrency import in_parallel
 from podium_cli.formats import enum_word
 from podium_cli.gateway import Gateway, segment
 from podium_cli.training.evaluating import evaluated
+from rollouts import RolloutLimits
 from rollouts.plan import Group, Rollout
 from tasksets.task import Task
-from wire import duration_from_proto, optional_money_from_proto
+from wire import duration_from_proto, duration_to_proto, optional_money_from_proto
+
+COMPLETION_TOKENS_MAX = 128
+# Behaviour log-probabilities are those of the whole distribution only where none of it is cut off.
+TEMPERATURE, TOP_P = 1.0, 1.0
 
 # Told of every episode that has ended.
 Progress = Callable[["Rolled"], None]
@@ -45,7 +52,7 @@ class Roller:
     """Runs rollouts; `limits` holds for every one of them."""
 
     gateway: Gateway
-    limits: episode_pb2.EpisodeSpec
+    limits: RolloutLimits
     run_id: str
 
     async def roll(self, groups: Sequence[Group], at_once: int, progress: Progress) -> list[Rolled]:
@@ -86,8 +93,26 @@ class Roller:
             check=_check(group.task),
             labels={"run": self.run_id, "family": group.task.family, "split": group.task.split},
         )
-        spec.MergeFrom(self.limits)
+        spec.MergeFrom(_spec_of(self.limits))
         return spec
+
+
+async def tool_names(gateway: Gateway) -> list[str]:
+    """Every tool a group can be offered. Raises Refused, Unreachable."""
+    reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
+    return [tool.spec.name for tool in reply.tools]
+
+
+def _spec_of(limits: RolloutLimits) -> episode_pb2.EpisodeSpec:
+    return episode_pb2.EpisodeSpec(
+        policy=limits.policy,
+        model=limits.model,
+        turn_limit=limits.turn_limit,
+        time_limit=duration_to_proto(limits.time_limit_s),
+        sampling=orchestrator_pb.Sampling(
+            temperature=TEMPERATURE, top_p=TOP_P, max_tokens=COMPLETION_TOKENS_MAX
+        ),
+    )
 
 
 def _check(task: Task) -> check_pb2.Check:

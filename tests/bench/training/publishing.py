@@ -1,7 +1,6 @@
 """From a trained adapter to the first token of the policy in vLLM, canary included."""
 
 import asyncio
-import os
 import sys
 import time
 from pathlib import Path
@@ -21,7 +20,7 @@ from orchestrator_inference.version_admission import AdmissionRules, VersionAdmi
 from policy_versions import Format, VersionStore
 
 VERSIONS = 8
-LORA_ARGS = ("--enable-lora", "--max-lora-rank", "16", "--max-cpu-loras", "16")
+RANK = 16
 NAME = "base"
 
 
@@ -29,7 +28,7 @@ def trained(step: int) -> PeftModel:
     """A fresh adapter on all attention layers, moved as by training."""
     base = AutoModelForCausalLM.from_pretrained(SmolLM2().directory, dtype=torch.float32)
     layers = ["q_proj", "k_proj", "v_proj", "o_proj"]
-    model = get_peft_model(base, LoraConfig(r=16, lora_alpha=16, target_modules=layers)).eval()
+    model = get_peft_model(base, LoraConfig(r=RANK, lora_alpha=16, target_modules=layers)).eval()
     draw = torch.Generator().manual_seed(step)
     with torch.no_grad():
         for name, value in model.named_parameters():
@@ -72,7 +71,6 @@ async def measured(folder: Path, server: EmbeddedVllm) -> dict[str, list[float]]
 
 async def run() -> None:
     """Starts vLLM, publishes, and writes what was measured."""
-    os.environ["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
     figures = Figures("publishing")
     with TemporaryDirectory(prefix="podium-bench-") as text:
         folder = Path(text)
@@ -81,7 +79,7 @@ async def run() -> None:
             NAME,
             free_port(),
             log_path=folder / "vllm.log",
-            extra_args=LORA_ARGS,
+            adapter_rank_max=RANK,
         )
         say("starting vLLM")
         await server.start()

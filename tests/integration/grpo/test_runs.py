@@ -16,13 +16,14 @@ from embedded import EmbeddedKafka, ManagedProcess
 from grpo.checkpoints import latest
 from integration.grpo.recorded import GROUP_SIZE, make_records, produce, write_policy
 from podium.episodes.v1 import trajectory_pb2 as pb
-from policy_versions import VersionStore
+from policy_versions import Format, Manifest, VersionStore
 
 GROUPS = 24
 GROUPS_PER_STEP = 2
 STEPS = GROUPS // GROUPS_PER_STEP
 KILLS = int(os.environ.get("KILLS", "3"))
 DONE = 0
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
 
 async def make_topic(
@@ -131,6 +132,32 @@ async def test_a_run_publishes_each_step_and_makes_up_for_a_version_it_missed(
     shutil.rmtree(store.path(second.name))
     await finish(run)
     assert store.verified(second.name) == second
+
+
+@pytest.mark.chaos
+async def test_a_run_with_an_adapter_publishes_it_alone_and_survives_a_kill(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    topic = await make_topic(kafka, "adapted", make_records(6))
+    found: list[list[Manifest]] = []
+    for name in ("whole", "killed"):
+        store = VersionStore(tmp_path / f"{name}-store")
+        publish = {"store": str(store.root), "run": "demo"}
+        lora = {"rank": 4, "alpha": 8}
+        run = make_run(tmp_path / name, kafka, topic, steps=3, lora=lora, publish=publish)
+        if name == "killed":
+            run.start()
+            await _reach(run, tmp_path / name, 1)
+            await run.kill()
+        await finish(run)
+        found.append([store.verified(str(version)) for version in store.names()])
+    whole, killed = found
+    assert {each.format for each in whole} == {Format.ADAPTER}
+    assert len({each.files[ADAPTER_WEIGHTS] for each in whole}) == 3
+    assert "model.safetensors" not in whole[0].files
+    assert [each.files[ADAPTER_WEIGHTS] for each in killed] == [
+        each.files[ADAPTER_WEIGHTS] for each in whole
+    ]
 
 
 async def test_a_stream_that_ends_early_is_told_apart_from_success(

@@ -65,7 +65,7 @@ async def serving(root: Path, servers: list[VllmServer], **rules: Any) -> AsyncI
     for server in servers:
         server.faults.clear()
         server.loaded.clear()
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=None) as client:
         replicas = [EngineReplica(client, server.base_url, 10) for server in servers]
 
         async def adapters() -> list[EngineReplica]:

@@ -1,0 +1,87 @@
+"""What the workflow of a run of rollouts asks of the platform, through its gateway."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from podium_cli.errors import CliError
+from podium_cli.gateway import Gateway, Unreachable
+from podium_cli.refusals import Refused
+from podium_cli.training.rolling import Rolled, Roller, tool_names
+from podium_cli.training.task_files import read_tasks, task_digest
+from rollouts.payloads import GroupOfRun, PlannedRun, RolloutRun, RolloutTotals
+from rollouts.plan import InvalidRun, plan
+from rollouts.workflow import PLAN_RUN, ROLL_GROUP
+from tasksets.task import Task
+
+HEARTBEAT_S = 1.0
+
+
+class RolloutActivities:
+    """Repeatable: the platform knows every episode by the id that the plan gives it."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    @activity.defn(name=PLAN_RUN)
+    async def plan_run(self, run: RolloutRun) -> PlannedRun:
+        """The tools and groups of a run, for its whole length."""
+        async with _working():
+            tasks = _tasks_of(run)
+            return PlannedRun(await tool_names(self._gateway), len(tasks))
+
+    @activity.defn(name=ROLL_GROUP)
+    async def roll_group(self, group: GroupOfRun) -> RolloutTotals:
+        """Runs the episodes of one group, or waits for those that run already."""
+        run = group.run
+        async with _working():
+            task = _tasks_of(run)[group.index]
+            planned = plan(run.run_id, [task], run.group_size, run.tool_names, run.tools_max)
+            roller = Roller(self._gateway, run.limits, run.run_id)
+            return _totals(await roller.roll(planned, run.group_size, lambda _: None))
+
+
+def _tasks_of(run: RolloutRun) -> Sequence[Task]:
+    path = Path(run.task_file)
+    if task_digest(path) != run.task_digest:
+        raise _not_repeated(f"{path} is not what the run began with; restore it or start anew")
+    return read_tasks(path)
+
+
+def _totals(rolled: Sequence[Rolled]) -> RolloutTotals:
+    return RolloutTotals(
+        groups=1,
+        episodes=len(rolled),
+        solved=sum(each.score == 1 for each in rolled),
+        unjudged=sum(each.score is None for each in rolled),
+    )
+
+
+@asynccontextmanager
+async def _working() -> AsyncIterator[None]:
+    """Heartbeats, and errors as Temporal must see them: an absent platform comes back."""
+    beating = asyncio.create_task(_beat())
+    try:
+        yield
+    except Unreachable:
+        raise
+    except (CliError, InvalidRun) as error:
+        if isinstance(error, Refused) and error.temporary:
+            raise
+        raise _not_repeated(str(error)) from error
+    finally:
+        beating.cancel()
+
+
+async def _beat() -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(HEARTBEAT_S)
+
+
+def _not_repeated(words: str) -> ApplicationError:
+    return ApplicationError(words, type="RolloutRefused", non_retryable=True)

@@ -1,0 +1,88 @@
+"""Handing runs of rollouts to Temporal, and working on them."""
+
+import asyncio
+from datetime import timedelta
+
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleSpec,
+    WorkflowFailureError,
+    WorkflowHandle,
+)
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from episodes.temporal import connect_temporal
+from podium_cli.errors import CliError, UsageError
+from podium_cli.gateway import Gateway
+from podium_cli.training.rollout_activities import RolloutActivities
+from podium_cli.training.rollout_settings import RolloutSettings
+from rollouts.payloads import RolloutProgress, RolloutRun
+from rollouts.workflow import RolloutWorkflow
+
+# How soon a worker that ends is noticed, and how soon a cancel reaches a group.
+HEARTBEAT_THROTTLE = timedelta(seconds=1)
+GRACEFUL_SHUTDOWN = timedelta(seconds=5)
+ATTEMPTS_MAX = 5
+Run = WorkflowHandle[RolloutWorkflow, RolloutProgress]
+
+
+async def open_temporal(settings: RolloutSettings, address: str) -> Client:
+    """Raises TemporalUnreachable within seconds."""
+    return await connect_temporal(
+        address, settings.temporal_namespace, settings.temporal, ATTEMPTS_MAX
+    )
+
+
+async def start_run(client: Client, task_queue: str, run: RolloutRun) -> Run:
+    """The workflow of the run, also when it was started before."""
+    id = f"rollouts/{run.run_id}"
+    try:
+        return await client.start_workflow(RolloutWorkflow.run, run, id=id, task_queue=task_queue)
+    except WorkflowAlreadyStartedError:
+        return client.get_workflow_handle_for(RolloutWorkflow.run, id)
+
+
+async def schedule_runs(
+    client: Client, task_queue: str, run: RolloutRun, name: str, cron: str
+) -> None:
+    """A run of its own at every time, unless the one before still goes on. Raises UsageError."""
+    action = ScheduleActionStartWorkflow(
+        RolloutWorkflow.run, run, id=f"rollouts/{name}", task_queue=task_queue
+    )
+    try:
+        await client.create_schedule(name, Schedule(action, ScheduleSpec(cron_expressions=[cron])))
+    except ScheduleAlreadyRunningError as error:
+        mend = f"give it another --name, or `temporal schedule delete -s {name}`"
+        raise UsageError(f"there is a schedule {name} already", mend) from error
+
+
+async def ended(handle: Run) -> RolloutProgress:
+    """What came of a run. Raises CliError with what stopped it."""
+    try:
+        return await handle.result()
+    except WorkflowFailureError as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise CliError(str(cause), "mend it and submit the run anew") from error
+
+
+async def work(client: Client, task_queue: str, gateway: Gateway) -> None:
+    """Takes runs from the queue until cancelled."""
+    activities = RolloutActivities(gateway)
+    worker = Worker(
+        client,
+        task_queue=task_queue,
+        workflows=[RolloutWorkflow],
+        activities=[activities.plan_run, activities.roll_group],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        graceful_shutdown_timeout=GRACEFUL_SHUTDOWN,
+    )
+    async with worker:
+        await asyncio.Event().wait()

@@ -1,0 +1,31 @@
+"""Tasks as JSON lines, as `podium train tasks` writes them."""
+
+import hashlib
+from pathlib import Path
+
+from podium_cli.errors import UsageError
+from podium_cli.inputs import unreadable
+from tasksets.task import InvalidTask, Task
+
+
+def read_tasks(path: Path) -> list[Task]:
+    """The tasks of a JSONL file. Raises UsageError."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(unreadable(path, error), "name a JSONL file") from error
+    tasks = []
+    for number, line in enumerate(lines, 1):
+        try:
+            tasks.append(Task.from_json(line))
+        except InvalidTask as error:
+            raise UsageError(f"{path}, line {number}: {error}", "mend or drop the line") from error
+    return tasks
+
+
+def task_digest(path: Path) -> str:
+    """SHA-256 of a task file's bytes. Raises UsageError."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(unreadable(path, error), "name a JSONL file") from error

@@ -1,0 +1,93 @@
+"""A trained version on its way to users: published, compared, promoted, asked, taken back."""
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.podium_cli.conftest import CommandLine, end_quietly, wait_until_up
+from policy_version_builders import make_base, publish_adapter
+from tasksets.task import Call, Split, Task
+from vllm_server import BASE, VllmServer
+
+VERSION, UNSEEN = "policy-demo-v1", "policy-demo-v9"
+PATIENCE_S = 60
+TASK = Task(
+    "sum-1",
+    "arithmetic",
+    Split.TRAIN,
+    "What is 6 times 7?",
+    "numeric",
+    {"expected": "42"},
+    (Call("calculator", {"expression": "6 * 7"}),),
+)
+
+
+@pytest.fixture(scope="module")
+def podium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
+    """A platform with a store, whose engine knows better with the adapter than without."""
+    folder = tmp_path_factory.mktemp("platform")
+    store = folder / "store"
+    with VllmServer(make_base()) as engine:
+        engine.answers[BASE] = "41"
+        podium = CommandLine(folder / "state", {"PODIUM_POLICY_STORE": str(store)})
+        options = ("--openai-base-url", engine.base_url, "--openai-model", BASE)
+        process = podium.start("up", *options)
+        wait_until_up(podium, process)
+        publish_adapter(store, 1)
+        yield podium
+        end_quietly(process, signal.SIGTERM)
+
+
+def the_version(podium: CommandLine) -> dict[str, Any]:
+    """As it is listed once the engine serves it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        found: list[dict[str, Any]] = podium.json("train", "versions")["versions"]
+        if found and found[0]["served"]:
+            return found[0]
+    raise AssertionError(podium("train", "versions").stdout)
+
+
+def evaluation(podium: CommandLine, folder: Path, model: str) -> Path:
+    """Four judged episodes of a model."""
+    tasks, out = folder / "tasks.jsonl", folder / f"{model}.jsonl"
+    tasks.write_text(TASK.to_json())
+    options = ("--size", "4", "--tools", "2", "--model", model, "--evaluation", str(out))
+    podium.json("train", "rollout", "--task-file", str(tasks), *options)
+    return out
+
+
+def test_a_version_reaches_users_when_an_administrator_promotes_it(
+    podium: CommandLine, tmp_path: Path
+) -> None:
+    assert the_version(podium)["aliases"] == ["candidate"]
+    refused = podium("train", "promote", VERSION)
+    assert "no gate has decided" in refused.stderr
+    new, old = (evaluation(podium, tmp_path, model) for model in ("candidate", BASE))
+    files = ("--candidate", str(new), "--promoted", str(old))
+    decision = podium.json("train", "gate", VERSION, *files, "--pairs-min", "4")
+    assert decision["bounds"]["score"]["lower"] == 1
+    assert podium("run", TASK.question).stdout.strip() == "41"
+    promoted = podium.json("train", "promote", VERSION)
+    assert promoted["version"]["aliases"] == ["candidate", "promoted"]
+    assert podium("run", TASK.question).stdout.strip() == "42"
+    entries = podium.json("audit", "log", "--action", "PromoteModelVersion")["entries"]
+    outcomes = [(each["resource"], each["outcome"]) for each in entries]
+    assert outcomes == [(VERSION, "done"), (VERSION, "refused")]
+    assert entries[0]["subject"]
+    assert "there is no policy version" in podium("train", "promote", UNSEEN).stderr
+    assert "nothing to go back to" in podium("train", "rollback").stderr
+
+
+def test_moving_versions_needs_the_key_of_whoever_runs_the_platform(podium: CommandLine) -> None:
+    made = podium.json("keys", "create", "mallory", "--role", "tenant-admin")
+    stranger = CommandLine(podium.state_dir, {"PODIUM_API_KEY": made["key"]})
+    url = podium.json("status")["url"]
+    for arguments in (("versions",), ("promote", VERSION), ("rollback", VERSION)):
+        ended = stranger("train", *arguments, "--url", url)
+        assert ended.returncode == 1
+        assert "platform:admin" in ended.stderr

@@ -1,0 +1,82 @@
+"""What a run of rollouts tells Temporal.
+
+Small: tasks stay in their file, results in the platform.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class RolloutLimits:
+    """What holds for every episode of a run."""
+
+    policy: str = ""
+    """"" takes the tenant's."""
+    model: str = ""
+    """"" takes the promoted version, or the engine's default."""
+    turn_limit: int = 6
+    time_limit_s: float = 120.0
+
+
+@dataclass(frozen=True)
+class RolloutTotals:
+    """What came of the groups that have ended."""
+
+    groups: int = 0
+    episodes: int = 0
+    solved: int = 0
+    unjudged: int = 0
+
+    def plus(self, other: "RolloutTotals") -> "RolloutTotals":
+        """Both together."""
+        return RolloutTotals(
+            self.groups + other.groups,
+            self.episodes + other.episodes,
+            self.solved + other.solved,
+            self.unjudged + other.unjudged,
+        )
+
+
+@dataclass(frozen=True)
+class RolloutRun:
+    """One run. What has a default below `limits` is filled in as the run goes on."""
+
+    task_file: str
+    """JSONL of tasks, as the workers see it."""
+    task_digest: str
+    """SHA-256 of its bytes: a run that goes on must find the tasks it began with."""
+    group_size: int
+    groups_at_once: int
+    tools_max: int
+    limits: RolloutLimits
+    run_id: str = ""
+    """UUIDv7 that every id of the run follows from; "" makes one, as a schedule does."""
+    tool_names: list[str] = field(default_factory=list)
+    """Tools of the platform when the run began."""
+    group_count: int = 0
+    done: RolloutTotals = field(default_factory=RolloutTotals)
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """What a run is frozen to before its first episode."""
+
+    tool_names: list[str]
+    group_count: int
+
+
+@dataclass(frozen=True)
+class GroupOfRun:
+    """One group, by its place in the task file."""
+
+    run: RolloutRun
+    index: int
+
+
+@dataclass(frozen=True)
+class RolloutProgress:
+    """A run as far as it has come."""
+
+    run_id: str
+    group_count: int
+    done: RolloutTotals
