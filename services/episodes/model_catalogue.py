@@ -19,10 +19,17 @@ class ModelCatalogue:
 
     async def find(self, name: str) -> pb.Model:
         """The model. Raises ModelNotFound."""
-        if time.monotonic() > self._fresh_until:
+        model = self._known(name) if time.monotonic() < self._fresh_until else None
+        if model is None:
+            # Also for a name that is not remembered: it may have been published since.
             self._models = await self._orchestrator.models()
             self._fresh_until = time.monotonic() + REFRESH_AFTER_S
-        for model in self._models:
-            if model.name == name or (not name and model.is_default):
-                return model
-        raise ModelNotFound(name or "(default)", [model.name for model in self._models])
+            model = self._known(name)
+        if model is None:
+            raise ModelNotFound(name or "(default)", [model.name for model in self._models])
+        return model
+
+    def _known(self, name: str) -> pb.Model | None:
+        wanted = (each for each in self._models if each.name == name)
+        default = (each for each in self._models if each.is_default)
+        return next(wanted if name else default, None)

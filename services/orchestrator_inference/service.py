@@ -107,8 +107,9 @@ class Orchestrator:
         )
 
     async def models(self) -> tuple[EngineModel, ...]:
-        """Every model the engine serves, by name."""
-        return await self._engine.models()
+        """Every model that can be asked, by name: the engine's, and what the aliases mean."""
+        models = await self._engine.models()
+        return models if self._routing is None else self._routing.with_aliases(models)
 
     def sku(self, model: EngineModel) -> str:
         """Price-book SKU of the default model and its adapters; "" (unknown) for others."""

@@ -1,10 +1,12 @@
 """From what a caller asks for to the version that answers: aliases, and refusals."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from orchestrator_inference.errors import VersionNotServed
+from orchestrator_inference.models import EngineModel
 from policy_versions import Alias, Aliases
 from policy_versions.names import PREFIX
 
@@ -33,6 +35,15 @@ class VersionRouting:
             yield name
         finally:
             self.in_use[name] -= 1
+
+    def with_aliases(self, models: Iterable[EngineModel]) -> tuple[EngineModel, ...]:
+        """The models, and under an alias's name the admitted version it means; by name."""
+        found = {model.name: model for model in models}
+        for alias in Alias:
+            version = self._aliases.current(alias)
+            if version in found and version in self._admitted():
+                found[alias] = replace(found[version], name=alias.value, is_default=False)
+        return tuple(found[name] for name in sorted(found))
 
     def _meant(self, asked: str) -> str:
         if asked == "":

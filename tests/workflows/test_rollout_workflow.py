@@ -19,6 +19,10 @@ RUN = "01936b2f-3c00-7000-8000-000000000001"
 HISTORIES = sorted(Path(__file__).parent.glob("rollout_histories/*.json"))
 
 
+def history(path: Path) -> WorkflowHistory:
+    return WorkflowHistory.from_json(path.stem, path.read_text())
+
+
 @pytest.fixture
 async def client(temporal: EmbeddedTemporal) -> Client:
     return await connect_temporal(temporal.target, "default")
@@ -78,7 +82,7 @@ async def test_recorded_history_replays(path: Path) -> None:
         workflow_runner=UnsandboxedWorkflowRunner(),
         data_converter=DATA_CONVERTER,
     )
-    await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
+    await replayer.replay_workflow(history(path))
 
 
 def test_runs_with_and_without_an_id_of_their_own_are_recorded() -> None:

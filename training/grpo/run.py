@@ -11,6 +11,7 @@ from grpo.grammar import GrammarReplay
 from grpo.groups import GroupAssembler, GroupRules
 from grpo.learner import Learner, StepOptions
 from grpo.losses import Loss, LossOptions
+from grpo.metrics_log import MetricsLog
 from grpo.policy import load_policy
 from grpo.publishing import Publisher, base_digest
 from grpo.stream import LogReader, Position
@@ -65,6 +66,7 @@ def _trainer(config: RunConfig, reader: LogReader) -> Trainer:
             config.steps, config.step.groups, config.checkpoint_every, config.stream.patience_s
         ),
         output=config.output,
+        metrics=MetricsLog(config.output),
         publisher=_publisher(config),
         publish_every=config.publish.every if config.publish else 1,
     )

@@ -1,7 +1,6 @@
 """The loop: records to episodes to groups to steps, and a checkpoint after them."""
 
 import base64
-import json
 import logging
 from collections import Counter
 from collections.abc import Mapping
@@ -17,13 +16,12 @@ from grpo.convert import episode_from_proto
 from grpo.episodes import Limits, Reason, Refused
 from grpo.groups import SIZE_UNKNOWN, Group, GroupAssembler, OpenGroup
 from grpo.learner import Learner
+from grpo.metrics_log import MetricsLog
 from grpo.publishing import Publisher
 from grpo.stream import LogReader, LogRecord
 from podium.episodes.v1 import trajectory_pb2 as pb
 
 log = logging.getLogger(__name__)
-
-METRICS = "metrics.jsonl"
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,7 @@ class Trainer:
     limits: Limits
     options: TrainerOptions
     output: Path
+    metrics: MetricsLog
     publisher: Publisher | None = None
     publish_every: int = 1
     """Checkpoints between two versions; the last step is always one."""
@@ -128,11 +127,10 @@ class Trainer:
         self.records = {id: self.records[id] for id in members}
 
     def _write_metrics(self, metrics: Mapping[str, float]) -> None:
-        line = {"step": self.step, **metrics, "lag": self.reader.lag()}
-        line |= {f"refused {name}": count for name, count in self.refused.items()}
-        line |= {f"dropped {name}": count for name, count in self.assembler.dropped.items()}
-        with (self.output / METRICS).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        line = {**metrics, "lag": float(self.reader.lag())}
+        line |= {f"refused {name}": float(count) for name, count in self.refused.items()}
+        line |= {f"dropped {name}": float(count) for name, count in self.assembler.dropped.items()}
+        self.metrics.write(self.step, line)
 
     def checkpoint(self) -> Path:
         """Writes everything the next step depends on."""

@@ -20,6 +20,7 @@ def write_report_page(path: Path, steps: Sequence[Metrics]) -> None:
     body = "\n".join(parts)
     path.write_text(
         '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Training</title>\n'
+        "<style>body {font-family: sans-serif; max-width: 44rem; margin: 2rem auto}</style>\n"
         f"<h1>Training, {len(steps)} steps</h1>\n{body}\n</html>\n",
         encoding="utf-8",
     )
@@ -30,10 +31,10 @@ def report_plots(steps: Sequence[Metrics]) -> list[tuple[str, str]]:
     tools = sorted({name for step in steps for name in step if name.startswith(CALLS)})
     with mpl.rc_context(STYLE):
         return [
-            ("Learning", _curves(steps, {"reward_mean": "reward", "loss": "loss"})),
+            ("Learning", _panels(steps, {"reward_mean": "reward", "loss": "loss"})),
             (
                 "Reward by component",
-                _curves(
+                _panels(
                     steps,
                     {
                         "reward_solved": "solved (share)",
@@ -59,6 +60,20 @@ def _curves(steps: Sequence[Metrics], names: Mapping[str, str]) -> str:
             axes.plot(*zip(*points, strict=True), label=label, marker=".")
     axes.set_xlabel("step")
     return svg(figure, axes, legend=bool(axes.lines))
+
+
+def _panels(steps: Sequence[Metrics], names: Mapping[str, str]) -> str:
+    """One below the other: figures of different units have no scale in common."""
+    figure = Figure(figsize=(6.6, 1.6 * len(names) + 0.4), layout="constrained")
+    rows = figure.subplots(len(names), sharex=True)
+    for axes, (name, label) in zip(rows, names.items(), strict=True):
+        axes.grid(color=GRID)
+        axes.set_ylabel(label)
+        points = [(step["step"], step[name]) for step in steps if name in step]
+        if points:
+            axes.plot(*zip(*points, strict=True), marker=".")
+    rows[-1].set_xlabel("step")
+    return svg(figure, rows[-1])
 
 
 def _cost_against_accuracy(steps: Sequence[Metrics]) -> str:

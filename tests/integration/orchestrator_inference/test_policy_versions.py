@@ -348,6 +348,8 @@ async def test_calls_say_which_version_answered_and_follow_the_aliases(
         await admitted(root, GOOD)
         assert (await stub.NextAction(make_request())).model_version == BASE
         assert (await stub.NextAction(make_request("candidate"))).model_version == GOOD
+        listed = (await stub.ListModels(pb.ListModelsRequest())).models
+        assert [model.name for model in listed] == [BASE, "candidate", GOOD]
         side.aliases.move(Alias.PROMOTED, GOOD)
         assert (await stub.NextAction(make_request())).model_version == GOOD
         copied(published, root, BAD)
