@@ -111,7 +111,8 @@ async def rollout(
     session.output.note(summary(rolled))
     if evaluation is not None:
         lines = [each.evaluated.model_dump_json() for each in rolled if each.evaluated]
-        evaluation.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        with writing(evaluation):
+            evaluation.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def _plan(run_id: str, tasks: list[Task], size: int, known: list[str], most: int) -> list[Group]:

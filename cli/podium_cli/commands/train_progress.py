@@ -10,6 +10,7 @@ from podium_cli.command import Session, command
 from podium_cli.commands.train import app
 from podium_cli.errors import UsageError
 from podium_cli.training.metrics import InvalidMetrics, Metrics, read_metrics
+from podium_cli.writing import writing
 
 EVERY_S = 1.0
 Run = Annotated[Path, typer.Argument(help="Output folder of the run, or its metrics.jsonl.")]
@@ -48,7 +49,8 @@ async def report(
     # matplotlib is slow to import and needed here alone.
     from podium_cli.training.report import write_report_page  # noqa: PLC0415
 
-    write_report_page(out, steps)
+    with writing(out):
+        write_report_page(out, steps)
     session.output.result({"page": str(out), "steps": len(steps)}, str(out))
 
 
