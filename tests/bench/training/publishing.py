@@ -18,6 +18,7 @@ from grpo.publishing import Publisher, base_digest
 from orchestrator_inference.engine_replicas import EngineReplica
 from orchestrator_inference.version_admission import AdmissionRules, VersionAdmission
 from policy_versions import Format, VersionStore
+from policy_versions.reports import read_report
 
 VERSIONS = 8
 RANK = 16
@@ -61,7 +62,7 @@ async def measured(folder: Path, server: EmbeddedVllm) -> dict[str, list[float]]
             seconds["written"].append(time.perf_counter() - started)
             await admission.reconcile()
             if name not in admission.admitted:
-                raise RuntimeError(f"{name} was not admitted")
+                raise RuntimeError(f"{name} was not admitted: {read_report(folder, name)}")
             seconds["admitted"].append(time.perf_counter() - started)
             body = {"model": name, "prompt": "What is 2 + 2?", "max_tokens": 1}
             (await client.post(f"{server.base_url}/completions", json=body)).raise_for_status()
