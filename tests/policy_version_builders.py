@@ -38,7 +38,7 @@ def make_publisher(root: Path, run: str = RUN) -> Publisher:
 def publish_adapter(root: Path, number: int, seed: int | None = None, run: str = RUN) -> Manifest:
     """Version `number`, with weights of its own."""
     model = make_adapted(number if seed is None else seed)
-    return make_publisher(root, run).publish(model, number, {0: 10 * number})  # type: ignore[arg-type]
+    return make_publisher(root, run).publish(model, number, {0: 10 * number})
 
 
 def publish_merged(root: Path, number: int) -> Manifest:

@@ -52,7 +52,7 @@ class LoraConfig(Section):
     """An adapter is trained instead of all weights (LoRA, arXiv 2106.09685)."""
 
     rank: int = Field(16, ge=1, description="of the two matrices beside every linear layer")
-    alpha: float = Field(32.0, gt=0, description="their product counts alpha / rank")
+    alpha: int = Field(32, ge=1, description="their product counts alpha / rank")
     seed: int = Field(0, description="of the first matrix's values; the second starts at 0")
 
 

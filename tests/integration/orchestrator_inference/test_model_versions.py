@@ -130,7 +130,7 @@ async def test_versions_are_listed_in_their_order_with_what_is_wrong_with_them(
     rest = await versions.ListModelVersions(
         pb.ListModelVersionsRequest(page_size=2, page_token=first.next_page_token)
     )
-    old, new, newest = [*first.versions, *rest.versions]
+    old, new, newest = list(first.versions) + list(rest.versions)
     assert [each.name for each in (old, new, newest)] == [OLD, NEW, NEWEST]
     assert (old.served, old.replica_ready_count, old.step) == (True, 2, 1)
     assert (new.gate_verdict, new.gate_compared_with) == (pb.GATE_VERDICT_KEEP, OLD)
