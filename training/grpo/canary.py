@@ -11,25 +11,27 @@ from grpo.trie import pack
 from policy_versions import Canary, CanaryPrompt
 
 # Fixed: versions can be told apart only by the same questions. What a policy is trained on,
-# choosing a tool and answering, moves most.
+# choosing a tool and answering, moves most, so there each text ends.
 QUESTIONS = (
-    ("What is 17 percent of 2340?", '{"tool": "calculator", "arguments"'),
-    ("How many days are between 2024-02-27 and 2024-03-02?", '{"tool": "days_between"'),
-    ("Convert 26.2 miles to kilometres.", '{"tool": "convert", "arguments": {"value"'),
-    ("Which product sold most in May?", '{"tool": "sql_query", "arguments": {"query"'),
-    ("What does the word 'ledger' mean?", '{"tool": "dictionary", "arguments"'),
-    ("Find the opening hours of the museum.", '{"tool": "search", "arguments": {"query"'),
-    ("What is the mean of 4, 8 and 15?", '{"tool": "statistics", "arguments": {"numbers"'),
-    ("Write a program that prints the first ten primes.", '{"tool": "python", "arguments"'),
-    ("Is 7 larger than 5?", '{"answer": "yes"}'),
-    ("Name the capital of France.", '{"answer": "Paris"}'),
-    ("The calculator said 397.8. What is the answer?", '{"answer": "397.8"}'),
-    ("The tool timed out. What now?", '{"thought": "try another tool", "tool"'),
-    ("The search found nothing.", '{"thought": "ask in other words", "tool": "search"'),
-    ("A stronger model costs more. Is it needed for 2 + 2?", '{"answer": "no"}'),
-    ("How long is a flight from Oslo to Rome?", '{"tool": "distance", "arguments"'),
-    ("Thank you, that is all.", '{"answer": "You are welcome."}'),
+    ("What is 17 percent of 2340?", '{"tool": "calculator'),
+    ("How many days are between 2024-02-27 and 2024-03-02?", '{"tool": "days_between'),
+    ("Convert 26.2 miles to kilometres.", '{"tool": "convert'),
+    ("Which product sold most in May?", '{"tool": "sql_query'),
+    ("What does the word 'ledger' mean?", '{"tool": "dictionary'),
+    ("Find the opening hours of the museum.", '{"tool": "search'),
+    ("What is the mean of 4, 8 and 15?", '{"tool": "statistics'),
+    ("Write a program that prints the first ten primes.", '{"tool": "python'),
+    ("Is 7 larger than 5?", '{"answer": "yes'),
+    ("Name the capital of France.", '{"answer": "Paris'),
+    ("The calculator said 397.8. What is the answer?", '{"answer": "397.8'),
+    ("The tool timed out. What now?", '{"thought": "try another tool'),
+    ("The search found nothing.", '{"thought": "ask in other words'),
+    ("A stronger model costs more. Is it needed for 2 + 2?", '{"answer": "no'),
+    ("How long is a flight from Oslo to Rome?", '{"tool": "distance'),
+    ("Thank you, that is all.", '{"answer": "You are welcome'),
 )
+# Of each text, its last tokens are asked: an engine answers for one place at a time.
+ASKED_TOKENS = 4
 
 
 def record_canary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Canary:
@@ -57,7 +59,12 @@ def _logprobs(model: PreTrainedModel, rows: Sequence[Row]) -> list[float]:
     return values
 
 
-def _row(tokenizer: PreTrainedTokenizerBase, prompt: str, continuation: str) -> Row:
-    prompt_ids = tokenizer(prompt)["input_ids"]
-    ids = tokenizer(continuation, add_special_tokens=False)["input_ids"]
-    return Row(tuple(prompt_ids), tuple(ids), (0.0,) * len(ids))
+def _row(tokenizer: PreTrainedTokenizerBase, question: str, text: str) -> Row:
+    ids = [*tokenizer(question)["input_ids"], *_ids(tokenizer, text)]
+    asked = min(ASKED_TOKENS, len(_ids(tokenizer, text)))
+    return Row(tuple(ids[:-asked]), tuple(ids[-asked:]), (0.0,) * asked)
+
+
+def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    found: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return found

@@ -1,10 +1,14 @@
 """A run's metrics: JSON lines for `podium train watch|report`, and TensorBoard's events."""
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tensorboardX import SummaryWriter
+# Not its SummaryWriter, which writes from another thread: a kill would lose what was said.
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.summary import scalar
 
 METRICS = "metrics.jsonl"
 EVENTS = "tensorboard"
@@ -15,7 +19,7 @@ class MetricsLog:
 
     def __init__(self, output: Path) -> None:
         self._output = output
-        self._events: SummaryWriter | None = None
+        self._events: EventsWriter | None = None
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """One step; `watch` shows it at once."""
@@ -24,13 +28,19 @@ class MetricsLog:
             file.write(json.dumps(line) + "\n")
         events = self._open(step)
         for name, value in metrics.items():
-            events.add_scalar(_tag(name), value, step)
+            found = scalar(_tag(name), value)
+            events.write_event(Event(wall_time=time.time(), step=step, summary=found))
         events.flush()
 
-    def _open(self, step: int) -> SummaryWriter:
+    def _open(self, step: int) -> EventsWriter:
         if self._events is None:
+            folder = self._output / EVENTS
+            folder.mkdir(parents=True, exist_ok=True)
+            # Of two files of one second the later would overwrite the earlier.
+            self._events = EventsWriter(str(folder / "events"), f".{step}")
             # Hides what a killed run wrote about this step and later ones.
-            self._events = SummaryWriter(str(self._output / EVENTS), purge_step=step)
+            began = SessionLog(status=SessionLog.START)
+            self._events.write_event(Event(wall_time=time.time(), step=step, session_log=began))
         return self._events
 
 

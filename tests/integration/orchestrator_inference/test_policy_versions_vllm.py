@@ -1,6 +1,6 @@
 """Changed models published to the real vLLM: it says what the trainer computed."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from statistics import fmean
 
 import httpx
@@ -15,7 +15,8 @@ from grpo.canary import record_canary
 from grpo.publishing import Publisher, base_digest
 from orchestrator_inference.engine_replicas import EngineReplica
 from orchestrator_inference.version_admission import AdmissionRules, VersionAdmission
-from policy_versions import Canary, Format, VersionStore, canary_fault
+from policy_versions import Canary, CanaryPrompt, Format, VersionStore, canary_fault
+from policy_versions.reports import read_report
 
 pytestmark = [
     pytest.mark.vllm,
@@ -73,6 +74,18 @@ async def vllm(
     await server.stop()
 
 
+class RecordingReplica(EngineReplica):
+    """Keeps what vLLM answered: on two cores it answers slowly."""
+
+    def __init__(self, client: httpx.AsyncClient, base_url: str, timeout_s: float) -> None:
+        super().__init__(client, base_url, timeout_s)
+        self.said: dict[str, list[list[float]]] = {}
+
+    async def logprobs(self, name: str, prompts: Sequence[CanaryPrompt]) -> list[list[float]]:
+        self.said[name] = await super().logprobs(name, prompts)
+        return self.said[name]
+
+
 def distance(one: list[list[float]], other: Canary) -> float:
     pairs = zip(one, other.logprobs, strict=True)
     return fmean(abs(a - b) for x, y in pairs for a, b in zip(x, y, strict=True))
@@ -83,7 +96,7 @@ async def test_vllm_says_of_each_published_version_what_its_trainer_computed(
     store: VersionStore, vllm: EmbeddedVllm
 ) -> None:
     async with httpx.AsyncClient(trust_env=False, timeout=None) as client:
-        replica = EngineReplica(client, vllm.base_url, timeout_s=120)
+        replica = RecordingReplica(client, vllm.base_url, timeout_s=600)
 
         async def replicas() -> list[EngineReplica]:
             return [replica]
@@ -95,11 +108,8 @@ async def test_vllm_says_of_each_published_version_what_its_trainer_computed(
             {},
         )
         await admission.reconcile()
-        assert admission.admitted == {MERGED, ADAPTER}
-        said = {
-            name: await replica.logprobs(name, store.manifest(name).canary.prompts)
-            for name in (MERGED, ADAPTER)
-        }
+    assert admission.admitted == {MERGED, ADAPTER}, read_report(store.root, ADAPTER)
+    said = replica.said
     own = {name: store.manifest(name).canary for name in (MERGED, ADAPTER)}
     folder = SmolLM2().directory
     untrained = record_canary(
