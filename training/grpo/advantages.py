@@ -1,7 +1,8 @@
 """Advantage estimators: how much better an episode was than the others of its group.
 
 Every estimator takes rewards of shape (groups, members) and returns the same shape. An
-advantage belongs to the episode; all its trained tokens share it.
+advantage belongs to the episode; all its trained tokens share it. Demonstrations are not
+compared: a solved one is worth imitating, whatever the others of its group did.
 """
 
 from collections.abc import Callable
@@ -22,6 +23,8 @@ class Advantage(StrEnum):
     BATCH_STD = "batch_std"
     RLOO = "rloo"
     PAPER = "paper"
+    SOLVED = "solved"
+    """1 for a solved episode, 0 for another: imitation."""
 
 
 def group_mean(rewards: Tensor) -> Tensor:

@@ -28,7 +28,9 @@ class StreamConfig(KafkaSettings):
 class GroupConfig(Section):
     """Which groups are learnt from."""
 
-    advantage: str = Field("group_std", description="group_mean, group_std, batch_std, rloo, paper")
+    advantage: str = Field(
+        "group_std", description="group_mean, group_std, batch_std, rloo, paper, solved"
+    )
     members_min_share: float = Field(0.5, gt=0, le=1, description="of a group's size")
     std_floor: float = Field(0.1, ge=0, description="rewards of a group must differ at least so")
 
@@ -39,7 +41,7 @@ class StepConfig(Section):
     groups: int = Field(16, ge=1, description="groups in a step")
     learning_rate: float = Field(1e-6, gt=0, description="of AdamW")
     weight_decay: float = Field(0.01, ge=0, description="of AdamW")
-    loss: str = Field("dapo", description="grpo, dr_grpo, dapo, bnpo, cispo")
+    loss: str = Field("dapo", description="grpo, dr_grpo, dapo, bnpo, cispo, imitation")
     clip_low: float = Field(0.2, gt=0)
     clip_high: float = Field(0.28, gt=0)
     gradient_norm_max: float = Field(1.0, gt=0)

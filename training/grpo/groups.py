@@ -19,6 +19,8 @@ class Dropped(StrEnum):
 
     TOO_FEW = "too few members"
     ZERO_VARIANCE = "zero variance"
+    UNSOLVED = "unsolved"
+    """Nothing in it is worth imitating."""
     STALE = "stale"
     MIXED = "mixed"
     """Its members had other tools, preferences or currencies: not comparable."""
@@ -29,7 +31,7 @@ class GroupRules:
     """Which groups are worth a step."""
 
     members_min_share: float = 0.5
-    """Of the group's size; at least two members in any case."""
+    """Of the group's size; at least two members in any case, where they are compared."""
     std_floor: float = 0.1
     """Groups whose rewards differ less teach nothing (paper, section 3.3)."""
 
@@ -110,6 +112,18 @@ class GroupAssembler:
         if reason := self._fault(group):
             self.dropped[reason] += 1
             return None
+        if self.estimator is Advantage.SOLVED:
+            return self._demonstrated(group_id, group)
+        return self._compared(group_id, group)
+
+    def _demonstrated(self, group_id: str, group: OpenGroup) -> Group | None:
+        solved = tuple(float(member.features.solved) for member in group.members)
+        if not any(solved):
+            self.dropped[Dropped.UNSOLVED] += 1
+            return None
+        return Group(group_id, tuple(group.members), rewards=solved, advantages=solved)
+
+    def _compared(self, group_id: str, group: OpenGroup) -> Group | None:
         first = group.members[0]
         earned = rewards([member.features for member in group.members], first.preferences)
         if earned.std(ddof=1) < self.rules.std_floor:
@@ -121,7 +135,8 @@ class GroupAssembler:
         )
 
     def _fault(self, group: OpenGroup) -> Dropped | None:
-        needed = max(2, round(group.size * self.rules.members_min_share))
+        alone = 1 if self.estimator is Advantage.SOLVED else 2
+        needed = max(alone, round(group.size * self.rules.members_min_share))
         if len(group.members) < needed:
             return Dropped.TOO_FEW
         kinds = {(each.tools, each.preferences, each.currency) for each in group.members}

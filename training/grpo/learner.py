@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from grpo.forward import Distribution, token_logprobs
 from grpo.grammar import BITS, GrammarReplay, forced
 from grpo.groups import Group
-from grpo.losses import LossOptions, TokenBatch, policy_loss, token_weights
+from grpo.losses import Loss, LossOptions, TokenBatch, policy_loss, token_weights
 from grpo.samples import Row
 from grpo.trie import PackedRows, pack
 
@@ -80,7 +80,8 @@ class Learner:
         for batch in _micro_batches(samples, self._options.tokens_max):
             self._accumulate(batch, sums)
         metrics = sums.metrics()
-        if metrics["drift_mean"] > self._options.drift_stop:
+        imitates = self._options.loss.loss is Loss.IMITATION
+        if metrics["drift_mean"] > self._options.drift_stop and not imitates:
             self.optimiser.zero_grad(set_to_none=True)
             raise DriftTooLarge(
                 f"{metrics['drift_mean']:.3g} nats a token between trainer and server; is the"

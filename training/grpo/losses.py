@@ -25,6 +25,9 @@ class Loss(StrEnum):
     """Mean over the tokens of each micro-batch; here of the batch, the same as DAPO."""
     CISPO = "cispo"
     """Clips the weight and not the update (arXiv 2506.13585); added up as DAPO."""
+    IMITATION = "imitation"
+    """Likelihood of what was done, whoever did it; added up as DAPO. No ratios: a demonstrator
+    is not a policy that its tokens could be drawn from again."""
 
 
 class Level(StrEnum):
@@ -97,12 +100,15 @@ def token_weights(options: LossOptions, lengths: Tensor) -> Tensor:
             return torch.full_like(lengths, 1.0, dtype=torch.float64) / (
                 sequences * options.length_max
             )
-        case Loss.DAPO | Loss.BNPO | Loss.CISPO:
+        case Loss.DAPO | Loss.BNPO | Loss.CISPO | Loss.IMITATION:
             return torch.full_like(lengths, 1.0, dtype=torch.float64) / lengths.sum().clamp(min=1)
 
 
 def policy_loss(batch: TokenBatch, options: LossOptions) -> LossResult:
     """The share of the batch's loss that these tokens make."""
+    if options.loss is Loss.IMITATION:
+        losses = -batch.advantages * batch.logprobs * batch.weights.to(batch.logprobs.dtype)
+        return LossResult(losses.sum(), {})
     log_ratio = _levelled(batch.logprobs - batch.old_logprobs, batch.sequence, options.level)
     ratio = log_ratio.exp()
     correction = (batch.old_logprobs - batch.behaviour_logprobs).exp()

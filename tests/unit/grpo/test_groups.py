@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from grpo.advantages import Advantage
 from grpo.convert import episode_from_proto
 from grpo.episodes import Episode, Limits
 from grpo.groups import Dropped, Group, GroupAssembler, GroupRules
@@ -96,3 +97,25 @@ def test_a_deadline_closes_a_group_with_those_who_came() -> None:
     assert group is not None
     assert len(group.members) == 2
     assert assembler.close("g1") is None
+
+
+def test_a_demonstration_stands_alone_and_is_imitated_when_it_solved_its_task() -> None:
+    assembler = GroupAssembler(estimator=Advantage.SOLVED)
+    group = assembler.add(make_episode("e0", group_size=1))
+    assert group is not None
+    assert group.advantages == (1.0,)
+
+
+def test_members_that_failed_are_not_imitated() -> None:
+    assembler = GroupAssembler(estimator=Advantage.SOLVED)
+    first, second = members(True, False)
+    assembler.add(first)
+    group = assembler.add(second)
+    assert group is not None
+    assert group.advantages == (1.0, 0.0)
+
+
+def test_where_nothing_was_solved_there_is_nothing_to_imitate() -> None:
+    assembler = GroupAssembler(estimator=Advantage.SOLVED)
+    assert assembler.add(make_episode("e0", solved=False, group_size=1)) is None
+    assert assembler.dropped == {Dropped.UNSOLVED: 1}

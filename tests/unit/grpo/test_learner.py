@@ -11,6 +11,7 @@ from grpo.forward import Distribution, token_logprobs
 from grpo.grammar import Constraint, GrammarReplay
 from grpo.groups import Group
 from grpo.learner import DriftTooLarge, Learner, StepOptions
+from grpo.losses import Loss, LossOptions
 from grpo.rewards import Features, Preferences
 from grpo.samples import Row
 from grpo.trie import pack
@@ -121,6 +122,26 @@ def test_a_server_with_another_policy_stops_the_training() -> None:
     assert all(
         torch.equal(before[name], value) for name, value in learner.model.state_dict().items()
     )
+
+
+def test_imitation_makes_likelier_what_another_did_however_unlikely_it_was() -> None:
+    imitation = LossOptions(loss=Loss.IMITATION)
+    learner = make_learner(rate=0.5, loss=imitation, drift_stop=0.01)
+    group = make_group(learner, (1.0, 0.0))
+    certain = [
+        replace(
+            member,
+            rows=tuple(
+                replace(row, behaviour_logprobs=(0.0,) * len(row.completion_ids))
+                for row in member.rows
+            ),
+        )
+        for member in group.members
+    ]
+    before = probability(learner, "add")
+    for _ in range(5):
+        learner.step([replace(group, members=tuple(certain))])
+    assert probability(learner, "add") > before
 
 
 def test_a_step_that_is_not_finite_is_not_taken() -> None:
