@@ -13,10 +13,6 @@ import socket
 import sys
 from pathlib import Path
 
-import uvicorn
-from transformers import AutoConfig, AutoTokenizer
-
-from demonstrator.server import make_app
 from demonstrator.solutions import NoDemonstration, Solutions
 from tasksets.task import InvalidTask, Task
 
@@ -27,19 +23,27 @@ def main() -> int:
     """Serves until it is stopped; exit status 2 for a fault in the arguments."""
     arguments = _arguments()
     try:
-        solutions = Solutions(_tasks(arguments.tasks))
-        tokenizer = AutoTokenizer.from_pretrained(arguments.tokenizer, local_files_only=True)
-        config = AutoConfig.from_pretrained(arguments.tokenizer, local_files_only=True)
-        listener = socket.create_server((HOST, arguments.port))
+        _serve(Solutions(_tasks(arguments.tasks)), arguments.tokenizer, arguments.port)
     except (InvalidTask, NoDemonstration, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    name = arguments.tokenizer.resolve().name
-    app = make_app(solutions, tokenizer, name, int(config.max_position_embeddings))
-    sys.stdout.write(f"{name} at http://{HOST}:{listener.getsockname()[1]}/v1\n")
+    return 0
+
+
+def _serve(solutions: Solutions, learner: Path, port: int) -> None:
+    # After the tasks were read: these imports take seconds, and a fault is told at once.
+    import uvicorn  # noqa: PLC0415
+    from transformers import AutoConfig, AutoTokenizer  # noqa: PLC0415
+
+    from demonstrator.server import make_app  # noqa: PLC0415
+
+    tokenizer = AutoTokenizer.from_pretrained(learner, local_files_only=True)
+    config = AutoConfig.from_pretrained(learner, local_files_only=True)
+    app = make_app(solutions, tokenizer, learner.resolve().name, config.max_position_embeddings)
+    listener = socket.create_server((HOST, port))
+    sys.stdout.write(f"{learner.resolve().name} at http://{HOST}:{listener.getsockname()[1]}/v1\n")
     sys.stdout.flush()
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
-    return 0
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,17 +1,19 @@
 """The demonstrator as a process, asked by orchestrator-inference as any engine is."""
 
+import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-import pytest_asyncio
 import yaml
 
+from demonstrator.solutions import NoDemonstration, Solutions
 from embedded import ManagedProcess
 from grpo.grammar import Constraint, GrammarReplay
 from integration.orchestrator_inference.conftest import start_service
@@ -51,21 +53,19 @@ def make_demonstrator(folder: Path, *arguments: str | Path) -> ManagedProcess:
     return ManagedProcess("demonstrator", argv, log_path=folder / "demonstrator.log")
 
 
-@pytest_asyncio.fixture
-async def base_url(tmp_path: Path) -> AsyncIterator[str]:
-    tasks = write_tasks(tmp_path / "tasks.jsonl", TASKS)
-    learner = write_learner(tmp_path / "learner")
-    process = make_demonstrator(tmp_path, tasks, "--tokenizer", learner)
+@pytest.fixture(scope="module")
+def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("demonstrator")
+    tasks = write_tasks(folder / "tasks.jsonl", TASKS)
+    process = make_demonstrator(folder, tasks, "--tokenizer", write_learner(folder / "learner"))
     process.start()
 
     async def serving() -> bool:
         return ADDRESS.search(process.log_tail()) is not None
 
-    await process.wait_ready(serving, timeout_s=60)
-    address = ADDRESS.search(process.log_tail())
-    assert address is not None
-    yield address[0]
-    await process.terminate()
+    asyncio.run(process.wait_ready(serving, timeout_s=60))
+    yield ADDRESS.findall(process.log_tail())[0]
+    asyncio.run(process.terminate())
 
 
 def tools_of(task: Task) -> list[pb.ToolDefinition]:
@@ -108,7 +108,7 @@ async def test_an_episode_of_demonstrations_makes_the_known_calls_and_answers(
         assert [json.loads(each.arguments_json) for each in made] == [
             call.arguments for call in task.solution
         ]
-        assert task.judge().judge(last.action.answer.text).score == 1
+        assert task.judge().judge(last.action.final_answer).score == 1
 
 
 async def test_what_is_shown_can_be_learnt_from(start_service: Any, base_url: str) -> None:
@@ -132,14 +132,15 @@ async def test_a_question_nobody_solved_is_refused(start_service: Any, base_url:
         await stub.NextAction(pb.NextActionRequest(key="e/1/model/0", task="Why?"))
 
 
-@pytest.mark.parametrize(
-    ("line", "fault"),
-    [("{}", "tasks.jsonl, line 1: not a task"), ("", "none of the tasks has a solution")],
-)
-async def test_tasks_that_show_nothing_are_refused(tmp_path: Path, line: str, fault: str) -> None:
+async def test_a_line_that_is_no_task_is_named(tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
-    path.write_text(line)
+    path.write_text("{}")
     process = make_demonstrator(tmp_path, path, "--tokenizer", write_learner(tmp_path / "learner"))
     process.start()
     assert await process.wait() == 2
-    assert fault in process.log_tail()
+    assert "tasks.jsonl, line 1: not a task" in process.log_tail()
+
+
+def test_tasks_without_solutions_show_nothing() -> None:
+    with pytest.raises(NoDemonstration, match="none of the tasks has a solution"):
+        Solutions([replace(TASKS[0], solution=())])
