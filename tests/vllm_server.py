@@ -25,6 +25,7 @@ from starlette.routing import Route
 from transformers import PreTrainedModel
 
 BASE = "base"
+TOKEN_IDS_MAX = 128
 Weights = dict[str, torch.Tensor]
 
 
@@ -128,6 +129,8 @@ class VllmServer:
         body = await request.json()
         if body["model"] not in (BASE, *self.loaded):
             return refused(404, f"The model `{body['model']}` does not exist.")
+        if len(body["logprob_token_ids"]) > TOKEN_IDS_MAX:
+            return refused(400, "which is greater than max allowed: 128")
         scored = self._scored(body["model"], body["prompt"])
         choices = [
             {

@@ -44,8 +44,8 @@ async def measured(folder: Path, server: EmbeddedVllm) -> dict[str, list[float]]
     store = VersionStore(folder)
     publisher = Publisher(store, "bench", base_digest(SmolLM2().directory), tokenizer)
     seconds: dict[str, list[float]] = {"written": [], "admitted": [], "first_token": []}
-    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
-        replica = EngineReplica(client, server.base_url, timeout_s=120)
+    async with httpx.AsyncClient(trust_env=False, timeout=600) as client:
+        replica = EngineReplica(client, server.base_url, timeout_s=600)
 
         async def adapters() -> list[EngineReplica]:
             return [replica]
