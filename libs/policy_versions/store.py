@@ -18,7 +18,7 @@ from policy_versions.manifest import CONFIG, MANIFEST, WEIGHTS, Manifest
 from policy_versions.names import VersionName
 
 PARTIAL = ".partial-"
-RETIRED = "retired"
+TAKEN = "retired"
 
 
 class VersionStore:
@@ -98,13 +98,13 @@ class VersionStore:
 
     def remove(self, name: str) -> None:
         """Deletes a version's files. Its name stays taken: no later version may bear it."""
-        retired = self.root / RETIRED
+        retired = self.root / TAKEN
         retired.mkdir(exist_ok=True)
         (retired / name).touch()
         shutil.rmtree(self.path(name))
 
     def _move(self, partial: Path, final: Path) -> None:
-        if (self.root / RETIRED / final.name).exists():
+        if (self.root / TAKEN / final.name).exists():
             raise ArtifactRefused(final.name, "the name was used before; take the next number")
         try:
             # Not over a folder that has files: of two writers one wins.

@@ -24,6 +24,7 @@ from policy_versions import (
     canary_fault,
 )
 from policy_versions.reports import Report, write_report
+from policy_versions.retirement import RETIRED
 from rpckit.errors import DomainError
 
 log = logging.getLogger(__name__)
@@ -180,7 +181,7 @@ class VersionAdmission:
         loaded = [each for each, names in served.items() if names is None or name in names]
         if loaded:
             await _unload_everywhere(name, served)
-        self._report(name, 0, len(loaded), ["retired"])
+        self._report(name, 0, len(loaded), [RETIRED])
 
     def _withdraw(self, name: str) -> None:
         self.admitted -= {name}

@@ -1,4 +1,4 @@
-"""`podium train publish|versions|gate|promote|rollback`: from a checkpoint to what users get."""
+"""From a checkpoint to what users get: `podium train publish`, `gate`, `promote` and their like."""
 
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -26,7 +26,8 @@ from podium_cli.errors import CliError, UsageError
 from podium_cli.gateway import Gateway, segment
 from podium_cli.output import message_values
 from podium_cli.training.version_view import decision_table, version_table
-from policy_versions import Alias, Aliases, VersionName
+from policy_versions import Alias, Aliases, VersionName, VersionStore
+from policy_versions.retirement import removable
 
 Store = Annotated[
     Path,
@@ -129,6 +130,16 @@ async def rollback(
             f"/v1/model-versions/{segment(name)}/roll-back", {}, pb.RollBackModelVersionResponse
         )
     session.output.result(message_values(reply), f"{reply.version.name} is promoted again")
+
+
+@command(app, "prune")
+async def prune(session: Session, *, store: Store) -> None:
+    """Delete the files of versions that no alias means and no engine has loaded any more."""
+    found = VersionStore(store)
+    names = removable(found)
+    for name in names:
+        found.remove(name)
+    session.output.result({"removed": names}, "\n".join(names) or "nothing to delete")
 
 
 async def _versions(gateway: Gateway) -> pb.ListModelVersionsResponse:

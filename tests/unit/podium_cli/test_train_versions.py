@@ -8,7 +8,8 @@ from typer.testing import CliRunner, Result
 
 from evaluations import evaluated
 from podium_cli.app import app
-from policy_versions import Alias, Aliases, VersionStore
+from policy_versions import Alias, Aliases, ArtifactRefused, VersionStore
+from policy_versions.reports import Report, write_report
 from unit.policy_versions.test_store import fill, make_manifest
 
 OLD, NEW = "policy-demo-v1", "policy-demo-v2"
@@ -48,6 +49,26 @@ def test_a_better_version_passes_the_gate_and_a_worse_one_does_not(store: Path) 
     assert json.loads(found.stdout)["verdict"] == "promote"
     (store / "decisions" / f"{NEW}.json").unlink()
     assert judge(store, -0.25).exit_code == 1
+
+
+def test_only_files_that_nobody_means_and_nobody_has_loaded_are_deleted(store: Path) -> None:
+    names = [f"policy-demo-v{number}" for number in range(3, 8)]
+    for name in names:
+        VersionStore(store).write(make_manifest(name), fill)
+    Aliases(store).move(Alias.CANDIDATE, names[0])
+    for name, replicas, faults in zip(
+        names, (0, 1, 0, 0), (["retired"], ["retired"], ["retired"], []), strict=False
+    ):
+        write_report(store, report(name, replicas, faults))
+    pruned = podium("prune", "--store", store, "--json")
+    assert json.loads(pruned.stdout) == {"removed": [names[2]]}
+    assert not (store / names[2]).exists()
+    with pytest.raises(ArtifactRefused, match="used before"):
+        VersionStore(store).write(make_manifest(names[2]), fill)
+
+
+def report(name: str, replicas: int, faults: list[str]) -> Report:
+    return Report(name=name, ready=False, replicas_ready=0, replicas=replicas, faults=tuple(faults))
 
 
 def test_the_same_look_is_not_taken_twice(store: Path) -> None:
