@@ -20,11 +20,9 @@ from orchestrator_inference.version_admission import AdmissionRules, VersionAdmi
 from orchestrator_inference.version_promotion import promote, roll_back
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from policy_version_builders import make_base, publish_adapter
-from policy_versions import Alias, Aliases, CanaryPrompt, Format, VersionStore
-from policy_versions.canary import PROMPTS
+from policy_versions import Alias, Aliases, Format, VersionStore
 from policy_versions.reports import read_report
 from rpckit.errors import DomainError
-from unit.grpo.builders import make_model
 from vllm_server import BASE, AnswerAs, RefuseToLoad, Serve, VllmServer
 
 FAULTS = 100
@@ -322,24 +320,6 @@ async def test_an_old_version_is_unloaded_when_nobody_wants_it(
         # The candidate before stays, to go back to.
         assert side.admission.admitted == {"policy-demo-v3", "policy-demo-v4"}
         assert all(GOOD not in server.loaded for server in servers)
-
-
-async def test_a_canary_of_many_tokens_is_asked_in_parts() -> None:
-    prompts = [
-        CanaryPrompt(
-            prompt_ids=(1, 2),
-            continuation_ids=tuple(range(10 * number, 10 * number + 10)),
-            logprobs=(-1.0,) * 10,
-        )
-        for number in range(PROMPTS)
-    ]
-    with VllmServer(make_model(vocabulary=10 * PROMPTS)) as server:
-        async with httpx.AsyncClient(trust_env=False, timeout=None, verify=False) as client:
-            replica = EngineReplica(client, server.base_url, 60)
-            said = await replica.logprobs(BASE, prompts)
-            alone = [await replica.logprobs(BASE, [prompt]) for prompt in prompts]
-    for row, (by_itself,) in zip(said, alone, strict=True):
-        assert row == pytest.approx(by_itself, abs=1e-5)
 
 
 def make_request(model: str = "") -> pb.NextActionRequest:
