@@ -1,4 +1,4 @@
-"""From a checkpoint to what users get: `podium train publish`, `gate`, `promote` and their like."""
+"""`podium train publish`, `gate`, `promote`, ...: from a checkpoint to what users get."""
 
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
