@@ -19,7 +19,11 @@ from podium_cli.writing import writing
 from rollouts import Group, RolloutLimits, plan
 from tasksets.task import Split, Task
 
-app = typer.Typer(name="train", help="Make tasks, run episodes, and give users what was learnt.", no_args_is_help=True)
+app = typer.Typer(
+    name="train",
+    help="Make tasks, run episodes, and give users what was learnt.",
+    no_args_is_help=True,
+)
 
 
 class SplitName(StrEnum):
