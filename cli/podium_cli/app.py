@@ -29,6 +29,8 @@ from podium_cli.commands import (
     train,
     train_progress,  # noqa: F401  adds its commands to those of train
     train_runs,  # noqa: F401  likewise
+    train_synthesize,  # noqa: F401  likewise
+    train_tasks,  # noqa: F401  likewise
     train_versions,  # noqa: F401  likewise
     trajectories,
     up,

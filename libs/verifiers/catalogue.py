@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from verifiers.contains import ContainsAll
 from verifiers.exact import ExactMatch
+from verifiers.function_calls import FunctionCalls
 from verifiers.llm_judge import LlmJudge
 from verifiers.numeric import NumericMatch
 from verifiers.python_check import PythonCheck
@@ -18,6 +19,7 @@ VERIFIERS: dict[str, type[Verifier]] = {
     for verifier in (
         ContainsAll,
         ExactMatch,
+        FunctionCalls,
         LlmJudge,
         NumericMatch,
         PythonCheck,

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from verifiers.contains import ContainsAll
 from verifiers.verifier import Unjudged, Verdict, Verifier, VerifierCall
 
 
@@ -28,7 +29,7 @@ class PlannedCall(BaseModel):
 
 
 class StateMatch(Verifier):
-    """Compares what `look` reads; the answer's words do not matter."""
+    """Compares what `look` reads, and, where `say` is given, what the answer says."""
 
     name: ClassVar[str] = "state"
     version: ClassVar[str] = "1"
@@ -37,6 +38,9 @@ class StateMatch(Verifier):
     expected: Any = None
     """JSON or text that `look` must give; None where golden calls say it."""
     golden_calls: tuple[PlannedCall, ...] = ()
+    say: tuple[str, ...] = ()
+    """What the answer must say besides (the paper's process fidelity); empty: its words do not
+    matter."""
 
     @model_validator(mode="after")
     def _one_expectation(self) -> "StateMatch":
@@ -60,8 +64,11 @@ class StateMatch(Verifier):
         wanted = _state(results[-1]) if self.golden_calls else self.expected
         if isinstance(wanted, str):
             wanted = _state(wanted)
-        right = bool(found == wanted)
-        return Verdict.of(right, "the states are equal" if right else f"found {found}")
+        if found != wanted:
+            return Verdict.of(False, f"found {found}")
+        if not self.say:
+            return Verdict.of(True, "the states are equal")
+        return ContainsAll(expected=self.say).judge(answer)
 
 
 def _state(result: str) -> Any:

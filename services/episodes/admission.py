@@ -5,6 +5,7 @@ import uuid
 from episodes.convert_checks import verifier_of
 from episodes.errors import InvalidEpisode
 from episodes.models import Membership, NewEpisode
+from metering import PriceFactors
 from podium.episodes.v1 import episode_pb2
 from podium.registry.v1 import toolset_pb2
 from rpckit.identity import Identity
@@ -23,7 +24,9 @@ GROUP_SIZE_MAX = 1024
 
 
 def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec, running_limit: int) -> None:
-    """Checks what needs no other service. Raises InvalidEpisode, InvalidMoney."""
+    """Checks what needs no other service. Raises InvalidEpisode, InvalidMoney,
+    InvalidPriceFactors.
+    """
     _check_id(episode_id)
     if running_limit < 0:
         raise InvalidEpisode(f"running_limit is {running_limit}; give 1 or more, or 0 for none")
@@ -42,6 +45,7 @@ def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec, running_limit:
     _check_labels(dict(spec.labels))
     _check_group(spec.group)
     _check_verifier(spec)
+    PriceFactors.read(spec.price_factors)
 
 
 def admit(

@@ -1,6 +1,6 @@
 """What the episodes service asks of other services, with their errors as domain errors."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -39,9 +39,13 @@ class Registry:
 
     channel: grpc.aio.Channel
 
-    async def resolve(self, policy: str, tool_names: list[str]) -> toolset_pb2.Toolset:
-        """The frozen toolset of a new episode."""
-        request = registry_pb.ResolveToolsetRequest(policy=policy, tool_names=tool_names)
+    async def resolve(
+        self, policy: str, tool_names: list[str], price_factors: Mapping[str, str] | None = None
+    ) -> toolset_pb2.Toolset:
+        """The frozen toolset of a new episode; it tells prices times their factors."""
+        request = registry_pb.ResolveToolsetRequest(
+            policy=policy, tool_names=tool_names, price_factors=price_factors
+        )
         reply = await answer(ToolRegistryServiceStub(self.channel).ResolveToolset(request))
         return reply.toolset
 

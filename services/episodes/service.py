@@ -43,7 +43,9 @@ class Episodes:
         check_request(episode_id, spec, running_limit)
         with telemetry.episode_context(episode_id):
             await self.models.find(spec.model)
-            toolset = await self.registry.resolve(spec.policy, list(spec.tool_names))
+            toolset = await self.registry.resolve(
+                spec.policy, list(spec.tool_names), dict(spec.price_factors)
+            )
             await self._find_judging_tools(spec)
             stored = await self.store.insert(
                 admit(episode_id, spec, toolset, identity), running_limit

@@ -10,7 +10,7 @@ from episodes.models import Ending, Progress, Step
 from episodes.running_episode import RunningEpisode
 from episodes.step_log import StepLog
 from episodes.stop_reasons import STOP_REASON_TO_WIRE
-from metering import Usage
+from metering import PriceFactors, Usage
 from money import Money
 from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
@@ -42,7 +42,7 @@ def build_trajectory(
     names = [tool.name for tool in episode.toolset.tools]
     cost = _wire_cost(progress.cost)
     below = children_cost(log)
-    own_costs = [step.cost for step in _billable(log, OWN_KINDS)]
+    told_costs = _told_costs(episode, log)
     return trajectory_pb2.Trajectory(
         episode_id=episode.id,
         group_id=place.group_id,
@@ -65,7 +65,7 @@ def build_trajectory(
         verifier_calls=_verifier_calls(log),
         features=trajectory_pb2.RewardFeatures(
             tool_call_counts=_call_counts(log, names),
-            cost=_wire_cost(total_cost([*own_costs, below])),
+            cost=_wire_cost(total_cost([*told_costs, below])),
             latency=_latency_to_answer(episode, judgement) or latency,
         ),
         cost=cost,
@@ -75,6 +75,7 @@ def build_trajectory(
         end_time=timestamp_to_proto(now),
         training_consent=episode.toolset.training_consent,
         labels=new.labels,
+        price_factors=episode.spec.price_factors,
         history=episode.spec.history,
         tools=[tool_definition(tool) for tool in episode.toolset.tools],
         instruction=episode.toolset.instruction,
@@ -122,6 +123,18 @@ def _children(log: StepLog) -> list[episode_pb2.ChildEpisode]:
         for call in turn.values()
         if call.HasField("child")
     ]
+
+
+def _told_costs(episode: RunningEpisode, log: StepLog) -> list[Money | None]:
+    """What the episode's own calls cost by the prices its model was told."""
+    factors = PriceFactors.read(episode.spec.price_factors)
+    return [factors.cost(step.cost, _sku(log, step)) for step in _billable(log, OWN_KINDS)]
+
+
+def _sku(log: StepLog, step: Step) -> str:
+    if step.kind is StepKind.MODEL:
+        return log.model_calls[step.turn].response.sku
+    return log.tool_calls[step.turn][step.call_index].sku
 
 
 def _turns(log: StepLog) -> list[trajectory_pb2.Turn]:

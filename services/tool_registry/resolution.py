@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from metering import PriceFactors
 from rpckit.errors import InvalidArgument
 from rpckit.identity import Scope, current_identity, require_scope
 from tool_registry.call_decisions import CallDecision, PlannedCall, decide_call
@@ -18,6 +19,7 @@ from tool_registry.models import (
     Toolset,
 )
 from tool_registry.price_cache import PriceCache
+from tool_registry.requoting import requoted
 from tool_registry.store_tools import ToolStore
 from tool_registry.tool_views import mean_cost
 from tool_registry.toolsets import Sources, Toolsets, narrowed
@@ -36,12 +38,16 @@ class Resolution:
     toolsets: Toolsets
     clock: Clock
 
-    async def resolve(self, policy: str, wanted: Sequence[str]) -> Toolset:
-        """The frozen toolset.
+    async def resolve(self, policy: str, wanted: Sequence[str], factors: PriceFactors) -> Toolset:
+        """The frozen toolset; its descriptions tell prices times their factors.
 
         Raises PolicyNotFound, ToolNotFound, ToolRefused, PricesUnavailable.
         """
-        return narrowed(await self._toolset(policy, None), wanted)
+        toolset = narrowed(await self._toolset(policy, None), wanted)
+        if not factors:
+            return toolset
+        _, sources = await self._sources()
+        return requoted(toolset, factors, sources.prices.by_sku, sources.measured.facts)
 
     async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[Decision, ...]:
         """Why each tool is in or out, under a stored policy or one that is only tried."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 
+from metering import PriceFactors
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceServicer
 from rpckit.identity import Scope, require_scope
@@ -110,7 +111,11 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
     async def ResolveToolset(
         self, request: pb.ResolveToolsetRequest, context: Context
     ) -> pb.ResolveToolsetResponse:
-        toolset = await self._resolution.resolve(request.policy, list(request.tool_names))
+        toolset = await self._resolution.resolve(
+            request.policy,
+            list(request.tool_names),
+            PriceFactors.read(request.price_factors),
+        )
         return self._toolsets.reply(toolset)
 
     async def RecordToolFacts(

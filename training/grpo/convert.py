@@ -10,6 +10,7 @@ from grpo.rewards import Features, Preferences
 from grpo.samples import Row
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from tasksets.task import Split
 
 INTERRUPTED = {episode_pb2.STOP_REASON_CANCELLED, episode_pb2.STOP_REASON_FAILED}
 Response = orchestrator_pb.NextActionResponse
@@ -45,6 +46,8 @@ def episode_from_proto(trajectory: trajectory_pb2.Trajectory, limits: Limits) ->
 def _check_use(trajectory: trajectory_pb2.Trajectory) -> None:
     if not trajectory.training_consent:
         raise Refused(Reason.NO_CONSENT)
+    if trajectory.labels.get("split") == Split.HELD_OUT:
+        raise Refused(Reason.HELD_OUT, trajectory.task_id)
     if trajectory.stop_reason in INTERRUPTED:
         raise Refused(Reason.INTERRUPTED, episode_pb2.StopReason.Name(trajectory.stop_reason))
     if trajectory.unpriced_call_count or not trajectory.HasField("cost"):

@@ -12,6 +12,8 @@ class Reason(StrEnum):
     """Why an episode is not trained on."""
 
     NO_CONSENT = "no consent"
+    HELD_OUT = "held out"
+    """Of a task that is only measured on; learning it would spoil the measure."""
     INTERRUPTED = "interrupted"
     """Cancelled, or failed for want of a service: says nothing about the policy."""
     NOT_JUDGED = "not judged"

@@ -53,8 +53,12 @@ class RolloutRun:
     """UUIDv7 that every id of the run follows from; "" makes one, as a schedule does."""
     tool_names: list[str] = field(default_factory=list)
     """Tools of the platform when the run began."""
+    tool_skus: dict[str, list[str]] = field(default_factory=dict)
+    """What their calls are priced by."""
     group_count: int = 0
     done: RolloutTotals = field(default_factory=RolloutTotals)
+    price_spread: float = 1.0
+    """Prices are told to groups up to so many times dearer or cheaper."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class PlannedRun:
 
     tool_names: list[str]
     group_count: int
+    tool_skus: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

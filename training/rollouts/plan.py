@@ -4,15 +4,21 @@ Ids follow from the run's id, the task and the place in the group, so a run that
 resumed asks for the episodes it asked for before, and the platform starts none twice.
 Every group sees its own choice of tools (in the paper tools differ by example, too;
 its generator was never released): those of the solution, and distractors by chance.
+With a price spread, every group is also told prices of its own.
 """
 
+import math
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 from random import Random
 
 from rollouts.ids import derived_id
 from tasksets.task import Task
+
+# What episodes take as a factor goes further; nobody learns from prices a hundred times off.
+PRICE_SPREAD_MAX = 100.0
 
 
 class InvalidRun(ValueError):
@@ -29,40 +35,68 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Group:
-    """Episodes of one task, compared with each other: the same tools, the same policy."""
+    """Episodes of one task, compared with each other: the same tools, prices and policy."""
 
     id: str
     task: Task
     tool_names: tuple[str, ...]
     rollouts: tuple[Rollout, ...]
+    price_factors: Mapping[str, str] = field(default_factory=dict)
+    """By SKU; empty: the tenant's own prices."""
 
 
-def plan(
-    run_id: str, tasks: Sequence[Task], size: int, known: Sequence[str], tools_max: int
-) -> list[Group]:
-    """One group of `size` per task, offered at most `tools_max` of the known tools.
+@dataclass(frozen=True)
+class Offer:
+    """What groups may differ in."""
+
+    tools: Mapping[str, Sequence[str]]
+    """Known tools, with the SKUs their calls are priced by."""
+    tools_max: int
+    price_spread: float = 1.0
+    """A price is told up to so many times dearer or cheaper; 1 leaves prices as they are."""
+
+
+def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Group]:
+    """One group of `size` per task, with tools and prices of the offer.
 
     The run's id, a UUIDv7, is the seed of every choice. Raises InvalidRun.
     """
     if uuid.UUID(run_id).version != 7:
         raise InvalidRun(f"run {run_id!r} is not a UUIDv7; start one without naming it")
-    return [_group(run_id, task, size, known, tools_max) for task in tasks]
+    if not 1 <= offer.price_spread <= PRICE_SPREAD_MAX:
+        raise InvalidRun(f"the price spread is {offer.price_spread}; give 1 to {PRICE_SPREAD_MAX}")
+    return [_group(run_id, task, size, offer) for task in tasks]
 
 
-def _group(run_id: str, task: Task, size: int, known: Sequence[str], tools_max: int) -> Group:
+def _group(run_id: str, task: Task, size: int, offer: Offer) -> Group:
     rollouts = tuple(
         Rollout(derived_id(run_id, task.id, str(index)), index) for index in range(size)
     )
-    tools = _tools(run_id, task, known, tools_max)
-    return Group(derived_id(run_id, task.id, "group"), task, tools, rollouts)
+    tools = _tools(run_id, task, offer)
+    prices = _price_factors(run_id, task, tools, offer)
+    return Group(derived_id(run_id, task.id, "group"), task, tools, rollouts, prices)
 
 
-def _tools(run_id: str, task: Task, known: Sequence[str], tools_max: int) -> tuple[str, ...]:
+def _price_factors(
+    run_id: str, task: Task, tools: Sequence[str], offer: Offer
+) -> Mapping[str, str]:
+    """A factor per SKU, as likely half as double: uniform in the logarithm, two digits."""
+    if offer.price_spread == 1:
+        return {}
+    random = Random(f"{run_id}/{task.id}/prices")  # noqa: S311 chance, not a secret
+    width = math.log(offer.price_spread)
+    skus = sorted({sku for tool in tools for sku in offer.tools[tool]})
+    factors = {sku: math.exp(random.uniform(-width, width)) for sku in skus}
+    return {sku: f"{Decimal(f'{factor:.2g}'):f}" for sku, factor in factors.items()}
+
+
+def _tools(run_id: str, task: Task, offer: Offer) -> tuple[str, ...]:
     """The solution's tools and some others, in an order that gives nothing away."""
+    known, tools_max = offer.tools, offer.tools_max
     if missing := sorted(set(task.tools) - set(known)):
         raise InvalidRun(f"task {task.id} needs {missing[0]}, which the platform does not have")
     random = Random(f"{run_id}/{task.id}/tools")  # noqa: S311 chance, not a secret
-    others = sorted(set(known) - set(task.tools))
+    others = sorted(set(known) - set(task.tools) - set(task.judging_tools))
     room = min(max(tools_max - len(task.tools), 0), len(others))
     # A task without a solution may need any tool, so it is offered as many as fit.
     extra = room if not task.tools else random.randint(min(1, room), room)

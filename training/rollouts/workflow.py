@@ -73,6 +73,7 @@ class RolloutWorkflow:
             run,
             run_id=run.run_id or made,
             tool_names=planned.tool_names,
+            tool_skus=planned.tool_skus,
             group_count=planned.group_count,
         )
 

@@ -2,16 +2,11 @@
 
 import json
 import re
-import sysconfig
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-# In a checkout beside training/; in an installed distribution under share/.
-PLACES = (
-    Path(__file__).parents[2] / "bundled",
-    Path(sysconfig.get_path("data")) / "share" / "podium" / "bundled",
-)
+from bundled_files import bundled_folder
+
 PAGE = re.compile(
     r"It costs (?P<price>\d+) euros and weighs (?P<weight>\d+) grams.*launched in (?P<launch>\d+)"
     r".*warranty of (?P<warranty>\d+) months",
@@ -36,8 +31,9 @@ class Product:
 
 @cache
 def products() -> tuple[Product, ...]:
-    """All products, in the library's order. Raises FileNotFoundError."""
-    documents = map(json.loads, _library().read_text(encoding="utf-8").splitlines())
+    """All products, in the library's order. Raises BundledFilesMissing."""
+    library = bundled_folder() / "corpus" / "library.jsonl"
+    documents = map(json.loads, library.read_text(encoding="utf-8").splitlines())
     pages = [each for each in documents if each["id"].startswith("products/")]
     return tuple(_product(page["title"].split()[0], page["content"]) for page in pages)
 
@@ -47,11 +43,3 @@ def _product(name: str, page: str) -> Product:
     if match is None:
         raise ValueError(f"the library's page on {name} states no price, weight or warranty")
     return Product(name, **{field: int(value) for field, value in match.groupdict().items()})
-
-
-def _library() -> Path:
-    paths = [folder / "corpus" / "library.jsonl" for folder in PLACES]
-    for path in paths:
-        if path.is_file():
-            return path
-    raise FileNotFoundError(f"the bundled library is not at {' or '.join(map(str, paths))}")

@@ -43,6 +43,12 @@ class Task:
         """Tools of the solution, each once."""
         return tuple(dict.fromkeys(call.tool for call in self.solution))
 
+    @property
+    def judging_tools(self) -> tuple[str, ...]:
+        """Tools that look at what an episode left; one that was offered them could look, too."""
+        look = self.parameters.get("look", {}) if self.verifier == "state" else {}
+        return (look["tool"],) if look else ()
+
     def judge(self) -> Verifier:
         """The verifier. Raises InvalidVerifier."""
         return load_verifier(self.verifier, self.parameters)

@@ -11,10 +11,10 @@ import uuid_utils
 from rich.console import Group
 from rich.text import Text
 
+from bundled_files import bundled_folder
 from podium.episodes.v1 import episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium.registry.v1 import tool_registry_service_pb2
-from podium_cli.bundled import bundled_folder
 from podium_cli.command import Session, command
 from podium_cli.commands.up import (
     PANEL,

@@ -1,6 +1,5 @@
 """`podium train`: tasks to learn from, and episodes that try them."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,71 +9,28 @@ import uuid_utils
 from podium_cli.command import Session, command
 from podium_cli.errors import UsageError
 from podium_cli.inputs import parse_seconds
-from podium_cli.listing import listing
-from podium_cli.output import Output
-from podium_cli.training.rolling import Rolled, Roller, tool_names
+from podium_cli.output import Output, escaped
+from podium_cli.training.choosing import (
+    Count,
+    Family,
+    PriceSpread,
+    Seed,
+    SplitName,
+    SplitOption,
+    make_tasks,
+)
+from podium_cli.training.rolling import Rolled, Roller, known_tools
 from podium_cli.training.rollout_view import rollout_table, rollout_values, summary
 from podium_cli.training.task_files import read_tasks
 from podium_cli.writing import writing
-from rollouts import Group, RolloutLimits, plan
-from tasksets.task import Split, Task
+from rollouts import Group, Offer, RolloutLimits, plan
+from tasksets.task import Task
 
 app = typer.Typer(
     name="train",
     help="Make tasks, run episodes, and give users what was learnt.",
     no_args_is_help=True,
 )
-
-
-class SplitName(StrEnum):
-    """Which tasks; the other split shares no wording and no entity with them."""
-
-    TRAIN = "train"
-    HELD_OUT = "held-out"
-
-
-Count = Annotated[int, typer.Option(min=1, help="How many tasks.")]
-SplitOption = Annotated[SplitName, typer.Option(help="Tasks to learn from, or to measure on.")]
-Seed = Annotated[int, typer.Option(help="The same seed makes the same tasks.")]
-Family = Annotated[
-    list[str] | None, typer.Option(help="Like arithmetic or sql; repeatable; all by default.")
-]
-
-
-@command(app, "tasks")
-async def tasks(
-    session: Session,
-    *,
-    count: Count = 70,
-    split: SplitOption = SplitName.TRAIN,
-    seed: Seed = 0,
-    family: Family = None,
-    out: Annotated[Path | None, typer.Option(help="JSONL file to write.")] = None,
-) -> None:
-    """Make tasks whose answers can be computed; show them, or write them to a file."""
-    made = make_tasks(count, split, seed, family)
-    if out is not None:
-        with writing(out):
-            out.write_text("".join(f"{task.to_json()}\n" for task in made), encoding="utf-8")
-        session.output.note(f"{len(made)} tasks in {out}")
-        return
-    rows = [(task.id, ", ".join(task.tools), task.question) for task in made]
-    values = {"tasks": [{"id": task.id, "question": task.question} for task in made]}
-    session.output.result(values, listing(("task", "tools", "question…"), rows))
-
-
-def make_tasks(count: int, split: SplitName, seed: int, family: list[str] | None) -> list[Task]:
-    """The tasks the options ask for. Raises UsageError."""
-    # The families stand on the bundled tools, which are slow to import and needed here alone.
-    from tasksets.taskset import FAMILIES, TooFewTasks, generate  # noqa: PLC0415
-
-    names = family or list(FAMILIES)
-    if unknown := [name for name in names if name not in FAMILIES]:
-        raise UsageError(f"there is no family {unknown[0]!r}", f"use {', '.join(FAMILIES)}")
-    try:
-        return generate(count, Split(split), seed, names)
-    except TooFewTasks as error:
-        raise UsageError(str(error), "ask for fewer, or for more families") from error
 
 
 @command(app, "rollout")
@@ -86,6 +42,7 @@ async def rollout(
     policy: Annotated[str, typer.Option(help="Policy; the tenant's by default.")] = "",
     model: Annotated[str, typer.Option(help="Orchestrator model; the default one.")] = "",
     tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
+    price_spread: PriceSpread = 1.0,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
     time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
     task_file: Annotated[Path | None, typer.Option(help="JSONL of `podium train tasks`.")] = None,
@@ -107,7 +64,8 @@ async def rollout(
     limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit))
     session.output.note(f"run {run_id}; `--resume {run_id}` goes on with it")
     async with session.gateway() as gateway:
-        groups = _plan(run_id, chosen, size, await tool_names(gateway), tools)
+        offer = Offer(await known_tools(gateway), tools, price_spread)
+        groups = _plan(run_id, chosen, size, offer)
         roller = Roller(gateway, limits, run_id)
         counted = _Counted(session.output, sum(len(group.rollouts) for group in groups))
         rolled = await roller.roll(groups, at_once, counted)
@@ -119,9 +77,9 @@ async def rollout(
             evaluation.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def _plan(run_id: str, tasks: list[Task], size: int, known: list[str], most: int) -> list[Group]:
+def _plan(run_id: str, tasks: list[Task], size: int, offer: Offer) -> list[Group]:
     try:
-        return plan(run_id, tasks, size, known, most)
+        return plan(run_id, tasks, size, offer)
     except ValueError as error:
         raise UsageError(str(error), "see `podium tools list`, and --resume") from error
 
@@ -134,6 +92,7 @@ class _Counted:
 
     def __call__(self, rolled: Rolled) -> None:
         self._done += 1
-        score = "unjudged" if rolled.score is None else f"{rolled.score:g}"
+        unjudged = f"unjudged: {escaped(rolled.reason)}"
+        score = unjudged if rolled.score is None else f"{rolled.score:g}"
         place = f"{rolled.group.task.id} #{rolled.rollout.sample_index}"
         self._output.note(f"{self._done}/{self._total} {place}: {score} ({rolled.stop_reason})")

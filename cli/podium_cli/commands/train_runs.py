@@ -10,6 +10,7 @@ import uuid_utils
 from podium_cli.command import Session, command
 from podium_cli.commands.train import app
 from podium_cli.inputs import parse_seconds
+from podium_cli.training.choosing import PriceSpread
 from podium_cli.training.rollout_settings import RolloutSettings
 from podium_cli.training.task_files import read_tasks, task_digest
 from rollouts import RolloutLimits
@@ -28,6 +29,7 @@ async def submit(
     policy: Annotated[str, typer.Option(help="Policy; the tenant's by default.")] = "",
     model: Annotated[str, typer.Option(help="Like candidate; users' by default.")] = "",
     tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
+    price_spread: PriceSpread = 1.0,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
     time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
     run: Annotated[str, typer.Option(help="Run to give again: it goes on, or is there.")] = "",
@@ -45,6 +47,7 @@ async def submit(
         tools_max=tools,
         limits=RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit)),
         run_id=run or ("" if cron else str(uuid_utils.uuid7())),
+        price_spread=price_spread,
     )
     settings = RolloutSettings()
     # Temporal's client is slow to import and needed here alone, as in `worker`.

@@ -13,10 +13,10 @@ from typing import Any
 import yaml
 from google.protobuf import json_format
 
+from bundled_files import bundled_folder
 from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
 from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
-from podium_cli.bundled import bundled_folder
 from podium_cli.documents import read_message, read_messages
 from podium_cli.gateway import Gateway, segment
 from podium_cli.local.platform import Report

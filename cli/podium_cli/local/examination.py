@@ -9,10 +9,9 @@ from pathlib import Path
 
 import psutil
 
+from bundled_files import BundledFilesMissing, bundled_folder
 from embedded import EmbeddedError, SmolLM2, VllmEnvironment
 from embedded.ports import free_ports
-from podium_cli.bundled import bundled_folder
-from podium_cli.errors import CliError
 from podium_cli.finding import Finding
 from podium_cli.formats import format_bytes
 from podium_cli.local.ports import SERVERS
@@ -75,8 +74,8 @@ def _is_installed(distribution: str) -> bool:
 def _files() -> Finding:
     try:
         return Finding("bundled files", True, str(bundled_folder()))
-    except CliError as error:
-        return Finding("bundled files", False, error.cause, error.mend)
+    except BundledFilesMissing as error:
+        return Finding("bundled files", False, *error.message.split(": ", 1))
 
 
 def _vllm() -> Finding:

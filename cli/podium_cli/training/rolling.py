@@ -13,7 +13,7 @@ from gate import Evaluated
 from money import Money
 from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from podium.registry.v1 import tool_registry_service_pb2
+from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.concurrency import in_parallel
 from podium_cli.formats import enum_word
 from podium_cli.gateway import Gateway, segment
@@ -84,6 +84,7 @@ class Roller:
         spec = episode_pb2.EpisodeSpec(
             task=group.task.question,
             tool_names=group.tool_names,
+            price_factors=group.price_factors,
             group=episode_pb2.Group(
                 id=group.id,
                 size=len(group.rollouts),
@@ -97,10 +98,18 @@ class Roller:
         return spec
 
 
-async def tool_names(gateway: Gateway) -> list[str]:
-    """Every tool a group can be offered. Raises Refused, Unreachable."""
+async def known_tools(gateway: Gateway) -> dict[str, list[str]]:
+    """Every tool a group can be offered, with the SKUs its calls are priced by.
+
+    Raises Refused, Unreachable.
+    """
     reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
-    return [tool.spec.name for tool in reply.tools]
+    return {tool.spec.name: _skus(tool.spec) for tool in reply.tools}
+
+
+def _skus(spec: tool_pb2.ToolSpec) -> list[str]:
+    skus = [spec.sku, *(model.sku for model in spec.connection.llm.models)]
+    return [sku for sku in skus if sku]
 
 
 def _spec_of(limits: RolloutLimits) -> episode_pb2.EpisodeSpec:

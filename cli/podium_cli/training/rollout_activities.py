@@ -11,10 +11,10 @@ from temporalio.exceptions import ApplicationError
 from podium_cli.errors import CliError
 from podium_cli.gateway import Gateway, Unreachable
 from podium_cli.refusals import Refused
-from podium_cli.training.rolling import Rolled, Roller, tool_names
+from podium_cli.training.rolling import Rolled, Roller, known_tools
 from podium_cli.training.task_files import read_tasks, task_digest
 from rollouts.payloads import GroupOfRun, PlannedRun, RolloutRun, RolloutTotals
-from rollouts.plan import InvalidRun, plan
+from rollouts.plan import InvalidRun, Offer, plan
 from rollouts.workflow import PLAN_RUN, ROLL_GROUP
 from tasksets.task import Task
 
@@ -32,7 +32,8 @@ class RolloutActivities:
         """The tools and groups of a run, for its whole length."""
         async with _working():
             tasks = _tasks_of(run)
-            return PlannedRun(await tool_names(self._gateway), len(tasks))
+            tools = await known_tools(self._gateway)
+            return PlannedRun(list(tools), len(tasks), tools)
 
     @activity.defn(name=ROLL_GROUP)
     async def roll_group(self, group: GroupOfRun) -> RolloutTotals:
@@ -40,7 +41,7 @@ class RolloutActivities:
         run = group.run
         async with _working():
             task = _tasks_of(run)[group.index]
-            planned = plan(run.run_id, [task], run.group_size, run.tool_names, run.tools_max)
+            planned = plan(run.run_id, [task], run.group_size, _offer(run))
             roller = Roller(self._gateway, run.limits, run.run_id)
             return _totals(await roller.roll(planned, run.group_size, lambda _: None))
 
@@ -50,6 +51,11 @@ def _tasks_of(run: RolloutRun) -> Sequence[Task]:
     if task_digest(path) != run.task_digest:
         raise _not_repeated(f"{path} is not what the run began with; restore it or start anew")
     return read_tasks(path)
+
+
+def _offer(run: RolloutRun) -> Offer:
+    tools = {name: run.tool_skus.get(name, []) for name in run.tool_names}
+    return Offer(tools, run.tools_max, run.price_spread)
 
 
 def _totals(rolled: Sequence[Rolled]) -> RolloutTotals:

@@ -91,8 +91,12 @@ class Caller:
         request = pb.DeprecateToolRequest(name=name, version=version)
         return [tool.version for tool in (await self.tools.DeprecateTool(request)).tools]
 
-    async def resolve(self, policy: str = "", *tool_names: str) -> pb.ResolveToolsetResponse:
-        request = pb.ResolveToolsetRequest(policy=policy, tool_names=tool_names)
+    async def resolve(
+        self, policy: str = "", *tool_names: str, **price_factors: str
+    ) -> pb.ResolveToolsetResponse:
+        request = pb.ResolveToolsetRequest(
+            policy=policy, tool_names=tool_names, price_factors=price_factors
+        )
         reply: pb.ResolveToolsetResponse = await self.tools.ResolveToolset(request)
         return reply
 

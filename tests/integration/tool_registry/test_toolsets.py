@@ -69,6 +69,45 @@ async def test_a_tenant_sees_the_price_it_pays(registry: RunningRegistry) -> Non
     assert "$0.005 per call" in discounted.description
 
 
+async def test_a_price_schedule_is_told_and_changes_nothing_else(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec())
+    await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))
+    registry.prices.give(make_price("tool/calculator", PER_CALL))
+    registry.prices.give(make_price("llm/strong", TOKENS))
+    registry.prices.give(make_price("llm/quick", TOKENS))
+    await ada.create_policy(
+        price_ceiling=usd("0.5"), deny=policy_pb2.ToolSelector(models=["vendor/quick"])
+    )
+    true = (await ada.resolve("mine", "calculator")).toolset
+    told = await ada.resolve("mine", **{"tool/calculator": "100", "llm/strong": "0.5"})
+    by_name = {tool.name: tool for tool in told.toolset.tools}
+    assert "Price: $1.00 per call." in by_name["calculator"].description
+    # Above the ceiling as it is told, and charged as ever.
+    assert by_name["calculator"].price_per_call == usd("0.01")
+    assert "strong | $0.10 | $0.40" in by_name["answer"].description
+    assert "quick" not in by_name["answer"].description
+    again = (await ada.resolve("mine", "calculator")).toolset
+    assert again == true
+    assert told.toolset.digest != true.digest
+
+
+async def test_a_price_schedule_does_not_make_an_unknown_price_known(
+    registry: RunningRegistry,
+) -> None:
+    await registry.as_().register(make_spec())
+    [tool] = (await registry.as_().resolve(**{"tool/calculator": "2"})).toolset.tools
+    assert "price unknown" in tool.description
+
+
+async def test_a_price_schedule_that_makes_no_sense_is_refused(registry: RunningRegistry) -> None:
+    error = await refused(registry.as_().resolve(**{"tool/calculator": "free"}))
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "price factor of tool/calculator" in str(error.details())
+
+
 async def test_of_prices_by_the_hour_the_dearest_is_shown(registry: RunningRegistry) -> None:
     await registry.as_().register(make_spec())
     price = make_price("tool/calculator", PER_CALL)

@@ -37,6 +37,7 @@ def test_several_verifiers_must_all_agree() -> None:
     ("reason", "fields"),
     [
         (Reason.NO_CONSENT, {"training_consent": False}),
+        (Reason.HELD_OUT, {"labels": {"split": "held-out"}}),
         (Reason.INTERRUPTED, {"stop_reason": episode_pb2.STOP_REASON_CANCELLED}),
         (Reason.INTERRUPTED, {"stop_reason": episode_pb2.STOP_REASON_FAILED}),
         (Reason.INTERRUPTED, {"turns": []}),

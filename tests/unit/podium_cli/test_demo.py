@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bundled_files import bundled_folder
 from money import Money
 from podium.episodes.v1 import episode_pb2
-from podium_cli.bundled import bundled_folder
 from podium_cli.demo.accounts import Accounts, ToolSpend
 from podium_cli.demo.outcomes import Outcome, accuracy, accuracy_by_kind
 from podium_cli.demo.report import write_report

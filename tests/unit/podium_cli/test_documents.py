@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from bundled_files import bundled_folder
 from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import policy_pb2, tool_pb2
-from podium_cli.bundled import bundled_folder
 from podium_cli.documents import InvalidDocument, read_message, read_messages
 
 TOOL = """

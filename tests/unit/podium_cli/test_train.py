@@ -1,5 +1,6 @@
 """`podium train tasks` writes lines that are read back as the same tasks."""
 
+import json
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -29,3 +30,24 @@ def test_unknown_family_is_refused_with_the_known_ones() -> None:
     refused = RUNNER.invoke(app, ["train", "tasks", "--family", "riddles"])
     assert refused.exit_code == 2
     assert "arithmetic" in refused.stderr
+
+
+def test_another_source_is_read_with_the_faults_of_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "paper.jsonl"
+    good = {"index": 1, "category": "qa", "problem": "What is 6 times 7?", "answer": "42"}
+    path.write_text(json.dumps(good))
+    options = ["train", "tasks", "--from", "paper", "--file", str(path), "--json"]
+    splits = [RUNNER.invoke(app, [*options, "--split", split]) for split in Split]
+    shown = [json.loads(each.stdout)["tasks"] for each in splits]
+    assert [task["id"] for tasks in shown for task in tasks] == ["paper/1"]
+    path.write_text("{}")
+    refused = RUNNER.invoke(app, [*options, "--out", str(tmp_path / "out")])
+    assert refused.exit_code == 2
+    assert "line 1" in refused.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_source_without_its_file_is_refused() -> None:
+    refused = RUNNER.invoke(app, ["train", "tasks", "--from", "paper"])
+    assert refused.exit_code == 2
+    assert "--file" in refused.stderr

@@ -160,6 +160,26 @@ class EpisodeSpec(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class PriceFactorsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     TASK_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     POLICY_FIELD_NUMBER: _builtins.int
@@ -174,6 +194,7 @@ class EpisodeSpec(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     PARENT_FIELD_NUMBER: _builtins.int
     CHECK_FIELD_NUMBER: _builtins.int
+    PRICE_FACTORS_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """The task in words; not empty."""
     model: _builtins.str
@@ -222,6 +243,14 @@ class EpisodeSpec(_message.Message):
     def check(self) -> _check_pb2.Check:
         """Judges the answer once it is given; unset means nobody does."""
 
+    @_builtins.property
+    def price_factors(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Price schedule of a rollout: by SKU a decimal from 0.001 to 1000, for example
+        "2.5". The model is told prices, and the reward features count costs, times
+        the factor; what is charged, budgets and ceilings are not touched. A SKU
+        that is unset keeps its price.
+        """
+
     def __init__(
         self,
         *,
@@ -239,10 +268,11 @@ class EpisodeSpec(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         parent: Global___ParentCall | None = ...,
         check: _check_pb2.Check | None = ...,
+        price_factors: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "parent", b"parent", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "parent", b"parent", "policy", b"policy", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

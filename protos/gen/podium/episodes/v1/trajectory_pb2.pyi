@@ -130,6 +130,26 @@ class Trajectory(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class PriceFactorsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     EPISODE_ID_FIELD_NUMBER: _builtins.int
     GROUP_ID_FIELD_NUMBER: _builtins.int
     GROUP_SIZE_FIELD_NUMBER: _builtins.int
@@ -163,6 +183,7 @@ class Trajectory(_message.Message):
     CHILDREN_COST_FIELD_NUMBER: _builtins.int
     UNJUDGED_REASON_FIELD_NUMBER: _builtins.int
     VERIFIER_CALLS_FIELD_NUMBER: _builtins.int
+    PRICE_FACTORS_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """The episode."""
     group_id: _builtins.str
@@ -269,6 +290,12 @@ class Trajectory(_message.Message):
         keys are "<episode id>/<turn>/verifier/<call index>".
         """
 
+    @_builtins.property
+    def price_factors(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The price schedule the model was told and the features count by, as in the
+        spec; unset means the prices that were charged.
+        """
+
     def __init__(
         self,
         *,
@@ -305,10 +332,11 @@ class Trajectory(_message.Message):
         children_cost: _money_pb2.Money | None = ...,
         unjudged_reason: _builtins.str = ...,
         verifier_calls: _abc.Iterable[Global___ToolInvocation] | None = ...,
+        price_factors: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["children_cost", b"children_cost", "cost", b"cost", "end_time", b"end_time", "failure", b"failure", "features", b"features", "latency", b"latency", "parent", b"parent", "preferences", b"preferences", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "children_cost", b"children_cost", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "failure", b"failure", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "parent", b"parent", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unjudged_reason", b"unjudged_reason", "unpriced_call_count", b"unpriced_call_count", "verifier_calls", b"verifier_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "children_cost", b"children_cost", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "failure", b"failure", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "parent", b"parent", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unjudged_reason", b"unjudged_reason", "unpriced_call_count", b"unpriced_call_count", "verifier_calls", b"verifier_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -550,7 +578,8 @@ class RewardFeatures(_message.Message):
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
         """Known cost of the whole episode, orchestrator tokens and the episodes it
-        called included and its check's calls left out; negated it is r_compute.
+        called included and its check's calls left out, by the price factors where
+        there are any; negated it is r_compute.
         """
 
     @_builtins.property

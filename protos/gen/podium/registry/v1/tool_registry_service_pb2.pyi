@@ -574,8 +574,29 @@ class ResolveToolsetRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class PriceFactorsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     POLICY_FIELD_NUMBER: _builtins.int
     TOOL_NAMES_FIELD_NUMBER: _builtins.int
+    PRICE_FACTORS_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     """Policy name; unset means the tenant's active policy, or "balanced" when
     the tenant has none.
@@ -586,15 +607,22 @@ class ResolveToolsetRequest(_message.Message):
         means every allowed tool.
         """
 
+    @_builtins.property
+    def price_factors(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """By SKU a decimal from 0.001 to 1000: the descriptions tell prices times the
+        factor, and everything else stays. A SKU that is unset keeps its price.
+        """
+
     def __init__(
         self,
         *,
         policy: _builtins.str = ...,
         tool_names: _abc.Iterable[_builtins.str] | None = ...,
+        price_factors: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "tool_names", b"tool_names"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "price_factors", b"price_factors", "tool_names", b"tool_names"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

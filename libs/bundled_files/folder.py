@@ -1,20 +1,21 @@
-"""The files shipped with Podium: tools, prices, a corpus, tasks."""
+"""Where the shipped files are: beside libs/ in a checkout, under share/ once installed."""
 
 import sysconfig
 from pathlib import Path
 
-from podium_cli.errors import CliError
+from rpckit.errors import FailedPrecondition
 
-# In a checkout beside cli/; in an installed distribution under share/.
 CHECKOUT = Path(__file__).parents[2] / "bundled"
 
 
-class BundledFilesMissing(CliError):
+class BundledFilesMissing(FailedPrecondition):
     """The installation is not whole."""
 
     def __init__(self, folders: list[Path]) -> None:
         places = " or ".join(str(folder) for folder in folders)
-        super().__init__(f"the bundled files are not in {places}", "install podium-platform again")
+        super().__init__(
+            f"the bundled files are not in {places}: install podium-platform again",
+        )
 
 
 def bundled_folder() -> Path:

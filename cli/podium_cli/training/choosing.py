@@ -1,0 +1,85 @@
+"""Which tasks a command works on: made from a seed, read from others, or from a file."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from podium_cli.errors import UsageError
+from tasksets.loaders.errors import UnreadableSource
+from tasksets.task import Split, Task
+
+
+class SplitName(StrEnum):
+    """Which tasks; the other split shares no wording and no entity with them."""
+
+    TRAIN = "train"
+    HELD_OUT = "held-out"
+
+
+class Source(StrEnum):
+    """Whose tasks."""
+
+    FAMILIES = "families"
+    REASONING_GYM = "reasoning-gym"
+    BFCL = "bfcl"
+    PAPER = "paper"
+
+
+Count = Annotated[int, typer.Option(min=1, help="How many tasks.")]
+SplitOption = Annotated[SplitName, typer.Option(help="Tasks to learn from, or to measure on.")]
+Seed = Annotated[int, typer.Option(help="The same seed makes the same tasks.")]
+Family = Annotated[
+    list[str] | None, typer.Option(help="Like arithmetic or sql; repeatable; all by default.")
+]
+
+PriceSpread = Annotated[
+    float,
+    typer.Option(min=1, help="Tell each group prices up to so many times dearer or cheaper."),
+]
+
+
+def make_tasks(count: int, split: SplitName, seed: int, family: list[str] | None) -> list[Task]:
+    """The tasks the options ask for. Raises UsageError."""
+    # The families stand on the bundled tools, which are slow to import and needed here alone.
+    from tasksets.taskset import FAMILIES, TooFewTasks, generate  # noqa: PLC0415
+
+    names = family or list(FAMILIES)
+    if unknown := [name for name in names if name not in FAMILIES]:
+        raise UsageError(f"there is no family {unknown[0]!r}", f"use {', '.join(FAMILIES)}")
+    try:
+        return generate(count, Split(split), seed, names)
+    except TooFewTasks as error:
+        raise UsageError(str(error), "ask for fewer, or for more families") from error
+
+
+def load_tasks(
+    source: Source,
+    count: int,
+    split: SplitName,
+    seed: int,
+    family: list[str] | None,
+    *,
+    file: Path | None = None,
+    judge: str = "",
+) -> list[Task]:
+    """Tasks of any source. Raises UsageError."""
+    # Each source is imported by those alone who ask for it.
+    from tasksets.loaders import bfcl, paper, reasoning_gym  # noqa: PLC0415
+
+    if (source is Source.PAPER) != (file is not None):
+        raise UsageError("--file is for --from paper, which needs it", "name a file of JSON lines")
+    wanted, families = Split(split), family or []
+    try:
+        match source:
+            case Source.FAMILIES:
+                return make_tasks(count, split, seed, family)
+            case Source.REASONING_GYM:
+                return reasoning_gym.load(count, wanted, seed, families)
+            case Source.BFCL:
+                return bfcl.load(count, wanted, families)
+            case Source.PAPER:
+                return paper.load(file or Path(), count, wanted, families, judge)
+    except UnreadableSource as error:
+        raise UsageError(error.cause, error.mend) from error

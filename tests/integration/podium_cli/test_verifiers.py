@@ -1,0 +1,135 @@
+"""Verifiers that call tools, through the whole platform: sandbox, model, a domain's tables."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from integration.podium_cli.conftest import CommandLine
+from openai_server import OpenAiServer
+from synthesis.draft import Draft
+from synthesis.pipeline import task_of
+from tasksets.task import Split, Task
+from unit.synthesis.library_domain import make_domain, make_draft
+
+DOMAIN = make_domain()
+ROLLOUT_TIMEOUT_S = 150
+POLICY = "{name: judged, preset: balanced, unknown_price: UNKNOWN_PRICE_RULE_ADMIT}"
+
+
+def call(tool: str, **arguments: Any) -> dict[str, Any]:
+    return {"thought": "", "tool": tool, "arguments": arguments}
+
+
+def rolled(podium: CommandLine, folder: Path, task: Task, *options: str) -> list[dict[str, Any]]:
+    """The episodes of one group of the task."""
+    path = folder / "task.jsonl"
+    path.write_text(task.to_json())
+    arguments = ("--task-file", str(path), "--at-once", "1", "--tools", "4", *options)
+    # Programs start for every episode, and again for its verifier.
+    process = podium.start("train", "rollout", *arguments, "--json")
+    stdout, stderr = process.communicate(timeout=ROLLOUT_TIMEOUT_S)
+    assert process.returncode == 0, stderr
+    [group] = json.loads(stdout)["groups"]
+    return list(group["episodes"])
+
+
+@pytest.fixture
+def policy(podium: CommandLine, tmp_path: Path) -> str:
+    """One under which a model without a price may be asked."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY)
+    assert podium("policies", "apply", "-f", str(path)).returncode == 0
+    return "judged"
+
+
+def python_task(code: str) -> Task:
+    return Task("primes", "code", Split.TRAIN, "Name a prime number.", "python", {"code": code})
+
+
+def test_python_decides_in_the_sandbox(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    model.push({"answer": "97"}, {"answer": "91"}, {"answer": "__import__('os')._exit(0)"})
+    code = "import sympy\ndef check(answer):\n    return sympy.isprime(int(answer)), 'looked'\n"
+    episodes = rolled(podium, tmp_path, python_task(code), "--size", "3")
+    assert [episode["score"] for episode in episodes] == [1.0, 0.0, None]
+    assert episodes[0]["reason"] == "looked"
+    # A check that crashes says nothing about the answer, least of all that it is wrong.
+    assert "code_interpreter failed" in episodes[2]["reason"]
+
+
+def test_a_model_judges_by_the_reference(
+    podium: CommandLine, model: OpenAiServer, policy: str, tmp_path: Path
+) -> None:
+    parameters = {"tool": "ask_llm", "reference": "Paris"}
+    task = Task("capital", "qa", Split.TRAIN, "Capital of France?", "llm", parameters)
+    model.push(
+        *({"answer": "It is Paris."}, "Both name Paris.\ncorrect"),
+        *({"answer": "Lyon"}, "Another city.\nincorrect"),
+        *({"answer": "Paris?"}, "I am not sure what to say"),
+    )
+    episodes = rolled(podium, tmp_path, task, "--size", "3", "--policy", policy)
+    assert [episode["score"] for episode in episodes] == [1.0, 0.0, None]
+    assert "no verdict" in episodes[2]["reason"]
+    asked = json.dumps(model.requests[-1]["messages"])
+    assert "Capital of France?" in asked and "Paris?" in asked
+
+
+def test_the_state_of_a_synthesized_domain_is_compared_with_that_of_the_golden_calls(
+    podium: CommandLine, model: OpenAiServer, policy: str, tmp_path: Path
+) -> None:
+    domain = tmp_path / "domain.json"
+    domain.write_text(DOMAIN.model_dump_json())
+    environment = ("env", f"PYTHONPATH={os.pathsep.join(sys.path)}")
+    server = (*environment, "python", "-m", "synthesis.server", str(domain))
+    imported = podium(
+        *("tools", "import-mcp", "--shared", "--prefix", f"{DOMAIN.name}_"),
+        *("--sku", "tool/tau2_mock", "--", *server),
+    )
+    assert imported.returncode == 0, imported.stderr
+    task = task_of(DOMAIN, Draft.model_validate(make_draft()))
+    find, give_back = (call.tool for call in task.solution)
+    solved = [call(find, who="Ada Reed"), call(give_back, loan="l0")]
+    model.push(
+        *(*solved, {"answer": "Emma is back after 10 days."}),
+        # All is done and not all is said; all is said and nothing is done.
+        *(*solved, {"answer": "Emma is back."}),
+        {"answer": "Emma is back after 10 days."},
+    )
+    episodes = rolled(podium, tmp_path, task, "--size", "3", "--policy", policy)
+    assert [episode["score"] for episode in episodes] == [1.0, 0.0, 0.0]
+    assert episodes[1]["reason"] == "missing: 10"
+    listed = podium.json("episodes", "list")["episodes"]
+    [spec] = [each["spec"] for each in listed if each["id"] == episodes[0]["id"]]
+    assert f"{DOMAIN.name}_state" not in spec["tool_names"]
+
+
+def test_a_verifier_that_the_budget_refuses_leaves_the_answer_unjudged_and_says_so(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    limit = ("--limit", "0.000001", "--scope", "named")
+    assert podium("budgets", "create", "tiny", *limit).returncode == 0
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY.replace("judged", "poor").replace("}", ", budget_ids: [tiny]}"))
+    assert podium("policies", "apply", "-f", str(path)).returncode == 0
+    model.push({"answer": "97"})
+    task = python_task("def check(answer): return True")
+    [episode] = rolled(podium, tmp_path, task, "--size", "1", "--policy", "poor")
+    assert (episode["stop_reason"], episode["score"]) == ("answered", None)
+    assert "budget tiny" in episode["reason"]
+    connection = json.loads((podium.state_dir / "connection.json").read_text())
+    recorded = httpx.get(
+        f"{connection['gateway_url']}/v1/episodes/{episode['id']}/trajectory",
+        headers={"authorization": f"Bearer {connection['api_key']}"},
+        trust_env=False,
+    )
+    trajectory = recorded.json()["trajectory"]
+    assert trajectory["unjudged_reason"] == episode["reason"]
+    [refused] = trajectory["verifier_calls"]
+    assert refused["observation"]["failure"]["kind"] == "FAILURE_KIND_BUDGET_EXHAUSTED"
+    assert not trajectory["outcomes"]

@@ -1,0 +1,58 @@
+"""Every kind of question of the synthesis is understood by the real vLLM and its grammar."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from embedded import EmbeddedVllm, SmolLM2, free_port
+from synthesis import prompts
+from synthesis.draft import Draft, call_schema, draft_schema
+from synthesis.journal import Journal
+from synthesis.model import ChatModel
+from synthesis.schema import row_schema
+from synthesis.solving import ANSWER
+from synthesis.steps import Review
+from unit.synthesis.library_domain import make_domain
+
+pytestmark = [pytest.mark.vllm, pytest.mark.xdist_group("vllm")]
+
+MODEL = "smollm2-135m-instruct"
+DOMAIN = make_domain()
+IDS = {"members": ["m0", "m1"], "loans": []}
+
+
+@pytest_asyncio.fixture
+async def model(tmp_path: Path) -> AsyncIterator[ChatModel]:
+    log_path = tmp_path / "vllm.log"
+    server = EmbeddedVllm(SmolLM2().directory, MODEL, free_port(), log_path=log_path)
+    await server.start()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        journal = Journal(tmp_path / "replies.jsonl")
+        yield ChatModel(server.base_url, MODEL, client, journal, 0, asyncio.Semaphore(2))
+    await server.stop()
+
+
+async def test_replies_of_the_smallest_model_fit_every_schema(model: ChatModel) -> None:
+    loans = DOMAIN.tables.tables[1]
+    rows = await model.ask(
+        "rows", prompts.table_text(loans), row_schema(loans, IDS, 1), lambda reply: reply["rows"]
+    )
+    assert rows[0]["member"] in IDS["members"]
+    assert rows[0]["status"] in ("lent", "returned")
+    review = await model.ask(
+        "review", "Is 2 a number?", Review.model_json_schema(), Review.model_validate
+    )
+    assert len(review.fault) <= 300
+    schema = draft_schema(DOMAIN.tools)
+    schema["properties"]["calls"]["maxItems"] = 1
+    draft = await model.ask("draft", "Give a book back.", schema, Draft.model_validate)
+    assert DOMAIN.tool(draft.calls[0].tool)
+    turn = {"anyOf": [ANSWER, *(call_schema(tool) for tool in DOMAIN.tools)]}
+    said = await model.ask("turn", "Who has Emma?", turn, dict)
+    assert said.keys() in ({"answer"}, {"tool", "arguments"})
+    assert model.tokens["completion"] > 0
+    assert not model.unreported

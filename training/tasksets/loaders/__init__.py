@@ -1,0 +1,1 @@
+"""Tasks that others made: packages and files, read into tasks of ours."""
