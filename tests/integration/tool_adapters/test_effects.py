@@ -2,11 +2,19 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import grpc
 import pytest
 
-from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
+from integration.misbehaviour.database_wire import database_wire
+from integration.misbehaviour.faults import Fault
+from integration.tool_adapters.adapters_under_test import (
+    AdaptersUnderTest,
+    run_adapters,
+    running_registry,
+)
 from integration.tool_adapters.tool_specs import http_spec, tool_limits
 from integration.tool_adapters.web_server import WebServer
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
@@ -77,3 +85,22 @@ async def test_after_a_cancelled_call_nobody_claims_to_know(
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_CANCELLED
     assert "nobody knows whether it took effect" in answer.failure.message
     assert web.requests["/slow"] == 1
+
+
+async def test_a_call_that_cannot_be_claimed_is_not_made_and_may_be_tried_again(
+    database: Callable[[], Awaitable[str]], tmp_path: Path, web: WebServer
+) -> None:
+    async with (
+        database_wire(await database()) as wire,
+        running_registry() as registry,
+        run_adapters(wire.database_url, tmp_path, registry) as adapters,
+    ):
+        name = adapters.register(http_spec(f"{web.url}/echo/order", side_effect=EFFECTFUL))
+        wire.fault = Fault.RESET
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await adapters.call(name, key="e/1/tool/0")
+        assert error.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert web.requests["/echo/order"] == 0
+        wire.fault = None
+        assert (await adapters.call(name, key="e/1/tool/0")).HasField("output")
+    assert web.requests["/echo/order"] == 1
