@@ -75,7 +75,8 @@ REFUSED = (
     Misbehaviour("INVALID_ARGUMENTS", arguments=json.dumps({"task": "x" * 300_000})),
     Misbehaviour("TOOL_ERROR", orchestrator_tool(policy="gone")),
 )
-FAULTY_MODEL = Misbehaviour("TOOL_ERROR", error=(grpc.StatusCode.INTERNAL, "internal error"))
+# What trying again cannot mend.
+REFUSING_MODEL = Misbehaviour("TOOL_ERROR", error=(grpc.StatusCode.INVALID_ARGUMENT, "too long"))
 
 
 def test_all_faults_are_there() -> None:
@@ -83,7 +84,7 @@ def test_all_faults_are_there() -> None:
 
 
 async def test_a_child_that_gives_no_answer_is_a_typed_failure(platform: EpisodesPlatform) -> None:
-    for case in (*FAULTS.values(), FAULTY_MODEL):
+    for case in (*FAULTS.values(), REFUSING_MODEL):
         invocation = await _seen(platform, case)
         _assert_failed(invocation, case.kind)
         # What it took before it failed is in the ledger under its own keys.
