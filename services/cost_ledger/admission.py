@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 from cost_ledger.books import Books, window_key
 from cost_ledger.budgets import BudgetScope, ScopeAsk, Standing
 from cost_ledger.errors import BudgetNotFound, CurrencyMismatch
+from cost_ledger.fallbacks import fitting_output_tokens, with_fallbacks, worst_cost
 from cost_ledger.models import (
     BudgetWindowKey,
     Call,
@@ -52,16 +54,17 @@ def admit(asked: Reserve, books: Books) -> Hold | Refusal:
     if price is None and asked.unknown_price is UnknownPricePolicy.REFUSE:
         return _unknown_price(asked)
     period = _period(asked, books)
-    amount = price.worst_cost(asked.worst_case, period) if price else _unpriced_amount(asked)
+    amount = price.worst_cost(asked.worst_case, period) if price else asked.unpriced_amount
     standings = standings_of(asked.tenant, asked.subject, asked.budget_ids, None, books)
     shortage = _shortage(standings, amount, books) if amount else None
     if shortage is None:
-        return _hold(asked, Offer(price, asked.worst_case, amount), standings, period)
+        offer = Offer(price, asked.worst_case, amount)
+        return _hold(asked, offer, standings, period, books)
     fitting = price and price.fitting_output_tokens(asked.worst_case, shortage.remaining, period)
     if price and fitting and 0 < asked.min_output_tokens <= fitting:
         clamped = _clamped(asked.worst_case, fitting)
         offer = Offer(price, clamped, price.worst_cost(clamped, period))
-        return _hold(asked, offer, standings, period)
+        return _hold(asked, offer, standings, period, books)
     alternative = _next_cheaper(asked, shortage.remaining, period, books)
     return _exhausted(shortage, fitting or None, alternative)
 
@@ -75,15 +78,14 @@ def readmit(asked: Extend, hold: Hold, books: Books) -> Hold | Refusal:
     expire_time = books.now + timedelta(seconds=lifetime_s) if lifetime_s else hold.expire_time
     period = Period(hold.create_time, expire_time)
     worst_case = asked.worst_case or hold.worst_case
-    price = books.price_version(call.tenant, call.sku, hold.price_version_id)
-    amount = price.worst_cost(worst_case, period) if price else hold.amount
+    amount = worst_cost(hold, worst_case, period, books)
     standings = [
         standing for ask in asks_of(hold, None) for standing in books.standings.get(ask, ())
     ]
     shortage = _shortage(standings, amount, books) if amount else None
     if shortage:
-        fits = price and price.fitting_output_tokens(worst_case, shortage.remaining, period)
-        return _exhausted(shortage, fits or None, None)
+        fits = fitting_output_tokens(hold, worst_case, shortage.remaining, period, books)
+        return _exhausted(shortage, fits, None)
     windows = tuple(window_key(standing) for standing in standings)
     return replace(
         hold,
@@ -156,9 +158,12 @@ def _shortage(standings: list[Standing], amount: Money, books: Books) -> Shortag
     return min(shortages, key=lambda shortage: shortage.remaining.amount, default=None)
 
 
-def _unpriced_amount(asked: Reserve) -> Money | None:
-    at_ceiling = asked.unknown_price is UnknownPricePolicy.ADMIT_AT_CEILING
-    return asked.ceiling if at_ceiling else None
+def _covers(standings: list[Standing], books: Books, amount: Money) -> bool:
+    return all(
+        standing.limit.currency_code == amount.currency_code
+        and amount.amount <= standing.limit.amount - books.used(standing)
+        for standing in standings
+    )
 
 
 def _period(asked: Reserve, books: Books) -> Period:
@@ -166,7 +171,9 @@ def _period(asked: Reserve, books: Books) -> Period:
     return Period(books.now, books.now + timedelta(seconds=asked.time_to_live_s))
 
 
-def _hold(asked: Reserve, offer: Offer, standings: list[Standing], period: Period) -> Hold:
+def _hold(
+    asked: Reserve, offer: Offer, standings: list[Standing], period: Period, books: Books
+) -> Hold:
     call = Call(
         tenant=asked.tenant,
         key=asked.key,
@@ -177,7 +184,7 @@ def _hold(asked: Reserve, offer: Offer, standings: list[Standing], period: Perio
         region=asked.region,
         policy_version=asked.policy_version,
     )
-    return Hold(
+    hold = Hold(
         call=call,
         worst_case=offer.worst_case,
         amount=offer.amount,
@@ -187,6 +194,9 @@ def _hold(asked: Reserve, offer: Offer, standings: list[Standing], period: Perio
         expire_time=period.end,
         dispatched=asked.dispatched,
     )
+    if not asked.fallbacks:
+        return hold
+    return with_fallbacks(hold, asked, partial(_covers, standings, books), books)
 
 
 def _clamped(worst_case: tuple[Quantity, ...], output_tokens: int) -> tuple[Quantity, ...]:

@@ -37,6 +37,7 @@ def hold_to_proto(hold: Hold) -> hold_pb2.Hold:
         service_class=hold.call.service_class,
         region=hold.call.region,
         dispatched=hold.dispatched,
+        fallbacks=[hold_pb2.Fallback(model=each.model, sku=each.sku) for each in hold.fallbacks],
     )
 
 

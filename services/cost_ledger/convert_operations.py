@@ -6,7 +6,7 @@ from typing import Any
 from cost_ledger.batches import Operation
 from cost_ledger.corrections import Adjust, ClosePeriod, Reverse, Settle
 from cost_ledger.errors import InvalidOperation
-from cost_ledger.models import Alternative, Subject, UnknownPricePolicy
+from cost_ledger.models import Alternative, Fallback, Subject, UnknownPricePolicy
 from cost_ledger.operations import Capture, Dispatch, Extend, Record, Release, Reserve
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
@@ -53,6 +53,7 @@ def reserve_from_proto(message: pb.ReserveRequest, caller: Identity) -> Reserve:
         min_output_tokens=message.min_output_tokens,
         dispatched=message.dispatched,
         policy_version=message.policy_version,
+        fallbacks=tuple(_fallback_from_proto(each) for each in message.fallbacks),
     )
 
 
@@ -76,7 +77,8 @@ def dispatch_from_proto(message: pb.MarkDispatchedRequest, caller: Identity) -> 
 def capture_from_proto(message: pb.CaptureRequest, caller: Identity) -> Capture:
     """The operation. Raises InvalidArgument naming what is wrong."""
     occurred = timestamp_from_proto(message.occur_time) if message.HasField("occur_time") else None
-    return Capture(caller.tenant, message.key, usage_from_proto(message.usage), occurred)
+    by = _fallback_from_proto(message.answered_by) if message.HasField("answered_by") else None
+    return Capture(caller.tenant, message.key, usage_from_proto(message.usage), occurred, by)
 
 
 def release_from_proto(message: pb.ReleaseRequest, caller: Identity) -> Release:
@@ -130,6 +132,10 @@ def operation_from_proto(message: pb.Operation, caller: Identity) -> Operation:
     if name is None:
         raise InvalidOperation("an operation of the batch is unset")
     return FROM_PROTO[name](getattr(message, name), caller)
+
+
+def _fallback_from_proto(message: hold_pb2.Fallback) -> Fallback:
+    return Fallback(message.model, message.sku)
 
 
 def _subject_from_proto(message: hold_pb2.Subject, caller: Identity) -> Subject:

@@ -8,7 +8,7 @@ from cost_ledger.answers import entry_of
 from cost_ledger.books import Books
 from cost_ledger.errors import InvalidOperation, PeriodClosed
 from cost_ledger.journal import move, post, take_back
-from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Postings
+from cost_ledger.models import Call, Entry, EntryKind, Fallback, Hold, HoldState, Postings
 from cost_ledger.pricing import PriceVersion
 from metering import Usage, UsageSource
 
@@ -26,10 +26,22 @@ def check_time(tenant: str, occur_time: datetime | None, books: Books) -> None:
         raise PeriodClosed(closed_before.isoformat())
 
 
-def price_of(hold: Hold, at: datetime, books: Books) -> PriceVersion | None:
-    """The price the hold was admitted at; of an unpriced one, what is known by now."""
-    call = hold.call
-    pinned = books.price_version(call.tenant, call.sku, hold.price_version_id)
+def answered_call(
+    hold: Hold, by: Fallback | None, at: datetime, books: Books
+) -> tuple[Call, PriceVersion | None]:
+    """The call as it was answered, and its price: see `price_of`."""
+    if by is None:
+        return hold.call, price_of(hold.call, hold.price_version_id, at, books)
+    subject = replace(hold.call.subject, model=by.model)
+    call = replace(hold.call, subject=subject, sku=by.sku)
+    admitted = {each.sku: each.price_version_id for each in hold.fallbacks}
+    admitted[hold.call.sku] = hold.price_version_id
+    return call, price_of(call, admitted.get(by.sku, ""), at, books)
+
+
+def price_of(call: Call, version_id: str, at: datetime, books: Books) -> PriceVersion | None:
+    """The price a call was admitted at; of an unpriced one, what is known by now."""
+    pinned = books.price_version(call.tenant, call.sku, version_id)
     return pinned or books.price(call.tenant, call.sku, at, call.service_class, call.region)
 
 

@@ -10,7 +10,7 @@ from cost_ledger import postings
 from cost_ledger.admission import admit, readmit, windows_of
 from cost_ledger.answers import answered, entry_of, hold_of, remember
 from cost_ledger.books import Books
-from cost_ledger.costs import check_time, post_cost, post_provisional, price_of, withdraw
+from cost_ledger.costs import answered_call, check_time, post_cost, post_provisional, withdraw
 from cost_ledger.errors import HoldClosed
 from cost_ledger.journal import move, post_hold
 from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Refusal
@@ -20,7 +20,7 @@ from cost_ledger.operations import Capture, Dispatch, Expire, Extend, Record, Re
 def reserve(asked: Reserve, books: Books) -> Hold | Refusal:
     """Holds the worst case, or says why not."""
     if answer := answered(asked, books):
-        return answer.refusal or _as_reserved(entry_of(asked.tenant, answer.sequence, books))
+        return answer.refusal or _as_reserved(asked, answer.sequence, books)
     outcome = admit(asked, books)
     if isinstance(outcome, Refusal):
         remember(asked, books, refusal=outcome)
@@ -73,9 +73,9 @@ def capture(asked: Capture, books: Books) -> Entry:
     check_time(asked.tenant, asked.occur_time, books)
     at = asked.occur_time or books.now
     ended = withdraw(hold, books)
-    price = price_of(hold, at, books)
+    call, price = answered_call(hold, asked.answered_by, at, books)
     entry = post_cost(
-        books, EntryKind.CAPTURE, hold.call, usage=asked.usage, price=price, at=at, ended=ended
+        books, EntryKind.CAPTURE, call, usage=asked.usage, price=price, at=at, ended=ended
     )
     _close(hold, HoldState.CAPTURED, books, entry.sequence)
     remember(asked, books, entry, occur_time=asked.occur_time)
@@ -132,8 +132,9 @@ def _release(hold: Hold, books: Books) -> Hold:
     return _close(hold, HoldState.RELEASED, books)
 
 
-def _as_reserved(entry: Entry) -> Hold:
+def _as_reserved(asked: Reserve, sequence: int, books: Books) -> Hold:
     """The hold as it was answered first, whatever became of it."""
+    entry = entry_of(asked.tenant, sequence, books)
     assert entry.expire_time is not None  # every reserve has one
     return Hold(
         call=entry.call,
@@ -144,6 +145,7 @@ def _as_reserved(entry: Entry) -> Hold:
         create_time=entry.create_time,
         expire_time=entry.expire_time,
         dispatched=entry.dispatched,
+        fallbacks=hold_of(asked.tenant, asked.key, books).fallbacks,
     )
 
 

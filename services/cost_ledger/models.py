@@ -91,6 +91,15 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Fallback:
+    """A model that may answer instead, and the price it was admitted at; "" is unknown."""
+
+    model: str
+    sku: str
+    price_version_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """Money held before a billable call. `amount` is None when the price is unknown."""
 
@@ -105,6 +114,8 @@ class Hold:
     dispatched: bool = False
     # The capture that stands for the call: the provisional one until the true one replaces it.
     posted_sequence: int = 0
+    # Models that may answer instead; `amount` covers the dearest of them.
+    fallbacks: tuple[Fallback, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

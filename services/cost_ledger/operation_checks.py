@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from cost_ledger.errors import InvalidOperation
-from cost_ledger.models import UNPRICED, Alternative, Subject
+from cost_ledger.models import UNPRICED, Alternative, Fallback, Subject
 from metering import Quantity, Usage
 from money import Money
 
@@ -13,6 +13,7 @@ QUANTITY_MAX = Decimal(10) ** 18
 QUANTITY_PLACES_MAX = 12
 TIME_TO_LIVE_MAX_S = 366 * 86_400.0
 ALTERNATIVES_MAX = 50
+FALLBACKS_MAX = 20
 
 
 def check_key(key: str) -> None:
@@ -41,6 +42,22 @@ def check_alternatives(alternatives: tuple[Alternative, ...]) -> None:
         for field in ("tool", "model", "sku"):
             check_text(f"alternatives.{field}", getattr(each, field))
         check_quantities(each.worst_case)
+
+
+def check_fallbacks(fallbacks: tuple[Fallback, ...]) -> None:
+    if len(fallbacks) > FALLBACKS_MAX:
+        raise InvalidOperation(f"more than {FALLBACKS_MAX} fallbacks; send the first ones")
+    if len({each.model for each in fallbacks}) != len(fallbacks):
+        raise InvalidOperation("a model appears twice in fallbacks")
+    for each in fallbacks:
+        check_fallback("fallbacks", each)
+
+
+def check_fallback(field: str, fallback: Fallback) -> None:
+    if not fallback.model:
+        raise InvalidOperation(f"{field}.model is unset; name the model")
+    check_text(f"{field}.model", fallback.model)
+    check_text(f"{field}.sku", fallback.sku)
 
 
 def check_subject(subject: Subject) -> None:

@@ -6,9 +6,11 @@ from typing import ClassVar
 
 from cost_ledger.errors import InvalidOperation
 from cost_ledger.fingerprint import fingerprint, moment_text, quantities_text, usage_text
-from cost_ledger.models import Alternative, Subject, UnknownPricePolicy
+from cost_ledger.models import Alternative, Fallback, Subject, UnknownPricePolicy
 from cost_ledger.operation_checks import (
     check_alternatives,
+    check_fallback,
+    check_fallbacks,
     check_key,
     check_money,
     check_priced,
@@ -44,6 +46,8 @@ class Reserve:
     # The call is made as soon as money is held: overdue, the hold becomes a cost.
     dispatched: bool = False
     policy_version: str = ""
+    # Models that may answer instead.
+    fallbacks: tuple[Fallback, ...] = ()
 
     def __post_init__(self) -> None:
         check_key(self.key)
@@ -51,6 +55,7 @@ class Reserve:
         check_priced(self.sku, self.service_class, self.region)
         check_quantities(self.worst_case)
         check_alternatives(self.alternatives)
+        check_fallbacks(self.fallbacks)
         if self.min_output_tokens < 0:
             raise InvalidOperation("min_output_tokens must not be negative")
         for budget_id in self.budget_ids:
@@ -58,6 +63,12 @@ class Reserve:
         check_time_to_live(self.time_to_live_s)
         check_text("policy_version", self.policy_version)
         self._check_ceiling()
+
+    @property
+    def unpriced_amount(self) -> Money | None:
+        """What a call of unknown price is held at; None is no amount."""
+        at_ceiling = self.unknown_price is UnknownPricePolicy.ADMIT_AT_CEILING
+        return self.ceiling if at_ceiling else None
 
     def _check_ceiling(self) -> None:
         if self.unknown_price is not UnknownPricePolicy.ADMIT_AT_CEILING:
@@ -87,6 +98,7 @@ class Reserve:
             min_output_tokens=self.min_output_tokens or None,
             dispatched=self.dispatched or None,
             policy_version=self.policy_version,
+            fallbacks=[[each.model, each.sku] for each in self.fallbacks],
         )
 
 
@@ -142,14 +154,23 @@ class Capture:
     key: str
     usage: Usage
     occur_time: datetime | None = None
+    # The fallback that answered; None: the model that was asked for.
+    answered_by: Fallback | None = None
 
     def __post_init__(self) -> None:
         check_key(self.key)
         check_usage(self.usage)
+        if self.answered_by:
+            check_fallback("answered_by", self.answered_by)
 
     def request_hash(self) -> str:
         """What a retry must repeat."""
-        return fingerprint(usage=usage_text(self.usage), occur_time=moment_text(self.occur_time))
+        by = self.answered_by
+        return fingerprint(
+            usage=usage_text(self.usage),
+            occur_time=moment_text(self.occur_time),
+            answered_by=by and [by.model, by.sku],
+        )
 
 
 @dataclass(frozen=True, slots=True)

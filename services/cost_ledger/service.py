@@ -9,8 +9,8 @@ from cost_ledger.batches import Batch, Operation, Outcome, decide
 from cost_ledger.books import Books
 from cost_ledger.errors import InvalidOperation
 from cost_ledger.grouping import GroupCommit
-from cost_ledger.models import Entry, Hold
-from cost_ledger.operations import Expire, Record, Release, Reserve
+from cost_ledger.models import Entry, Fallback, Hold
+from cost_ledger.operations import Capture, Expire, Record, Release, Reserve
 from cost_ledger.price_book import PriceBook
 from cost_ledger.reports import EntryFilter
 from cost_ledger.store_journal import JournalStore
@@ -97,8 +97,32 @@ def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:
         if isinstance(operation, Reserve)
         for each in operation.alternatives
     }
-    held = {(hold.call.tenant, hold.call.sku) for hold in books.loaded.holds.values()}
-    return {key for key in asked | offered | held if key[1]}
+    held = {
+        (hold.call.tenant, sku)
+        for hold in books.loaded.holds.values()
+        for sku in (hold.call.sku, *(each.sku for each in hold.fallbacks))
+    }
+    posted = {(tenant, entry.call.sku) for (tenant, _), entry in books.loaded.entries.items()}
+    return {key for key in asked | offered | held | posted | _fallbacks(batches) if key[1]}
+
+
+def _fallbacks(batches: list[Batch]) -> set[tuple[str, str]]:
+    """The models that may answer, or did, in place of the one asked for."""
+    return {
+        (operation.tenant, each.sku)
+        for batch in batches
+        for operation in batch
+        for each in _fallbacks_of(operation)
+    }
+
+
+def _fallbacks_of(operation: Operation) -> tuple[Fallback, ...]:
+    match operation:
+        case Reserve(fallbacks=fallbacks):
+            return fallbacks
+        case Capture(answered_by=Fallback() as answered_by):
+            return (answered_by,)
+    return ()
 
 
 def _batches(operations: Iterable[Operation]) -> list[Batch]:

@@ -18,6 +18,7 @@ from cost_ledger.models import (
     Call,
     Entry,
     EntryKind,
+    Fallback,
     FittingAlternative,
     Hold,
     HoldState,
@@ -90,6 +91,7 @@ HOLD_COLUMNS = {
     "create_time": "timestamptz",
     "expire_time": "timestamptz",
     "posted_sequence": "bigint",
+    "fallbacks": "json",
 }
 ANSWER_COLUMNS = {
     "tenant": "text",
@@ -146,6 +148,7 @@ def hold_values(hold: Hold) -> tuple[object, ...]:
         hold.create_time,
         hold.expire_time,
         hold.posted_sequence,
+        _fallbacks_text(hold.fallbacks),
     )
 
 
@@ -203,6 +206,7 @@ def hold_from_row(row: Row) -> Hold:
         expire_time=moment(row["expire_time"]),
         dispatched=row["dispatched"],
         posted_sequence=row["posted_sequence"],
+        fallbacks=tuple(Fallback(*each) for each in row["fallbacks"]),
     )
 
 
@@ -274,6 +278,11 @@ def _call_from_row(row: Row) -> Call:
         region=row["region"],
         policy_version=row["policy_version"],
     )
+
+
+def _fallbacks_text(fallbacks: tuple[Fallback, ...]) -> str:
+    columns = [[each.model, each.sku, each.price_version_id] for each in fallbacks]
+    return json.dumps(columns) if columns else "[]"
 
 
 def _money_from_row(row: Row) -> Money | None:

@@ -47,9 +47,13 @@ TEAM_LABEL, AGENT_LABEL = "team", "agent"
 
 @dataclass(frozen=True)
 class Grant:
-    """Money is held for a call. `output_tokens` is 0 unless the budgets cover fewer than asked."""
+    """Money is held for a call, whichever of the fallback models answers it.
+
+    `output_tokens` is 0 unless the budgets cover fewer than asked.
+    """
 
     output_tokens: int = 0
+    fallbacks: tuple[str, ...] = ()
 
 
 Reply = Grant | hold_pb2.Refusal
@@ -72,7 +76,7 @@ class Charges:
         captures = [step for step in log.unsettled() if _charged_usage(log, step) is not None]
         self._settle_free_steps(log)
         operations = [
-            *(_capture(step, _charged_usage(log, step)) for step in captures),
+            *(_capture(log, step) for step in captures),
             *(_reserve(episode, purchase) for purchase in purchases),
         ]
         results = await self._ledger.apply(operations) if operations else []
@@ -106,8 +110,20 @@ def _charged_usage(log: StepLog, step: Step) -> usage_pb2.Usage | None:
     return None
 
 
-def _capture(step: Step, usage: usage_pb2.Usage | None) -> pb.Operation:
-    return pb.Operation(capture=pb.CaptureRequest(key=step.key, usage=usage))
+def _capture(log: StepLog, step: Step) -> pb.Operation:
+    usage, answered_by = _charged_usage(log, step), _answered_by(log, step)
+    return pb.Operation(
+        capture=pb.CaptureRequest(key=step.key, usage=usage, answered_by=answered_by)
+    )
+
+
+def _answered_by(log: StepLog, step: Step) -> hold_pb2.Fallback | None:
+    """The model that answered in place of the one asked for; it has its own price."""
+    if step.kind is not StepKind.TOOL:
+        return None
+    invocation: trajectory_pb2.ToolInvocation = log.tool_calls[step.turn][step.call_index]
+    model = invocation.answered_by_model
+    return hold_pb2.Fallback(model=model, sku=invocation.sku) if model else None
 
 
 def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
@@ -129,6 +145,7 @@ def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
         time_to_live=duration_to_proto(new.time_limit_s + HOLD_MARGIN_S),
         budget_ids=_budget_ids(episode),
         alternatives=purchase.alternatives,
+        fallbacks=purchase.fallbacks,
         min_output_tokens=min(OUTPUT_TOKENS_MIN, purchase.output_tokens),
         # The worker makes the call as soon as this is answered: should it die first, the
         # hold must not be given back, for the call may have been made.
@@ -156,4 +173,7 @@ def _reply(response: pb.ReserveResponse, purchase: Purchase) -> Reply:
     if response.HasField("refusal"):
         return response.refusal
     granted = output_tokens(quantities_from_proto(response.hold.worst_case))
-    return Grant(granted if granted < purchase.output_tokens else 0)
+    return Grant(
+        output_tokens=granted if granted < purchase.output_tokens else 0,
+        fallbacks=tuple(fallback.model for fallback in response.hold.fallbacks),
+    )

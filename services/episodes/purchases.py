@@ -11,12 +11,15 @@ from episodes.running_episode import RunningEpisode
 from episodes.step_log import StepLog
 from metering import Dimension, Quantity
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from wire import duration_from_proto, quantities_to_proto
 
 DEFAULT_TIMEOUT_S = 30.0
+# What the ledger takes with one call.
 ALTERNATIVES_MAX = 50
+FALLBACKS_MAX = 20
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Purchase:
     worst_case: tuple[Quantity, ...]
     # What may be called instead, for a refusal to name what would fit.
     alternatives: tuple[ledger_pb.Alternative, ...] = ()
+    # Models that may answer in place of the one asked for; the hold is to cover them.
+    fallbacks: tuple[hold_pb2.Fallback, ...] = ()
 
     @property
     def output_tokens(self) -> int:
@@ -57,6 +62,10 @@ class ToolPurchases:
             sku=sku_of(tool, alias),
             worst_case=self._worst_case(call, tool),
             alternatives=self._alternatives(call, tool, alias),
+            fallbacks=tuple(
+                hold_pb2.Fallback(model=other, sku=_sku(tool, other))
+                for other in fallback_aliases(call, tool)
+            ),
         )
 
     def _alternatives(
@@ -125,9 +134,25 @@ def model_alias(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> str:
     return str(chosen or next(iter(sorted(tool.model_skus))))
 
 
+def fallback_aliases(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> list[str]:
+    """The tool's other models, in its order.
+
+    They are those of the toolset, frozen with the episode: the hold of a retry must name the
+    same ones, whatever the policy says by then.
+    """
+    asked = model_alias(call, tool)
+    return [alias for alias in tool.model_aliases if alias != asked][:FALLBACKS_MAX]
+
+
 def planned_call(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> PlannedCall:
     """A call as the policy decides on it."""
     return PlannedCall(tool.name, tool.version, model_alias(call, tool))
+
+
+def planned_fallbacks(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> list[PlannedCall]:
+    """The calls that may take its place, as the policy decides on them."""
+    aliases = fallback_aliases(call, tool)
+    return [PlannedCall(tool.name, tool.version, alias) for alias in aliases]
 
 
 def timeout_s(tool: toolset_pb2.ResolvedTool) -> float:

@@ -36,3 +36,5 @@ def note_answer(
     record.usage.CopyFrom(response.usage)
     record.latency.CopyFrom(response.latency)
     record.sku = response.sku
+    if response.model_alias != record.model:
+        record.answered_by_model = response.model_alias

@@ -37,11 +37,13 @@ class ToolCallPlan:
     """A call, its tool, and what the policy and a person decided about it.
 
     Without a decision of the policy the call is done already, or its child was started.
+    `fallbacks` are the models that the policy lets answer in place of the one asked for.
     """
 
     call: pb.ToolCall
     tool: toolset_pb2.ResolvedTool | None
     decision: PolicyDecision | None = None
+    fallbacks: frozenset[str] = frozenset()
     approval: trajectory_pb2.ApprovalDecision | None = None
     child: ChildCall | ToolFailure | None = None
     ended: EpisodeResult | None = None
@@ -147,18 +149,19 @@ class Invoker:
         if isinstance(plan.child, ChildCall) and plan.ended is not None:
             await self.children.fill(record, plan.child.episode_id, plan.tool, plan.ended)
         else:
-            await self._ask_adapters(episode, steps, turn, plan.tool, record)
+            request = _invoke_request(episode, steps, turn, plan.tool, record)
+            request.fallback_models.extend(
+                alias for alias in verdict.fallbacks if alias in plan.fallbacks
+            )
+            await self._ask_adapters(request, plan.tool, record)
         return record
 
     async def _ask_adapters(
         self,
-        episode: RunningEpisode,
-        steps: StepLog,
-        turn: int,
+        request: adapters_pb.InvokeRequest,
         tool: toolset_pb2.ResolvedTool,
         record: trajectory_pb2.ToolInvocation,
     ) -> None:
-        request = _invoke_request(episode, steps, turn, tool, record)
         try:
             response = await self.adapters.invoke(request, answer_timeout_s(tool))
         except DomainError as error:

@@ -18,8 +18,8 @@ from episodes.child_calls import child_call
 from episodes.convert_approvals import approval_of, approval_timeout_s
 from episodes.keys import StepKind
 from episodes.models import StopReason
-from episodes.policy_checks import PolicyChecks
-from episodes.purchases import planned_call
+from episodes.policy_checks import PlannedCall, PolicyChecks, PolicyDecision
+from episodes.purchases import planned_call, planned_fallbacks
 from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.step_log import Body, StepLog, StepLogs
 from episodes.workflows.episode import TAKE_TURN
@@ -79,22 +79,25 @@ class TurnActivity:
     ) -> list[ToolCallPlan]:
         """The calls with what the policy, as it is now, and people say about them."""
         todo = [
-            (call.index, planned_call(call, tool))
+            (call.index, planned)
             for call in calls
             if (tool := episode.tool(call.tool_name))
             and call.index not in turn.children
             and not log.has(turn.turn, StepKind.TOOL, call.index)
+            for planned in (planned_call(call, tool), *planned_fallbacks(call, tool))
         ]
         decisions = await self.policies.decide(episode, [planned for _, planned in todo])
-        by_index = {index: one for (index, _), one in zip(todo, decisions, strict=True)}
+        decided: dict[int, list[tuple[PlannedCall, PolicyDecision]]] = {}
+        for (index, planned), decision in zip(todo, decisions, strict=True):
+            decided.setdefault(index, []).append((planned, decision))
         return [
             ToolCallPlan(
                 call,
                 episode.tool(call.tool_name),
-                by_index.get(call.index),
-                approval_of(turn, call.index),
-                child_call(episode, turn.turn, call),
-                turn.ended.get(str(call.index)),
+                *_decisions(decided.get(call.index, [])),
+                approval=approval_of(turn, call.index),
+                child=child_call(episode, turn.turn, call),
+                ended=turn.ended.get(str(call.index)),
             )
             for call in calls
         ]
@@ -141,6 +144,21 @@ class TurnActivity:
         ]
         if requests:
             await self.logs.append(log, requests)
+
+
+def _decisions(
+    decided: list[tuple[PlannedCall, PolicyDecision]],
+) -> tuple[PolicyDecision | None, frozenset[str]]:
+    """What the policy says of a call, and the models that it lets answer in its place.
+
+    One that needs a person's approval is not among them: nobody was asked about it.
+    """
+    if not decided:
+        return None, frozenset()
+    (_, decision), *others = decided
+    return decision, frozenset(
+        planned.model_alias for planned, one in others if one.allowed and not one.needs_approval
+    )
 
 
 def _refused(refusal: hold_pb2.Refusal) -> TurnResult:

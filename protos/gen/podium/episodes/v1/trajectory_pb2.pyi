@@ -439,6 +439,7 @@ class ToolInvocation(_message.Message):
     APPROVAL_FIELD_NUMBER: _builtins.int
     GRANTED_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     CHILD_FIELD_NUMBER: _builtins.int
+    ANSWERED_BY_MODEL_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     tool_version: _builtins.int
@@ -449,6 +450,10 @@ class ToolInvocation(_message.Message):
     """SKU it was priced by."""
     granted_output_tokens: _builtins.int
     """As in ModelCall, for tools of kind llm."""
+    answered_by_model: _builtins.str
+    """Alias of the model that answered in place of the one asked for, whose sku, usage
+    and cost these are; unset when no other did.
+    """
     @_builtins.property
     def observation(self) -> _orchestrator_service_pb2.Observation:
         """The call and what it gave."""
@@ -489,10 +494,11 @@ class ToolInvocation(_message.Message):
         approval: Global___ApprovalDecision | None = ...,
         granted_output_tokens: _builtins.int = ...,
         child: _episode_pb2.ChildEpisode | None = ...,
+        answered_by_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

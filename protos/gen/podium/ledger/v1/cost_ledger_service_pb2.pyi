@@ -130,6 +130,7 @@ class ReserveRequest(_message.Message):
     MIN_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     DISPATCHED_FIELD_NUMBER: _builtins.int
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
+    FALLBACKS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/<kind>/<call index>", or any id the caller keeps for
     retries, at most 200 characters.
@@ -180,6 +181,13 @@ class ReserveRequest(_message.Message):
         dearest of those that fit: the next cheaper one.
         """
 
+    @_builtins.property
+    def fallbacks(self) -> _containers.RepeatedCompositeFieldContainer[_hold_pb2.Fallback]:
+        """Models that may answer instead when the one asked for cannot, at most 20. The
+        hold covers the dearest of them; it names those that may be called: not one
+        that the budgets do not cover, nor one of unknown price under REFUSE.
+        """
+
     def __init__(
         self,
         *,
@@ -197,10 +205,11 @@ class ReserveRequest(_message.Message):
         min_output_tokens: _builtins.int = ...,
         dispatched: _builtins.bool = ...,
         policy_version: _builtins.str = ...,
+        fallbacks: _abc.Iterable[_hold_pb2.Fallback] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ceiling", b"ceiling", "subject", b"subject", "time_to_live", b"time_to_live"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "budget_ids", b"budget_ids", "ceiling", b"ceiling", "dispatched", b"dispatched", "key", b"key", "min_output_tokens", b"min_output_tokens", "policy_version", b"policy_version", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "time_to_live", b"time_to_live", "unknown_price", b"unknown_price", "worst_case", b"worst_case"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "budget_ids", b"budget_ids", "ceiling", b"ceiling", "dispatched", b"dispatched", "fallbacks", b"fallbacks", "key", b"key", "min_output_tokens", b"min_output_tokens", "policy_version", b"policy_version", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "time_to_live", b"time_to_live", "unknown_price", b"unknown_price", "worst_case", b"worst_case"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -247,6 +256,7 @@ class CaptureRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     OCCUR_TIME_FIELD_NUMBER: _builtins.int
+    ANSWERED_BY_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """The key the hold was reserved under."""
     @_builtins.property
@@ -257,16 +267,24 @@ class CaptureRequest(_message.Message):
     def occur_time(self) -> _timestamp_pb2.Timestamp:
         """When the call happened, in no closed period; unset means now."""
 
+    @_builtins.property
+    def answered_by(self) -> _hold_pb2.Fallback:
+        """The fallback that answered, whose price the cost is; unset means the model that
+        was asked for. A SKU the hold does not name is priced as of now: the truth is
+        posted whoever answered.
+        """
+
     def __init__(
         self,
         *,
         key: _builtins.str = ...,
         usage: _usage_pb2.Usage | None = ...,
         occur_time: _timestamp_pb2.Timestamp | None = ...,
+        answered_by: _hold_pb2.Fallback | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["occur_time", b"occur_time", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answered_by", b"answered_by", "occur_time", b"occur_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "occur_time", b"occur_time", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by", b"answered_by", "key", b"key", "occur_time", b"occur_time", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

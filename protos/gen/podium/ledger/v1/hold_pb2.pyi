@@ -234,6 +234,7 @@ class Hold(_message.Message):
     SERVICE_CLASS_FIELD_NUMBER: _builtins.int
     REGION_FIELD_NUMBER: _builtins.int
     DISPATCHED_FIELD_NUMBER: _builtins.int
+    FALLBACKS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """The key it was reserved under."""
     sku: _builtins.str
@@ -272,6 +273,12 @@ class Hold(_message.Message):
         call must not use more.
         """
 
+    @_builtins.property
+    def fallbacks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Fallback]:
+        """Models that may answer instead, in the order asked for; the amount covers the
+        dearest of them.
+        """
+
     def __init__(
         self,
         *,
@@ -287,14 +294,41 @@ class Hold(_message.Message):
         service_class: _builtins.str = ...,
         region: _builtins.str = ...,
         dispatched: _builtins.bool = ...,
+        fallbacks: _abc.Iterable[Global___Fallback] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "create_time", b"create_time", "expire_time", b"expire_time", "subject", b"subject"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "create_time", b"create_time", "dispatched", b"dispatched", "expire_time", b"expire_time", "key", b"key", "price_version_id", b"price_version_id", "region", b"region", "service_class", b"service_class", "sku", b"sku", "state", b"state", "subject", b"subject", "worst_case", b"worst_case"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "create_time", b"create_time", "dispatched", b"dispatched", "expire_time", b"expire_time", "fallbacks", b"fallbacks", "key", b"key", "price_version_id", b"price_version_id", "region", b"region", "service_class", b"service_class", "sku", b"sku", "state", b"state", "subject", b"subject", "worst_case", b"worst_case"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Hold: _TypeAlias = Hold  # noqa: Y015
+
+@_typing.final
+class Fallback(_message.Message):
+    """A model that may answer in place of the one asked for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    SKU_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Model alias."""
+    sku: _builtins.str
+    """What is priced; unset means the price is unknown."""
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        sku: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "sku", b"sku"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Fallback: _TypeAlias = Fallback  # noqa: Y015
 
 @_typing.final
 class Refusal(_message.Message):

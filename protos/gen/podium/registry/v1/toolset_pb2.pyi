@@ -65,6 +65,7 @@ class ResolvedTool(_message.Message):
     PODIUM_FIELD_NUMBER: _builtins.int
     RESULT_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
     MAX_OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
+    MODEL_ALIASES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Tool name."""
     version: _builtins.int
@@ -111,6 +112,12 @@ class ResolvedTool(_message.Message):
     def podium(self) -> _tool_pb2.PodiumConnection:
         """The orchestrator to run, for tools of kind podium; unset for any other."""
 
+    @_builtins.property
+    def model_aliases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Model aliases in the tool's order, for tools of kind llm: when the one asked
+        for cannot answer, the others are asked in this order.
+        """
+
     def __init__(
         self,
         *,
@@ -131,10 +138,11 @@ class ResolvedTool(_message.Message):
         podium: _tool_pb2.PodiumConnection | None = ...,
         result_json_schema: _builtins.str = ...,
         max_output_bytes: _builtins.int = ...,
+        model_aliases: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["podium", b"podium", "price_per_call", b"price_per_call", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_skus", b"model_skus", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,10 @@
+"""Holds that cover several models: whichever of them answers."""
+
+from alembic import op
+
+revision = "0022"
+down_revision = "0020"
+
+
+def upgrade() -> None:
+    op.execute("ALTER TABLE hold ADD COLUMN fallbacks json NOT NULL DEFAULT '[]'")
