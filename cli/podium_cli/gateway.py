@@ -63,6 +63,10 @@ class Gateway:
         """Raises Refused, Unreachable."""
         return _parsed(await self.call("PUT", path, body=body), reply)
 
+    async def patch(self, path: str, body: Message | Mapping[str, Any], reply: type[M]) -> M:
+        """Raises Refused, Unreachable."""
+        return _parsed(await self.call("PATCH", path, body=body), reply)
+
     async def delete(self, path: str, reply: type[M], **query: Any) -> M:
         """Raises Refused, Unreachable."""
         return _parsed(await self.call("DELETE", path, query=query), reply)

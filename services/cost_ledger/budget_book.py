@@ -1,9 +1,10 @@
-"""Creates, shows and ends budgets; the journal enforces them."""
+"""Creates, shows, changes and ends budgets; the journal enforces them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from cost_ledger.alerts import BudgetAlert
+from cost_ledger.budget_changes import BudgetChange
 from cost_ledger.budgets import Budget, BudgetStatus
 from cost_ledger.errors import BudgetConflict, BudgetNotFound
 from cost_ledger.store_alerts import AlertStore
@@ -23,7 +24,8 @@ class BudgetBook:
             budget.check_not_past(datetime.now(UTC))
             await self._store.add(budget)
         stored = (await self.status(budget.tenant, budget.id)).budget
-        if replace(stored, create_time=None, close_time=None) != budget:
+        created = replace(await self._store.as_created(stored), create_time=None, close_time=None)
+        if replace(created, version=budget.version) != budget:
             raise BudgetConflict(budget.id)
         return stored
 
@@ -37,6 +39,16 @@ class BudgetBook:
     async def page(self, tenant: str, after: str, limit: int) -> list[BudgetStatus]:
         """Budgets in id order."""
         return await self._store.page(tenant, after, limit)
+
+    async def update(self, change: BudgetChange) -> Budget:
+        """The changed budget. Raises BudgetNotFound, BudgetEnded, BudgetChanged, InvalidBudget."""
+        async with self._store.changing(change.tenant, change.budget_id) as changing:
+            if changing is None:
+                raise BudgetNotFound(change.budget_id)
+            changed = change.applied_to(changing.budget, changing.now)
+            if changed != changing.budget:
+                await changing.write(changed)
+        return changed
 
     async def close(self, tenant: str, budget_id: str) -> Budget:
         """The ended budget. Raises BudgetNotFound."""

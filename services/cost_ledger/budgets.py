@@ -6,7 +6,7 @@ from decimal import Decimal
 from enum import StrEnum
 from zoneinfo import available_timezones
 
-from cost_ledger.errors import InvalidBudget
+from cost_ledger.errors import BudgetEnded, InvalidBudget
 from money import Money
 
 ID_CHARACTERS_MAX = 128
@@ -55,6 +55,8 @@ class Budget:
     end_time: datetime | None = None
     create_time: datetime | None = None
     close_time: datetime | None = None
+    # Counts from 1; 0 until the store fills it.
+    version: int = 0
 
     def __post_init__(self) -> None:
         if not self.id or len(self.id) > ID_CHARACTERS_MAX or "\0" in self.id:
@@ -97,8 +99,19 @@ class Budget:
                 "start_time is in the past; what was spent before the budget existed was not "
                 "counted: leave it unset for now"
             )
+        self.check_end(now)
+
+    def check_end(self, now: datetime) -> None:
+        """Raises InvalidBudget when it would have ended before it decides a call."""
         if self.end_time and self.end_time <= now:
             raise InvalidBudget("end_time is in the past; the budget would decide no call")
+
+    def check_open(self, now: datetime) -> None:
+        """Raises BudgetEnded when it decides no call any more."""
+        if self.close_time:
+            raise BudgetEnded(self.id, "closed")
+        if self.end_time and self.end_time <= now:
+            raise BudgetEnded(self.id, f"over since {self.end_time.isoformat()}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """podium.ledger.v1 budgets as domain values, and back."""
 
+from cost_ledger.budget_changes import BudgetChange, BudgetField
 from cost_ledger.budgets import Budget, BudgetScope, BudgetStatus, BudgetWindow
 from cost_ledger.convert_times import optional_time
 from cost_ledger.errors import InvalidBudget
@@ -10,11 +11,13 @@ from wire import (
     duration_to_proto,
     money_from_proto,
     money_to_proto,
+    optional_money_from_proto,
     timestamp_to_proto,
 )
 
 SCOPE_TO_WIRE = {scope: pb.BudgetScope.Value(f"BUDGET_SCOPE_{scope.name}") for scope in BudgetScope}
 SCOPE_FROM_WIRE = {number: scope for scope, number in SCOPE_TO_WIRE.items()}
+FIELDS = tuple(BudgetField)
 WINDOW_TO_WIRE = {
     window: pb.BudgetWindow.Value(f"BUDGET_WINDOW_{window.name}") for window in BudgetWindow
 }
@@ -58,7 +61,30 @@ def budget_to_proto(budget: Budget) -> pb.Budget:
         close_time=timestamp_to_proto(budget.close_time) if budget.close_time else None,
         start_time=timestamp_to_proto(budget.start_time) if budget.start_time else None,
         end_time=timestamp_to_proto(budget.end_time) if budget.end_time else None,
+        version=budget.version,
     )
+
+
+def change_from_proto(message: pb.UpdateBudgetRequest, tenant: str) -> BudgetChange:
+    """The change. Raises InvalidBudget or InvalidMoney."""
+    return BudgetChange(
+        tenant=tenant,
+        budget_id=message.id,
+        version=message.version,
+        fields=frozenset(_field(path) for path in message.update_mask.paths),
+        hard_limit=optional_money_from_proto(message.hard_limit),
+        soft_limits=tuple(money_from_proto(limit) for limit in message.soft_limits),
+        end_time=optional_time(message, "end_time"),
+    )
+
+
+def _field(path: str) -> BudgetField:
+    if path not in FIELDS:
+        raise InvalidBudget(
+            f"update_mask names {path!r}; only {', '.join(FIELDS)} can change: close the budget "
+            "and create another one"
+        )
+    return BudgetField(path)
 
 
 def status_to_proto(status: BudgetStatus) -> pb.BudgetStatus:

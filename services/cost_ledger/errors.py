@@ -1,6 +1,7 @@
 """What can be wrong with money."""
 
 from rpckit.errors import (
+    Aborted,
     AlreadyExists,
     DomainError,
     FailedPrecondition,
@@ -188,6 +189,23 @@ class BudgetConflict(AlreadyExists):
     def __init__(self, budget_id: str) -> None:
         super().__init__(
             f"budget {budget_id} exists with other content; use a new id", budget_id=budget_id
+        )
+
+
+class BudgetEnded(FailedPrecondition):
+    """A budget that decides no call any more cannot change."""
+
+    def __init__(self, budget_id: str, how: str) -> None:
+        super().__init__(f"budget {budget_id} is {how}; create another one", budget_id=budget_id)
+
+
+class BudgetChanged(Aborted):
+    """Somebody else changed the budget in the meantime; nothing was changed."""
+
+    def __init__(self, budget_id: str, version: int, asked: int) -> None:
+        super().__init__(
+            f"budget {budget_id} has version {version}, not {asked}; read it again",
+            budget_id=budget_id,
         )
 
 

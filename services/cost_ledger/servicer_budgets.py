@@ -7,7 +7,12 @@ import grpc
 from cost_ledger.access import require_budget_read, require_budget_write
 from cost_ledger.budget_book import BudgetBook
 from cost_ledger.convert_alerts import alert_to_proto, before_from_token, next_alerts_page
-from cost_ledger.convert_budgets import budget_from_proto, budget_to_proto, status_to_proto
+from cost_ledger.convert_budgets import (
+    budget_from_proto,
+    budget_to_proto,
+    change_from_proto,
+    status_to_proto,
+)
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2_grpc as rpc
 from rpckit.identity import current_identity
@@ -48,6 +53,14 @@ class BudgetServicer(rpc.BudgetServiceServicer):
             statuses=[status_to_proto(status) for status in statuses],
             next_page_token=encode_page_token({"after": statuses[-1].budget.id}) if more else "",
         )
+
+    async def UpdateBudget(
+        self, request: pb.UpdateBudgetRequest, context: Context
+    ) -> pb.UpdateBudgetResponse:
+        change = change_from_proto(request, current_identity().tenant)
+        status = await self._budgets.status(change.tenant, change.budget_id)
+        require_budget_write(status.budget.scope)
+        return pb.UpdateBudgetResponse(budget=budget_to_proto(await self._budgets.update(change)))
 
     async def CloseBudget(
         self, request: pb.CloseBudgetRequest, context: Context

@@ -1,9 +1,13 @@
 """Budgets in PostgreSQL, and where their current windows stand."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from cost_ledger.budgets import Budget, BudgetScope, BudgetStatus, BudgetWindow
 from cost_ledger.store_engine import tenant_transaction
@@ -41,6 +45,31 @@ CLOSE = text("""
 """)
 
 
+OPEN_HEAD = text("INSERT INTO ledger_head (tenant) VALUES (:tenant) ON CONFLICT DO NOTHING")
+LOCK_HEAD = text("SELECT lock_heads(ARRAY[CAST(:tenant AS text)])")
+CLOCK = text("SELECT ledger_clock()")
+UPDATE = text("""
+    UPDATE budget
+    SET hard_limit = :hard_limit, soft_limits = CAST(:soft_limits AS numeric[]),
+        end_time = :end_time, version = :version
+    WHERE tenant = :tenant AND id = :id
+""")
+# Alerts are raised when a window's row is written; this writes its newest as it is.
+TOUCH = text("""
+    UPDATE budget_window SET posted = posted
+    WHERE tenant = :tenant AND budget_id = :id AND start = (
+        SELECT max(w.start) FROM budget b
+        JOIN budget_window w ON (w.tenant, w.budget_id) = (b.tenant, b.id)
+        WHERE b.tenant = :tenant AND b.id = :id
+          AND w.start BETWEEN window_first(b, ledger_clock()) AND window_start(b, ledger_clock())
+    )
+""")
+CREATED = text("""
+    SELECT hard_limit, soft_limits, end_time FROM budget_version
+    WHERE tenant = :tenant AND budget_id = :id AND version = 1
+""")
+
+
 class BudgetStore:
     """Budgets are few and change rarely; the journal reads them in its own statements."""
 
@@ -70,6 +99,37 @@ class BudgetStore:
         """Ends the budget; once closed it stays closed at its first time."""
         await self._execute(CLOSE, tenant=tenant, id=budget_id)
 
+    async def as_created(self, budget: Budget) -> Budget:
+        """The budget with the limits and the end it was created with."""
+        if budget.version == 1:
+            return budget
+        values = {"tenant": budget.tenant, "id": budget.id}
+        async with tenant_transaction(self._engine, budget.tenant) as connection:
+            row = (await connection.execute(CREATED, values)).one()
+        code = budget.hard_limit.currency_code
+        return replace(
+            budget,
+            hard_limit=Money(row.hard_limit, code),
+            soft_limits=tuple(Money(amount, code) for amount in row.soft_limits),
+            end_time=row.end_time,
+        )
+
+    @asynccontextmanager
+    async def changing(
+        self, tenant: str, budget_id: str
+    ) -> AsyncIterator["BudgetBeingChanged | None"]:
+        """The budget while the tenant's journal stands still; None when there is none.
+
+        The lock is that of every entry, so each entry is decided by one version.
+        """
+        async with tenant_transaction(self._engine, tenant) as connection:
+            await connection.execute(OPEN_HEAD, {"tenant": tenant})
+            await connection.execute(LOCK_HEAD, {"tenant": tenant})
+            now = (await connection.execute(CLOCK)).scalar_one()
+            values = {"tenant": tenant, "id": budget_id}
+            row = (await connection.execute(ONE, values)).one_or_none()
+            yield BudgetBeingChanged(connection, _status(row).budget, now) if row else None
+
     async def status(self, tenant: str, budget_id: str) -> BudgetStatus | None:
         """The budget and its current window."""
         values = {"tenant": tenant, "id": budget_id}
@@ -88,6 +148,28 @@ class BudgetStore:
             await connection.execute(statement, {"tenant": tenant, **values})
 
 
+@dataclass(frozen=True)
+class BudgetBeingChanged:
+    """A budget that nobody else can change or decide by until its transaction ends."""
+
+    connection: AsyncConnection
+    budget: Budget
+    now: datetime
+
+    async def write(self, changed: Budget) -> None:
+        """Stores the next version, and raises the alerts of soft limits passed already."""
+        values = {
+            "tenant": changed.tenant,
+            "id": changed.id,
+            "hard_limit": changed.hard_limit.amount,
+            "soft_limits": [limit.amount for limit in changed.soft_limits],
+            "end_time": changed.end_time,
+            "version": changed.version,
+        }
+        await self.connection.execute(UPDATE, values)
+        await self.connection.execute(TOUCH, {"tenant": changed.tenant, "id": changed.id})
+
+
 def _status(row: Any) -> BudgetStatus:
     scope = BudgetScope(row.scope)
     budget = Budget(
@@ -104,5 +186,6 @@ def _status(row: Any) -> BudgetStatus:
         end_time=row.end_time,
         create_time=row.create_time,
         close_time=row.close_time,
+        version=row.version,
     )
     return BudgetStatus(budget, row.start, row.posted, row.held)

@@ -38,6 +38,30 @@ def _invariant(rule: str, words: str, query: str) -> Invariant:
     return Invariant(rule, words, text(query))
 
 
+# What each entry adds to each budget window. An extension takes the whole hold out of the
+# windows it was in, and puts the new one into those of its own time.
+WINDOW_MOVES = """
+    WITH extended AS (
+        SELECT * FROM (
+            SELECT sequence, kind, lag(windows) OVER hold AS windows_before,
+                   sum(held) OVER hold AS held_after, sum(held) OVER hold - held AS held_before
+            FROM entry WHERE tenant = :tenant AND kind IN ('reserve', 'extend')
+            WINDOW hold AS (PARTITION BY key ORDER BY sequence)
+        ) holds WHERE kind = 'extend'
+    ), counted AS (
+        SELECT e.*, coalesce(x.held_after, e.held) AS held_now, e.windows AS counting
+        FROM entry e LEFT JOIN extended x USING (sequence) WHERE e.tenant = :tenant
+        UNION ALL
+        SELECT e.*, -x.held_before, x.windows_before
+        FROM entry e JOIN extended x USING (sequence) WHERE e.tenant = :tenant
+    ), window_move AS (
+        SELECT sequence, kind, create_time, w ->> 0 AS budget_id, (w ->> 1)::timestamptz AS start,
+               CASE WHEN hold_unit = w ->> 2 THEN held_now ELSE 0 END AS held,
+               CASE WHEN unit = w ->> 2 THEN spend + provisional ELSE 0 END AS posted
+        FROM counted CROSS JOIN LATERAL json_array_elements(counting) w
+    )
+"""
+
 INVARIANTS = (
     _invariant(
         "I1",
@@ -90,13 +114,11 @@ INVARIANTS = (
     _invariant(
         "I3 windows",
         "every budget window holds and posts what the entries that count in it do",
-        """
-        WITH moved AS (
-            SELECT w ->> 0 AS budget_id, (w ->> 1)::timestamptz AS start,
-                   sum(held) FILTER (WHERE hold_unit = w ->> 2) AS held,
-                   sum(spend + provisional) FILTER (WHERE unit = w ->> 2) AS posted
-            FROM entry CROSS JOIN LATERAL json_array_elements(windows) w
-            WHERE tenant = :tenant GROUP BY 1, 2
+        f"""
+        {WINDOW_MOVES}
+        , moved AS (
+            SELECT budget_id, start, sum(held) AS held, sum(posted) AS posted
+            FROM window_move GROUP BY 1, 2
         )
         SELECT format('budget %s, window %s', budget_id, start) AS row,
                format('it says %s posted and %s held, its entries say %s and %s',
@@ -108,32 +130,45 @@ INVARIANTS = (
         WHERE coalesce(w.posted, 0) <> coalesce(moved.posted, 0)
            OR coalesce(w.held, 0) <> coalesce(moved.held, 0)
         ORDER BY budget_id, start LIMIT 1
-        """,
+        """,  # noqa: S608  constants
     ),
-    # A rolling window is many rows; its limit is proved by the tests of admission.
+    # A rolling window is the buckets of its length: each is left when it has passed it.
     _invariant(
         "I4",
         "no reservation ever passed the hard limit of its budget windows",
-        """
-        WITH moved AS (
-            SELECT sequence, kind, e.held, w ->> 0 AS budget_id, (w ->> 1)::timestamptz AS start,
-                   w ->> 2 AS currency,
-                   CASE WHEN e.hold_unit = w ->> 2 THEN e.held ELSE 0 END
-                   + CASE WHEN e.unit = w ->> 2 THEN e.spend + e.provisional ELSE 0 END AS change
-            FROM entry e CROSS JOIN LATERAL json_array_elements(windows) w
-            WHERE tenant = :tenant
+        f"""
+        {WINDOW_MOVES}
+        , moved AS (
+            SELECT m.sequence, m.kind, m.budget_id, m.held + m.posted AS change,
+                   CASE WHEN b.budget_window <> 'rolling' THEN m.start END AS start,
+                   CASE WHEN b.budget_window = 'rolling'
+                        THEN greatest(m.create_time, m.start) END AS counts_from,
+                   m.start + make_interval(secs => b.rolling_length_s) + interval '1 minute'
+                       AS counts_until
+            FROM window_move m JOIN budget b ON b.tenant = :tenant AND b.id = m.budget_id
+        ), event AS (
+            SELECT sequence, kind, budget_id, change, start, counts_from AS at
+            FROM moved WHERE counts_from IS NULL OR counts_from < counts_until
+            UNION ALL
+            SELECT 0, 'left', budget_id, -change, NULL, counts_until
+            FROM moved WHERE counts_from < counts_until
         ), total AS (
-            SELECT *, sum(change) OVER (PARTITION BY budget_id, start ORDER BY sequence) AS used
-            FROM moved
+            SELECT *, sum(change) OVER (PARTITION BY budget_id, start ORDER BY at, sequence)
+                   AS used
+            FROM event
         )
         SELECT format('entry %s', sequence) AS row,
                format('budget %s stands at %s after it, above its limit of %s',
-                      budget_id, used, hard_limit) AS problem
-        FROM total JOIN budget b ON b.tenant = :tenant AND b.id = total.budget_id
-        WHERE kind IN ('reserve', 'extend') AND total.change > 0
-          AND b.budget_window <> 'rolling' AND used > b.hard_limit
+                      budget_id, used, decided.hard_limit) AS problem
+        FROM total CROSS JOIN LATERAL (
+            SELECT v.hard_limit FROM budget_version v
+            WHERE v.tenant = :tenant AND v.budget_id = total.budget_id
+              AND v.after_sequence < total.sequence
+            ORDER BY v.version DESC LIMIT 1
+        ) decided
+        WHERE kind IN ('reserve', 'extend') AND change > 0 AND used > decided.hard_limit
         ORDER BY sequence LIMIT 1
-        """,
+        """,  # noqa: S608  constants
     ),
     _invariant(
         "I5",

@@ -43,6 +43,7 @@ RESOURCES = {
     f"{POLICIES}/CreatePolicy": Resource("spec.name", POLICIES, "GetPolicy", "name"),
     f"{POLICIES}/ActivatePolicy": Resource("name", POLICIES, "GetPolicy", "name"),
     f"{BUDGETS}/CreateBudget": Resource("budget.id", BUDGETS, "GetBudget", "id"),
+    f"{BUDGETS}/UpdateBudget": Resource("id", BUDGETS, "GetBudget", "id"),
     f"{BUDGETS}/CloseBudget": Resource("id", BUDGETS, "GetBudget", "id"),
     f"{PRICES}/CreatePrices": Resource("specs.sku", PRICES, "GetEffectivePrices", "skus"),
     # What is closed has no name but its end.

@@ -1,7 +1,7 @@
 """The REST API as one table: a line per route, transcoded to the RPC it names.
 
 Path parameters are fields of the request message. The rest of the message comes from
-the JSON body for POST and PUT, from the query for GET and DELETE.
+the JSON body for POST, PUT and PATCH, from the query for GET and DELETE.
 """
 
 from dataclasses import dataclass
@@ -66,6 +66,7 @@ ROUTES = (
     Route("POST", "/v1/budgets", BUDGETS, "CreateBudget"),
     Route("GET", "/v1/budgets", BUDGETS, "ListBudgets"),
     Route("GET", "/v1/budgets/{id}", BUDGETS, "GetBudget"),
+    Route("PATCH", "/v1/budgets/{id}", BUDGETS, "UpdateBudget"),
     Route("POST", "/v1/budgets/{id}/close", BUDGETS, "CloseBudget"),
     Route("GET", "/v1/budget-alerts", BUDGETS, "ListAlerts"),
     Route("POST", "/v1/prices", PRICES, "CreatePrices"),

@@ -1,4 +1,4 @@
-"""`podium budgets`: list, get, create, close, alerts."""
+"""`podium budgets`: list, get, create, update, close, alerts."""
 
 from typing import Annotated, Any
 
@@ -15,8 +15,12 @@ from podium_cli.inputs import parse_money, parse_seconds, parse_time
 from podium_cli.listing import listing
 from wire import duration_to_proto, money_from_proto, money_to_proto
 
-app = typer.Typer(name="budgets", help="List, get, create, close, alerts.", no_args_is_help=True)
+app = typer.Typer(
+    name="budgets", help="List, get, create, update, close, alerts.", no_args_is_help=True
+)
 
+# Takes a limit or an end away.
+NONE = "none"
 Id = Annotated[str, typer.Argument(help="Budget id.", show_default=False)]
 
 
@@ -107,6 +111,44 @@ async def create(
     session.output.result(reply, f"budget {reply.budget.id} holds")
 
 
+@command(app, "update")
+async def update(
+    session: Session,
+    budget_id: Id,
+    *,
+    limit: Annotated[str, typer.Option(help="New hard limit, like 5 or '5 EUR'.")] = "",
+    alert_at: Annotated[
+        list[str] | None,
+        typer.Option(help="Soft limit in place of all before; repeatable, 'none' for none."),
+    ] = None,
+    end: Annotated[
+        str, typer.Option("--until", help="Decides no call after that; 'none' for no end.")
+    ] = "",
+    version: Annotated[
+        int, typer.Option(help="Only if it still has this version, as `get` shows it.")
+    ] = 0,
+) -> None:
+    """Change limits or the end of a budget; what was spent stays counted."""
+    request = budgets_pb2.UpdateBudgetRequest(id=budget_id, version=version)
+    if limit:
+        request.update_mask.paths.append("hard_limit")
+        request.hard_limit.CopyFrom(money_to_proto(parse_money(limit)))
+    if alert_at:
+        request.update_mask.paths.append("soft_limits")
+        limits = [] if alert_at == [NONE] else alert_at
+        request.soft_limits.extend(money_to_proto(parse_money(each)) for each in limits)
+    if end:
+        request.update_mask.paths.append("end_time")
+        if end != NONE and (moment := parse_time(end)):
+            request.end_time.FromJsonString(moment)
+    if not request.update_mask.paths:
+        raise UsageError("nothing changes", "give --limit, --alert-at or --until")
+    async with session.gateway() as gateway:
+        path = f"/v1/budgets/{segment(budget_id)}"
+        reply = await gateway.patch(path, request, budgets_pb2.UpdateBudgetResponse)
+    session.output.result(reply, f"budget {budget_id} holds at version {reply.budget.version}")
+
+
 @command(app, "close")
 async def close(session: Session, budget_id: Id) -> None:
     """End a budget: it decides no further call."""
@@ -150,6 +192,7 @@ def _details(status: budgets_pb2.BudgetStatus) -> list[tuple[str, str]]:
         ("left", left),
         ("from", format_time(_start(budget))),
         ("until", format_time(budget.end_time)),
+        ("version", str(budget.version)),
         ("", closed),
     ]
     return [(name, text) for name, text in details if text]

@@ -217,6 +217,17 @@ def test_spend_prices_and_budgets_are_reported_exactly(
     )
     assert "$5" in podium("budgets", "list").stdout
     assert "month in UTC" in podium("budgets", "get", "monthly").stdout
+    changed = podium("budgets", "update", "monthly", "--limit", "7", "--alert-at", "6")
+    assert "holds at version 2" in changed.stdout, changed.stderr
+    assert "$7" in podium("budgets", "list").stdout
+    stale = podium("budgets", "update", "monthly", "--limit", "9", "--version", "1")
+    assert stale.returncode == 1
+    assert "read it again" in stale.stderr
+    assert podium("budgets", "update", "monthly", "--alert-at", "none").returncode == 0
+    assert "alerts at" not in podium("budgets", "get", "monthly").stdout
+    assert podium("budgets", "update", "monthly").returncode != 0
+    change = podium.json("audit", "log", "--action", "UpdateBudget")
+    assert "monthly" in str(change)
     assert podium("budgets", "close", "monthly").returncode == 0
 
 

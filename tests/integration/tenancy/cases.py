@@ -89,6 +89,10 @@ RPCS: dict[str, Case] = {
     "PolicyService/ListPolicies": (OWN, {}),
     "PolicyService/ListActivations": (OWN, {}),
     "BudgetService/GetBudget": (REFUSED, {"id": "$budget"}),
+    "BudgetService/UpdateBudget": (
+        REFUSED,
+        {"id": "$budget", "update_mask": "softLimits"},
+    ),
     "BudgetService/CloseBudget": (REFUSED, {"id": "$budget"}),
     "BudgetService/ListBudgets": (OWN, {}),
     "BudgetService/ListAlerts": (OWN, {"budget_id": "$budget"}),

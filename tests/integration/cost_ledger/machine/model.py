@@ -6,7 +6,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 ZERO = Decimal(0)
-LIMITS = {"tenant": Decimal("0.04"), "episode": Decimal("0.025")}
+LIMITS = {"tenant": Decimal("0.04"), "episode": Decimal("0.025"), "hour": Decimal("0.035")}
 LIMITED_EPISODE = "e0"
 
 
@@ -18,6 +18,7 @@ class Answer(StrEnum):
     NOT_FOUND = "NOT_FOUND"
     ALREADY_EXISTS = "ALREADY_EXISTS"
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
+    ABORTED = "ABORTED"
 
 
 @dataclass
@@ -29,6 +30,8 @@ class Hold:
     tokens: int
     dispatched: bool
     expires: float
+    # When the budgets began to count it.
+    at: float
     state: str = "open"
 
     @property
@@ -42,6 +45,7 @@ class Cost:
 
     episode: str
     amount: Decimal
+    at: float
     reversed: bool = False
     adjusted: Decimal = ZERO
 
@@ -56,12 +60,15 @@ class Model:
     provisional: dict[str, Hold] = field(default_factory=dict)
     costs: dict[str, Cost] = field(default_factory=dict)
     answers: dict[tuple[str, str], tuple[object, Answer]] = field(default_factory=dict)
+    limits: dict[str, Decimal] = field(default_factory=LIMITS.copy)
+    versions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LIMITS, 1))
 
     def reserve(
         self, key: str, episode: str, tokens: int, *, dispatched: bool, seconds: float
     ) -> Answer:
         def decide() -> Answer:
-            hold = Hold(episode, self.token_price, tokens, dispatched, self.now + seconds)
+            expires = self.now + seconds
+            hold = Hold(episode, self.token_price, tokens, dispatched, expires, self.now)
             if not self._fits(hold):
                 return Answer.REFUSED
             self.holds[key] = hold
@@ -74,10 +81,12 @@ class Model:
             hold = self.holds[hold_key]
             if hold.state != "open":
                 return Answer.FAILED_PRECONDITION
-            before, hold.state = hold.tokens, "closed for a moment"
-            hold.tokens = tokens
+            before, hold.state = (hold.tokens, hold.at), "closed for a moment"
+            hold.tokens, hold.at = tokens, self.now
             fits = self._fits(hold)
-            hold.tokens, hold.state = tokens if fits else before, "open"
+            hold.state = "open"
+            if not fits:
+                hold.tokens, hold.at = before
             return Answer.OK if fits else Answer.REFUSED
 
         if hold_key not in self.holds:
@@ -102,7 +111,8 @@ class Model:
                 return Answer.FAILED_PRECONDITION
             self.provisional.pop(key, None)
             hold.state = "captured"
-            self.costs[f"capture {key}"] = Cost(hold.episode, hold.token_price * tokens)
+            amount = hold.token_price * tokens
+            self.costs[f"capture {key}"] = Cost(hold.episode, amount, hold.at)
             return Answer.OK
 
         return self._once("capture", key, tokens, decide)
@@ -119,7 +129,7 @@ class Model:
 
     def record(self, key: str, episode: str, tokens: int) -> Answer:
         def decide() -> Answer:
-            self.costs[f"record {key}"] = Cost(episode, self.token_price * tokens)
+            self.costs[f"record {key}"] = Cost(episode, self.token_price * tokens, self.now)
             return Answer.OK
 
         return self._once("record", key, (episode, tokens), decide)
@@ -144,6 +154,15 @@ class Model:
 
         return self._once("adjust", key, (cost, change), decide)
 
+    def update(self, budget: str, limit: Decimal, version: int) -> Answer:
+        """A change made from an older version is refused, unless it is this one, repeated."""
+        current, same = self.versions[budget], limit == self.limits[budget]
+        if version not in (0, current) and not (same and version == current - 1):
+            return Answer.ABORTED
+        if not same:
+            self.limits[budget], self.versions[budget] = limit, current + 1
+        return Answer.OK
+
     def pass_time(self, seconds: float) -> None:
         """Overdue holds end: those whose calls were made as costs, the others as nothing."""
         self.now += seconds
@@ -158,16 +177,14 @@ class Model:
         costs = (
             each.amount + each.adjusted
             for each in self.costs.values()
-            if not each.reversed and _counts(budget, each.episode)
+            if not each.reversed and self._counts(budget, each)
         )
-        guessed = (
-            each.amount for each in self.provisional.values() if _counts(budget, each.episode)
-        )
+        guessed = (each.amount for each in self.provisional.values() if self._counts(budget, each))
         return sum(costs, ZERO) + sum(guessed, ZERO)
 
     def held(self, budget: str) -> Decimal:
         """What a budget keeps for open holds."""
-        return sum((hold.amount for hold in self._open() if _counts(budget, hold.episode)), ZERO)
+        return sum((hold.amount for hold in self._open() if self._counts(budget, hold)), ZERO)
 
     def _open(self) -> Iterator[Hold]:
         return (hold for hold in self.holds.values() if hold.state == "open")
@@ -175,9 +192,18 @@ class Model:
     def _fits(self, hold: Hold) -> bool:
         return all(
             self.posted(budget) + self.held(budget) + hold.amount <= limit
-            for budget, limit in LIMITS.items()
-            if _counts(budget, hold.episode)
+            for budget, limit in self.limits.items()
+            if self._counts(budget, hold)
         )
+
+    def _counts(self, budget: str, call: Hold | Cost) -> bool:
+        """The rolling hour forgets whenever time passes: never less than two hours do."""
+        match budget:
+            case "hour":
+                return call.at == self.now
+            case "episode":
+                return call.episode == LIMITED_EPISODE
+        return True
 
     def _once(
         self, operation: str, key: str, content: object, decide: Callable[[], Answer]
@@ -190,7 +216,3 @@ class Model:
         if answer in (Answer.OK, Answer.REFUSED):
             self.answers[operation, key] = (content, answer)
         return answer
-
-
-def _counts(budget: str, episode: str) -> bool:
-    return budget == "tenant" or episode == LIMITED_EPISODE

@@ -64,6 +64,10 @@ class LedgerMachine(RuleBasedStateMachine):
         for id, fields in {
             "tenant": {},
             "episode": {"scope": budgets_pb.BUDGET_SCOPE_EPISODE, "scope_id": LIMITED_EPISODE},
+            "hour": {
+                "window": budgets_pb.BUDGET_WINDOW_ROLLING,
+                "rolling_length": timedelta(seconds=HOUR),
+            },
             "day": {"window": budgets_pb.BUDGET_WINDOW_DAY, "time_zone": "Pacific/Auckland"},
         }.items():
             budget = make_budget(id, str(LIMITS.get(id, 1000)), **fields)
@@ -139,6 +143,20 @@ class LedgerMachine(RuleBasedStateMachine):
         )
         expected = self.model.adjust(f"adjust{number}", cost, amount)
         self._same(expected, self.client.ledger.Adjust(request))
+
+    @rule(
+        budget=st.sampled_from(sorted(LIMITS)),
+        limit=st.sampled_from(["0.01", "0.025", "0.04", "0.08"]),
+        behind=st.integers(0, 2),
+    )
+    def update_budget(self, budget: str, limit: str, behind: int) -> None:
+        """Up or down, also below what is used; made from this version or an older one."""
+        version = max(0, self.model.versions[budget] - behind)
+        request = budgets_pb.UpdateBudgetRequest(
+            id=budget, version=version, update_mask={"paths": ["hard_limit"]}, hard_limit=usd(limit)
+        )
+        expected = self.model.update(budget, Decimal(limit), version)
+        self._same(expected, self.client.budgets.UpdateBudget(request))
 
     @rule(seconds=st.sampled_from([2 * HOUR, DAY, 11 * DAY]))
     def pass_time(self, seconds: float) -> None:

@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -117,6 +118,7 @@ class Budget(_message.Message):
     CLOSE_TIME_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Id chosen by the caller, unique per tenant, at most 128 characters."""
     scope: Global___BudgetScope.ValueType
@@ -127,6 +129,8 @@ class Budget(_message.Message):
     """When it starts anew."""
     time_zone: _builtins.str
     """IANA time zone of calendar windows; unset means "UTC"."""
+    version: _builtins.int
+    """Counts from 1; every update that changes something adds one."""
     @_builtins.property
     def rolling_length(self) -> _duration_pb2.Duration:
         """Length of a rolling window."""
@@ -174,10 +178,11 @@ class Budget(_message.Message):
         close_time: _timestamp_pb2.Timestamp | None = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["close_time", b"close_time", "create_time", b"create_time", "end_time", b"end_time", "hard_limit", b"hard_limit", "rolling_length", b"rolling_length", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["close_time", b"close_time", "create_time", b"create_time", "end_time", b"end_time", "hard_limit", b"hard_limit", "id", b"id", "rolling_length", b"rolling_length", "scope", b"scope", "scope_id", b"scope_id", "soft_limits", b"soft_limits", "start_time", b"start_time", "time_zone", b"time_zone", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["close_time", b"close_time", "create_time", b"create_time", "end_time", b"end_time", "hard_limit", b"hard_limit", "id", b"id", "rolling_length", b"rolling_length", "scope", b"scope", "scope_id", b"scope_id", "soft_limits", b"soft_limits", "start_time", b"start_time", "time_zone", b"time_zone", "version", b"version", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -378,6 +383,88 @@ class ListBudgetsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListBudgetsResponse: _TypeAlias = ListBudgetsResponse  # noqa: Y015
+
+@_typing.final
+class UpdateBudgetRequest(_message.Message):
+    """Asks to change a budget."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    HARD_LIMIT_FIELD_NUMBER: _builtins.int
+    SOFT_LIMITS_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Its id."""
+    version: _builtins.int
+    """The version that the change was made from: another one by now is ABORTED and
+    changes nothing. 0 means whichever it is.
+    """
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """What changes: "hard_limit", "soft_limits", "end_time", at least one. A field
+        that it does not name is ignored.
+        """
+
+    @_builtins.property
+    def hard_limit(self) -> _money_pb2.Money:
+        """The new hard limit, in the budget's currency. It may be below what is spent
+        and held; then nothing more is held until a new window begins.
+        """
+
+    @_builtins.property
+    def soft_limits(self) -> _containers.RepeatedCompositeFieldContainer[_money_pb2.Money]:
+        """All soft limits from now on; empty means none. One that is passed already
+        raises its alert at once.
+        """
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """Until when it decides calls, in the future; unset means until it is closed."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        version: _builtins.int = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+        hard_limit: _money_pb2.Money | None = ...,
+        soft_limits: _abc.Iterable[_money_pb2.Money] | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "hard_limit", b"hard_limit", "update_mask", b"update_mask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "hard_limit", b"hard_limit", "id", b"id", "soft_limits", b"soft_limits", "update_mask", b"update_mask", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateBudgetRequest: _TypeAlias = UpdateBudgetRequest  # noqa: Y015
+
+@_typing.final
+class UpdateBudgetResponse(_message.Message):
+    """The changed budget."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGET_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def budget(self) -> Global___Budget:
+        """The budget."""
+
+    def __init__(
+        self,
+        *,
+        budget: Global___Budget | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateBudgetResponse: _TypeAlias = UpdateBudgetResponse  # noqa: Y015
 
 @_typing.final
 class CloseBudgetRequest(_message.Message):

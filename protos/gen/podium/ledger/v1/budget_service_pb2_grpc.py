@@ -51,6 +51,11 @@ class BudgetServiceStub(object):
                 request_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsResponse.FromString,
                 _registered_method=True)
+        self.UpdateBudget = channel.unary_unary(
+                '/podium.ledger.v1.BudgetService/UpdateBudget',
+                request_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetResponse.FromString,
+                _registered_method=True)
         self.CloseBudget = channel.unary_unary(
                 '/podium.ledger.v1.BudgetService/CloseBudget',
                 request_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.CloseBudgetRequest.SerializeToString,
@@ -89,6 +94,16 @@ class BudgetServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UpdateBudget(self, request, context):
+        """Changes limits or the end of an open budget. Its windows and what was spent in
+        them stay; the new limits decide the next hold or extension. Money that is held
+        already stays held, also above a lower limit. The same change again changes
+        nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CloseBudget(self, request, context):
         """Ends a budget: it decides no further call.
         """
@@ -120,6 +135,11 @@ def add_BudgetServiceServicer_to_server(servicer, server):
                     servicer.ListBudgets,
                     request_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsResponse.SerializeToString,
+            ),
+            'UpdateBudget': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateBudget,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetResponse.SerializeToString,
             ),
             'CloseBudget': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseBudget,
@@ -215,6 +235,33 @@ class BudgetService(object):
             '/podium.ledger.v1.BudgetService/ListBudgets',
             podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsRequest.SerializeToString,
             podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateBudget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.BudgetService/UpdateBudget',
+            podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetResponse.FromString,
             options,
             channel_credentials,
             insecure,

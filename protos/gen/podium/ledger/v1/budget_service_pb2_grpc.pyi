@@ -41,6 +41,12 @@ class BudgetServiceStub:
     """Returns a budget and where its current window stands."""
     ListBudgets: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.ListBudgetsRequest, _budget_service_pb2.ListBudgetsResponse]
     """Lists the tenant's budgets in id order."""
+    UpdateBudget: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.UpdateBudgetRequest, _budget_service_pb2.UpdateBudgetResponse]
+    """Changes limits or the end of an open budget. Its windows and what was spent in
+    them stay; the new limits decide the next hold or extension. Money that is held
+    already stays held, also above a lower limit. The same change again changes
+    nothing.
+    """
     CloseBudget: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.CloseBudgetRequest, _budget_service_pb2.CloseBudgetResponse]
     """Ends a budget: it decides no further call."""
     ListAlerts: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.ListAlertsRequest, _budget_service_pb2.ListAlertsResponse]
@@ -59,6 +65,12 @@ class BudgetServiceAsyncStub(BudgetServiceStub):
     """Returns a budget and where its current window stands."""
     ListBudgets: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.ListBudgetsRequest, _budget_service_pb2.ListBudgetsResponse]  # type: ignore[assignment]
     """Lists the tenant's budgets in id order."""
+    UpdateBudget: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.UpdateBudgetRequest, _budget_service_pb2.UpdateBudgetResponse]  # type: ignore[assignment]
+    """Changes limits or the end of an open budget. Its windows and what was spent in
+    them stay; the new limits decide the next hold or extension. Money that is held
+    already stays held, also above a lower limit. The same change again changes
+    nothing.
+    """
     CloseBudget: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.CloseBudgetRequest, _budget_service_pb2.CloseBudgetResponse]  # type: ignore[assignment]
     """Ends a budget: it decides no further call."""
     ListAlerts: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.ListAlertsRequest, _budget_service_pb2.ListAlertsResponse]  # type: ignore[assignment]
@@ -92,6 +104,18 @@ class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_budget_service_pb2.ListBudgetsResponse, _abc.Awaitable[_budget_service_pb2.ListBudgetsResponse]]:
         """Lists the tenant's budgets in id order."""
+
+    @_abc_1.abstractmethod
+    def UpdateBudget(
+        self,
+        request: _budget_service_pb2.UpdateBudgetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_budget_service_pb2.UpdateBudgetResponse, _abc.Awaitable[_budget_service_pb2.UpdateBudgetResponse]]:
+        """Changes limits or the end of an open budget. Its windows and what was spent in
+        them stay; the new limits decide the next hold or extension. Money that is held
+        already stays held, also above a lower limit. The same change again changes
+        nothing.
+        """
 
     @_abc_1.abstractmethod
     def CloseBudget(

@@ -1,0 +1,100 @@
+"""What becomes of a hold whose time is over: it depends on whether its call was made."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+
+from integration.cost_ledger.builders import make_budget, make_price, make_reserve, usd
+from integration.cost_ledger.running_ledger import Client, running_ledger
+from integration.cost_ledger.sql_access import set_clock
+from integration.cost_ledger.verified import findings_of
+from podium.common.v1 import usage_pb2
+from podium.ledger.v1 import budget_service_pb2 as budgets_pb
+from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+from podium.ledger.v1 import hold_pb2
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from rpckit.identity import Scope
+
+Overdue = Callable[[], Awaitable[list[hold_pb2.Entry]]]
+
+
+@pytest_asyncio.fixture
+async def sweeping(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> AsyncIterator[tuple[Client, Overdue]]:
+    """A client, and what makes its one hold overdue and waits for the entry that ends it."""
+    async with running_ledger(await database(), tmp_path, sweep_interval_s=0.05) as ledger:
+        specs = prices_pb.CreatePricesRequest(specs=[make_price()])
+        await ledger.admin().prices.CreatePrices(specs)
+        budget = budgets_pb.CreateBudgetRequest(budget=make_budget())
+        await ledger.as_("acme", Scope.TENANT_ADMIN).budgets.CreateBudget(budget)
+        client = ledger.as_("acme")
+
+        async def overdue() -> list[hold_pb2.Entry]:
+            before = len(await entries(client))
+            await set_clock(ledger, "2 hours")
+            while len(found := await entries(client)) == before:
+                await asyncio.sleep(0.02)
+            return found
+
+        yield client, overdue
+
+
+async def entries(client: Client) -> list[hold_pb2.Entry]:
+    return list((await client.ledger.ListEntries(pb.ListEntriesRequest())).entries)
+
+
+async def stands(client: Client) -> tuple[Any, Any]:
+    reply = await client.budgets.GetBudget(budgets_pb.GetBudgetRequest(id="cap"))
+    return reply.status.posted, reply.status.held
+
+
+async def test_a_held_call_that_was_never_dispatched_is_given_back(
+    sweeping: tuple[Client, Overdue],
+) -> None:
+    client, overdue = sweeping
+    await client.ledger.Reserve(make_reserve("k"))
+    *_, last = await overdue()
+    assert (last.kind, last.key, last.amount) == (
+        hold_pb2.ENTRY_KIND_RELEASE,
+        "k",
+        usd("0.01125"),
+    )
+    assert await stands(client) == (usd("0"), usd("0"))
+    assert not await findings_of(client)
+
+
+async def test_a_call_marked_as_dispatched_becomes_a_provisional_cost(
+    sweeping: tuple[Client, Overdue],
+) -> None:
+    client, overdue = sweeping
+    await client.ledger.Reserve(make_reserve("k"))
+    marked = await client.ledger.MarkDispatched(pb.MarkDispatchedRequest(key="k"))
+    assert marked.hold.dispatched
+    *_, last = await overdue()
+    assert (last.kind, last.amount) == (hold_pb2.ENTRY_KIND_CAPTURE, usd("0.01125"))
+    assert last.usage.source == usage_pb2.USAGE_SOURCE_ESTIMATED
+    assert {posting.account for posting in last.postings} >= {"provisional", "payable"}
+    assert await stands(client) == (usd("0.01125"), usd("0"))
+    assert not await findings_of(client)
+
+
+async def test_a_provisional_cost_covers_the_dearest_model_that_may_have_answered(
+    sweeping: tuple[Client, Overdue],
+) -> None:
+    client, overdue = sweeping
+    fallback = hold_pb2.Fallback(model="other", sku="unknown")
+    asked = make_reserve(
+        "k",
+        fallbacks=[fallback],
+        unknown_price=hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING,
+        ceiling=usd("0.5"),
+        dispatched=True,
+    )
+    await client.ledger.Reserve(asked)
+    await overdue()
+    assert await stands(client) == (usd("0.5"), usd("0"))
+    assert not await findings_of(client)

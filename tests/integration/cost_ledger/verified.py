@@ -1,0 +1,29 @@
+"""What an auditor's verification of a ledger finds, and the refusal of a call."""
+
+from typing import Any
+
+import grpc
+import pytest
+
+from integration.cost_ledger.running_ledger import Client
+from podium.ledger.v1 import audit_pb2
+from podium.ledger.v1 import audit_service_pb2 as pb
+
+
+async def findings_of(client: Client) -> list[audit_pb2.Finding]:
+    """Every broken rule; empty when the books are in order."""
+    request, found = pb.VerifyLedgerRequest(), []
+    while True:
+        page = await client.audit.VerifyLedger(request)
+        found.extend(page.findings)
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return found
+
+
+async def refusal_of(call: Any, code: grpc.StatusCode) -> str:
+    """The words of a call that is refused with the code."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call
+    assert refused.value.code() is code, refused.value
+    return str(refused.value.details())
