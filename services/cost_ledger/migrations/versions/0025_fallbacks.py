@@ -2,8 +2,8 @@
 
 from alembic import op
 
-revision = "0022"
-down_revision = "0020"
+revision = "0025"
+down_revision = "0024"
 
 
 def upgrade() -> None:

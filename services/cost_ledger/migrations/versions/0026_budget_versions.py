@@ -2,8 +2,8 @@
 
 from alembic import op
 
-revision = "0023"
-down_revision = "0022"
+revision = "0026"
+down_revision = "0025"
 
 STATEMENTS = (
     "ALTER TABLE budget ADD COLUMN version bigint NOT NULL DEFAULT 1",
