@@ -129,11 +129,14 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
             await self.barrier.wait()
         finally:
             self.in_flight -= 1
+        # The last fallback answers: every model before it is overloaded.
+        model = request.fallback_models[-1] if request.fallback_models else ""
         return adapters_pb.InvokeResponse(
             output=adapters_pb.ToolOutput(content=self.content(request)),
             usage=one_call(),
-            sku=f"tool/{request.tool_name}",
+            sku=f"m/{model}" if model else f"tool/{request.tool_name}",
             attempts=1,
+            model_alias=model,
         )
 
     async def CloseEpisode(
@@ -148,6 +151,7 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
     def __init__(self) -> None:
         self.holds: dict[str, ledger_pb.ReserveRequest] = {}
         self.captured: dict[str, Decimal] = {}
+        self.answered_by: dict[str, hold_pb2.Fallback] = {}
         self.released: set[str] = set()
         self.refuse_after: int | None = None
         # The longest answer the budgets cover.
@@ -192,7 +196,9 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
             )
             return ledger_pb.ReserveResponse(refusal=refusal)
         self.holds[request.key] = request
-        hold = hold_pb2.Hold(key=request.key, worst_case=request.worst_case)
+        hold = hold_pb2.Hold(
+            key=request.key, worst_case=request.worst_case, fallbacks=request.fallbacks
+        )
         for quantity in hold.worst_case:
             if quantity.dimension == usage_pb2.USAGE_DIMENSION_OUTPUT_TEXT:
                 most = self.output_tokens_max or int(quantity.amount)
@@ -205,6 +211,8 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         units = sum(Decimal(quantity.amount) for quantity in request.usage.quantities)
         amount = units * UNIT_PRICE
         assert self.captured.setdefault(request.key, amount) == amount, "two truths for a key"
+        if request.HasField("answered_by"):
+            self.answered_by[request.key] = request.answered_by
         money = money_pb2.Money(currency_code="USD", amount=f"{amount:f}")
         return ledger_pb.CaptureResponse(entry=hold_pb2.Entry(key=request.key, amount=money))
 
@@ -230,6 +238,7 @@ class FixedPolicies(policies_rpc.PolicyServiceServicer):
 
     def __init__(self) -> None:
         self.refused: dict[str, str] = {}
+        self.refused_models: set[str] = set()
         self.asked: list[policies_pb.CheckCallsRequest] = []
 
     async def CheckCalls(
@@ -238,7 +247,8 @@ class FixedPolicies(policies_rpc.PolicyServiceServicer):
         self.asked.append(request)
         decisions = [
             policies_pb.CallDecision(
-                allowed=call.tool_name not in self.refused,
+                allowed=call.tool_name not in self.refused
+                and call.model_alias not in self.refused_models,
                 reason=self.refused.get(call.tool_name, ""),
             )
             for call in request.calls

@@ -67,3 +67,31 @@ async def test_a_reserve_says_for_whom_it_is_and_what_may_be_called_instead(
     ]
     same = ledger_pb.ReserveRequest(worst_case=reserve.alternatives[0].worst_case)
     assert same.worst_case == reserve.worst_case
+
+
+async def test_models_that_the_policy_allows_now_may_answer_and_the_one_that_does_is_charged(
+    platform: EpisodesPlatform,
+) -> None:
+    neighbours = platform.neighbours
+    toolset = expert_toolset()
+    models = ["tiny", "big", "small"]
+    toolset.tools[0].model_aliases.extend(models)
+    toolset.tools[0].model_skus["tiny"] = "m/tiny"
+    neighbours.registry.toolset = toolset
+    neighbours.policies.refused_models = {"small"}
+    neighbours.orchestrator.decide = in_turns(
+        calls(call("answer", '{"model": "big"}'), call("calculator", index=1)), answer("x")
+    )
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    key = f"{episode.id}/1/tool/0"
+    held = neighbours.ledger.holds[key].fallbacks
+    assert [(each.model, each.sku) for each in held] == [("tiny", "m/tiny"), ("small", "m/small")]
+    asked = {each.key: list(each.fallback_models) for each in neighbours.adapters.requests}
+    assert (asked[key], asked[f"{episode.id}/1/tool/1"]) == (["tiny"], [])
+    first, other = reply.trajectory.turns[0].tool_invocations
+    assert (first.model, first.answered_by_model, first.sku) == ("big", "tiny", "m/tiny")
+    assert not other.answered_by_model
+    charged = neighbours.ledger.answered_by
+    assert {name: each.sku for name, each in charged.items()} == {key: "m/tiny"}
