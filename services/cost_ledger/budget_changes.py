@@ -49,8 +49,8 @@ class BudgetChange:
         Raises BudgetEnded, BudgetChanged and InvalidBudget.
         """
         budget.check_open(now)
-        changed = replace(budget, **self._values())
         self._check_currency(budget)
+        changed = self._changed(budget)
         made_before = self.version == budget.version - 1 and changed == budget
         if self.version not in (0, budget.version) and not made_before:
             raise BudgetChanged(budget.id, budget.version, self.version)
@@ -60,8 +60,14 @@ class BudgetChange:
             changed.check_end(now)
         return replace(changed, version=budget.version + 1)
 
-    def _values(self) -> dict[str, object]:
-        return {field.value: getattr(self, field.value) for field in self.fields}
+    def _changed(self, budget: Budget) -> Budget:
+        hard, soft, end = (field in self.fields for field in BudgetField)
+        return replace(
+            budget,
+            hard_limit=self.hard_limit if hard and self.hard_limit else budget.hard_limit,
+            soft_limits=self.soft_limits if soft else budget.soft_limits,
+            end_time=self.end_time if end else budget.end_time,
+        )
 
     def _check_currency(self, budget: Budget) -> None:
         kept = budget.hard_limit.currency_code

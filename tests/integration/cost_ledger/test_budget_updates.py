@@ -6,6 +6,8 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from integration.cost_ledger.builders import (
     make_budget,
@@ -32,7 +34,7 @@ async def add_budget(client: Client, limit: str = "1", **fields: Any) -> pb.Budg
 
 
 def change(*paths: str, id: str = "cap", version: int = 0, **fields: Any) -> pb.UpdateBudgetRequest:
-    mask = {"paths": paths or tuple(fields)}
+    mask = FieldMask(paths=paths or tuple(fields))
     return pb.UpdateBudgetRequest(id=id, version=version, update_mask=mask, **fields)
 
 
@@ -67,7 +69,7 @@ async def test_a_lower_limit_keeps_open_holds_and_refuses_what_comes_after(
     status = await status_of(worker)
     assert (status.held, status.remaining) == (usd("0.01125"), usd("0"))
     assert (await worker.ledger.Reserve(make_reserve("k2"))).refusal.budget_id == "cap"
-    longer = ledger_pb.ExtendRequest(key="x", hold_key="k", time_to_live={"seconds": 9000})
+    longer = ledger_pb.ExtendRequest(key="x", hold_key="k", time_to_live=Duration(seconds=9000))
     assert (await worker.ledger.Extend(longer)).refusal.budget_id == "cap"
     smaller = quantities(input_fresh=1000, output_text=300)
     shrunk = ledger_pb.ExtendRequest(key="y", hold_key="k", worst_case=smaller)

@@ -24,9 +24,9 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 BLOCKED = grpc.StatusCode.FAILED_PRECONDITION
 
 
-def adjustment(sequence: int, change: str, key: str = "fix", **fields: Any) -> pb.AdjustRequest:
-    defaults: dict[str, Any] = {"change": usd(change), "reason": "agreed"}
-    return pb.AdjustRequest(key=key, sequence=sequence, **defaults | fields)
+def adjustment(sequence: int, amount: str, key: str = "fix", **fields: Any) -> pb.AdjustRequest:
+    defaults: dict[str, Any] = {"sequence": sequence, "change": usd(amount), "reason": "agreed"}
+    return pb.AdjustRequest(key=key, **defaults | fields)
 
 
 async def posted(client: Client) -> Decimal:
@@ -82,7 +82,7 @@ async def test_only_a_final_priced_cost_in_its_currency_can_be_adjusted(worker: 
 async def test_an_adjustment_that_cannot_be_understood_is_refused(
     worker: Client, fields: dict[str, Any], words: str
 ) -> None:
-    request = adjustment(fields.pop("sequence", 1), "1", **fields)
+    request = adjustment(1, "1", **fields)
     refusal = await refusal_of(worker.ledger.Adjust(request), grpc.StatusCode.INVALID_ARGUMENT)
     assert words in refusal
 

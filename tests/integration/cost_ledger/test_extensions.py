@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from integration.cost_ledger.builders import (
     make_budget,
@@ -90,7 +91,7 @@ async def test_only_an_open_hold_can_be_extended(worker: Client) -> None:
     "nothing",
     [
         pb.ExtendRequest(key="x", hold_key="k"),
-        pb.ExtendRequest(key="x", hold_key="k", time_to_live={"seconds": -1}),
+        pb.ExtendRequest(key="x", hold_key="k", time_to_live=Duration(seconds=-1)),
         pb.ExtendRequest(key="x", hold_key="k", worst_case=quantities(output_text=-1)),
     ],
 )

@@ -12,7 +12,8 @@ from podium.ledger.v1 import audit_service_pb2 as pb
 
 async def findings_of(client: Client) -> list[audit_pb2.Finding]:
     """Every broken rule; empty when the books are in order."""
-    request, found = pb.VerifyLedgerRequest(), []
+    request = pb.VerifyLedgerRequest()
+    found: list[audit_pb2.Finding] = []
     while True:
         page = await client.audit.VerifyLedger(request)
         found.extend(page.findings)

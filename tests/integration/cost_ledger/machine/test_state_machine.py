@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -153,7 +154,10 @@ class LedgerMachine(RuleBasedStateMachine):
         """Up or down, also below what is used; made from this version or an older one."""
         version = max(0, self.model.versions[budget] - behind)
         request = budgets_pb.UpdateBudgetRequest(
-            id=budget, version=version, update_mask={"paths": ["hard_limit"]}, hard_limit=usd(limit)
+            id=budget,
+            version=version,
+            update_mask=FieldMask(paths=["hard_limit"]),
+            hard_limit=usd(limit),
         )
         expected = self.model.update(budget, Decimal(limit), version)
         self._same(expected, self.client.budgets.UpdateBudget(request))
