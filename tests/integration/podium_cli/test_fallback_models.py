@@ -14,6 +14,7 @@ from integration.podium_cli.conftest import CommandLine
 from integration.podium_cli.test_clamping import api, entries, run, trajectory
 from integration.tool_adapters.tool_specs import llm_spec
 from openai_server import OpenAiServer, Reply
+from podium.registry.v1 import tool_pb2
 
 # Dollars per token, in or out.
 PRICES = {"small": Decimal("0.0000002"), "large": Decimal("0.000002")}
@@ -30,7 +31,10 @@ def overloaded_when_small(body: Mapping[str, Any]) -> Reply:
 def experts(podium: CommandLine, tmp_path: Path) -> Iterator[OpenAiServer]:
     """Two priced models as one tool; the smaller of them is always overloaded."""
     with OpenAiServer([overloaded_when_small] * 20) as server:
-        spec = MessageToDict(llm_spec(server.base_url), preserving_proto_field_name=True)
+        generalist = {"role": tool_pb2.LLM_ROLE_GENERALIST}
+        spec = MessageToDict(
+            llm_spec(server.base_url, llm=generalist), preserving_proto_field_name=True
+        )
         # Only a shared tool may reach a server on this machine.
         with as_admin(podium) as client:
             reply = client.post("/v1/tools", json={"spec": spec, "shared": True})
