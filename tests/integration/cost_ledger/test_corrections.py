@@ -25,8 +25,8 @@ BLOCKED = grpc.StatusCode.FAILED_PRECONDITION
 
 
 def adjustment(sequence: int, amount: str, key: str = "fix", **fields: Any) -> pb.AdjustRequest:
-    defaults: dict[str, Any] = {"sequence": sequence, "change": usd(amount), "reason": "agreed"}
-    return pb.AdjustRequest(key=key, **defaults | fields)
+    defaults: dict[str, Any] = {"change": usd(amount), "reason": "agreed"}
+    return pb.AdjustRequest(key=key, sequence=sequence, **defaults | fields)
 
 
 async def posted(client: Client) -> Decimal:
@@ -72,18 +72,17 @@ async def test_only_a_final_priced_cost_in_its_currency_can_be_adjusted(worker: 
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("request_", "words"),
     [
-        ({"change": usd("0")}, "nothing to adjust"),
-        ({"reason": ""}, "reason is unset"),
-        ({"sequence": 0}, "sequence is unset"),
+        (adjustment(1, "0"), "nothing to adjust"),
+        (adjustment(1, "1", reason=""), "reason is unset"),
+        (adjustment(0, "1"), "sequence is unset"),
     ],
 )
 async def test_an_adjustment_that_cannot_be_understood_is_refused(
-    worker: Client, fields: dict[str, Any], words: str
+    worker: Client, request_: pb.AdjustRequest, words: str
 ) -> None:
-    request = adjustment(1, "1", **fields)
-    refusal = await refusal_of(worker.ledger.Adjust(request), grpc.StatusCode.INVALID_ARGUMENT)
+    refusal = await refusal_of(worker.ledger.Adjust(request_), grpc.StatusCode.INVALID_ARGUMENT)
     assert words in refusal
 
 
