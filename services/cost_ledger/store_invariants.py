@@ -39,26 +39,25 @@ def _invariant(rule: str, words: str, query: str) -> Invariant:
 
 
 # What each entry adds to each budget window. An extension takes the whole hold out of the
-# windows it was in, and puts the new one into those of its own time.
+# windows it was in, and puts the new one into those of its own time. The journal is read
+# once: a look-up of what was extended would ask every partition for every extension.
 WINDOW_MOVES = """
-    WITH extended AS (
-        SELECT * FROM (
-            SELECT sequence, kind, lag(windows) OVER hold AS windows_before,
-                   sum(held) OVER hold AS held_after, sum(held) OVER hold - held AS held_before
-            FROM entry WHERE tenant = :tenant AND kind IN ('reserve', 'extend')
-            WINDOW hold AS (PARTITION BY key ORDER BY sequence)
-        ) holds WHERE kind = 'extend'
-    ), counted AS (
-        SELECT e.*, coalesce(x.held_after, e.held) AS held_now, e.windows AS counting
-        FROM entry e LEFT JOIN extended x USING (sequence) WHERE e.tenant = :tenant
-        UNION ALL
-        SELECT e.*, -x.held_before, x.windows_before
-        FROM entry e JOIN extended x USING (sequence) WHERE e.tenant = :tenant
+    WITH journal AS (
+        SELECT sequence, kind = 'extend' AS extends, kind, create_time, hold_unit, held,
+               unit, spend + provisional AS posted, windows,
+               lag(windows) OVER hold AS windows_before, sum(held) OVER hold AS held_after
+        FROM entry WHERE tenant = :tenant
+        WINDOW hold AS (PARTITION BY key, kind IN ('reserve', 'extend') ORDER BY sequence)
     ), window_move AS (
         SELECT sequence, kind, create_time, w ->> 0 AS budget_id, (w ->> 1)::timestamptz AS start,
-               CASE WHEN hold_unit = w ->> 2 THEN held_now ELSE 0 END AS held,
-               CASE WHEN unit = w ->> 2 THEN spend + provisional ELSE 0 END AS posted
-        FROM counted CROSS JOIN LATERAL json_array_elements(counting) w
+               CASE WHEN hold_unit = w ->> 2 THEN counted.held ELSE 0 END AS held,
+               CASE WHEN unit = w ->> 2 THEN posted ELSE 0 END AS posted
+        FROM journal
+        CROSS JOIN LATERAL (VALUES
+            (windows, CASE WHEN extends THEN held_after ELSE journal.held END),
+            (CASE WHEN extends THEN windows_before END, journal.held - held_after)
+        ) counted(windows, held)
+        CROSS JOIN LATERAL json_array_elements(counted.windows) w
     )
 """
 
@@ -156,18 +155,22 @@ INVARIANTS = (
             SELECT *, sum(change) OVER (PARTITION BY budget_id, start ORDER BY at, sequence)
                    AS used
             FROM event
+        ), decided AS (
+            -- By the limit of the newest version, without a look-up for every entry.
+            SELECT sequence, budget_id, used,
+                   (max(version) OVER (PARTITION BY budget_id ORDER BY sequence))[2] AS hard_limit
+            FROM (
+                SELECT sequence, budget_id, used, NULL::numeric[] AS version FROM total
+                WHERE kind IN ('reserve', 'extend') AND change > 0
+                UNION ALL
+                SELECT after_sequence + 1, budget_id, NULL, ARRAY[version, hard_limit]
+                FROM budget_version WHERE tenant = :tenant
+            ) entries_and_versions
         )
         SELECT format('entry %s', sequence) AS row,
                format('budget %s stands at %s after it, above its limit of %s',
-                      budget_id, used, decided.hard_limit) AS problem
-        FROM total CROSS JOIN LATERAL (
-            SELECT v.hard_limit FROM budget_version v
-            WHERE v.tenant = :tenant AND v.budget_id = total.budget_id
-              AND v.after_sequence < total.sequence
-            ORDER BY v.version DESC LIMIT 1
-        ) decided
-        WHERE kind IN ('reserve', 'extend') AND change > 0 AND used > decided.hard_limit
-        ORDER BY sequence LIMIT 1
+                      budget_id, used, hard_limit) AS problem
+        FROM decided WHERE used > hard_limit ORDER BY sequence LIMIT 1
         """,  # noqa: S608  constants
     ),
     _invariant(
