@@ -26,6 +26,7 @@ SHIFTED_CLOCK = (
     "CREATE OR REPLACE FUNCTION ledger_clock() RETURNS timestamptz VOLATILE LANGUAGE sql RETURN"
     " clock_timestamp() + make_interval(secs => (SELECT seconds FROM shifted_clock))",
 )
+MAKE_PARTITIONS = "SELECT make_entry_partitions(1)"
 OVERDUE = text("SELECT count(*) FROM hold WHERE state = 'open' AND expire_time <= ledger_clock()")
 
 
@@ -53,10 +54,19 @@ class Driver:
         prices = prices_pb.CreatePricesRequest(specs=[make_price()])
         self.run(_answer(self.ledger.admin().prices.CreatePrices(prices)))
 
+    def reset_clock(self) -> None:
+        """Back to the real time, so that every history begins where the others did."""
+        self._shifted_s = 0.0
+        self.run(self._execute("UPDATE shifted_clock SET seconds = 0"))
+
     def shift_clock(self, seconds: float) -> None:
-        """Moves the ledger's clock and waits until its sweep has seen the new time."""
+        """Moves the ledger's clock and waits until its sweep has seen the new time.
+
+        A month takes a moment here, so the hourly upkeep that makes partitions would be late.
+        """
         self._shifted_s += seconds
-        self.run(self._execute(f"UPDATE shifted_clock SET seconds = seconds + {seconds}"))
+        forward = f"UPDATE shifted_clock SET seconds = seconds + {seconds}"
+        self.run(self._execute(forward, MAKE_PARTITIONS))
         self.run(self._swept())
 
     def shifted(self) -> timedelta:

@@ -58,6 +58,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.driver.reset_clock()
         tenant = f"tenant-{next(TENANTS)}"
         self.client: Any = self.driver.ledger.as_(tenant, Scope.PLATFORM_ADMIN)
         self.model = Model()
@@ -208,8 +209,8 @@ class LedgerMachine(RuleBasedStateMachine):
             self.sequences[cost] = response.entry.sequence
 
 
-# Long enough to tell the shortest history that went wrong.
-@pytest.mark.timeout(900)
+# Long enough to run them all and to tell the shortest history that went wrong.
+@pytest.mark.timeout(900 + 20 * EXAMPLES)
 def test_whatever_happens_the_ledger_does_what_the_model_says(
     postgres_server: EmbeddedPostgres, tmp_path: Path
 ) -> None:
