@@ -63,7 +63,7 @@ class ToolPurchases:
             worst_case=self._worst_case(call, tool),
             alternatives=self._alternatives(call, tool, alias),
             fallbacks=tuple(
-                hold_pb2.Fallback(model=other, sku=_sku(tool, other))
+                hold_pb2.Fallback(model=other, sku=sku_of(tool, other))
                 for other in fallback_aliases(call, tool)
             ),
         )
