@@ -30,21 +30,30 @@ def overloaded_when_small(body: Mapping[str, Any]) -> Reply:
 @pytest.fixture
 def experts(podium: CommandLine, tmp_path: Path) -> Iterator[OpenAiServer]:
     """Two priced models as one tool; the smaller of them is always overloaded."""
-    with OpenAiServer([overloaded_when_small] * 20) as server:
-        generalist = {"role": tool_pb2.LLM_ROLE_GENERALIST}
-        spec = MessageToDict(
-            llm_spec(server.base_url, llm=generalist), preserving_proto_field_name=True
-        )
+    for alias, price in PRICES.items():
+        path = tmp_path / f"{alias}.json"
+        path.write_text(json.dumps(price_of(alias, price)))
+        imported = podium("prices", "import", str(path))
+        assert imported.returncode == 0, imported.stderr
+    models = [f"{alias}-model" for alias in PRICES]
+    with (
+        OpenAiServer([overloaded_when_small] * 20, models=models) as server,
+        as_admin(podium) as client,
+    ):
         # Only a shared tool may reach a server on this machine.
-        with as_admin(podium) as client:
-            reply = client.post("/v1/tools", json={"spec": spec, "shared": True})
-        assert reply.is_success, reply.text
-        for alias, price in PRICES.items():
-            path = tmp_path / f"{alias}.json"
-            path.write_text(json.dumps(price_of(alias, price)))
-            imported = podium("prices", "import", str(path))
-            assert imported.returncode == 0, imported.stderr
+        tool = {"spec": expert(server.base_url), "shared": True}
+        registered = client.post("/v1/tools", json=tool)
+        assert registered.is_success, registered.text
         yield server
+        deleted = client.delete("/v1/tools/expert")
+        assert deleted.is_success, deleted.text
+
+
+def expert(base_url: str) -> dict[str, Any]:
+    """The tool; each of its models has a SKU, so it has none of its own."""
+    role = {"role": tool_pb2.LLM_ROLE_GENERALIST}
+    spec = llm_spec(base_url, sku="", llm=role)
+    return MessageToDict(spec, preserving_proto_field_name=True)
 
 
 def as_admin(podium: CommandLine) -> httpx.Client:
