@@ -217,8 +217,8 @@ def test_spend_prices_and_budgets_are_reported_exactly(
     )
     assert "$5" in podium("budgets", "list").stdout
     assert "month in UTC" in podium("budgets", "get", "monthly").stdout
-    changed = podium("budgets", "update", "monthly", "--limit", "7", "--alert-at", "6")
-    assert "holds at version 2" in changed.stdout, changed.stderr
+    updated = podium("budgets", "update", "monthly", "--limit", "7", "--alert-at", "6")
+    assert "holds at version 2" in updated.stdout, updated.stderr
     assert "$7" in podium("budgets", "list").stdout
     stale = podium("budgets", "update", "monthly", "--limit", "9", "--version", "1")
     assert stale.returncode == 1
