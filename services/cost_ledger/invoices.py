@@ -26,6 +26,8 @@ class MatchState(StrEnum):
     DOUBLED_IN_INVOICE = "doubled_in_invoice"
     DOUBLED_IN_LEDGER = "doubled_in_ledger"
     LATE = "late"
+    LATE_ROUNDED = "late_rounded"
+    LATE_DIFFERENT = "late_different"
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,11 +123,12 @@ def _take(lines: list[InvoiceLine], entries: list[Entry], same: Same) -> list[Pa
 
 
 def _state_of(line: InvoiceLine, entry: Entry, month: Month) -> MatchState:
-    if Month.of(entry.occur_time) != month:
-        return MatchState.LATE
+    late = Month.of(entry.occur_time) != month
     if _equal(line, entry):
-        return MatchState.MATCHED
-    return MatchState.ROUNDED if _equal_but_rounded(line, entry) else MatchState.DIFFERENT
+        return MatchState.LATE if late else MatchState.MATCHED
+    if _equal_but_rounded(line, entry):
+        return MatchState.LATE_ROUNDED if late else MatchState.ROUNDED
+    return MatchState.LATE_DIFFERENT if late else MatchState.DIFFERENT
 
 
 def _lonely_line(line: InvoiceLine, pairs: Iterable[Pair]) -> MatchState:

@@ -163,11 +163,16 @@ def test_every_way_an_invoice_can_be_wrong_has_its_name(books: Books, tmp_path: 
 
 
 def test_a_call_of_another_month_is_late(books: Books, tmp_path: Path) -> None:
-    file = write_csv(tmp_path / "late.csv", invoice_of(books.captures())[:1])
+    equal, rounded, dearer, *_ = invoice_of(books.captures())
+    rounded["amount"] = without_last_digit(rounded["amount"])
+    dearer["amount"] = "0.5"
+    file = write_csv(tmp_path / "late.csv", [equal, rounded, dearer])
     options = ("--provider", PROVIDER, "--month", LAST_MONTH)
-    ended = books.podium("audit", "reconcile", file, *options)
+    ended = books.podium("audit", "reconcile", file, *options, "--json")
     assert ended.returncode == 1
-    assert "late" in ended.stdout
+    assert [
+        each["state"].removeprefix("MATCH_STATE_") for each in json.loads(ended.stdout)["matches"]
+    ] == ["LATE", "LATE_ROUNDED", "LATE_DIFFERENT"]
 
 
 def test_a_simulation_prices_the_past_at_other_prices(books: Books, tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ from money import Money
 START = datetime(2026, 10, 1, tzinfo=UTC)
 INVOICE = Invoice("october", "openai", Month(2026, 10))
 FAULTS = st.sampled_from([*MatchState])
+LATE = {MatchState.LATE, MatchState.LATE_ROUNDED, MatchState.LATE_DIFFERENT}
+ROUNDED = {MatchState.ROUNDED, MatchState.LATE_ROUNDED}
+DIFFERENT = {MatchState.DIFFERENT, MatchState.LATE_DIFFERENT}
 
 
 def make_entry(number: int, request_id: str, amount: Decimal) -> Entry:
@@ -53,13 +56,13 @@ def faulty_invoice(faults: list[MatchState]) -> tuple[list[InvoiceLine], list[En
     for number, fault in enumerate(faults, start=1):
         amount = Decimal(number) + Decimal("0.000123")
         entry = make_entry(10 * number, f"request-{number}", amount)
-        if fault is MatchState.LATE:
+        if fault in LATE:
             entry = replace(entry, occur_time=START - timedelta(days=1, minutes=number))
         position = len(lines) + 1
-        if fault is MatchState.ROUNDED:
+        if fault in ROUNDED:
             rounded = amount.quantize(Decimal("0.0001"), ROUND_HALF_UP)
             lines.append(line_of(entry, position, rounded))
-        elif fault is MatchState.DIFFERENT:
+        elif fault in DIFFERENT:
             lines.append(line_of(entry, position, amount * 2))
         elif fault is not MatchState.MISSING_IN_INVOICE:
             lines.append(line_of(entry, position))

@@ -47,7 +47,11 @@ class _MatchStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MatchState
     MATCH_STATE_DOUBLED_IN_LEDGER: _MatchState.ValueType  # 7
     """The ledger charged one call twice."""
     MATCH_STATE_LATE: _MatchState.ValueType  # 8
-    """The call happened in another month than the invoice's."""
+    """The call happened in another month than the invoice's; both say the same amount."""
+    MATCH_STATE_LATE_ROUNDED: _MatchState.ValueType  # 9
+    """Late, and the same but for the invoice's rounding."""
+    MATCH_STATE_LATE_DIFFERENT: _MatchState.ValueType  # 10
+    """Late, and with another amount."""
 
 class MatchState(_MatchState, metaclass=_MatchStateEnumTypeWrapper):
     """What a line of an invoice and the ledger have to do with each other."""
@@ -69,7 +73,11 @@ MATCH_STATE_DOUBLED_IN_INVOICE: MatchState.ValueType  # 6
 MATCH_STATE_DOUBLED_IN_LEDGER: MatchState.ValueType  # 7
 """The ledger charged one call twice."""
 MATCH_STATE_LATE: MatchState.ValueType  # 8
-"""The call happened in another month than the invoice's."""
+"""The call happened in another month than the invoice's; both say the same amount."""
+MATCH_STATE_LATE_ROUNDED: MatchState.ValueType  # 9
+"""Late, and the same but for the invoice's rounding."""
+MATCH_STATE_LATE_DIFFERENT: MatchState.ValueType  # 10
+"""Late, and with another amount."""
 Global___MatchState: _TypeAlias = MatchState  # noqa: Y015
 
 @_typing.final
