@@ -1,0 +1,253 @@
+"""Engines of merged versions on KServe: a real HTTP server takes what the SDK sends."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chart.rendering import Json, of_kind, rendered
+from kserve_server import KServeServer
+from orchestrator_inference.engines.blueprint import EngineRules, engine_name
+from orchestrator_inference.engines.errors import ClusterRefused, ClusterUnreachable
+from orchestrator_inference.engines.keeper import EngineKeeper
+from orchestrator_inference.engines.kserve_api import KServeEngines, not_ready
+from orchestrator_inference.engines.worker import keep
+from policy_versions import (
+    Alias,
+    Aliases,
+    Canary,
+    CanaryPrompt,
+    Format,
+    Manifest,
+    VersionStore,
+)
+from policy_versions.manifest import CONFIG, WEIGHTS
+
+CASES = {"InferenceService": "kserve", "LLMInferenceService": "llmInferenceService"}
+
+
+def blueprint(kind: str) -> Json:
+    """The base model's service, as the chart makes it."""
+    return of_kind(rendered(CASES[kind]), kind)[0]
+
+
+class Cluster:
+    """KServe's API with the base model in it, and a keeper that looks at a store."""
+
+    def __init__(self, folder: Path, kind: str = "InferenceService") -> None:
+        self.blueprint = blueprint(kind)
+        self.server = KServeServer(self.blueprint)
+        self.kubeconfig = self.server.kubeconfig(folder)
+        self.store = VersionStore(folder / "store")
+        self.store.root.mkdir()
+        self.aliases = Aliases(self.store.root)
+        self.rules = EngineRules(kind, "podium-adapters", "policy-engine")
+
+    def engines(self) -> KServeEngines:
+        return KServeEngines("podium", self.blueprint["metadata"]["name"], self.rules)
+
+    def keeper(self, retire_after_s: float = 0) -> EngineKeeper:
+        return EngineKeeper(self.store, self.engines(), newest=1, retire_after_s=retire_after_s)
+
+    def made(self) -> set[str]:
+        """Names of the engines that there are."""
+        return self.server.objects.keys() - {self.blueprint["metadata"]["name"]}
+
+
+@pytest.fixture(params=CASES)
+def cluster(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, request.param)
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    yield cluster
+    cluster.server.close()
+
+
+def merged(cluster: Cluster, number: int, run: str = "run") -> str:
+    return publish(cluster.store, f"policy-{run}-v{number}", Format.MERGED)
+
+
+def publish(store: VersionStore, name: str, format: Format) -> str:
+    """Writes a version whose weights no engine here reads."""
+    prompt = CanaryPrompt(prompt_ids=(1,), continuation_ids=(2,), logprobs=(-1.0,))
+    manifest = Manifest(
+        name=name,
+        format=format,
+        files={},
+        base_digest="0" * 64,
+        parent="",
+        step=1,
+        offsets={},
+        canary=Canary(prompts=(prompt,) * 16),
+    )
+
+    def fill(folder: Path) -> None:
+        for file in (WEIGHTS[format], CONFIG[format]):
+            (folder / file).write_text("{}")
+
+    return store.write(manifest, fill).name
+
+
+async def test_a_new_version_gets_an_engine_beside_the_base_models(cluster: Cluster) -> None:
+    name = merged(cluster, 1)
+    publish(cluster.store, "policy-run-v2", Format.ADAPTER)
+    await cluster.keeper().reconcile()
+    assert cluster.made() == {name}
+    engine = cluster.server.objects[name]
+    base = cluster.blueprint["metadata"]
+    owner = engine["metadata"]["ownerReferences"][0]
+    assert (owner["name"], owner["uid"]) == (
+        base["name"],
+        cluster.server.objects[base["name"]]["metadata"]["uid"],
+    )
+    assert "meta.helm.sh/release-name" not in engine["metadata"]["annotations"]
+    written = str(engine["spec"])
+    assert f"pvc://podium-adapters/{name}" in written
+    assert cluster.blueprint["spec"] == cluster.server.objects[base["name"]]["spec"]
+
+
+async def test_blue_serves_until_green_is_promoted_and_stays_for_a_rollback(
+    cluster: Cluster,
+) -> None:
+    keeper = cluster.keeper()
+    first, second, third = (merged(cluster, number) for number in (1, 2, 3))
+    cluster.aliases.move(Alias.PROMOTED, first)
+    await keeper.reconcile()
+    assert cluster.made() == {first, third}
+    cluster.aliases.move(Alias.PROMOTED, third)
+    await keeper.reconcile()
+    assert cluster.made() == {first, third}
+    cluster.aliases.back(Alias.PROMOTED, third)
+    assert keeper.wanted() == [first, third]
+    fourth = merged(cluster, 4)
+    cluster.aliases.move(Alias.PROMOTED, third)
+    cluster.aliases.move(Alias.PROMOTED, fourth)
+    await keeper.reconcile()
+    assert cluster.made() == {third, fourth}
+    assert second not in cluster.made()
+
+
+async def test_an_unwanted_engine_stays_while_episodes_may_be_pinned_to_it(
+    cluster: Cluster,
+) -> None:
+    patient = cluster.keeper(retire_after_s=3600)
+    old = merged(cluster, 1)
+    await patient.reconcile()
+    merged(cluster, 2)
+    await patient.reconcile()
+    assert old in cluster.made()
+    await cluster.keeper(retire_after_s=0).reconcile()
+    assert old not in cluster.made()
+
+
+async def test_what_the_chart_changes_is_patched_into_every_engine_and_nothing_else(
+    cluster: Cluster,
+) -> None:
+    name = merged(cluster, 1)
+    keeper = cluster.keeper()
+    await keeper.reconcile()
+    cluster.server.requests.clear()
+    await keeper.reconcile()
+    assert {method for method, _ in cluster.server.requests} == {"GET"}
+    base = cluster.server.objects[cluster.blueprint["metadata"]["name"]]
+    changed = {**base, "spec": _with_grace(base["spec"], 77)}
+    cluster.server.put(changed)
+    await keeper.reconcile()
+    assert ("PATCH", name) in cluster.server.requests
+    engine = cluster.server.objects[name]
+    assert _grace(engine["spec"]) == 77
+    assert f"pvc://podium-adapters/{name}" in str(engine["spec"])
+
+
+def _with_grace(spec: Json, seconds: int) -> Json:
+    part = "predictor" if "predictor" in spec else "template"
+    return {**spec, part: {**spec[part], "terminationGracePeriodSeconds": seconds}}
+
+
+def _grace(spec: Json) -> int:
+    part = "predictor" if "predictor" in spec else "template"
+    return int(spec[part]["terminationGracePeriodSeconds"])
+
+
+async def test_a_long_name_is_shortened_for_the_object_and_whole_for_the_model(
+    cluster: Cluster,
+) -> None:
+    name = merged(cluster, 1, run="a" * 46)
+    keeper = cluster.keeper()
+    await keeper.reconcile()
+    await keeper.reconcile()
+    assert cluster.made() == {engine_name(name)}
+    assert len(engine_name(name)) <= 53 < len(name)
+    assert name in str(cluster.server.objects[engine_name(name)]["spec"])
+
+
+async def test_a_refusal_is_said_once_and_the_other_versions_go_on(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = cluster.keeper()
+    first = merged(cluster, 1)
+    cluster.server.refused = 403
+    await keeper.reconcile()
+    await keeper.reconcile()
+    said = [each.message for each in caplog.records if "refuses with 403" in each.message]
+    assert len(said) == 1
+    assert "denied the request" in said[0]
+    cluster.server.refused = 0
+    await keeper.reconcile()
+    assert cluster.made() == {first}
+
+
+async def test_kserves_reason_is_said_until_the_engine_is_ready(cluster: Cluster) -> None:
+    name = merged(cluster, 1)
+    engines = cluster.engines()
+    await cluster.keeper().reconcile()
+    assert not_ready((await engines.versions())[name]) == "KServe has not said why"
+    cluster.server.says(name, "False", "FailedScheduling")
+    assert not_ready((await engines.versions())[name]) == "Ready: FailedScheduling"
+    cluster.server.says(name, "True")
+    assert not_ready((await engines.versions())[name]) == ""
+
+
+async def test_a_change_of_an_engine_is_looked_at_when_it_happens(cluster: Cluster) -> None:
+    name = merged(cluster, 1)
+    await cluster.keeper().reconcile()
+    engines = cluster.engines()
+    await engines.versions()
+    waiting = asyncio.create_task(engines.changed(120))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    cluster.server.says(name, "True")
+    started = time.monotonic()
+    await waiting
+    # The watch would have lasted two minutes; this only says that it did not.
+    assert time.monotonic() - started < 100
+
+
+async def test_without_the_api_server_the_keeper_says_so_and_goes_on(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    merged(cluster, 1)
+    engines = cluster.engines()
+    keeper = EngineKeeper(cluster.store, engines, newest=1, retire_after_s=0)
+    cluster.server.close()
+    with pytest.raises(ClusterUnreachable, match=r"endpoints\.kubernetes"):
+        await engines.check()
+    running = asyncio.create_task(keep(keeper, engines, 1))
+    while "could not be looked at" not in caplog.text:
+        await asyncio.sleep(0.05)
+    assert not running.done()
+    running.cancel()
+
+
+async def test_a_blueprint_that_is_missing_is_named(cluster: Cluster) -> None:
+    engines = KServeEngines("podium", "elsewhere", cluster.rules)
+    with pytest.raises(ClusterRefused, match="refuses with 404"):
+        await engines.check()
+
+
+async def test_removing_what_is_gone_is_no_error(cluster: Cluster) -> None:
+    await cluster.engines().remove("policy-run-v9")
+    assert cluster.server.requests[-1] == ("DELETE", "policy-run-v9")
