@@ -43,11 +43,14 @@ vllm: $(INSTALLED) ## Install vLLM (in its own environment) and the default mode
 # triton, which xgrammar names, has no CPU backend and is not needed.
 pin: ## Resolve requirements/*.in again; UPGRADE=--upgrade takes the newest versions
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
-	  --no-emit-find-links --no-emit-package triton $(UPGRADE) requirements/{base,tools,local,training,dev}.in -o requirements/dev.txt
+	  --no-emit-find-links --no-emit-package triton $(UPGRADE) --override requirements/overrides.txt \
+	  requirements/{base,tools,local,training,kserve,dev}.in -o requirements/dev.txt
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
 	  -c requirements/dev.txt requirements/{base,tools}.in -o requirements/runtime.txt
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
 	  --no-emit-find-links --no-emit-package triton -c requirements/dev.txt requirements/{base,training}.in -o requirements/training.txt
+	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
+	  --override requirements/overrides.txt -c requirements/dev.txt requirements/{base,kserve}.in -o requirements/engines.txt
 
 proto: $(INSTALLED) ## Generate the Python code of the contracts into protos/gen
 	@mkdir -p $(GEN)
@@ -132,6 +135,14 @@ wheels-training: $(INSTALLED) ## Collect what the GRPO image installs; TORCH=cpu
 image-training: wheels-training ## Build the GRPO job's image; TORCH=cpu, and as `make images`
 	$(BUILD) --build-arg BASE=$(BASE) -f training/Dockerfile -t $(PREFIX)training:$(TAG) .
 
+wheels-engines: $(INSTALLED) ## Collect what the image of policy-engines installs
+	rm -rf build/wheels-engines
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps -r requirements/engines.txt -w build/wheels-engines
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels-engines .
+
+image-engines: wheels-engines ## Build the image of policy-engines; as `make images`
+	$(BUILD) --build-arg BASE=$(BASE) -f services/orchestrator_inference/engines/Dockerfile -t $(PREFIX)policy-engines:$(TAG) .
+
 # Images without docker and without a registry: buildah, podman, runc, catatonit, debootstrap; as root.
 CONTAINERS := scripts/containers.sh
 LOCAL_BASE := localhost/python:3.11-bookworm
@@ -140,7 +151,7 @@ LOCAL_IMAGES := BUILD="$(CONTAINERS) buildah bud --layers --isolation chroot --p
 
 local-images: $(INSTALLED) ## Build all images with buildah on a base made of Debian's packages
 	$(CONTAINERS) base $(LOCAL_BASE)
-	$(MAKE) images image-training TORCH=cpu $(LOCAL_IMAGES)
+	$(MAKE) images image-engines image-training TORCH=cpu $(LOCAL_IMAGES)
 
 CHARTS := charts/podium charts/podium-tenant
 CHECKOV := build/checkov
@@ -157,7 +168,7 @@ chart-slow: chart local-images ## checkov over every profile; a real OCI registr
 	@# Its pins are older than ours, so it lives in an environment of its own.
 	@test -x $(CHECKOV)/bin/checkov || { $(PYTHON) -m venv $(CHECKOV) && $(CHECKOV)/bin/pip install --quiet --disable-pip-version-check checkov; }
 	$(PYTEST) -q tests/chart/slow/checkov_findings.py tests/chart/slow/oci_registry.py
-	$(PYTEST) -q tests/chart/slow/minimal_cpu.py tests/chart/slow/sandbox_on_runc.py tests/chart/slow/training_image.py
+	$(PYTEST) -q tests/chart/slow/minimal_cpu.py tests/chart/slow/sandbox_on_runc.py tests/chart/slow/training_image.py tests/chart/slow/engines_image.py
 
 clean: ## Remove what was built and cached, but not .venv
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -5,8 +5,8 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-# What only one part needs: the tool adapters, `podium up`, the GRPO job.
-EXTRAS = ("tools", "local", "training")
+# What only one part needs: the tool adapters, `podium up`, the GRPO job, policy-engines.
+EXTRAS = ("tools", "local", "training", "kserve")
 
 
 class RequirementsHook(MetadataHookInterface):

@@ -14,6 +14,7 @@ import cost_ledger.config
 import episodes.config
 import gateway.config
 import orchestrator_inference.config
+import orchestrator_inference.engines.config
 import tool_adapters.config
 import tool_adapters.sandbox.config
 import tool_registry.config
@@ -24,6 +25,7 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "episodes": episodes.config.ServerConfig,
     "episode-worker": episodes.config.WorkerConfig,
     "orchestrator-inference": orchestrator_inference.config.Settings,
+    "policy-engines": orchestrator_inference.engines.config.Settings,
     "tool-registry": tool_registry.config.Settings,
     "tool-adapters": tool_adapters.config.Settings,
     "sandbox": tool_adapters.sandbox.config.Settings,
@@ -35,6 +37,7 @@ WIRING = {
     "episodes": "episodes/server.py",
     "episode-worker": "episodes/worker.py",
     "orchestrator-inference": "orchestrator_inference/server.py",
+    "policy-engines": "orchestrator_inference/engines/worker.py",
     "tool-registry": "tool_registry/server.py",
     "tool-adapters": "tool_adapters/server.py",
     "sandbox": "tool_adapters/sandbox/server.py",
@@ -46,6 +49,9 @@ OUTSIDE = {
     "temporal_target": "temporal",
     "kafka": "kafka",
     "engine_base_url": "model-server",
+    "merged_engine_urls": "policy-engine",
+    # Copies of a service of KServe are made through the API server.
+    "blueprint": "kubernetes",
     # Tenants' tools are anywhere: a guard that lists hosts is the mark of it.
     "allowed_hosts": "internet",
 }

@@ -31,7 +31,7 @@ PROFILES = ("minimal-cpu", "dev", "production", "multi-tenant")
 # Turns on everything a switch may change, so that each has something to do.
 EVERYTHING: Json = {
     "componentDefaults": {"autoscaling": {"enabled": True}},
-    "components": {"sandbox": {"enabled": True}},
+    "components": {"sandbox": {"enabled": True}, "policy-engines": {"enabled": True}},
     "tls": {"enabled": True},
     "training": {"enabled": True, "submitters": [{"kind": "User", "name": "ada"}]},
     "ingress": {"enabled": True},

@@ -8,6 +8,7 @@ import pytest
 
 from chart import crd_schemas
 from chart.rendering import ROOT, Json, cases, label, of_kind, parsed, render, rendered
+from chart.test_policy_engines import engine
 
 # Types of the Gateway API are not in the bundle.
 NOT_BUNDLED = {"HTTPRoute"}
@@ -128,3 +129,11 @@ def test_manifests_beside_the_chart_are_accepted(name: str) -> None:
     assert objects
     for obj in objects:
         assert not crd_schemas.faults(named(obj)), label(obj)
+
+
+@pytest.mark.parametrize("case", ["kserve", "llmInferenceService", "production"])
+def test_an_engine_of_a_policy_version_is_what_kserve_takes(case: str) -> None:
+    made = engine(rendered(case))
+    assert not crd_schemas.faults(made)
+    made["spec"]["unknown"] = 1
+    assert crd_schemas.faults(made)

@@ -64,7 +64,10 @@ def test_no_pod_gets_a_token_or_the_environment_of_services() -> None:
         assert pod.spec["enableServiceLinks"] is False, f"{case}: {pod.owner}"
 
 
-def test_only_the_test_that_asks_the_api_server_has_a_token_of_its_own() -> None:
+ASK_THE_API_SERVER = {"Pod/podium-test-apis", "Deployment/podium-policy-engines"}
+
+
+def test_only_who_asks_the_api_server_has_a_token_of_its_own() -> None:
     for case, pod in every_pod():
         sources = [
             source
@@ -72,7 +75,7 @@ def test_only_the_test_that_asks_the_api_server_has_a_token_of_its_own() -> None
             for source in volume.get("projected", {}).get("sources", [])
         ]
         has_token = any("serviceAccountToken" in source for source in sources)
-        assert has_token is (pod.owner == "Pod/podium-test-apis"), f"{case}: {pod.owner}"
+        assert has_token is (pod.owner in ASK_THE_API_SERVER), f"{case}: {pod.owner}"
 
 
 def test_every_container_says_what_it_needs() -> None:

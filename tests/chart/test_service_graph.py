@@ -10,7 +10,8 @@ from chart.pods import pod_templates
 from chart.rendering import Json, cases, chart, of_kind, rendered
 
 CASES = [name for name, _ in cases()]
-OUTSIDE = {"postgres", "temporal", "kafka", "internet"}
+OUTSIDE = {"postgres", "temporal", "kafka", "kubernetes", "internet"}
+ENGINES = {"model-server", "policy-engine"}
 COMPONENT = "app.kubernetes.io/component"
 
 
@@ -21,7 +22,7 @@ def test_a_component_calls_whom_its_settings_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_component_opens_the_channels_its_settings_name(name: str) -> None:
-    services = named_in_settings(name) - OUTSIDE - {"model-server"}
+    services = named_in_settings(name) - OUTSIDE - ENGINES
     assert settings_used_in_wiring(name) - OUTSIDE == services
 
 
@@ -53,7 +54,7 @@ def test_every_edge_is_open_at_both_ends_and_no_end_is_open_alone() -> None:
         assert out == into, case
 
 
-@pytest.mark.parametrize("case", ["plain", "production"])
+@pytest.mark.parametrize("case", ["kserve", "production"])
 def test_the_open_edges_are_those_of_the_code(case: str) -> None:
     found = {
         (caller, callee)
@@ -74,12 +75,13 @@ def test_nobody_calls_a_component_that_is_off() -> None:
     assert "sandbox" not in str(objects)
 
 
-def test_only_the_orchestrator_reaches_vllm() -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_only_the_orchestrator_reaches_vllm(engine: str) -> None:
     callers = {
         caller
         for case in CASES
         for caller, callee, _ in edges(rendered(case), "egress", "to")
-        if callee == "model-server"
+        if callee == engine
     }
     assert callers == {"orchestrator-inference"}
 

@@ -11,12 +11,18 @@ from chart.rendering import Json, of_kind, rendered
 
 CASES = ("defaults", "minimal-cpu", "production", "external engine", "Kafka by password")
 FOLDER = "/etc/podium"
-# The sandbox is off where nothing is said of it.
+# Off where nothing is said of them; engines are made by KServe alone.
+OFF = {
+    "defaults": ("sandbox", "policy-engines"),
+    "minimal-cpu": ("sandbox", "policy-engines"),
+    "external engine": ("policy-engines",),
+    "Kafka by password": ("policy-engines",),
+}
 RUNNING = [
     (case, component)
     for case in CASES
     for component in SETTINGS
-    if component != "sandbox" or case not in ("defaults", "minimal-cpu")
+    if component not in OFF.get(case, ())
 ]
 
 

@@ -11,6 +11,8 @@
 {{- range $name, $component := .Values.components }}
 {{- if eq (toString $component.enabled) "false" }}{{ $off = append $off $name }}{{ end }}
 {{- end }}
+{{- if not (include "podium.enginesAreMade" .) }}{{ $off = append $off "policy-engines" }}{{ end }}
+{{- if has "policy-engines" $off }}{{ $off = append $off "policy-engine" }}{{ end }}
 {{- $on := dict }}
 {{- range $name, $component := .Values.components }}
 {{- if not (has $name $off) }}
@@ -20,6 +22,11 @@
 {{- end }}
 {{- end }}
 {{- toJson $on -}}
+{{- end }}
+
+{{/* Whether engines of policy versions can be made: by KServe, from its model server, with a claim of versions. */}}
+{{- define "podium.enginesAreMade" -}}
+{{- if and (has (include "podium.engineKind" .) (list "inferenceService" "llmInferenceService")) .Values.inference.adapters.enabled -}}true{{- end -}}
 {{- end }}
 
 {{/* Whether the worker controller runs this component: one that polls Temporal and serves nobody. */}}

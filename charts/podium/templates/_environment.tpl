@@ -79,6 +79,14 @@
 {{ include "podium.secretVariable" (dict "root" $.root "owner" "inference" "purpose" "api-key" "reference" . "variable" (printf "%sENGINE_API_KEY" $prefix)) }}
 {{- end }}
 {{- include "podium.versionEnvironment" (dict "root" .root "prefix" $prefix) }}
+{{- else if eq .callee "policy-engine" }}
+- {name: {{ $prefix }}MERGED_ENGINE_URLS, value: {{ list (printf "http://%s:%s/v1" (include "podium.host" (dict "root" .root "name" "policy-engine")) (include "podium.enginePort" .root)) | toJson | quote }}}
+{{- else if eq .callee "kubernetes" }}
+- {name: {{ $prefix }}NAMESPACE, value: {{ .root.Release.Namespace }}}
+- {name: {{ $prefix }}KIND, value: {{ ternary "InferenceService" "LLMInferenceService" (eq .root.Values.inference.mode "inferenceService") }}}
+- {name: {{ $prefix }}BLUEPRINT, value: {{ include "podium.modelName" .root }}}
+- {name: {{ $prefix }}CLAIM, value: {{ .root.Values.inference.adapters.claimName }}}
+- {name: {{ $prefix }}POLICY_STORE, value: /mnt/adapters}
 {{- else if ne .callee "internet" }}
 - {name: {{ $prefix }}{{ .callee | upper | replace "-" "_" }}_TARGET, value: "dns:///{{ include "podium.host" (dict "root" .root "name" .callee) }}:{{ (index .root.Values.components .callee).port }}"}
 {{- end }}

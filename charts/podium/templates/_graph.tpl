@@ -5,6 +5,7 @@
 {{- $graph := dict }}
 {{- range $name, $component := include "podium.components" $ | fromJson }}{{ $_ := set $graph $name $component.calls }}{{ end }}
 {{- if ne .Values.inference.mode "external" }}{{ $_ := set $graph "model-server" (ternary (list "internet") list (hasPrefix "pvc://" .Values.inference.modelUri | not)) }}{{ end }}
+{{- if hasKey $graph "policy-engines" }}{{ $_ := set $graph "policy-engine" list }}{{ end }}
 {{- if .Values.training.enabled }}{{ $_ := set $graph "training" .Values.training.calls }}{{ end }}
 {{- toJson $graph -}}
 {{- end }}
@@ -35,7 +36,7 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 
 {{/* Port others call. Arguments: root, name. */}}
 {{- define "podium.port" -}}
-{{- if eq .name "model-server" -}}{{ include "podium.enginePort" .root }}
+{{- if has .name (list "model-server" "policy-engine") -}}{{ include "podium.enginePort" .root }}
 {{- else -}}{{ with index .root.Values.components .name }}{{ with .port }}{{ . }}{{ end }}{{ end }}
 {{- end -}}
 {{- end }}
@@ -46,6 +47,8 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 {{- if eq .callee "internet" }}
 - to: [{ipBlock: {cidr: 0.0.0.0/0, except: {{ toJson $endpoints.internet.except }}}}]
   ports: [{{- range $i, $port := $endpoints.internet.ports }}{{ if $i }}, {{ end }}{protocol: TCP, port: {{ $port }}}{{- end }}]
+{{- else if eq .callee "kubernetes" }}
+{{ include "podium.egressTo" $endpoints.kubernetes }}
 {{- else if has .callee (list "postgres" "temporal" "kafka") }}
 {{- $peers := (index $endpoints .callee).peers }}
 {{- $ports := list }}
@@ -104,7 +107,7 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 {{- end }}
 {{- with $values.monitoring.from }}
 - from: {{ toJson . }}
-  ports: [{protocol: TCP, port: {{ eq $name "model-server" | ternary $port $values.monitoring.metricsPort }}}]
+  ports: [{protocol: TCP, port: {{ has $name (list "model-server" "policy-engine") | ternary $port $values.monitoring.metricsPort }}}]
 {{- end }}
 {{- if and (eq $name "model-server") (include "podium.engineIsElsewhere" .root) }}
 # The gateway that routes to the replicas, and KServe's scheduler, which asks each for its load.

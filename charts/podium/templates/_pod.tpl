@@ -142,6 +142,7 @@ readinessProbe: {{- merge (dict "periodSeconds" 5 "failureThreshold" 2 "timeoutS
 {{- if and (has "model-server" .component.calls) (include "podium.servesVersions" .root) }}
 - {name: adapters, mountPath: /mnt/adapters}
 {{- end }}
+{{- include "podium.accountMounts" . }}
 {{- with .component.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -179,6 +180,7 @@ readinessProbe: {{- merge (dict "periodSeconds" 5 "failureThreshold" 2 "timeoutS
 {{- if and (has "model-server" .component.calls) (include "podium.servesVersions" .root) }}
 - {name: adapters, persistentVolumeClaim: {claimName: {{ .root.Values.inference.adapters.claimName }}}}
 {{- end }}
+{{- include "podium.accountVolumes" . }}
 {{- with .component.extraVolumes }}
 {{ toYaml . }}
 {{- end }}

@@ -14,16 +14,8 @@ from orchestrator_inference.engines.errors import ClusterRefused, ClusterUnreach
 from orchestrator_inference.engines.keeper import EngineKeeper
 from orchestrator_inference.engines.kserve_api import KServeEngines, not_ready
 from orchestrator_inference.engines.worker import keep
-from policy_versions import (
-    Alias,
-    Aliases,
-    Canary,
-    CanaryPrompt,
-    Format,
-    Manifest,
-    VersionStore,
-)
-from policy_versions.manifest import CONFIG, WEIGHTS
+from policy_versions import Alias, Aliases, Format, VersionStore
+from version_folders import write_version
 
 CASES = {"InferenceService": "kserve", "LLMInferenceService": "llmInferenceService"}
 
@@ -67,33 +59,12 @@ def cluster(
 
 
 def merged(cluster: Cluster, number: int, run: str = "run") -> str:
-    return publish(cluster.store, f"policy-{run}-v{number}", Format.MERGED)
-
-
-def publish(store: VersionStore, name: str, format: Format) -> str:
-    """Writes a version whose weights no engine here reads."""
-    prompt = CanaryPrompt(prompt_ids=(1,), continuation_ids=(2,), logprobs=(-1.0,))
-    manifest = Manifest(
-        name=name,
-        format=format,
-        files={},
-        base_digest="0" * 64,
-        parent="",
-        step=1,
-        offsets={},
-        canary=Canary(prompts=(prompt,) * 16),
-    )
-
-    def fill(folder: Path) -> None:
-        for file in (WEIGHTS[format], CONFIG[format]):
-            (folder / file).write_text("{}")
-
-    return store.write(manifest, fill).name
+    return write_version(cluster.store, f"policy-{run}-v{number}", Format.MERGED)
 
 
 async def test_a_new_version_gets_an_engine_beside_the_base_models(cluster: Cluster) -> None:
     name = merged(cluster, 1)
-    publish(cluster.store, "policy-run-v2", Format.ADAPTER)
+    write_version(cluster.store, "policy-run-v2", Format.ADAPTER)
     await cluster.keeper().reconcile()
     assert cluster.made() == {name}
     engine = cluster.server.objects[name]

@@ -1,0 +1,85 @@
+"""policy-engines' image makes an engine under its pod's restrictions. `make chart-slow` runs it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import yaml
+
+from chart.rendering import Json, of_kind, rendered
+from chart.slow.node import podman
+from kserve_server import KServeServer
+from policy_versions import Format, VersionStore
+from version_folders import write_version
+
+pytestmark = [pytest.mark.timeout(300)]
+
+NAME = "podium-policy-engines-image"
+VERSION = "policy-demo-v1"
+MADE_WITHIN_S = 120
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """The container, and the API server it asks."""
+
+    server: KServeServer
+    container: Json
+
+
+def container() -> Json:
+    """The pod's one container, as production has it."""
+    deployments = of_kind(rendered("production"), "Deployment")
+    one = next(one for one in deployments if one["metadata"]["name"] == "podium-policy-engines")
+    found: Json = one["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+@pytest.fixture(scope="module")
+def keeper() -> Iterator[Keeper]:
+    server = KServeServer(of_kind(rendered("production"), "InferenceService")[0])
+    with TemporaryDirectory(prefix="podium-engines-") as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        write_version(VersionStore(folder / "store"), VERSION, Format.MERGED)
+        config = server.kubeconfig(folder)
+        settings = {
+            each["name"]: each["value"]
+            for each in container()["env"]
+            # There is no collector and no certificate here; nobody calls it.
+            if "TELEMETRY" not in each["name"] and "TLS" not in each["name"]
+        } | {"KUBECONFIG": str(config), "POLICY_ENGINES_POLICY_STORE": str(folder / "store")}
+        options = ["--detach", f"--name={NAME}", "--network=host", f"--volume={folder}:{folder}:ro"]
+        options += ["--user=65532:65532", "--read-only", "--tmpfs=/tmp", "--cap-drop=all"]
+        options += ["--security-opt=no-new-privileges"]
+        options += [f"--env={name}={value}" for name, value in settings.items()]
+        try:
+            podman("run", *options, "localhost/" + container()["image"])
+            yield Keeper(server, container())
+        finally:
+            podman("rm", "--force", "--ignore", "--time", "5", NAME, check=False)
+            server.close()
+
+
+def test_it_makes_the_engine_of_a_version_it_finds(keeper: Keeper) -> None:
+    deadline = time.monotonic() + MADE_WITHIN_S
+    while VERSION not in keeper.server.objects:
+        assert time.monotonic() < deadline, podman("logs", NAME)
+        time.sleep(1)
+    made = keeper.server.objects[VERSION]["spec"]["predictor"]["model"]
+    assert made["storageUri"] == f"pvc://podium-adapters/{VERSION}"
+
+
+def test_it_is_nobody_without_capabilities(keeper: Keeper) -> None:
+    status = yaml.safe_load(podman("exec", NAME, "cat", "/proc/1/status").replace("\t", " "))
+    assert str(status["Uid"]).split()[0] == "65532"
+    assert int(str(status["CapEff"]), 16) == 0
+
+
+def test_it_ends_on_sigterm_within_its_grace(keeper: Keeper) -> None:
+    podman("stop", "--time", "30", NAME)
+    # Ended by the signal's own handling, not by a kill after the grace.
+    assert podman("inspect", "--format={{.State.ExitCode}}", NAME).strip() == "0"
