@@ -1,4 +1,4 @@
-"""A TLS terminator: asks every client for a certificate and passes the bytes on in plaintext.
+"""A TLS terminator: asks clients for a certificate and passes the bytes on in plaintext.
 
 The embedded broker and Temporal's development server speak no TLS. This stands in front of them,
 as a load balancer or a listener of the real ones would.
@@ -24,6 +24,7 @@ class TlsTerminator:
     # Application protocols; gRPC insists on "h2".
     protocols: Sequence[str] = ()
     port: int = 0
+    certificates_asked: bool = True
     # Subjects of the clients that got through, for tests that ask who was there.
     seen: list[str] = field(default_factory=list)
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -51,15 +52,15 @@ class TlsTerminator:
         context = ssl.create_default_context(
             ssl.Purpose.CLIENT_AUTH, cafile=str(self.files.authority)
         )
-        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_mode = ssl.CERT_REQUIRED if self.certificates_asked else ssl.CERT_NONE
         context.load_cert_chain(self.files.certificate, self.files.private_key)
         if self.protocols:
             context.set_alpn_protocols(list(self.protocols))
         return context
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        subject = dict(pair for (pair,) in writer.get_extra_info("peercert")["subject"])
-        self.seen.append(subject["commonName"])
+        if shown := writer.get_extra_info("peercert"):
+            self.seen.append(dict(pair for (pair,) in shown["subject"])["commonName"])
         try:
             onward = await asyncio.open_connection("127.0.0.1", self.upstream_port, limit=CHUNK)
         except OSError:
