@@ -54,7 +54,9 @@ class Settings(ServerSettings):
         "headless Service's; unset: the engine's own",
     )
     merged_engine_urls: tuple[HttpUrl, ...] = Field(
-        (), description="JSON list of engines that each serve one merged version under its name"
+        (),
+        description="JSON list of engines that each serve one merged version under its name; "
+        "one for each address of a URL's host, looked up again and again",
     )
     publish_quorum: float = Field(
         1.0, gt=0, le=1, description="share of the engine's replicas that must serve a version"

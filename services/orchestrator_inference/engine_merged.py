@@ -11,7 +11,7 @@ from orchestrator_inference.errors import EngineUnreachable
 
 
 class MergedEngines:
-    """As `async with`. A headless Service names engines that come and go; `replicas` looks again."""
+    """A context manager. Engines come and go under a headless Service; `replicas` looks again."""
 
     def __init__(
         self, urls: Sequence[str], api_key: str | None, timeout_s: float, max_in_flight: int

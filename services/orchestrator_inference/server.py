@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 
 import httpx
 
 import telemetry
 from orchestrator_inference.config import Settings
 from orchestrator_inference.engine import Engine
+from orchestrator_inference.engine_merged import MergedEngines
 from orchestrator_inference.engine_openai import OpenAiEngine, engine_client
 from orchestrator_inference.engine_pool import EnginePool
 from orchestrator_inference.engine_replicas import EngineReplica, replica_urls
@@ -86,39 +87,35 @@ async def _served_versions(
         yield main, None
         return
     store = VersionStore(settings.policy_store)
-    async with AsyncExitStack() as stack:
-        merged = [
-            await stack.enter_async_context(_sibling(settings, str(url)))
-            for url in settings.merged_engine_urls
-        ]
+    async with _merged_engines(settings) as merged:
         admission: VersionAdmission
         routing = VersionRouting(Aliases(store.root), lambda: admission.admitted)
         admission = VersionAdmission(
             store,
-            _replicas(settings, client, [each for each, _ in merged]),
+            _replicas(settings, client, merged),
             _admission_rules(settings),
             routing.in_use,
         )
         rounds = asyncio.create_task(reconcile_forever(admission, settings.publish_check_s))
         try:
-            yield EnginePool(main, [engine for _, engine in merged]), routing
+            yield EnginePool(main, merged.engines), routing
         finally:
             rounds.cancel()
             with suppress(asyncio.CancelledError):
                 await rounds
 
 
-@asynccontextmanager
-async def _sibling(
-    settings: Settings, base_url: str
-) -> AsyncIterator[tuple[EngineReplica, OpenAiEngine]]:
-    async with engine_client(base_url, _key(settings), settings.max_in_flight) as client:
-        replica = EngineReplica(client, base_url, settings.engine_timeout_s)
-        yield replica, OpenAiEngine(client, timeout_s=settings.engine_timeout_s)
+def _merged_engines(settings: Settings) -> MergedEngines:
+    return MergedEngines(
+        [str(url) for url in settings.merged_engine_urls],
+        _key(settings),
+        settings.engine_timeout_s,
+        settings.max_in_flight,
+    )
 
 
 def _replicas(
-    settings: Settings, client: httpx.AsyncClient, merged: list[EngineReplica]
+    settings: Settings, client: httpx.AsyncClient, merged: MergedEngines
 ) -> dict[Format, Replicas]:
     known: dict[str, EngineReplica] = {}
 
@@ -128,10 +125,7 @@ def _replicas(
             known.setdefault(url, EngineReplica(client, url, settings.engine_timeout_s))
         return [known[url] for url in urls]
 
-    async def own_engines() -> list[EngineReplica]:
-        return merged
-
-    return {Format.ADAPTER: adapters, Format.MERGED: own_engines}
+    return {Format.ADAPTER: adapters, Format.MERGED: merged.replicas}
 
 
 def _admission_rules(settings: Settings) -> AdmissionRules:
