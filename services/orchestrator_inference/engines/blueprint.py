@@ -15,6 +15,8 @@ Json = dict[str, Any]
 
 VERSION = "podium.dev/policy-version"
 BLUEPRINT = "podium.dev/blueprint"
+# Tells the engines of one release from those of another in its namespace.
+ENGINE_OF = "podium.dev/engine-of"
 COMPONENT = "app.kubernetes.io/component"
 MANAGER = "app.kubernetes.io/managed-by"
 MANAGED_BY = "policy-engines"
@@ -49,6 +51,7 @@ def engine_of(version: str, blueprint: Json, rules: EngineRules) -> Json:
     build = _inference_service if rules.kind == "InferenceService" else _llm_inference_service
     spec = build(version, copy.deepcopy(blueprint["spec"]), rules)
     labels = _labels(blueprint["metadata"].get("labels", {}), rules)
+    labels[ENGINE_OF] = blueprint["metadata"]["name"]
     annotations = _kserves_own(blueprint["metadata"].get("annotations", {})) | {VERSION: version}
     content = json.dumps([spec, labels, annotations], sort_keys=True)
     annotations[BLUEPRINT] = hashlib.sha256(content.encode()).hexdigest()

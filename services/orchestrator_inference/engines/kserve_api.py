@@ -20,7 +20,7 @@ from urllib3.exceptions import HTTPError
 
 from orchestrator_inference.engines.blueprint import (
     BLUEPRINT,
-    COMPONENT,
+    ENGINE_OF,
     VERSION,
     EngineRules,
     Json,
@@ -65,7 +65,7 @@ class KServeEngines:
         """The engines that there are, by policy version."""
         found = await self._call(
             self._api.list_namespaced_custom_object,
-            label_selector=f"{COMPONENT}={self._rules.component}",
+            label_selector=f"{ENGINE_OF}={self._blueprint}",
         )
         self._seen = found["metadata"]["resourceVersion"]
         named = {_version(each): each for each in found["items"]}
@@ -102,28 +102,32 @@ class KServeEngines:
 
     async def changed(self, timeout_s: float) -> None:
         """Returns when an engine changed since `versions`, or after the timeout."""
-        await self._call(self._first_event, timeout_s=timeout_s)
+        await self._call(
+            self._watched,
+            timeout_seconds=max(1, int(timeout_s)),
+            # The server ends a watch; one that has gone is given up a little later.
+            _request_timeout=(TIMEOUT_S[0], timeout_s + TIMEOUT_S[1]),
+        )
 
     async def _blueprint_now(self) -> Json:
         found: Json = await self._call(self._api.get_namespaced_custom_object, self._blueprint)
         return found
 
-    def _first_event(self, *where: str, timeout_s: float, **options: Any) -> None:
+    def _watched(self, *where: str, **options: Any) -> None:
+        """Waits for the first event after the list that was looked at last."""
         events = watch.Watch().stream(
             self._api.list_namespaced_custom_object,
             *where,
-            label_selector=f"{COMPONENT}={self._rules.component}",
+            label_selector=f"{ENGINE_OF}={self._blueprint}",
             resource_version=self._seen,
-            timeout_seconds=max(1, int(timeout_s)),
             **options,
         )
         next(iter(events), None)
 
     async def _call(self, method: Any, *arguments: Any, **options: Any) -> Any:
+        options.setdefault("_request_timeout", TIMEOUT_S)
         try:
-            return await asyncio.to_thread(
-                method, *self._where, *arguments, _request_timeout=TIMEOUT_S, **options
-            )
+            return await asyncio.to_thread(method, *self._where, *arguments, **options)
         except kubernetes.ApiException as error:
             raise ClusterRefused(error.status or 0, error.body or error.reason) from error
         except (HTTPError, OSError) as error:

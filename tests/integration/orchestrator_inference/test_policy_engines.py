@@ -1,6 +1,7 @@
 """Engines of merged versions on KServe: a real HTTP server takes what the SDK sends."""
 
 import asyncio
+import copy
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from chart.rendering import Json, of_kind, rendered
 from kserve_server import KServeServer
-from orchestrator_inference.engines.blueprint import EngineRules, engine_name
+from orchestrator_inference.engines.blueprint import ENGINE_OF, VERSION, EngineRules, engine_name
 from orchestrator_inference.engines.errors import ClusterRefused, ClusterUnreachable
 from orchestrator_inference.engines.keeper import EngineKeeper
 from orchestrator_inference.engines.kserve_api import KServeEngines, not_ready
@@ -217,6 +218,17 @@ async def test_a_blueprint_that_is_missing_is_named(cluster: Cluster) -> None:
     engines = KServeEngines("podium", "elsewhere", cluster.rules)
     with pytest.raises(ClusterRefused, match="refuses with 404"):
         await engines.check()
+
+
+async def test_engines_of_another_release_are_left_alone(cluster: Cluster) -> None:
+    name = merged(cluster, 1)
+    await cluster.keeper().reconcile()
+    theirs = copy.deepcopy(cluster.server.objects[name])
+    theirs["metadata"]["name"] = theirs["metadata"]["annotations"][VERSION] = "policy-theirs-v1"
+    theirs["metadata"]["labels"][ENGINE_OF] = "another-release-orchestrator"
+    cluster.server.put(theirs)
+    await cluster.keeper().reconcile()
+    assert cluster.made() == {name, "policy-theirs-v1"}
 
 
 async def test_removing_what_is_gone_is_no_error(cluster: Cluster) -> None:
