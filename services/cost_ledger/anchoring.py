@@ -80,8 +80,10 @@ class Anchors:
     async def sign_day(self, day: date, now: datetime) -> Anchor | None:
         """Signs the root of a day that has ended; None when there is nothing to do."""
         last = await self._store.last()
+        if self._key is None or (last and last.root.day >= day.isoformat()):
+            return None
         heads = [await self._tenant_head(head) for head in await self._store.heads()]
-        if self._key is None or not heads or (last and last.root.day >= day.isoformat()):
+        if not heads:
             return None
         previous = last.root.root if last else b""
         root = DailyRoot(day.isoformat(), root_of_heads(heads), len(heads), previous)
@@ -114,7 +116,8 @@ class Anchors:
     async def _tenant_head(self, head: Head) -> TenantHead:
         first = head.anchored_sequence + 1
         hashes = await self._store.hashes(head.tenant, first, head.sequence)
-        entries_root = tree_root([leaf_hash(each) for each in hashes])
+        # In a thread: a day of a large tenant takes seconds, in which others post.
+        entries_root = await asyncio.to_thread(_entries_root, hashes)
         return TenantHead(head.tenant, first, head.sequence, head.hash, entries_root)
 
 
@@ -127,6 +130,10 @@ async def anchor_forever(anchors: Anchors) -> None:
         except LedgerUnavailable as error:
             log.warning("no root was signed: %s", error.message)
         await asyncio.sleep(INTERVAL_S)
+
+
+def _entries_root(hashes: Sequence[bytes]) -> bytes:
+    return tree_root([leaf_hash(each) for each in hashes])
 
 
 def _anchored(heads: Sequence[TenantHead]) -> list[AnchoredHead]:

@@ -20,11 +20,13 @@ class SpendReports:
 
     async def page(self, tenant: str, report: Report) -> list[SpendRow]:
         """A page of a report, dearest first."""
-        if not report.all_tenants:
-            return await self._store.spend(tenant, report)
-        # The platform's report knows nothing but the sums, so they come first.
-        await self._rollups.advance()
-        return await self._store.platform_spend(tenant, report)
+        # The sums come first: reading what they lack from the journal would cost more.
+        if report.all_tenants:
+            await self._rollups.advance()
+            return await self._store.platform_spend(tenant, report)
+        if report.from_sums:
+            await self._rollups.advance_of([tenant])
+        return await self._store.spend(tenant, report)
 
 
 async def roll_up_forever(rollups: RollupStore, interval_s: float) -> None:

@@ -287,16 +287,23 @@ INVARIANTS = (
                 AS sequence
         ), summed AS (
             SELECT (occur_time AT TIME ZONE 'UTC')::date AS day, c.model, c.tool,
-                   c.price_version_id, q.key AS dimension, sum(sign(c.calls) * q.value::numeric)
-                       AS amount
+                   c.price_version_id, c.currency, q.key AS dimension,
+                   sum(sign(c.calls) * q.value::numeric) AS amount
             FROM charge c CROSS JOIN mark CROSS JOIN LATERAL jsonb_each_text(c.quantities) q
-            WHERE c.tenant = :tenant AND c.sequence <= mark.sequence GROUP BY 1, 2, 3, 4, 5
+            WHERE c.tenant = :tenant AND c.sequence <= mark.sequence GROUP BY 1, 2, 3, 4, 5, 6
+        ), kept AS (
+            SELECT day, model, tool, price_version_id, currency, q.key AS dimension,
+                   q.value::numeric AS amount
+            FROM rollup_day r CROSS JOIN LATERAL jsonb_each_text(jsonb_strip_nulls(to_jsonb(r)
+                - '{tenant,day,model,tool,price_version_id,currency,amount,calls,unpriced_calls}'
+                  ::text[])) q
+            WHERE tenant = :tenant
         )
         SELECT format('sum of %s, model %s, tool %s', day, model, tool) AS row,
                format('it says %s %s, the journal %s', coalesce(r.amount, 0), dimension,
                       coalesce(s.amount, 0)) AS problem
-        FROM (SELECT * FROM rollup_day_usage WHERE tenant = :tenant) r
-        FULL JOIN summed s USING (day, model, tool, price_version_id, dimension)
+        FROM kept r
+        FULL JOIN summed s USING (day, model, tool, price_version_id, currency, dimension)
         WHERE r.amount IS DISTINCT FROM s.amount ORDER BY day, model, tool LIMIT 1
         """,
     ),

@@ -12,8 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from cost_ledger.store_engine import database_errors, tenant_transaction
 
-# Enough that a step costs little beyond its rows, few enough that it never blocks for long.
-ENTRIES_PER_STEP = 50_000
+# Enough that a step costs little beyond its rows, few enough that a report, which waits for
+# its tenant's step to end, never waits for long.
+ENTRIES_PER_STEP = 5_000
 TENANTS_PER_STEP = 200
 
 BEHIND = text("SELECT tenants_behind() AS tenant")
@@ -23,7 +24,7 @@ ROLL_UP = text("SELECT roll_up(CAST(:tenants AS text[]), :count_max)").bindparam
 
 
 class RollupStore:
-    """Keeps `rollup_day` and `rollup_day_usage`."""
+    """Keeps `rollup_day`."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -34,9 +35,10 @@ class RollupStore:
             async with self._engine.connect() as connection:
                 tenants = (await connection.execute(BEHIND)).scalars().all()
         starts = range(0, len(tenants), TENANTS_PER_STEP)
-        return sum([await self._advance(tenants[at : at + TENANTS_PER_STEP]) for at in starts])
+        return sum([await self.advance_of(tenants[at : at + TENANTS_PER_STEP]) for at in starts])
 
-    async def _advance(self, tenants: Sequence[str]) -> int:
+    async def advance_of(self, tenants: Sequence[str]) -> int:
+        """Adds what is new for these; how many entries that were."""
         total = 0
         while added := await self._step(tenants):
             total += added

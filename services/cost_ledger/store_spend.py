@@ -1,15 +1,16 @@
-"""Spend reports: whole days from the daily sums, the rest from the journal, in one snapshot.
+"""Spend reports: whole days from the daily sums, parts of days from the journal.
 
-The journal is read for what the sums do not know: entries after the watermark, parts of
-days, and groups by episode, user or team.
+The journal is also read for what the sums do not know: groups by episode, user or team.
 """
 
-import json
 from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from decimal import Context, Decimal
+from functools import cache, reduce
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from cost_ledger.reports import Report, SpendDimension, SpendRow
@@ -31,96 +32,59 @@ PLATFORM_COLUMNS = {
     **{name: name.value for name in JOURNAL_COLUMNS},
     SpendDimension.TENANT: "tenant",
 }
-DIMENSIONS = [dimension.value for dimension in Dimension]
+DIMENSIONS = list(Dimension)
+AMOUNTS = "currency, amount, calls, unpriced_calls"
+# As exact as the database's sums.
+WIDE = Context(prec=200)
+# Of the sums, which have a column for each dimension; of an entry; of none, for the platform.
+SUMMED = ", ".join(DIMENSIONS)
+USED = ", ".join(f"sign(calls) * (quantities->>'{name}')::numeric AS {name}" for name in DIMENSIONS)
+UNKNOWN = ", ".join(f"NULL::numeric AS {name}" for name in DIMENSIONS)
 # Names the partial index's condition, or it could not be used.
 OF_EPISODE = "AND episode_id = :episode_id AND episode_id <> ''"
 
-# Everything from the journal.
-FROM_JOURNAL = """
-    line AS (
-        SELECT ARRAY[{journal_columns}]::text[] AS names, currency, amount, calls,
-               unpriced_calls, quantities
-        FROM charge WHERE tenant = :tenant {of_episode}
-          AND (CAST(:start_time AS timestamptz) IS NULL OR occur_time >= :start_time)
-          AND (CAST(:end_time AS timestamptz) IS NULL OR occur_time < :end_time)
-    ), used_line AS (
-        SELECT names, q.key AS dimension, sign(calls) * q.value::numeric AS amount
-        FROM line CROSS JOIN LATERAL jsonb_each_text(quantities) q
-    )
-"""
+# The constants have column names in them, and the arguments of these are bound.
+FROM_JOURNAL = f"""
+    SELECT ARRAY[{{names}}]::text[] AS names, {AMOUNTS}, {USED}
+    FROM charge WHERE tenant = :tenant {{of_episode}}
+      AND (CAST(:start_time AS timestamptz) IS NULL OR occur_time >= :start_time)
+      AND (CAST(:end_time AS timestamptz) IS NULL OR occur_time < :end_time)
+"""  # noqa: S608
+FROM_SUMS = f"""
+    SELECT ARRAY[{{names}}]::text[] AS names, {AMOUNTS}, {SUMMED}
+    FROM rollup_day WHERE tenant = :tenant {{whole_days}}
+"""  # noqa: S608
+# Up to the watermark, so that a report is of one state of the journal.
+FROM_EDGE = f"""
+    UNION ALL SELECT ARRAY[{{names}}]::text[], {AMOUNTS}, {USED}
+    FROM charge
+    WHERE tenant = :tenant AND occur_time >= :{{edge}}_from AND occur_time < :{{edge}}_until
+      AND sequence <= (SELECT sequence FROM rollup_watermark WHERE tenant = :tenant)
+"""  # noqa: S608
+FROM_PLATFORM = f"""
+    SELECT ARRAY[{{names}}]::text[] AS names, {AMOUNTS}, {UNKNOWN}
+    FROM platform_spend(:first_day, :end_day, :by_tenant, :by_day, :by_model, :by_tool,
+                        :by_price_version)
+"""  # noqa: S608
 
-# The sums of whole days; from the journal the parts of days before and after them, and
-# what came after the watermark.
-FROM_SUMS = """
-    mark AS MATERIALIZED (
-        SELECT coalesce((SELECT sequence FROM rollup_watermark WHERE tenant = :tenant), 0)
-            AS sequence
-    ), recent AS MATERIALIZED (
-        SELECT ARRAY[{journal_columns}]::text[] AS names, currency, amount, calls,
-               unpriced_calls, quantities
-        FROM charge
-        WHERE tenant = :tenant AND sequence > (SELECT sequence FROM mark)
-          AND (CAST(:start_time AS timestamptz) IS NULL OR occur_time >= :start_time)
-          AND (CAST(:end_time AS timestamptz) IS NULL OR occur_time < :end_time)
-        {edges}
-    ), line AS (
-        SELECT names, currency, amount, calls, unpriced_calls FROM recent
-        UNION ALL
-        SELECT ARRAY[{sum_columns}]::text[], currency, amount, calls, unpriced_calls
-        FROM rollup_day WHERE tenant = :tenant {whole_days}
-    ), used_line AS (
-        SELECT names, q.key AS dimension, sign(calls) * q.value::numeric AS amount
-        FROM recent CROSS JOIN LATERAL jsonb_each_text(quantities) q
-        UNION ALL
-        SELECT ARRAY[{sum_columns}]::text[], dimension, amount
-        FROM rollup_day_usage WHERE tenant = :tenant {whole_days}
+# A row per group and currency, the groups by their largest amount. Nothing is joined or made
+# an array of: for hundreds of groups either costs several times the sums themselves.
+PAGE = f"""
+    WITH line AS ({{lines}}), summed AS (
+        SELECT names, currency, sum(amount) AS amount, sum(calls)::bigint AS calls,
+               sum(unpriced_calls)::bigint AS unpriced_calls,
+               {", ".join(f"sum({name}) AS {name}" for name in DIMENSIONS)}
+        FROM line GROUP BY names, currency
+    ), compared AS (
+        SELECT *, max(amount) FILTER (WHERE currency <> '') OVER (PARTITION BY names) AS dearest
+        FROM summed
+    ), placed AS (
+        SELECT *, dense_rank() OVER (ORDER BY dearest DESC NULLS LAST, names) AS place
+        FROM compared
     )
-"""
-EDGE = """
-        UNION ALL
-        SELECT ARRAY[{journal_columns}]::text[], currency, amount, calls, unpriced_calls,
-               quantities
-        FROM charge
-        WHERE tenant = :tenant AND sequence <= (SELECT sequence FROM mark)
-          AND occur_time >= :{edge}_from AND occur_time < :{edge}_until
-"""
-
-FROM_PLATFORM = """
-    line AS (
-        SELECT ARRAY[{platform_columns}]::text[] AS names, currency, amount, calls,
-               unpriced_calls
-        FROM platform_spend(:first_day, :end_day, :by_tenant, :by_day, :by_model, :by_tool,
-                            :by_price_version)
-    ), used_line AS (
-        SELECT ARRAY[]::text[] AS names, ''::text AS dimension, 0::numeric AS amount LIMIT 0
-    )
-"""
-
-PAGE = """
-    WITH {lines}, money AS (
-        SELECT names, json_object_agg(currency, amount::text ORDER BY currency)::text AS amounts,
-               max(amount) AS dearest
-        FROM (
-            SELECT names, currency, sum(amount) AS amount FROM line
-            WHERE currency <> '' GROUP BY names, currency
-        ) per_currency GROUP BY names
-    ), counts AS (
-        SELECT names, sum(calls) AS calls, sum(unpriced_calls) AS unpriced_calls
-        FROM line GROUP BY names
-    ), page AS (
-        SELECT names, amounts, calls, unpriced_calls, dearest
-        FROM counts LEFT JOIN money USING (names)
-        ORDER BY dearest DESC NULLS LAST, names LIMIT :limit OFFSET :offset
-    ), used AS (
-        SELECT names, json_object_agg(dimension, amount::text)::text AS quantities
-        FROM (
-            SELECT names, dimension, sum(amount) AS amount FROM used_line JOIN page USING (names)
-            GROUP BY names, dimension
-        ) per_dimension GROUP BY names
-    )
-    SELECT names, amounts, calls, unpriced_calls, quantities FROM page LEFT JOIN used USING (names)
-    ORDER BY dearest DESC NULLS LAST, names
-"""
+    SELECT names, {AMOUNTS}, {SUMMED} FROM placed
+    WHERE place > :offset AND place <= :offset + :limit ORDER BY place, currency
+"""  # noqa: S608
 
 
 class SpendStore:
@@ -130,32 +94,14 @@ class SpendStore:
         self._engine = engine
 
     async def spend(self, tenant: str, report: Report) -> list[SpendRow]:
-        """A page of the tenant's sums, dearest first."""
-        journal = _columns(JOURNAL_COLUMNS, report)
-        values: dict[str, Any] = {
-            "tenant": tenant,
-            "start_time": report.start_time,
-            "end_time": report.end_time,
-        }
-        if report.from_sums:
-            edges, more = _edges(report, journal)
-            whole_days, bounds = _whole_days(report)
-            lines = FROM_SUMS.format(
-                journal_columns=journal,
-                sum_columns=_columns(SUM_COLUMNS, report),
-                edges=edges,
-                whole_days=whole_days,
-            )
-            values |= more | bounds
-        else:
-            of_episode = OF_EPISODE if report.episode_id else ""
-            lines = FROM_JOURNAL.format(journal_columns=journal, of_episode=of_episode)
-            values |= {"episode_id": report.episode_id} if report.episode_id else {}
-        return await self._page(tenant, lines, values, report)
+        """A page of the tenant's sums, dearest first; of what is in the daily sums if it can be."""
+        read = _from_sums if report.from_sums else _from_journal
+        lines, values = read(report)
+        return await self._page(tenant, lines, values | {"tenant": tenant}, report)
 
     async def platform_spend(self, tenant: str, report: Report) -> list[SpendRow]:
         """A page of every tenant's sums; `tenant` is the caller's."""
-        lines = FROM_PLATFORM.format(platform_columns=_columns(PLATFORM_COLUMNS, report))
+        lines = FROM_PLATFORM.format(names=_columns(PLATFORM_COLUMNS, report))
         groups = {f"by_{name}": name in report.group_by for name in PLATFORM_COLUMNS}
         asked = {name: groups[name] for name in groups if f":{name}" in FROM_PLATFORM}
         values = {"first_day": report.first_day, "end_day": report.end_day, **asked}
@@ -166,8 +112,30 @@ class SpendStore:
     ) -> list[SpendRow]:
         page = {"limit": report.limit, "offset": report.offset}
         async with tenant_transaction(self._engine, tenant) as connection:
-            rows = await connection.execute(text(PAGE.format(lines=lines)), values | page)
-            return [_spend_row(row) for row in rows]
+            rows = await connection.execute(_statement(lines), values | page)
+            groups = groupby(rows, key=itemgetter(0))
+            return [_spend_row(list(of_group)) for _, of_group in groups]
+
+
+@cache  # parsed once; there are as many as ways to group and to end
+def _statement(lines: str) -> TextClause:
+    return text(PAGE.format(lines=lines))
+
+
+def _from_journal(report: Report) -> tuple[str, dict[str, Any]]:
+    lines = FROM_JOURNAL.format(
+        names=_columns(JOURNAL_COLUMNS, report),
+        of_episode=OF_EPISODE if report.episode_id else "",
+    )
+    values = {"start_time": report.start_time, "end_time": report.end_time}
+    return lines, values | ({"episode_id": report.episode_id} if report.episode_id else {})
+
+
+def _from_sums(report: Report) -> tuple[str, dict[str, Any]]:
+    whole_days, bounds = _whole_days(report)
+    edges, spans = _edges(report)
+    lines = FROM_SUMS.format(names=_columns(SUM_COLUMNS, report), whole_days=whole_days)
+    return lines + edges, bounds | spans
 
 
 def _columns(columns: dict[SpendDimension, str], report: Report) -> str:
@@ -184,8 +152,8 @@ def _whole_days(report: Report) -> tuple[str, dict[str, date]]:
     return conditions, values
 
 
-def _edges(report: Report, columns: str) -> tuple[str, dict[str, datetime]]:
-    """Parts of days that the journal must be asked for, up to the watermark."""
+def _edges(report: Report) -> tuple[str, dict[str, datetime]]:
+    """Parts of days that the journal must be asked for."""
     spans: dict[str, tuple[datetime, datetime]] = {}
     start, end = report.start_time, report.end_time
     first, after = report.first_day, report.end_day
@@ -196,7 +164,8 @@ def _edges(report: Report, columns: str) -> tuple[str, dict[str, datetime]]:
             spans["before"] = (start, _start_of(first))
         if end and after and _start_of(after) < end:
             spans["after"] = (_start_of(after), end)
-    sql = "".join(EDGE.format(journal_columns=columns, edge=edge) for edge in spans)
+    names = _columns(JOURNAL_COLUMNS, report)
+    sql = "".join(FROM_EDGE.format(names=names, edge=edge) for edge in spans)
     values = {f"{edge}_from": span[0] for edge, span in spans.items()}
     return sql, values | {f"{edge}_until": span[1] for edge, span in spans.items()}
 
@@ -205,21 +174,24 @@ def _start_of(day: date) -> datetime:
     return datetime.combine(day, time(), tzinfo=UTC)
 
 
-def _spend_row(row: Any) -> SpendRow:
-    sums = _decimals(row.quantities)
+def _spend_row(rows: list[Any]) -> SpendRow:
+    """The row of a group, from its rows per currency."""
+    names, _, _, calls, unpriced_calls, *used = rows[0] if len(rows) == 1 else _in_all(rows)
     return SpendRow(
-        values=tuple(row.names),
-        amounts=tuple(Money(amount, code) for code, amount in _decimals(row.amounts).items()),
-        call_count=int(row.calls),
-        unpriced_call_count=int(row.unpriced_calls),
+        values=tuple(names),
+        amounts=tuple(Money(row[2], row[1]) for row in rows if row[1]),
+        call_count=calls,
+        unpriced_call_count=unpriced_calls,
         quantities=tuple(
-            Quantity(Dimension(name), sums[name])
-            for name in sorted(sums, key=DIMENSIONS.index)
-            if sums[name]
+            Quantity(dimension, amount)
+            for dimension, amount in zip(DIMENSIONS, used, strict=True)
+            if amount
         ),
     )
 
 
-def _decimals(texts: str | None) -> dict[str, Decimal]:
-    parsed: dict[str, str] = json.loads(texts) if texts else {}
-    return {name: Decimal(text) for name, text in parsed.items()}
+def _in_all(rows: list[Any]) -> list[Any]:
+    """The same columns, with what can be added whatever the currency."""
+    names, _, _, calls, unpriced_calls, *used = zip(*rows, strict=True)
+    sums = (reduce(WIDE.add, filter(None, amounts), Decimal(0)) for amounts in used)
+    return [names[0], "", None, sum(calls), sum(unpriced_calls), *sums]

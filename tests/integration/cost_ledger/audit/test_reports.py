@@ -8,11 +8,14 @@ import grpc
 import pytest
 
 from integration.cost_ledger.audit.auditor import as_superuser, roll_up, verified
-from integration.cost_ledger.builders import make_record, make_subject, make_usage
+from integration.cost_ledger.builders import make_price, make_record, make_subject, make_usage
 from integration.cost_ledger.running_ledger import Client, RunningLedger
+from metering import Dimension
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from rpckit.identity import Scope
 from wire import timestamp_to_proto
+from wire.usage import dimension_to_proto
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 RECORDS = 60
@@ -89,3 +92,35 @@ async def test_a_sum_is_read_and_not_recomputed(ledger: RunningLedger, worker: C
     await roll_up(ledger)
     await as_superuser(ledger.database_url, "UPDATE rollup_day SET amount = 7")
     assert (await total(worker))[0] == 7
+
+
+async def test_every_dimension_is_summed_exactly(ledger: RunningLedger, worker: Client) -> None:
+    used = {dimension: Decimal(f"0.{number:030}") for number, dimension in enumerate(Dimension, 1)}
+    usage = make_usage(**{dimension.value: amount for dimension, amount in used.items()})
+    currencies = ("USD", "EUR")
+    for code in currencies:
+        spec = make_price(f"all/{code}", dict.fromkeys(used, ("1", "1")), currency_code=code)
+        await ledger.admin().prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[spec]))
+        await worker.ledger.Record(make_record(sku=f"all/{code}", usage=usage))
+    reply = await worker.ledger.ReportSpend(pb.ReportSpendRequest())
+    (row,) = reply.rows
+    assert {code.currency_code for code in row.amounts} == set(currencies)
+    sums = {quantity.dimension: Decimal(quantity.amount) for quantity in row.quantities}
+    assert sums == {dimension_to_proto(name): 2 * amount for name, amount in used.items()}
+    assert await verified(worker, page_size=1000) == []
+
+
+async def test_a_page_ends_with_a_whole_group(ledger: RunningLedger, worker: Client) -> None:
+    for number in range(5):
+        subject = make_subject(model=f"m{number}")
+        usage = make_usage(output_text=1000 * (number + 1))
+        await worker.ledger.Record(make_record(usage=usage, subject=subject))
+    request = pb.ReportSpendRequest(group_by=[pb.SPEND_DIMENSION_MODEL], page_size=2)
+    models = []
+    while True:
+        reply = await worker.ledger.ReportSpend(request)
+        models += [row.values[0] for row in reply.rows]
+        if not reply.next_page_token:
+            break
+        request.page_token = reply.next_page_token
+    assert models == ["m4", "m3", "m2", "m1", "m0"]
