@@ -288,7 +288,7 @@ INVARIANTS = (
         ), summed AS (
             SELECT (occur_time AT TIME ZONE 'UTC')::date AS day, c.model, c.tool,
                    c.price_version_id, c.currency, q.key AS dimension,
-                   sum(sign(c.calls) * q.value::numeric) AS amount
+                   sum(sign(c.calls::numeric) * q.value::numeric) AS amount
             FROM charge c CROSS JOIN mark CROSS JOIN LATERAL jsonb_each_text(c.quantities) q
             WHERE c.tenant = :tenant AND c.sequence <= mark.sequence GROUP BY 1, 2, 3, 4, 5, 6
         ), kept AS (

@@ -36,9 +36,12 @@ DIMENSIONS = list(Dimension)
 AMOUNTS = "currency, amount, calls, unpriced_calls"
 # As exact as the database's sums.
 WIDE = Context(prec=200)
-# Of the sums, which have a column for each dimension; of an entry; of none, for the platform.
+# Of the sums, which have a column for each dimension; of an entry (sign() of an integer is a
+# float); of none, for the platform.
 SUMMED = ", ".join(DIMENSIONS)
-USED = ", ".join(f"sign(calls) * (quantities->>'{name}')::numeric AS {name}" for name in DIMENSIONS)
+USED = ", ".join(
+    f"sign(calls::numeric) * (quantities->>'{name}')::numeric AS {name}" for name in DIMENSIONS
+)
 UNKNOWN = ", ".join(f"NULL::numeric AS {name}" for name in DIMENSIONS)
 # Names the partial index's condition, or it could not be used.
 OF_EPISODE = "AND episode_id = :episode_id AND episode_id <> ''"

@@ -16,7 +16,10 @@ DIMENSIONS = (
 )
 NEW = ", ".join(f"ADD COLUMN {name} numeric" for name in DIMENSIONS)
 NAMES = ", ".join(DIMENSIONS)
-SUMS = ", ".join(f"sum(sign(c.calls) * (c.quantities->>'{name}')::numeric)" for name in DIMENSIONS)
+# Of an integer, sign() is a float.
+SUMS = ", ".join(
+    f"sum(sign(c.calls::numeric) * (c.quantities->>'{name}')::numeric)" for name in DIMENSIONS
+)
 ADDED = ", ".join(
     f"{name} = coalesce(r.{name} + excluded.{name}, r.{name}, excluded.{name})"
     for name in DIMENSIONS
