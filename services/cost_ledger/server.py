@@ -18,7 +18,7 @@ from cost_ledger.audit import Audit
 from cost_ledger.budget_book import BudgetBook
 from cost_ledger.config import Settings
 from cost_ledger.price_book import PriceBook
-from cost_ledger.service import LANES, CostLedger
+from cost_ledger.service import CostLedger
 from cost_ledger.servicer import CostLedgerServicer
 from cost_ledger.servicer_audit import AuditServicer
 from cost_ledger.servicer_budgets import BudgetServicer
@@ -68,7 +68,7 @@ async def serve(settings: Settings) -> None:
 async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service], AsyncEngine]]:
     """The services over one database, and the loops beside them."""
     engine = open_engine(settings.database_url)
-    pool = await open_journal_pool(settings.database_url, size=LANES)
+    pool = await open_journal_pool(settings.database_url)
     prices = PriceBook(PostgresPriceStore(engine))
     ledger = CostLedger(JournalStore(pool), ReportStore(engine), prices)
     alerts = AlertStore(engine)

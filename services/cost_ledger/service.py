@@ -1,9 +1,7 @@
 """The ledger: batches of operations in, outcomes out, many batches to one commit."""
 
-import asyncio
 from collections.abc import Iterable
 from itertools import groupby
-from zlib import crc32
 
 from cost_ledger.batches import Batch, Operation, Outcome, decide
 from cost_ledger.books import Books
@@ -19,9 +17,6 @@ from rpckit.errors import DomainError
 
 OPERATIONS_PER_BATCH_MAX = 1000
 OPERATIONS_PER_GROUP = 500
-# Groups in flight at once. A tenant always has the same lane, so no group of this process
-# waits for another one's lock.
-LANES = 2
 Outcomes = tuple[Outcome, ...]
 
 
@@ -32,10 +27,11 @@ class CostLedger:
         self._journal = journal
         self._reports = reports
         self._prices = prices
-        self._lanes: list[GroupCommit[Batch, Outcomes]] = [
-            GroupCommit(self._commit, weight_of=len, weight_max=OPERATIONS_PER_GROUP)
-            for _ in range(LANES)
-        ]
+        # One group at a time: two would be half as large, and a group costs more than its
+        # operations do.
+        self._groups: GroupCommit[Batch, Outcomes] = GroupCommit(
+            self._commit, weight_of=len, weight_max=OPERATIONS_PER_GROUP
+        )
 
     async def apply(self, batch: Iterable[Operation]) -> Outcomes:
         """Applies operations in order, all or none; a refused reserve is no failure."""
@@ -44,10 +40,7 @@ class CostLedger:
             raise InvalidOperation(
                 f"{len(operations)} operations; apply at most {OPERATIONS_PER_BATCH_MAX} at once"
             )
-        return await self._lane_of(operations[0].tenant).submit(operations) if operations else ()
-
-    def _lane_of(self, tenant: str) -> GroupCommit[Batch, Outcomes]:
-        return self._lanes[crc32(tenant.encode()) % LANES]
+        return await self._groups.submit(operations) if operations else ()
 
     async def release_episode(self, tenant: str, episode_id: str) -> list[Hold]:
         """Gives back every open hold of an episode; the released ones."""
@@ -70,8 +63,8 @@ class CostLedger:
         return await self._reports.entries(tenant, wanted)
 
     async def close(self) -> None:
-        """Waits for the commits in flight."""
-        await asyncio.gather(*(lane.close() for lane in self._lanes))
+        """Waits for what was submitted to be committed."""
+        await self._groups.close()
 
     async def _released(self, batch: Batch) -> list[Hold]:
         return [hold for hold in await self.apply(batch) if isinstance(hold, Hold)]

@@ -28,13 +28,13 @@ KEYED_LOOKUPS = {
 }
 
 
-async def open_journal_pool(database_url: str, size: int) -> asyncpg.Pool:
-    """Connections of the bare driver, one for each group in flight."""
+async def open_journal_pool(database_url: str) -> asyncpg.Pool:
+    """A connection of the bare driver, made again when it breaks: groups take turns."""
     url = make_url(database_url).set(drivername="postgresql")
     return await asyncpg.create_pool(
         url.render_as_string(hide_password=False),
         min_size=0,
-        max_size=size,
+        max_size=1,
         server_settings=KEYED_LOOKUPS,
         # Nothing outlives a transaction here, so there is nothing to reset.
         reset=_keep_as_it_is,

@@ -95,7 +95,7 @@ async def test_a_sum_is_read_and_not_recomputed(ledger: RunningLedger, worker: C
 
 
 async def test_every_dimension_is_summed_exactly(ledger: RunningLedger, worker: Client) -> None:
-    used = {dimension: Decimal(f"0.{number:030}") for number, dimension in enumerate(Dimension, 1)}
+    used = {dimension: f"1.{number:030}" for number, dimension in enumerate(Dimension, 1)}
     usage = make_usage(**{dimension.value: amount for dimension, amount in used.items()})
     currencies = ("USD", "EUR")
     for code in currencies:
@@ -106,7 +106,7 @@ async def test_every_dimension_is_summed_exactly(ledger: RunningLedger, worker: 
     (row,) = reply.rows
     assert {code.currency_code for code in row.amounts} == set(currencies)
     sums = {quantity.dimension: Decimal(quantity.amount) for quantity in row.quantities}
-    assert sums == {dimension_to_proto(name): 2 * amount for name, amount in used.items()}
+    assert sums == {dimension_to_proto(name): 2 * Decimal(amount) for name, amount in used.items()}
     assert await verified(worker, page_size=1000) == []
 
 
