@@ -95,8 +95,8 @@ async def test_a_sum_is_read_and_not_recomputed(ledger: RunningLedger, worker: C
 
 
 async def test_every_dimension_is_summed_exactly(ledger: RunningLedger, worker: Client) -> None:
-    used = {dimension: f"1.{number:030}" for number, dimension in enumerate(Dimension, 1)}
-    usage = make_usage(**{dimension.value: amount for dimension, amount in used.items()})
+    used = {name: f"123456789.{number:012}" for number, name in enumerate(Dimension, 1)}
+    usage = make_usage(**{name.value: amount for name, amount in used.items()})
     currencies = ("USD", "EUR")
     for code in currencies:
         spec = make_price(f"all/{code}", dict.fromkeys(used, ("1", "1")), currency_code=code)
