@@ -6,7 +6,7 @@ The sums are made again from the journal, by the next report or by the loop that
 from alembic import op
 
 revision = "0028"
-down_revision = "0025"
+down_revision = "0027"
 
 # Null: nothing of it was ever used. Nulls take no room, and most rows have few quantities.
 DIMENSIONS = (
