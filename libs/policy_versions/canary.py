@@ -18,19 +18,19 @@ Logprobs = Sequence[Sequence[float]]
 
 
 class CanaryPrompt(BaseModel):
-    """A fixed prompt and continuation, as token ids, never as text."""
+    """A fixed prompt and tokens that could come next, as ids, never as text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     prompt_ids: tuple[int, ...] = Field(min_length=1)
-    continuation_ids: tuple[int, ...] = Field(min_length=1)
+    next_ids: tuple[int, ...] = Field(min_length=1)
     logprobs: tuple[float, ...]
-    """Of the continuation at temperature 1 over the whole vocabulary, in nats."""
+    """Of each as the next token, at temperature 1 over the whole vocabulary, in nats."""
 
     @model_validator(mode="after")
     def _complete(self) -> "CanaryPrompt":
-        if len(self.logprobs) != len(self.continuation_ids):
-            raise ValueError("one log-probability per token of the continuation")
+        if len(self.logprobs) != len(self.next_ids):
+            raise ValueError("one log-probability per token")
         if not all(math.isfinite(value) and value <= 0 for value in self.logprobs):
             raise ValueError("log-probabilities are finite and at most 0")
         return self
@@ -49,8 +49,8 @@ class Canary(BaseModel):
 
     def same_questions(self, other: "Canary") -> bool:
         """Whether the log-probabilities of both can be compared."""
-        return [(p.prompt_ids, p.continuation_ids) for p in self.prompts] == [
-            (p.prompt_ids, p.continuation_ids) for p in other.prompts
+        return [(p.prompt_ids, p.next_ids) for p in self.prompts] == [
+            (p.prompt_ids, p.next_ids) for p in other.prompts
         ]
 
 

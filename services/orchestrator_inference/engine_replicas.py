@@ -49,19 +49,15 @@ class EngineReplica:
         await self._send("POST", "unload_lora_adapter", {"lora_name": name})
 
     async def logprobs(self, name: str, prompts: Sequence[CanaryPrompt]) -> list[list[float]]:
-        """Log-probabilities of the continuations, in nats, as this replica computes them."""
+        """Log-probabilities of the next tokens, in nats, as this replica computes them."""
         parts = await asyncio.gather(*(self._scored(name, part) for part in _requests(prompts)))
         return [row for part in parts for row in part]
 
     async def _scored(self, name: str, prompts: Sequence[CanaryPrompt]) -> list[list[float]]:
-        """Every token of the continuations is a next token that vLLM is asked about.
-
-        Not `prompt_logprobs`: with LoRA they end the engine (vllm-project/vllm#16668).
-        """
-        ids = [prefix for prompt in prompts for prefix in _prefixes(prompt)]
+        """As next tokens: `prompt_logprobs` end an engine with LoRA (vllm-project/vllm#16668)."""
         body = _WHOLE_DISTRIBUTION | {
             "model": name,
-            "prompt": ids,
+            "prompt": [list(prompt.prompt_ids) for prompt in prompts],
             "logprob_token_ids": _targets(prompts),
         }
         response = await self._send("POST", "completions", body)
@@ -70,12 +66,11 @@ class EngineReplica:
             if answer["model"] != name:
                 raise EngineProtocolError(self.url, f"{answer['model']} answered for {name}")
             said = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
-            if len(said) != len(ids):
+            if len(said) != len(prompts):
                 raise EngineProtocolError(self.url, "not one choice per prompt")
-            places = iter(said)
             return [
-                [_logprob_of(token, next(places)) for token in prompt.continuation_ids]
-                for prompt in prompts
+                [_logprob_of(token, choice) for token in prompt.next_ids]
+                for prompt, choice in zip(prompts, said, strict=True)
             ]
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise EngineProtocolError(self.url, "log-probabilities are missing") from error
@@ -103,13 +98,7 @@ def _requests(prompts: Sequence[CanaryPrompt]) -> list[list[CanaryPrompt]]:
 
 
 def _targets(prompts: Sequence[CanaryPrompt]) -> list[int]:
-    return sorted({token for prompt in prompts for token in prompt.continuation_ids})
-
-
-def _prefixes(prompt: CanaryPrompt) -> list[list[int]]:
-    """What stands before each token of the continuation."""
-    places = range(len(prompt.continuation_ids))
-    return [[*prompt.prompt_ids, *prompt.continuation_ids[:place]] for place in places]
+    return sorted({token for prompt in prompts for token in prompt.next_ids})
 
 
 def _logprob_of(token: int, choice: Any) -> float:

@@ -11,42 +11,49 @@ from grpo.trie import pack
 from policy_versions import Canary, CanaryPrompt
 
 # Fixed: versions can be told apart only by the same questions. What a policy is trained on,
-# choosing a tool and answering, moves most, so there each text ends.
+# choosing a tool and answering, moves most, so there each question ends.
+TOOL, ANSWER, THOUGHT = '{"tool": "', '{"answer": "', '{"thought": "'
 QUESTIONS = (
-    ("What is 17 percent of 2340?", '{"tool": "calculator'),
-    ("How many days are between 2024-02-27 and 2024-03-02?", '{"tool": "days_between'),
-    ("Convert 26.2 miles to kilometres.", '{"tool": "convert'),
-    ("Which product sold most in May?", '{"tool": "sql_query'),
-    ("What does the word 'ledger' mean?", '{"tool": "dictionary'),
-    ("Find the opening hours of the museum.", '{"tool": "search'),
-    ("What is the mean of 4, 8 and 15?", '{"tool": "statistics'),
-    ("Write a program that prints the first ten primes.", '{"tool": "python'),
-    ("Is 7 larger than 5?", '{"answer": "yes'),
-    ("Name the capital of France.", '{"answer": "Paris'),
-    ("The calculator said 397.8. What is the answer?", '{"answer": "397.8'),
-    ("The tool timed out. What now?", '{"thought": "try another tool'),
-    ("The search found nothing.", '{"thought": "ask in other words'),
-    ("A stronger model costs more. Is it needed for 2 + 2?", '{"answer": "no'),
-    ("How long is a flight from Oslo to Rome?", '{"tool": "distance'),
-    ("Thank you, that is all.", '{"answer": "You are welcome'),
+    ("What is 17 percent of 2340?", TOOL),
+    ("How many days are between 27 February and 2 March 2024?", TOOL),
+    ("Convert 26.2 miles to kilometres.", TOOL),
+    ("Which product sold most in May?", TOOL),
+    ("What does the word 'ledger' mean?", TOOL),
+    ("Find the opening hours of the museum.", TOOL),
+    ("What is the mean of 4, 8 and 15?", TOOL),
+    ("Print the first ten primes.", TOOL),
+    ("How long is a flight from Oslo to Rome?", TOOL),
+    ("Is 7 larger than 5?", ANSWER),
+    ("Name the capital of France.", ANSWER),
+    ("The calculator said 397.8.", ANSWER),
+    ("Is a strong model needed for 2 + 2?", ANSWER),
+    ("The tool timed out. What now?", THOUGHT),
+    ("The search found nothing.", THOUGHT),
+    ("Thank you, that is all.", '{"'),
 )
-# Of each text, its last tokens are asked: an engine answers for one place at a time.
-ASKED_TOKENS = 4
+# How each of them could go on; of a word, its first token is asked. Many next tokens cost an
+# engine no more than one, and a longer prompt costs more.
+NEXT = ("calculator", "search", "sql_query", "dictionary", "python", "yes", "try", "397")
 
 
 def record_canary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Canary:
-    """Log-probabilities of the fixed continuations, in float32, over the whole vocabulary."""
-    rows = [_row(tokenizer, *question) for question in QUESTIONS]
+    """Log-probabilities of the next tokens, in float32, over the whole vocabulary."""
+    next_ids = tuple(dict.fromkeys(_ids(tokenizer, word)[0] for word in NEXT))
+    prompts = [
+        (*tokenizer(question)["input_ids"], *_ids(tokenizer, start))
+        for question, start in QUESTIONS
+    ]
+    rows = [Row(prompt, (token,), (0.0,)) for prompt in prompts for token in next_ids]
     logprobs = iter(_logprobs(model, rows))
     return Canary(
         prompts=tuple(
             CanaryPrompt(
-                prompt_ids=row.prompt_ids,
-                continuation_ids=row.completion_ids,
+                prompt_ids=prompt,
+                next_ids=next_ids,
                 # Rounding may leave a certain token a hair above 0.
-                logprobs=tuple(min(0.0, next(logprobs)) for _ in row.completion_ids),
+                logprobs=tuple(min(0.0, next(logprobs)) for _ in next_ids),
             )
-            for row in rows
+            for prompt in prompts
         )
     )
 
@@ -57,12 +64,6 @@ def _logprobs(model: PreTrainedModel, rows: Sequence[Row]) -> list[float]:
     found = token_logprobs(model, packed, Distribution(torch.ones(len(packed.targets)), None))
     values: list[float] = found.tolist()
     return values
-
-
-def _row(tokenizer: PreTrainedTokenizerBase, question: str, text: str) -> Row:
-    ids = [*tokenizer(question)["input_ids"], *_ids(tokenizer, text)]
-    asked = min(ASKED_TOKENS, len(_ids(tokenizer, text)))
-    return Row(tuple(ids[:-asked]), tuple(ids[-asked:]), (0.0,) * asked)
 
 
 def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:

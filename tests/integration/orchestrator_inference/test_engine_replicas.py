@@ -14,7 +14,7 @@ async def test_a_canary_of_many_tokens_is_asked_in_parts() -> None:
     prompts = [
         CanaryPrompt(
             prompt_ids=(1, 2),
-            continuation_ids=tuple(range(10 * number, 10 * number + 10)),
+            next_ids=tuple(range(10 * number, 10 * number + 10)),
             logprobs=(-1.0,) * 10,
         )
         for number in range(PROMPTS)

@@ -27,7 +27,7 @@ NAME = "policy-demo-v1"
 
 def make_canary(logprob: float = -1.0) -> Canary:
     prompts = [
-        CanaryPrompt(prompt_ids=(n,), continuation_ids=(1, 2), logprobs=(logprob, logprob))
+        CanaryPrompt(prompt_ids=(n,), next_ids=(1, 2), logprobs=(logprob, logprob))
         for n in range(16)
     ]
     return Canary(prompts=tuple(prompts))
