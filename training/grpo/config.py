@@ -73,6 +73,7 @@ class RunConfig(Section):
     output: Path = Field(description="folder for checkpoints and metrics")
     steps: int = Field(ge=1, description="steps in all, those before a restart included")
     checkpoint_every: int = Field(1, ge=1, description="steps between two checkpoints")
+    processes: int = Field(1, ge=1, description="that torchrun starts; each holds a share")
     threads: int = Field(1, ge=1, description="of torch; the same number gives the same bits")
     stream: StreamConfig
     groups: GroupConfig = GroupConfig()

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from grpo.grammar import unpacked
 from grpo.trie import PackedRows
 
-# Positions whose logits exist at once: 256 of 49,152 in float32 are 50 MB.
-CHUNK = 256
+# Positions whose logits exist at once: 128 of 49,152 in float32 are 25 MB.
+CHUNK = 128
 
 
 @dataclass(frozen=True)
@@ -28,20 +29,44 @@ def token_logprobs(
 ) -> Tensor:
     """(T,) float32, with a gradient where gradients are on.
 
-    Only positions that predict a trained token reach the output layer, a chunk at a time.
+    Only positions that predict a trained token reach the output layer, a chunk at a time and
+    once, however many rows go on from there. Logits are not kept for the way back: the
+    output layer is computed again (arXiv 1604.06174), which costs less than their memory.
     """
-    hidden = _hidden(model, packed)[packed.predicted_from]
+    places, which = packed.predicted_from.unique(return_inverse=True)
+    hidden = _hidden(model, packed)[places]
+    order = which.argsort(stable=True)
+    # Rows that share a place were sampled there alike: the first speaks for all.
+    first = order[torch.searchsorted(which[order], torch.arange(len(places)))]
+    head = model.get_output_embeddings()
     parts = []
-    for start in range(0, len(packed.targets), chunk):
+    for start in range(0, len(places), chunk):
         rows = slice(start, start + chunk)
-        logits = model.get_output_embeddings()(hidden[rows]).float()
-        logits = logits / sampled.temperature[rows, None]
-        if sampled.legal is not None:
-            allowed = unpacked(sampled.legal[rows], logits.shape[-1])
-            logits = logits.masked_fill(~allowed, float("-inf"))
-        chosen = logits.gather(1, packed.targets[rows, None]).squeeze(1)
-        parts.append(chosen - logits.logsumexp(dim=-1))
-    return torch.cat(parts)
+        tokens = order[(which[order] >= start) & (which[order] < start + chunk)]
+        legal = None if sampled.legal is None else sampled.legal[first[rows]]
+        here = Distribution(sampled.temperature[first[rows]], legal)
+        logprobs = checkpoint(_logprobs, head, hidden[rows], here, use_reentrant=False)
+        parts.append(logprobs[which[tokens] - start, packed.targets[tokens]])
+    return torch.cat(parts)[order.argsort()]
+
+
+def _logprobs(head: nn.Module, hidden: Tensor, sampled: Distribution) -> Tensor:
+    """(places, vocabulary) float32."""
+    logits: Tensor = head(hidden).float() / sampled.temperature[:, None]
+    if sampled.legal is not None:
+        logits = logits.masked_fill(~unpacked(sampled.legal, logits.shape[-1]), float("-inf"))
+    return logits.log_softmax(dim=-1)
+
+
+class Scorer(nn.Module):
+    """`token_logprobs` as a module: what gathers divided weights hooks into its calls."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, packed: PackedRows, sampled: Distribution) -> Tensor:
+        return token_logprobs(self.model, packed, sampled)
 
 
 def _hidden(model: PreTrainedModel, packed: PackedRows) -> Tensor:

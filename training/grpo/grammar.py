@@ -36,10 +36,16 @@ class Constraint:
     def recorded(cls, json_schema: str, digest: str) -> "Constraint":
         """The constraint of a recorded call. Raises ConstraintError for an unknown digest."""
         for any_whitespace in WHITESPACE:
-            hashed = f"any_whitespace={any_whitespace}\n{json_schema}"
-            if hashlib.sha256(hashed.encode()).hexdigest() == digest:
-                return cls(json_schema, any_whitespace)
+            constraint = cls(json_schema, any_whitespace)
+            if constraint.digest == digest:
+                return constraint
         raise ConstraintError(f"the digest {digest[:12]} is not that of the recorded schema")
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of the schema and what the engine was told about white space."""
+        hashed = f"any_whitespace={self.any_whitespace}\n{self.json_schema}"
+        return hashlib.sha256(hashed.encode()).hexdigest()
 
 
 class GrammarReplay:
@@ -57,13 +63,17 @@ class GrammarReplay:
 
         Raises ConstraintError when the grammar forbids a token of the completion.
         """
-        matcher = xgrammar.GrammarMatcher(self._compiled(constraint))
+        matcher = self.matcher(constraint)
         masks: Tensor = xgrammar.allocate_token_bitmask(len(completion_ids), self._vocabulary)
         for index, token in enumerate(completion_ids):
             matcher.fill_next_token_bitmask(masks, index)
             if not matcher.accept_token(token):
                 raise ConstraintError(f"token {index} (id {token}) is not legal in its grammar")
         return masks
+
+    def matcher(self, constraint: Constraint) -> xgrammar.GrammarMatcher:
+        """The grammar at its beginning, to be followed token by token."""
+        return xgrammar.GrammarMatcher(self._compiled(constraint))
 
     def _compile(self, constraint: Constraint) -> xgrammar.CompiledGrammar:
         json.loads(constraint.json_schema)

@@ -1,21 +1,24 @@
 """One optimiser step over a batch of groups, whatever its packing.
 
 Weights, denominators and advantages are fixed for the whole batch before the first
-micro-batch, so splitting it changes nothing but memory.
+micro-batch, so splitting it, over time or over processes, changes nothing but memory.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 from transformers import PreTrainedModel
 
-from grpo.forward import Distribution, token_logprobs
+from grpo.forward import Distribution, Scorer
 from grpo.grammar import BITS, GrammarReplay, forced
 from grpo.groups import Group
 from grpo.losses import Loss, LossOptions, TokenBatch, policy_loss, token_weights
 from grpo.samples import Row
+from grpo.team import Team, divided, whole
 from grpo.trie import PackedRows, pack
 
 
@@ -62,24 +65,32 @@ class Learner:
     def __init__(
         self,
         model: PreTrainedModel,
-        optimiser: torch.optim.Optimizer,
+        make_optimiser: Callable[[list[Tensor]], torch.optim.Optimizer],
         grammar: GrammarReplay,
         options: StepOptions,
+        team: Team | None = None,
     ) -> None:
+        """The optimiser is made of the weights that learn, once they are divided.
+
+        The processes of a team call every method alike.
+        """
         self.model = model
-        self.optimiser = optimiser
+        self._team = team or Team()
+        self._scorer = self._team.divide(Scorer(model))
+        self.optimiser = make_optimiser([value for _, value in self._trained()])
         self._grammar = grammar
         self._options = options
         self._vocabulary = int(model.config.vocab_size)
 
     def step(self, groups: Sequence[Group]) -> StepResult:
         """Learns from a batch. Raises DriftTooLarge, and ConstraintError, before any change."""
-        samples = self._weighted([sample for group in groups for sample in self._samples(group)])
+        found = [sample for group in groups for sample in self._samples(group)]
+        samples = self._weighted([sample for sample in found if sample.chosen.any()])
         self.optimiser.zero_grad(set_to_none=True)
         sums = _Sums()
-        for batch in _micro_batches(samples, self._options.tokens_max):
+        for batch in self._mine(samples):
             self._accumulate(batch, sums)
-        metrics = sums.metrics()
+        metrics = sums.over(self._team).metrics()
         imitates = self._options.loss.loss is Loss.IMITATION
         if metrics["drift_mean"] > self._options.drift_stop and not imitates:
             self.optimiser.zero_grad(set_to_none=True)
@@ -88,6 +99,30 @@ class Learner:
                 " served policy the one being trained?"
             )
         return self._apply(metrics)
+
+    def gathered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Trained weights by name and the optimiser's state, whole; a collective call."""
+        weights = {name: whole(value.detach()) for name, value in self._trained()}
+        return weights, tree_map(whole, self.optimiser.state_dict())
+
+    def restore(self, weights: Mapping[str, Tensor], optimiser: Mapping[str, Any]) -> None:
+        """Takes over what was gathered, by however many processes; a collective call."""
+        trained = dict(self._trained())
+        divided_weights = {name: divided(weights[name], like) for name, like in trained.items()}
+        self.model.load_state_dict(divided_weights, strict=False)
+        state = {
+            number: {
+                key: divided(value, like) if value.shape == like.shape else value
+                for key, value in optimiser["state"][number].items()
+            }
+            for number, like in enumerate(trained.values())
+            if number in optimiser["state"]
+        }
+        self.optimiser.load_state_dict({**optimiser, "state": state})
+
+    def _trained(self) -> Iterator[tuple[str, Tensor]]:
+        named = self.model.named_parameters()
+        return ((name, value) for name, value in named if value.requires_grad)
 
     def _samples(self, group: Group) -> Iterator[_Sample]:
         for member, advantage in zip(group.members, group.advantages, strict=True):
@@ -106,9 +141,19 @@ class Learner:
             for sample, weight in zip(samples, weights, strict=True)
         ]
 
+    def _mine(self, samples: Sequence[_Sample]) -> list[list[_Sample]]:
+        """This process's micro-batches; all have as many, for each gathers the others' weights."""
+        team = self._team
+        share = -(-sum(map(_size, samples)) // team.size)
+        batches = list(_micro_batches(samples, min(self._options.tokens_max, share)))
+        # One that weighs nothing keeps a process without work in step with the others.
+        idle = [replace(sample, weight=0.0) for sample in samples[:1]]
+        batches += [idle] * (-len(batches) % team.size)
+        return batches[team.rank :: team.size]
+
     def _accumulate(self, samples: Sequence[_Sample], sums: "_Sums") -> None:
         packed = pack([sample.row for sample in samples])
-        logprobs = token_logprobs(self.model, packed, self._distribution(samples, packed))
+        logprobs = self._scorer(packed, self._distribution(samples, packed))
         kept = torch.cat([sample.chosen for sample in samples])
         behaviour = torch.tensor([p for each in samples for p in each.row.behaviour_logprobs])
         batch = TokenBatch(
@@ -121,8 +166,10 @@ class Learner:
             weights=torch.tensor([each.weight for each in samples])[packed.row][kept],
         )
         result = policy_loss(batch, self._options.loss)
-        result.loss.backward()
-        sums.add(packed, batch, float(result.loss.detach()))
+        # FSDP takes the mean of the processes' gradients; the loss is their sum.
+        (result.loss * self._team.size).backward()
+        if any(sample.weight for sample in samples):
+            sums.add(packed, batch, float(result.loss.detach()))
 
     def _distribution(self, samples: Sequence[_Sample], packed: PackedRows) -> Distribution:
         temperature = torch.tensor([sample.row.temperature for sample in samples])[packed.row]
@@ -140,7 +187,7 @@ class Learner:
         norm = torch.nn.utils.clip_grad_norm_(
             self.model.parameters(), self._options.gradient_norm_max
         )
-        metrics["gradient_norm"] = float(norm)
+        metrics["gradient_norm"] = float(whole(norm))
         finite = all(torch.isfinite(torch.tensor(value)) for value in metrics.values())
         if finite:
             self.optimiser.step()
@@ -168,6 +215,15 @@ class _Sums:
         self.drift += float(drift.sum())
         self.drift_max = max(self.drift_max, float(drift.max()) if drift.numel() else 0.0)
 
+    def over(self, team: Team) -> "_Sums":
+        """The figures of all processes."""
+        added = [self.loss, self.trained, self.unique, self.rows, self.drift]
+        loss, trained, unique, rows, drift = team.added_up(
+            torch.tensor(added, dtype=torch.float64)
+        ).tolist()
+        largest = team.largest(torch.tensor(self.drift_max, dtype=torch.float64)).item()
+        return _Sums(loss, int(trained), int(unique), int(rows), drift, largest)
+
     def metrics(self) -> dict[str, float]:
         return {
             "loss": self.loss,
@@ -179,12 +235,16 @@ class _Sums:
         }
 
 
+def _size(sample: _Sample) -> int:
+    return len(sample.row.prompt_ids) + len(sample.row.completion_ids)
+
+
 def _micro_batches(samples: Sequence[_Sample], tokens_max: int) -> Iterator[list[_Sample]]:
     """Rows in order, so that those of a group, which share their prompts, stay together."""
     batch: list[_Sample] = []
     tokens = 0
     for sample in samples:
-        size = len(sample.row.prompt_ids) + len(sample.row.completion_ids)
+        size = _size(sample)
         if batch and tokens + size > tokens_max:
             yield batch
             batch, tokens = [], 0

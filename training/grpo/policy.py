@@ -1,25 +1,27 @@
 """The policy that is trained: a whole model, or an adapter on one whose weights stay."""
 
+from pathlib import Path
+
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from grpo.config import RunConfig
+from grpo.config import LoraConfig as LoraOptions
 
 
-def load_policy(config: RunConfig) -> PreTrainedModel:
+def load_policy(folder: Path, lora: LoraOptions | None) -> PreTrainedModel:
     """As the run starts from it, in float32; what is trained requires a gradient.
 
     It stays in evaluation mode: dropout would make another policy of it at every step.
     """
-    model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32)
-    if config.lora is None:
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    if lora is None:
         return model.eval()
     # The same run starts from the same adapter.
-    torch.manual_seed(config.lora.seed)
+    torch.manual_seed(lora.seed)
     options = LoraConfig(
-        r=config.lora.rank,
-        lora_alpha=config.lora.alpha,
+        r=lora.rank,
+        lora_alpha=lora.alpha,
         target_modules="all-linear",
         task_type="CAUSAL_LM",
     )

@@ -1,12 +1,15 @@
 """Everything a run is made of, put together from its configuration."""
 
+from functools import partial
+
 import torch
 from transformers import AutoTokenizer
 
 from grpo.advantages import Advantage
-from grpo.checkpoints import latest
+from grpo.checkpoints import Checkpoint, latest
 from grpo.config import InvalidConfig, RunConfig, StepConfig
 from grpo.episodes import Limits
+from grpo.following import follow
 from grpo.grammar import GrammarReplay
 from grpo.groups import GroupAssembler, GroupRules
 from grpo.learner import Learner, StepOptions
@@ -15,23 +18,40 @@ from grpo.metrics_log import MetricsLog
 from grpo.policy import load_policy
 from grpo.publishing import Publisher, base_digest
 from grpo.stream import LogReader, Position
+from grpo.team import Team, join_team
 from grpo.trainer import Trainer, TrainerOptions
 from policy_versions import Manifest, VersionStore
 
 
 def train(config: RunConfig) -> int:
-    """Runs, or goes on from the newest checkpoint; the steps taken in all."""
+    """Runs, or goes on from the newest checkpoint; the steps taken in all. Raises InvalidConfig."""
     torch.set_num_threads(config.threads)
     torch.use_deterministic_algorithms(True)
+    team = join_team()
+    if team.size != config.processes:
+        raise InvalidConfig(
+            f"the run is of {config.processes} processes and torchrun started {team.size};"
+            f" use `torchrun --nproc-per-node {config.processes} -m grpo`"
+        )
+    if team.size > 1 and config.publish is not None:
+        raise InvalidConfig("a run of several processes publishes by `podium train publish` alone")
+    folder = config.output / "checkpoints"
+    checkpoint = team.shared(latest(folder) if team.rank == 0 else None)
+    learner = _learner(config, team)
+    if checkpoint is not None:
+        learner.restore(checkpoint.weights, checkpoint.optimiser)
+    return follow(learner, team) if team.rank else _lead(config, learner, team, checkpoint)
+
+
+def _lead(config: RunConfig, learner: Learner, team: Team, checkpoint: Checkpoint | None) -> int:
     config.output.mkdir(parents=True, exist_ok=True)
-    checkpoint = latest(config.output / "checkpoints")
     position = None
     if checkpoint is not None:
         offsets = {int(p): offset for p, offset in checkpoint.state["offsets"].items()}
         position = Position(offsets, checkpoint.state["turn"])
     reader = LogReader(config.stream, config.stream.topic, position)
     try:
-        trainer = _trainer(config, reader)
+        trainer = _trainer(config, learner, team, reader)
         if checkpoint is not None:
             trainer.restore(checkpoint)
         return trainer.run()
@@ -47,14 +67,13 @@ def publish_latest(config: RunConfig) -> Manifest:
     checkpoint = latest(config.output / "checkpoints")
     if checkpoint is None:
         raise InvalidConfig(f"{config.output} has no checkpoint; run `python -m grpo` first")
-    model = load_policy(config)
+    model = load_policy(config.model, config.lora)
     model.load_state_dict(checkpoint.weights, strict=False)
     offsets = {int(p): offset for p, offset in checkpoint.state["offsets"].items()}
     return publisher.publish(model, checkpoint.step, offsets)
 
 
-def _trainer(config: RunConfig, reader: LogReader) -> Trainer:
-    learner = _learner(config)
+def _trainer(config: RunConfig, learner: Learner, team: Team, reader: LogReader) -> Trainer:
     rules = GroupRules(config.groups.members_min_share, config.groups.std_floor)
     vocabulary = int(learner.model.config.vocab_size)
     return Trainer(
@@ -67,6 +86,7 @@ def _trainer(config: RunConfig, reader: LogReader) -> Trainer:
         ),
         output=config.output,
         metrics=MetricsLog(config.output),
+        team=team,
         publisher=_publisher(config),
         publish_every=config.publish.every if config.publish else 1,
     )
@@ -80,15 +100,14 @@ def _publisher(config: RunConfig) -> Publisher | None:
     return Publisher(store, config.publish.run, base_digest(config.model), tokenizer)
 
 
-def _learner(config: RunConfig) -> Learner:
-    model = load_policy(config)
+def _learner(config: RunConfig, team: Team) -> Learner:
+    model = load_policy(config.model, config.lora)
     tokenizer = AutoTokenizer.from_pretrained(config.model)
-    trained = [value for value in model.parameters() if value.requires_grad]
-    optimiser = torch.optim.AdamW(
-        trained, lr=config.step.learning_rate, weight_decay=config.step.weight_decay
+    make_optimiser = partial(
+        torch.optim.AdamW, lr=config.step.learning_rate, weight_decay=config.step.weight_decay
     )
     grammar = GrammarReplay(tokenizer, int(model.config.vocab_size))
-    return Learner(model, optimiser, grammar, _step_options(config.step))
+    return Learner(model, make_optimiser, grammar, _step_options(config.step), team)
 
 
 def _step_options(step: StepConfig) -> StepOptions:

@@ -14,11 +14,13 @@ from grpo.batch_metrics import batch_metrics
 from grpo.checkpoints import Checkpoint, save
 from grpo.convert import episode_from_proto
 from grpo.episodes import Limits, Reason, Refused
+from grpo.following import Done, Plan
 from grpo.groups import SIZE_UNKNOWN, Group, GroupAssembler, OpenGroup
 from grpo.learner import Learner
 from grpo.metrics_log import MetricsLog
 from grpo.publishing import Publisher
 from grpo.stream import LogReader, LogRecord
+from grpo.team import Team
 from podium.episodes.v1 import trajectory_pb2 as pb
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class Trainer:
     options: TrainerOptions
     output: Path
     metrics: MetricsLog
+    team: Team = field(default_factory=Team)
     publisher: Publisher | None = None
     publish_every: int = 1
     """Checkpoints between two versions; the last step is always one."""
@@ -56,11 +59,16 @@ class Trainer:
 
     def run(self) -> int:
         """Takes steps until there are enough or the log stays silent; the steps taken in all."""
+        self._run()
+        self.team.shared(Done(self.step))
+        return self.step
+
+    def _run(self) -> None:
         if self.step > 0:
             # A kill between checkpoint and version left the version out.
             self._publish()
         if self.step >= self.options.steps:
-            return self.step
+            return
         for record in self.reader.records(self.options.patience_s):
             group = self._take(record)
             if group is not None:
@@ -69,7 +77,6 @@ class Trainer:
                 self._take_step()
             if self.step >= self.options.steps:
                 break
-        return self.step
 
     def _take(self, record: LogRecord) -> Group | None:
         try:
@@ -103,13 +110,15 @@ class Trainer:
         log.info("record %d/%d is not used: %s", record.partition, record.offset, reason)
 
     def _take_step(self) -> None:
+        self.step += 1
+        due = self.step % self.options.checkpoint_every == 0 or self.step == self.options.steps
+        self.team.shared(Plan(tuple(self.pending), checkpoint=due))
         result = self.learner.step(self.pending)
         learnt = result.metrics | batch_metrics(self.pending)
-        self.step += 1
         self.pending = []
         self._forget()
         self._write_metrics(learnt | {"applied": float(result.applied)})
-        if self.step % self.options.checkpoint_every == 0 or self.step == self.options.steps:
+        if due:
             self.checkpoint()
             self._publish()
 
@@ -134,16 +143,9 @@ class Trainer:
 
     def checkpoint(self) -> Path:
         """Writes everything the next step depends on."""
-        weights = {
-            name: value.detach()
-            for name, value in self.learner.model.named_parameters()
-            # Of an adapter's base nothing changes.
-            if value.requires_grad
-        }
-        return save(
-            self.output / "checkpoints",
-            Checkpoint(self.step, weights, self.learner.optimiser.state_dict(), self._state()),
-        )
+        weights, optimiser = self.learner.gathered()
+        folder = self.output / "checkpoints"
+        return save(folder, Checkpoint(self.step, weights, optimiser, self._state()))
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -166,10 +168,7 @@ class Trainer:
         return base64.b64encode(self.records[episode_id]).decode()
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes on where a checkpoint was written; the reader must be at its position."""
-        model = self.learner.model
-        model.load_state_dict(checkpoint.weights, strict=False)
-        self.learner.optimiser.load_state_dict(checkpoint.optimiser)
+        """Goes on where a checkpoint was written; learner and reader must be there already."""
         self.step = checkpoint.step
         state = checkpoint.state
         self.assembler.seen.update(dict.fromkeys(state["seen"]))

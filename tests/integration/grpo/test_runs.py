@@ -38,7 +38,7 @@ def make_run(
     folder: Path, kafka: EmbeddedKafka, topic: str, steps: int = STEPS, **sections: Any
 ) -> ManagedProcess:
     folder.mkdir()
-    config = {
+    config: dict[str, object] = {
         "model": str(write_policy(folder / "policy")),
         "output": str(folder / "run"),
         "steps": steps,

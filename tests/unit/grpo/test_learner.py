@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -31,8 +32,7 @@ def ids_of(text: str) -> tuple[int, ...]:
 
 def make_learner(seed: int = 0, rate: float = 0.0, **options: object) -> Learner:
     model = make_model(seed, VOCABULARY)
-    optimiser = torch.optim.SGD(model.parameters(), lr=rate)
-    return Learner(model, optimiser, GRAMMAR, StepOptions(**options))  # type: ignore[arg-type]
+    return Learner(model, partial(torch.optim.SGD, lr=rate), GRAMMAR, StepOptions(**options))  # type: ignore[arg-type]
 
 
 def logprobs_of(learner: Learner, word: str) -> torch.Tensor:
