@@ -19,7 +19,7 @@ from grpo.groups import Group
 from grpo.losses import Loss, LossOptions, TokenBatch, policy_loss, token_weights
 from grpo.samples import Row
 from grpo.team import Team, divided, whole
-from grpo.trie import PackedRows, pack
+from grpo.trie import PackedRows, pack, worth_sharing
 
 
 @dataclass(frozen=True)
@@ -240,12 +240,13 @@ def _size(sample: _Sample) -> int:
 
 
 def _micro_batches(samples: Sequence[_Sample], tokens_max: int) -> Iterator[list[_Sample]]:
-    """Rows in order, so that those of a group, which share their prompts, stay together."""
+    """Rows in order: those of a group, which share their prompts, stay together, others part."""
     batch: list[_Sample] = []
     tokens = 0
     for sample in samples:
         size = _size(sample)
-        if batch and tokens + size > tokens_max:
+        full = tokens + size > tokens_max
+        if batch and (full or not worth_sharing(batch[-1].row, sample.row)):
             yield batch
             batch, tokens = [], 0
         batch.append(sample)

@@ -7,6 +7,7 @@ group of eight is paid for once. Identical completions become one path.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -42,6 +43,11 @@ class PackedRows:
     row: Tensor
     """(T,) number of the row a trained token belongs to."""
 
+    @property
+    def is_path(self) -> bool:
+        """Whether every token sees all before it."""
+        return bool((self.ends == len(self.tokens)).all())
+
     def attention(self) -> Tensor:
         """(N, N): whether a token (first axis) sees another (second)."""
         place = torch.arange(len(self.tokens))
@@ -63,6 +69,19 @@ def pack(rows: Sequence[Row]) -> PackedRows:
         targets=torch.tensor([token for row in rows for token in row.completion_ids]),
         row=torch.tensor([n for n, places in enumerate(trained) for _ in places]),
     )
+
+
+def worth_sharing(first: Row, second: Row) -> bool:
+    """Whether two rows are better computed in one tree than one after the other.
+
+    What they share is computed once; what they do not share is masked, but not skipped, in
+    each other's attention.
+    """
+    if (first.constraint, first.temperature) != (second.constraint, second.temperature):
+        return False
+    pairs = zip(first.prompt_ids, second.prompt_ids, strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return 2 * common >= len(second.prompt_ids)
 
 
 def _trained(row: Row, path: list[_Node]) -> list[int]:

@@ -6,17 +6,21 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from embedded import SmolLM2
+from grpo.config import LoraConfig
 from grpo.forward import Distribution, token_logprobs
 from grpo.losses import Loss, LossOptions, TokenBatch, policy_loss, token_weights
+from grpo.policy import load_policy
 from grpo.samples import Row
-from grpo.trie import pack
+from grpo.trie import pack, worth_sharing
 from unit.grpo.trl_reference import trl_inputs, trl_trainer
 
 # Rows, prompt tokens, completion tokens; whether the rows share their prompt.
@@ -41,25 +45,27 @@ def make_rows(shape: str) -> list[Row]:
 
 
 def ours(model: PreTrainedModel, rows: list[Row], advantages: list[float]) -> Callable[[], None]:
-    """A step of our trainer: packed, prefix-shared, the head where it is needed."""
+    """A step of our trainer: prefix-shared where that helps, the head where it is needed."""
+    weights = token_weights(OPTIONS, torch.tensor([len(row.completion_ids) for row in rows]))
+    numbers = range(len(rows))
+    together = all(worth_sharing(first, second) for first, second in pairwise(rows))
+    batches = [list(numbers)] if together else [[number] for number in numbers]
 
     def backward() -> None:
-        packed = pack(rows)
-        sampled = Distribution(torch.ones(len(packed.targets)), None)
-        logprobs = token_logprobs(model, packed, sampled)
-        lengths = torch.tensor([len(row.completion_ids) for row in rows])
-        old = logprobs.detach()
-        batch = TokenBatch(
-            logprobs,
-            old,
-            old,
-            torch.tensor(advantages)[packed.row],
-            packed.row,
-            token_weights(OPTIONS, lengths)[packed.row],
-        )
-        policy_loss(batch, OPTIONS).loss.backward()
+        for batch in batches:
+            _accumulate(model, [rows[n] for n in batch], torch.tensor(advantages)[batch], weights)
 
     return backward
+
+
+def _accumulate(
+    model: PreTrainedModel, rows: list[Row], advantages: Tensor, weights: Tensor
+) -> None:
+    packed = pack(rows)
+    logprobs = token_logprobs(model, packed, Distribution(torch.ones(len(packed.targets)), None))
+    old = logprobs.detach()
+    tokens = TokenBatch(logprobs, old, old, advantages[packed.row], packed.row, weights[packed.row])
+    policy_loss(tokens, OPTIONS).loss.backward()
 
 
 def trl(
@@ -76,7 +82,8 @@ def trl(
 
 def measure(backward: Callable[[], None], model: PreTrainedModel) -> float:
     """Least processor seconds of a step, after one to warm up."""
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6)
+    trained = [weights for weights in model.parameters() if weights.requires_grad]
+    optimiser = torch.optim.AdamW(trained, lr=1e-6)
     seconds = []
     for _ in range(STEPS + 1):
         started = time.process_time()
@@ -92,9 +99,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trainer", choices=["ours", "trl"])
     parser.add_argument("shape", choices=list(SHAPES))
+    parser.add_argument("trained", choices=["all", "adapter"], help="weights, or a LoRA of rank 16")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    model = AutoModelForCausalLM.from_pretrained(SmolLM2().directory, dtype=torch.float32)
+    model = load_policy(SmolLM2().directory, LoraConfig() if chosen.trained == "adapter" else None)
     rows = make_rows(chosen.shape)
     advantages = [1.0 if number % 2 else -1.0 for number in range(len(rows))]
     with TemporaryDirectory(prefix="podium-bench-") as folder:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from grpo.forward import Distribution, token_logprobs
 from grpo.samples import Row
-from grpo.trie import pack
+from grpo.trie import pack, worth_sharing
 from unit.grpo.builders import make_group, make_model, make_row
 
 TOKENS = st.integers(3, 8)
@@ -57,6 +57,14 @@ def test_a_shared_prompt_is_computed_once() -> None:
     assert len(packed.tokens) <= 40 + completions
 
 
+def test_rows_that_go_on_from_one_place_reach_the_output_layer_once() -> None:
+    model, widths = make_model(), []
+    model.lm_head.register_forward_hook(lambda _, inputs, __: widths.append(len(inputs[0])))
+    rows = [make_row([3, 4, 5], [6, last]) for last in (7, 8, 9)]
+    logprobs(model, rows)
+    assert widths == [2]
+
+
 def test_identical_completions_are_one_path_and_count_twice() -> None:
     row = make_row([3, 4, 5], [6, 7])
     packed = pack([row, row])
@@ -67,6 +75,13 @@ def test_identical_completions_are_one_path_and_count_twice() -> None:
 def test_rows_under_different_grammars_share_nothing() -> None:
     first, second = make_row([3, 4], [6, 7]), make_row([3, 4], [6, 7], constraint="other")
     assert len(pack([first, second]).tokens) == 6
+
+
+def test_rows_are_computed_together_where_they_share_half_a_prompt() -> None:
+    row = make_row([3, 4, 5, 6], [7])
+    assert worth_sharing(row, make_row([3, 4, 8, 9], [7]))
+    assert not worth_sharing(row, make_row([3, 8, 8, 9], [7]))
+    assert not worth_sharing(row, make_row([3, 4, 5, 6], [7], temperature=0.5))
 
 
 def test_a_token_sees_its_ancestors_alone() -> None:
