@@ -13,6 +13,7 @@ from grpo.checkpoints import latest
 from integration.grpo.recorded import make_records
 from integration.grpo.test_runs import finish, make_run, make_topic, metrics_of
 
+pytestmark = pytest.mark.timeout(400)
 STEPS = 3
 # Adam divides by the size of gradients, so noise in those near zero shows at the rate's scale.
 RATE = 0.001

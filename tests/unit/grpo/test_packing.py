@@ -58,7 +58,8 @@ def test_a_shared_prompt_is_computed_once() -> None:
 
 
 def test_rows_that_go_on_from_one_place_reach_the_output_layer_once() -> None:
-    model, widths = make_model(), []
+    model = make_model()
+    widths: list[int] = []
     model.lm_head.register_forward_hook(lambda _, inputs, __: widths.append(len(inputs[0])))
     rows = [make_row([3, 4, 5], [6, last]) for last in (7, 8, 9)]
     logprobs(model, rows)
