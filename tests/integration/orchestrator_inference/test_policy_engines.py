@@ -2,13 +2,17 @@
 
 import asyncio
 import copy
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from chart.rendering import Json, of_kind, rendered
+from embedded import free_port
 from kserve_server import KServeServer
 from orchestrator_inference.engines.blueprint import ENGINE_OF, VERSION, EngineRules, engine_name
 from orchestrator_inference.engines.errors import ClusterRefused, ClusterUnreachable
@@ -18,6 +22,7 @@ from orchestrator_inference.engines.worker import keep
 from policy_versions import Alias, Aliases, Format, VersionStore
 from version_folders import write_version
 
+SERVING = health_pb2.HealthCheckResponse.SERVING
 CASES = {"InferenceService": "kserve", "LLMInferenceService": "llmInferenceService"}
 
 
@@ -234,3 +239,36 @@ async def test_engines_of_another_release_are_left_alone(cluster: Cluster) -> No
 async def test_removing_what_is_gone_is_no_error(cluster: Cluster) -> None:
     await cluster.engines().remove("policy-run-v9")
     assert cluster.server.requests[-1] == ("DELETE", "policy-run-v9")
+
+
+async def test_the_process_makes_engines_answers_probes_and_ends_when_asked(
+    cluster: Cluster,
+) -> None:
+    name, health = merged(cluster, 1), free_port()
+    settings = {
+        "POLICY_STORE": str(cluster.store.root),
+        "NAMESPACE": "podium",
+        "KIND": cluster.rules.kind,
+        "BLUEPRINT": cluster.blueprint["metadata"]["name"],
+        "CLAIM": cluster.rules.claim,
+        "HEALTH_PORT": str(health),
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "orchestrator_inference.engines"),
+        env={
+            "PYTHONPATH": ":".join(sys.path),
+            "KUBECONFIG": str(cluster.kubeconfig),
+            **{f"POLICY_ENGINES_{key}": value for key, value in settings.items()},
+        },
+    )
+    while name not in cluster.made():
+        assert process.returncode is None
+        await asyncio.sleep(0.05)
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{health}") as channel:
+        probe = health_pb2.HealthCheckRequest(service="readiness")
+        stub = health_pb2_grpc.HealthStub(channel)
+        # Not ready until the first check; the test's own timeout ends this.
+        while (await stub.Check(probe, wait_for_ready=True)).status != SERVING:
+            await asyncio.sleep(0.05)
+    process.terminate()
+    assert await process.wait() == 0
