@@ -11,6 +11,7 @@ from gateway.audit import AuditLog
 from gateway.clients import UnaryCall, Upstreams
 from gateway.messages import merge_fields, method_of, new_request, to_json
 from gateway.routes import (
+    ADAPTERS,
     BUDGETS,
     DESCRIPTIONS,
     LEDGER,
@@ -40,6 +41,9 @@ RESOURCES = {
     f"{TOOLS}/RegisterTool": Resource("spec.name", TOOLS, "GetTool", "name"),
     f"{TOOLS}/DeprecateTool": Resource("name", TOOLS, "GetTool", "name"),
     f"{TOOLS}/DeleteTool": Resource("name", TOOLS, "GetTool", "name"),
+    # One followed server cannot be read by itself; what was asked is in the entry.
+    f"{ADAPTERS}/FollowMcpServer": Resource("server.id"),
+    f"{ADAPTERS}/UnfollowMcpServer": Resource("id"),
     f"{POLICIES}/CreatePolicy": Resource("spec.name", POLICIES, "GetPolicy", "name"),
     f"{POLICIES}/ActivatePolicy": Resource("name", POLICIES, "GetPolicy", "name"),
     f"{BUDGETS}/CreateBudget": Resource("budget.id", BUDGETS, "GetBudget", "id"),

@@ -37,6 +37,12 @@ class Settings(ServerSettings):
     )
     mcp_sessions_max: int = Field(500, ge=1, description="MCP sessions open at once")
     mcp_idle_timeout_s: float = Field(900.0, gt=0, description="seconds an unused session is kept")
+    mcp_follow_interval_s: float = Field(
+        5.0, gt=0, description="seconds between renewals of what this process follows"
+    )
+    mcp_relist_s: float = Field(
+        30.0, gt=0, description="seconds after which a followed MCP server is asked by itself"
+    )
     effects_kept_days: float = Field(
         30.0, gt=0, description="days for which a repeated effectful call gets its first answer"
     )

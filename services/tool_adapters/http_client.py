@@ -185,11 +185,22 @@ def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
 
 
 def host_of(url: str) -> str:
-    """The host of an http or https URL. Raises CallFailed for anything else."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    """The host of an http or https URL. Raises CallFailed for anything else.
+
+    User information and backslashes are refused: some readers of a URL take what is before them
+    for the host and others what is after (RFC 3986, section 7.6).
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in {"http", "https"}:
         raise CallFailed(FailureKind.UNAVAILABLE, "the tool's URL is not an http or https URL")
-    return parts.hostname
+    if "@" in parts.netloc or "\\" in url:
+        message = "the tool's URL holds user information or a backslash; name a secret instead"
+        raise CallFailed(FailureKind.PERMISSION_DENIED, message)
+    return host
 
 
 def _no_reply(host: str, error: Exception) -> CallFailed:

@@ -48,7 +48,7 @@ class McpDiscovery:
         owner = ServerOwner(tenant, shared=current_identity().may(Scope.PLATFORM_ADMIN))
         try:
             async with asyncio.timeout(TIMEOUT_S), self._servers.opened(server, owner) as client:
-                return await _discovery(client)
+                return await discovery_of(client)
         except CallFailed as error:
             raise DiscoveryFailed(error.failure.message) from error
         except MCPError as error:
@@ -57,7 +57,8 @@ class McpDiscovery:
             raise DiscoveryFailed(f"the MCP server did not answer in {TIMEOUT_S:g} s") from error
 
 
-async def _discovery(client: Client) -> Discovery:
+async def discovery_of(client: Client) -> Discovery:
+    """The server's tools, from every page of its list."""
     tools: list[mcp_types.Tool] = []
     cursor: str | None = None
     for _ in range(PAGES_MAX):

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,9 @@ from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard
 from tool_adapters.secret_store import PLATFORM, SecretStore
 
 STDERR_SHOWN = 500
+
+# Takes every message of a server that is no answer.
+Hear = Callable[[object], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -55,15 +58,19 @@ class McpServers:
         raise CommandNotAllowed(server.command)
 
     @asynccontextmanager
-    async def opened(self, server: McpStdio | McpHttp, owner: ServerOwner) -> AsyncIterator[Client]:
+    async def opened(
+        self, server: McpStdio | McpHttp, owner: ServerOwner, hear: Hear | None = None
+    ) -> AsyncIterator[Client]:
         """A connected client. Raises CallFailed when the server does not come up."""
         self.require_allowed(server, owner)
         opened = self._process if isinstance(server, McpStdio) else self._http
-        async with opened(server, owner) as client:  # type: ignore[arg-type]
+        async with opened(server, owner, hear) as client:  # type: ignore[arg-type]
             yield client
 
     @asynccontextmanager
-    async def _http(self, server: McpHttp, owner: ServerOwner) -> AsyncIterator[Client]:
+    async def _http(
+        self, server: McpHttp, owner: ServerOwner, hear: Hear | None
+    ) -> AsyncIterator[Client]:
         token = self._secrets.value(owner.secrets, server.secret) if server.secret else ""
         trusted = owner.shared or self._guard.trusts(None, host_of(server.url))
         try:
@@ -71,13 +78,15 @@ class McpServers:
                 transport = streamable_http_client(
                     server.url, http_client=http_client, max_sse_event_size=MESSAGE_BYTES_MAX
                 )
-                async with Client(transport, cache=None) as client:
+                async with Client(transport, cache=None, message_handler=hear) as client:
                     yield client
         except Exception as error:
             raise _not_reached(host_of(server.url), _first_cause(error)) from error
 
     @asynccontextmanager
-    async def _process(self, server: McpStdio, owner: ServerOwner) -> AsyncIterator[Client]:
+    async def _process(
+        self, server: McpStdio, owner: ServerOwner, hear: Hear | None
+    ) -> AsyncIterator[Client]:
         secret_env = {
             variable: self._secrets.value(owner.secrets, name)
             for variable, name in server.secret_env.items()
@@ -88,7 +97,8 @@ class McpServers:
             program = _program(server, folder, dict(server.env) | secret_env)
             try:
                 with stderr.open("wb") as errors:
-                    async with Client(stdio_streams(program, errors), cache=None) as client:
+                    streams = stdio_streams(program, errors)
+                    async with Client(streams, cache=None, message_handler=hear) as client:
                         yield client
             except Exception as error:
                 raise _not_started(server, stderr, _first_cause(error)) from error

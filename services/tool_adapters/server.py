@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+import grpc
+
 import telemetry
 from podium.adapters.v1.corpus_service_pb2_grpc import add_CorpusServiceServicer_to_server
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import (
@@ -20,6 +22,7 @@ from tool_adapters.adapter import Adapter
 from tool_adapters.attempts import Attempts
 from tool_adapters.chores import Chore, report_facts, running
 from tool_adapters.clients import FactsReports, RegistryTools
+from tool_adapters.clients_catalogue import RegistryCatalogue
 from tool_adapters.clients_grpc_tools import GrpcMethods
 from tool_adapters.code_adapter import CodeAdapter
 from tool_adapters.config import Settings
@@ -30,6 +33,12 @@ from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store_postgres import PostgresCorpusStore
 from tool_adapters.effects import EffectLog
 from tool_adapters.facts import FactsBook
+from tool_adapters.following.convert import listed_specs, server_from_row
+from tool_adapters.following.follower import Follower
+from tool_adapters.following.service import Following
+from tool_adapters.following.servicer import FollowingRpcs
+from tool_adapters.following.store_postgres import PostgresFollowingStore
+from tool_adapters.following.watching import ListWatch
 from tool_adapters.function_adapter import FunctionAdapter
 from tool_adapters.gates import Gates
 from tool_adapters.grpc_adapter import GrpcAdapter
@@ -57,6 +66,8 @@ from tool_adapters.store_engine import check, open_engine
 MIGRATIONS = Path(__file__).parent / "migrations"
 SWEEP_INTERVAL_S = 30.0
 FORGET_INTERVAL_S = 3600.0
+# Rounds of the follower that may fail before another process takes over.
+LEASE_ROUNDS = 3
 
 
 async def serve(settings: Settings) -> None:
@@ -117,13 +128,28 @@ async def assembled(
             effects=EffectLog(effects),
             facts=FactsBook(),
         )
+        signed = await _signed_registry(settings, stack)
+        followed = PostgresFollowingStore(engine, server_from_row)
+        follower = Follower(
+            store=followed,
+            watch=ListWatch(servers, settings.mcp_relist_s),
+            catalogue=RegistryCatalogue(signed),
+            specs=listed_specs,
+            secrets=secrets,
+            lease_s=LEASE_ROUNDS * settings.mcp_follow_interval_s,
+        )
+        stack.push_async_callback(follower.close)
         chores = [
-            await _facts_chore(settings, stack, invoker.facts),
+            _facts_chore(settings, signed, invoker.facts),
+            Chore("following MCP servers", settings.mcp_follow_interval_s, follower.round),
             Chore("closing idle MCP sessions", SWEEP_INTERVAL_S, pool.close_idle),
             Chore("forgetting old effects", FORGET_INTERVAL_S, _forgetting(settings, effects)),
         ]
         await stack.enter_async_context(running(chores))
-        services = _services(invoker, McpDiscovery(servers), corpora)
+        following = FollowingRpcs(Following(followed, servers))
+        services = _services(
+            ToolAdapterServicer(invoker, McpDiscovery(servers), following), corpora
+        )
         yield services, {"postgres": lambda: check(engine)}
 
 
@@ -154,11 +180,15 @@ async def _registry(settings: Settings, stack: AsyncExitStack) -> RegistryTools:
     return RegistryTools(await stack.enter_async_context(channel))
 
 
-async def _facts_chore(settings: Settings, stack: AsyncExitStack, facts: FactsBook) -> Chore:
-    """Facts are reported in the adapters' own name."""
+async def _signed_registry(settings: Settings, stack: AsyncExitStack) -> grpc.aio.Channel:
+    """The registry as the adapters themselves call it."""
     signer = settings.signing_key.signer()
     channel = open_channel(settings.tool_registry_target, signer, tls=settings.tls)
-    reports = FactsReports(await stack.enter_async_context(channel), reporter=uuid4().hex)
+    return await stack.enter_async_context(channel)
+
+
+def _facts_chore(settings: Settings, signed: grpc.aio.Channel, facts: FactsBook) -> Chore:
+    reports = FactsReports(signed, reporter=uuid4().hex)
     send = partial(report_facts, facts, reports.send)
     return Chore("reporting measured behaviour", settings.facts_interval_s, send)
 
@@ -167,11 +197,11 @@ def _forgetting(settings: Settings, effects: PostgresEffectStore) -> Callable[[]
     return partial(effects.forget_older_than, timedelta(days=settings.effects_kept_days))
 
 
-def _services(invoker: Invoker, discovery: McpDiscovery, corpora: Corpora) -> list[Service]:
+def _services(adapters: ToolAdapterServicer, corpora: Corpora) -> list[Service]:
     return [
         Service(
             add_ToolAdapterServiceServicer_to_server,
-            ToolAdapterServicer(invoker, discovery),
+            adapters,
             "podium.adapters.v1.ToolAdapterService",
         ),
         Service(

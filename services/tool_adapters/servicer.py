@@ -9,6 +9,7 @@ from podium.adapters.v1 import tool_adapter_service_pb2_grpc as rpc
 from tool_adapters.convert import answer_to_proto, call_from_proto
 from tool_adapters.convert_discovery import discovery_to_proto
 from tool_adapters.convert_tools import mcp_from_proto
+from tool_adapters.following.servicer import FollowingRpcs
 from tool_adapters.mcp_discovery import McpDiscovery
 from tool_adapters.service import Invoker
 
@@ -18,9 +19,10 @@ Context = ServicerContext[Any, Any]
 class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
     """Converts, calls, converts."""
 
-    def __init__(self, invoker: Invoker, discovery: McpDiscovery) -> None:
+    def __init__(self, invoker: Invoker, discovery: McpDiscovery, following: FollowingRpcs) -> None:
         self._invoker = invoker
         self._discovery = discovery
+        self._following = following
 
     async def Invoke(self, request: pb.InvokeRequest, context: Context) -> pb.InvokeResponse:
         return answer_to_proto(await self._invoker.invoke(call_from_proto(request)))
@@ -36,3 +38,18 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
     ) -> pb.DiscoverMcpToolsResponse:
         server = mcp_from_proto(request.connection).transport
         return discovery_to_proto(await self._discovery.discover(server), request)
+
+    async def FollowMcpServer(
+        self, request: pb.FollowMcpServerRequest, context: Context
+    ) -> pb.FollowMcpServerResponse:
+        return await self._following.follow(request)
+
+    async def UnfollowMcpServer(
+        self, request: pb.UnfollowMcpServerRequest, context: Context
+    ) -> pb.UnfollowMcpServerResponse:
+        return await self._following.unfollow(request)
+
+    async def ListFollowedMcpServers(
+        self, request: pb.ListFollowedMcpServersRequest, context: Context
+    ) -> pb.ListFollowedMcpServersResponse:
+        return await self._following.list_followed(request)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,16 @@ class ToolsPlatform:
     ports: Ports
     keys: KeyPair
     stack: AsyncExitStack
+    adapters_settings: AdaptersSettings
+    running_adapters: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    async def restart_adapters(self) -> None:
+        """Ends the adapters and starts them again; earlier callers of theirs see no answer."""
+        await self.running_adapters.aclose()
+        settings, stack = self.adapters_settings, self.running_adapters
+        served = await stack.enter_async_context(assembled_adapters(settings))
+        port = await stack.enter_async_context(running_server(settings, *served))
+        self.ports = replace(self.ports, adapters=port)
 
     async def as_(self, tenant: str, *scopes: Scope) -> Caller:
         """The services as somebody sees them, until the platform ends."""
@@ -120,7 +130,9 @@ async def running_platform(
             tool_registry_target=f"127.0.0.1:{registry_port}",
             signing_key=SigningKey(key_id=keys.key_id, private_key_file=signing),
             workspaces_folder=folder / "workspaces",
+            mcp_follow_interval_s=0.2,
         )
-        served = await stack.enter_async_context(assembled_adapters(adapters))
-        port = await stack.enter_async_context(running_server(adapters, *served))
-        yield ToolsPlatform(Ports(ledger_port, registry_port, port), keys, stack)
+        platform = ToolsPlatform(Ports(ledger_port, registry_port, 0), keys, stack, adapters)
+        async with platform.running_adapters:
+            await platform.restart_adapters()
+            yield platform

@@ -316,3 +316,200 @@ class DiscoverMcpToolsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DiscoverMcpToolsResponse: _TypeAlias = DiscoverMcpToolsResponse  # noqa: Y015
+
+@_typing.final
+class FollowedMcpServer(_message.Message):
+    """An MCP server whose list of tools is followed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    CONNECTION_FIELD_NUMBER: _builtins.int
+    NAME_PREFIX_FIELD_NUMBER: _builtins.int
+    SKU_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    SHARED_FIELD_NUMBER: _builtins.int
+    TOOL_NAMES_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """UUID, made by whoever asks first."""
+    name_prefix: _builtins.str
+    """Put before every name, for example "airline_"; unset means nothing."""
+    sku: _builtins.str
+    """SKU of every tool; unset means their price is unknown."""
+    shared: _builtins.bool
+    """Whether the tools are for every tenant; needs the admin scope."""
+    problem: _builtins.str
+    """Why it cannot be followed at the moment; unset means it can. Output only."""
+    @_builtins.property
+    def connection(self) -> _tool_pb2.McpConnection:
+        """The server; tool_name is ignored."""
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tags of every tool."""
+
+    @_builtins.property
+    def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the tools it has now. Output only."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        connection: _tool_pb2.McpConnection | None = ...,
+        name_prefix: _builtins.str = ...,
+        sku: _builtins.str = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        shared: _builtins.bool = ...,
+        tool_names: _abc.Iterable[_builtins.str] | None = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["connection", b"connection"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connection", b"connection", "id", b"id", "name_prefix", b"name_prefix", "problem", b"problem", "shared", b"shared", "sku", b"sku", "tags", b"tags", "tool_names", b"tool_names"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FollowedMcpServer: _TypeAlias = FollowedMcpServer  # noqa: Y015
+
+@_typing.final
+class FollowMcpServerRequest(_message.Message):
+    """Asks to follow a server."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def server(self) -> Global___FollowedMcpServer:
+        """The server."""
+
+    def __init__(
+        self,
+        *,
+        server: Global___FollowedMcpServer | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["server", b"server"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["server", b"server"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FollowMcpServerRequest: _TypeAlias = FollowMcpServerRequest  # noqa: Y015
+
+@_typing.final
+class FollowMcpServerResponse(_message.Message):
+    """It is followed from now on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def server(self) -> Global___FollowedMcpServer:
+        """As it is kept."""
+
+    def __init__(
+        self,
+        *,
+        server: Global___FollowedMcpServer | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["server", b"server"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["server", b"server"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FollowMcpServerResponse: _TypeAlias = FollowMcpServerResponse  # noqa: Y015
+
+@_typing.final
+class UnfollowMcpServerRequest(_message.Message):
+    """Asks to stop following a server."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Its id."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnfollowMcpServerRequest: _TypeAlias = UnfollowMcpServerRequest  # noqa: Y015
+
+@_typing.final
+class UnfollowMcpServerResponse(_message.Message):
+    """It is not followed any more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnfollowMcpServerResponse: _TypeAlias = UnfollowMcpServerResponse  # noqa: Y015
+
+@_typing.final
+class ListFollowedMcpServersRequest(_message.Message):
+    """Asks which servers are followed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Most to return; 0 means 100, at most 1000."""
+    page_token: _builtins.str
+    """Where to go on, from the last response; unset means at the start."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListFollowedMcpServersRequest: _TypeAlias = ListFollowedMcpServersRequest  # noqa: Y015
+
+@_typing.final
+class ListFollowedMcpServersResponse(_message.Message):
+    """Followed servers, in the order of their ids."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVERS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; unset means there is none."""
+    @_builtins.property
+    def servers(self) -> _containers.RepeatedCompositeFieldContainer[Global___FollowedMcpServer]:
+        """A page of them."""
+
+    def __init__(
+        self,
+        *,
+        servers: _abc.Iterable[Global___FollowedMcpServer] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "servers", b"servers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListFollowedMcpServersResponse: _TypeAlias = ListFollowedMcpServersResponse  # noqa: Y015

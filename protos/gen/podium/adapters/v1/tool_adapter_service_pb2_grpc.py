@@ -52,6 +52,21 @@ class ToolAdapterServiceStub(object):
                 request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DiscoverMcpToolsRequest.SerializeToString,
                 response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DiscoverMcpToolsResponse.FromString,
                 _registered_method=True)
+        self.FollowMcpServer = channel.unary_unary(
+                '/podium.adapters.v1.ToolAdapterService/FollowMcpServer',
+                request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.FollowMcpServerRequest.SerializeToString,
+                response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.FollowMcpServerResponse.FromString,
+                _registered_method=True)
+        self.UnfollowMcpServer = channel.unary_unary(
+                '/podium.adapters.v1.ToolAdapterService/UnfollowMcpServer',
+                request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.UnfollowMcpServerRequest.SerializeToString,
+                response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.UnfollowMcpServerResponse.FromString,
+                _registered_method=True)
+        self.ListFollowedMcpServers = channel.unary_unary(
+                '/podium.adapters.v1.ToolAdapterService/ListFollowedMcpServers',
+                request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.ListFollowedMcpServersRequest.SerializeToString,
+                response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.ListFollowedMcpServersResponse.FromString,
+                _registered_method=True)
 
 
 class ToolAdapterServiceServicer(object):
@@ -82,6 +97,29 @@ class ToolAdapterServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FollowMcpServer(self, request, context):
+        """Registers an MCP server's tools and goes on following its list: a changed tool
+        gets a new version, a vanished one is deprecated, within seconds. The same id
+        again follows what the new request says.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnfollowMcpServer(self, request, context):
+        """Stops following a server; its tools stay as they are.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListFollowedMcpServers(self, request, context):
+        """Lists the servers followed for the caller's tenant and for the platform.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ToolAdapterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -99,6 +137,21 @@ def add_ToolAdapterServiceServicer_to_server(servicer, server):
                     servicer.DiscoverMcpTools,
                     request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DiscoverMcpToolsRequest.FromString,
                     response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DiscoverMcpToolsResponse.SerializeToString,
+            ),
+            'FollowMcpServer': grpc.unary_unary_rpc_method_handler(
+                    servicer.FollowMcpServer,
+                    request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.FollowMcpServerRequest.FromString,
+                    response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.FollowMcpServerResponse.SerializeToString,
+            ),
+            'UnfollowMcpServer': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnfollowMcpServer,
+                    request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.UnfollowMcpServerRequest.FromString,
+                    response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.UnfollowMcpServerResponse.SerializeToString,
+            ),
+            'ListFollowedMcpServers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFollowedMcpServers,
+                    request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.ListFollowedMcpServersRequest.FromString,
+                    response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.ListFollowedMcpServersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -185,6 +238,87 @@ class ToolAdapterService(object):
             '/podium.adapters.v1.ToolAdapterService/DiscoverMcpTools',
             podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DiscoverMcpToolsRequest.SerializeToString,
             podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DiscoverMcpToolsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FollowMcpServer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.adapters.v1.ToolAdapterService/FollowMcpServer',
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.FollowMcpServerRequest.SerializeToString,
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.FollowMcpServerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnfollowMcpServer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.adapters.v1.ToolAdapterService/UnfollowMcpServer',
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.UnfollowMcpServerRequest.SerializeToString,
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.UnfollowMcpServerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListFollowedMcpServers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.adapters.v1.ToolAdapterService/ListFollowedMcpServers',
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.ListFollowedMcpServersRequest.SerializeToString,
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.ListFollowedMcpServersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -44,6 +44,15 @@ class ToolAdapterServiceStub:
     """Frees what an episode holds here: MCP sessions and sandboxes."""
     DiscoverMcpTools: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DiscoverMcpToolsRequest, _tool_adapter_service_pb2.DiscoverMcpToolsResponse]
     """Asks an MCP server for its tools, ready to be registered."""
+    FollowMcpServer: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.FollowMcpServerRequest, _tool_adapter_service_pb2.FollowMcpServerResponse]
+    """Registers an MCP server's tools and goes on following its list: a changed tool
+    gets a new version, a vanished one is deprecated, within seconds. The same id
+    again follows what the new request says.
+    """
+    UnfollowMcpServer: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.UnfollowMcpServerRequest, _tool_adapter_service_pb2.UnfollowMcpServerResponse]
+    """Stops following a server; its tools stay as they are."""
+    ListFollowedMcpServers: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.ListFollowedMcpServersRequest, _tool_adapter_service_pb2.ListFollowedMcpServersResponse]
+    """Lists the servers followed for the caller's tenant and for the platform."""
 
 @_typing.type_check_only
 class ToolAdapterServiceAsyncStub(ToolAdapterServiceStub):
@@ -61,6 +70,15 @@ class ToolAdapterServiceAsyncStub(ToolAdapterServiceStub):
     """Frees what an episode holds here: MCP sessions and sandboxes."""
     DiscoverMcpTools: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DiscoverMcpToolsRequest, _tool_adapter_service_pb2.DiscoverMcpToolsResponse]  # type: ignore[assignment]
     """Asks an MCP server for its tools, ready to be registered."""
+    FollowMcpServer: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.FollowMcpServerRequest, _tool_adapter_service_pb2.FollowMcpServerResponse]  # type: ignore[assignment]
+    """Registers an MCP server's tools and goes on following its list: a changed tool
+    gets a new version, a vanished one is deprecated, within seconds. The same id
+    again follows what the new request says.
+    """
+    UnfollowMcpServer: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.UnfollowMcpServerRequest, _tool_adapter_service_pb2.UnfollowMcpServerResponse]  # type: ignore[assignment]
+    """Stops following a server; its tools stay as they are."""
+    ListFollowedMcpServers: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.ListFollowedMcpServersRequest, _tool_adapter_service_pb2.ListFollowedMcpServersResponse]  # type: ignore[assignment]
+    """Lists the servers followed for the caller's tenant and for the platform."""
 
 class ToolAdapterServiceServicer(metaclass=_abc_1.ABCMeta):
     """Calls tools. One adapter per kind; limits, isolation, breakers and usage
@@ -93,5 +111,32 @@ class ToolAdapterServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tool_adapter_service_pb2.DiscoverMcpToolsResponse, _abc.Awaitable[_tool_adapter_service_pb2.DiscoverMcpToolsResponse]]:
         """Asks an MCP server for its tools, ready to be registered."""
+
+    @_abc_1.abstractmethod
+    def FollowMcpServer(
+        self,
+        request: _tool_adapter_service_pb2.FollowMcpServerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_adapter_service_pb2.FollowMcpServerResponse, _abc.Awaitable[_tool_adapter_service_pb2.FollowMcpServerResponse]]:
+        """Registers an MCP server's tools and goes on following its list: a changed tool
+        gets a new version, a vanished one is deprecated, within seconds. The same id
+        again follows what the new request says.
+        """
+
+    @_abc_1.abstractmethod
+    def UnfollowMcpServer(
+        self,
+        request: _tool_adapter_service_pb2.UnfollowMcpServerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_adapter_service_pb2.UnfollowMcpServerResponse, _abc.Awaitable[_tool_adapter_service_pb2.UnfollowMcpServerResponse]]:
+        """Stops following a server; its tools stay as they are."""
+
+    @_abc_1.abstractmethod
+    def ListFollowedMcpServers(
+        self,
+        request: _tool_adapter_service_pb2.ListFollowedMcpServersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_adapter_service_pb2.ListFollowedMcpServersResponse, _abc.Awaitable[_tool_adapter_service_pb2.ListFollowedMcpServersResponse]]:
+        """Lists the servers followed for the caller's tenant and for the platform."""
 
 def add_ToolAdapterServiceServicer_to_server(servicer: ToolAdapterServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,70 @@
+"""Followed servers as protos, as rows, and as specs of tools."""
+
+import hashlib
+from typing import Any
+from uuid import UUID
+
+from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from tool_adapters.convert_discovery import discovery_to_proto
+from tool_adapters.convert_tools import mcp_from_proto
+from tool_adapters.following.errors import InvalidFollowing
+from tool_adapters.following.models import FollowedServer, ListedSpec
+from tool_adapters.mcp_discovery import Discovery
+from tool_adapters.secret_store import PLATFORM
+
+
+def server_from_proto(message: pb.FollowedMcpServer, tenant: str) -> FollowedServer:
+    """What a tenant asks to follow. Raises InvalidFollowing and InvalidCall."""
+    definition = pb.FollowedMcpServer(
+        connection=message.connection,
+        name_prefix=message.name_prefix,
+        sku=message.sku,
+        tags=message.tags,
+        shared=message.shared,
+    )
+    return FollowedServer(
+        id=id_from_proto(message.id),
+        owner=PLATFORM if message.shared else tenant,
+        definition=definition.SerializeToString(deterministic=True),
+        transport=mcp_from_proto(message.connection).transport,
+    )
+
+
+def id_from_proto(text: str) -> str:
+    """An id in its usual form. Raises InvalidFollowing."""
+    try:
+        return str(UUID(text))
+    except ValueError as error:
+        raise InvalidFollowing(f"id {text!r} is not a UUID; make one for each server") from error
+
+
+def server_from_row(row: Any) -> FollowedServer:
+    """A server as it is stored."""
+    definition = pb.FollowedMcpServer.FromString(row.definition)
+    transport = mcp_from_proto(definition.connection).transport
+    return FollowedServer(
+        str(row.id), row.owner, row.definition, transport, dict(row.listed), row.problem
+    )
+
+
+def server_to_proto(server: FollowedServer) -> pb.FollowedMcpServer:
+    """With what is known of it now."""
+    message = pb.FollowedMcpServer.FromString(server.definition)
+    message.id, message.problem = server.id, server.problem
+    message.tool_names.extend(sorted(server.listed))
+    return message
+
+
+def listed_specs(server: FollowedServer, discovery: Discovery) -> list[ListedSpec]:
+    """The specs of the server's tools, with the SKU and the tags of all of them."""
+    definition = pb.FollowedMcpServer.FromString(server.definition)
+    request = pb.DiscoverMcpToolsRequest(
+        connection=definition.connection, name_prefix=definition.name_prefix
+    )
+    listed = []
+    for spec in discovery_to_proto(discovery, request).specs:
+        spec.sku = definition.sku
+        spec.tags.extend(definition.tags)
+        wire = spec.SerializeToString(deterministic=True)
+        listed.append(ListedSpec(spec.name, wire, hashlib.sha256(wire).hexdigest()))
+    return listed

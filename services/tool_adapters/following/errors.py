@@ -1,0 +1,14 @@
+"""What can be wrong with a request to follow a server."""
+
+from rpckit.errors import InvalidArgument, NotFound
+
+
+class InvalidFollowing(InvalidArgument):
+    """The request does not say what to follow."""
+
+
+class FollowedServerNotFound(NotFound):
+    """Nothing of the caller's is followed under this id."""
+
+    def __init__(self, server_id: str) -> None:
+        super().__init__(f"no MCP server is followed under the id {server_id}", id=server_id)

@@ -1,0 +1,148 @@
+"""Follows servers: of all processes one per server, and the registry hears what changed.
+
+What the registry was told is kept, so a restarted process tells only what changed meanwhile,
+and a tool its owner deprecated stays so until the server changes it. A process that dies
+between telling and keeping tells again, which changes nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import uuid4
+
+import tenacity
+
+from rpckit.errors import (
+    AlreadyExists,
+    DomainError,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+)
+from tool_adapters.following.models import FollowedServer, ListedSpec
+from tool_adapters.following.watching import ListWatch
+from tool_adapters.mcp_discovery import Discovery
+from tool_adapters.secret_store import SecretStore
+
+log = logging.getLogger(__name__)
+
+BACKOFF = tenacity.wait_exponential_jitter(initial=1, max=60, jitter=1)
+REFUSALS = (InvalidArgument, AlreadyExists, FailedPrecondition, PermissionDenied)
+WORDS_MAX = 500
+
+
+class LeaseStore(Protocol):
+    """What the follower needs of a database; see store_postgres."""
+
+    async def lease(self, follower: str, lease_s: float) -> list[FollowedServer]: ...
+    async def release(self, follower: str) -> None: ...
+    async def listed(self, server_id: str) -> dict[str, str]: ...
+    async def keep_listed(
+        self, server_id: str, listed: Mapping[str, str], problem: str
+    ) -> None: ...
+    async def keep_problem(self, server_id: str, problem: str) -> None: ...
+
+
+class Catalogue(Protocol):
+    """The registry, spoken to for the owner of a server; see clients_catalogue."""
+
+    async def register(self, owner: str, spec: ListedSpec) -> None: ...
+    async def deprecate(self, owner: str, name: str) -> None: ...
+
+
+class Specs(Protocol):
+    """The specs of a server's tools; see convert."""
+
+    def __call__(self, server: FollowedServer, discovery: Discovery) -> list[ListedSpec]: ...
+
+
+@dataclass
+class Follower:
+    """One per process. A lease lasts `lease_s` seconds and is renewed by every round."""
+
+    store: LeaseStore
+    watch: ListWatch
+    catalogue: Catalogue
+    specs: Specs
+    secrets: SecretStore
+    lease_s: float
+    _name: str = field(default_factory=lambda: uuid4().hex)
+    _following: dict[tuple[str, bytes], asyncio.Task[None]] = field(default_factory=dict)
+
+    async def round(self) -> None:
+        """Renews the leases and takes free ones; call it several times per lease."""
+        try:
+            async with asyncio.timeout(self.lease_s / 2):
+                leased = await self.store.lease(self._name, self.lease_s)
+        except BaseException:
+            # Whoever cannot renew must not go on: another process will.
+            await self._stop(list(self._following))
+            raise
+        wanted = {(server.id, server.definition): server for server in leased}
+        await self._stop([key for key in self._following if key not in wanted])
+        for key in wanted.keys() - self._following.keys():
+            self._following[key] = asyncio.create_task(self._follow(wanted[key]))
+
+    async def close(self) -> None:
+        """Stops following and leaves the servers to others."""
+        await self._stop(list(self._following))
+        await self.store.release(self._name)
+
+    async def _stop(self, keys: list[tuple[str, bytes]]) -> None:
+        tasks = [self._following.pop(key) for key in keys]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self, server: FollowedServer) -> None:
+        """Until it is cancelled; a server that is away is tried again, ever more seldom."""
+        tries = tenacity.RetryCallState(tenacity.AsyncRetrying(), None, (), {})
+
+        async def each(discovery: Discovery) -> None:
+            await self._tell(server, discovery)
+            tries.attempt_number = 1
+
+        while True:
+            try:
+                await self.watch.run(server.transport, server.runs_as, each)
+            except Exception as error:  # noqa: BLE001 it is told, and tried again
+                await self._note(server, error)
+            await asyncio.sleep(BACKOFF(tries))
+            tries.attempt_number += 1
+
+    async def _tell(self, server: FollowedServer, discovery: Discovery) -> None:
+        """Tells the registry what changed. Raises Unavailable and its like."""
+        known = await self.store.listed(server.id)
+        specs = {spec.name: spec for spec in self.specs(server, discovery)}
+        listed, problems = dict(known), []
+        for name in known.keys() - specs.keys():
+            # A server that lists nothing at all is more likely broken than empty.
+            if specs:
+                await self._deprecate(server.owner, name)
+                del listed[name]
+        for name, spec in specs.items():
+            if known.get(name) == spec.digest:
+                continue
+            try:
+                await self.catalogue.register(server.owner, spec)
+                listed[name] = spec.digest
+            except REFUSALS as error:
+                problems.append(f"{name}: {error.message}")
+        await self.store.keep_listed(server.id, listed, "; ".join(problems)[:WORDS_MAX])
+
+    async def _deprecate(self, owner: str, name: str) -> None:
+        try:
+            await self.catalogue.deprecate(owner, name)
+        except NotFound:
+            log.info("a tool that vanished from an MCP server was deleted before")
+
+    async def _note(self, server: FollowedServer, error: Exception) -> None:
+        message = error.message if isinstance(error, DomainError) else str(error)
+        log.warning("an MCP server cannot be followed: %s", type(error).__name__)
+        try:
+            await self.store.keep_problem(server.id, self.secrets.redact(message)[:WORDS_MAX])
+        except Exception:  # BLE001: the database is away, too; the lease will end
+            log.exception("the problem of a followed MCP server could not be kept")

@@ -1,0 +1,52 @@
+"""Saying which servers are followed, for one caller."""
+
+from typing import Protocol
+
+from rpckit.identity import Scope, current_identity, require_scope
+from tool_adapters.following.errors import FollowedServerNotFound
+from tool_adapters.following.models import FollowedServer
+from tool_adapters.mcp_servers import McpServers
+from tool_adapters.secret_store import PLATFORM
+
+
+class FollowingStore(Protocol):
+    """What the service needs of a database; see store_postgres."""
+
+    async def follow(self, server: FollowedServer) -> FollowedServer | None: ...
+    async def find(self, tenant: str, server_id: str) -> FollowedServer | None: ...
+    async def unfollow(self, server: FollowedServer) -> None: ...
+    async def list_for(self, tenant: str, after: str, limit: int) -> list[FollowedServer]: ...
+
+
+class Following:
+    """The followed servers of the caller's tenant and of the platform."""
+
+    def __init__(self, store: FollowingStore, servers: McpServers) -> None:
+        self._store = store
+        self._servers = servers
+
+    async def follow(self, server: FollowedServer) -> FollowedServer:
+        """Follows it from now on. Raises PermissionDenied, CommandNotAllowed and NotFound."""
+        _require_owner(server.owner)
+        self._servers.require_allowed(server.transport, server.runs_as)
+        kept = await self._store.follow(server)
+        if kept is None:
+            raise FollowedServerNotFound(server.id)
+        return kept
+
+    async def unfollow(self, server_id: str) -> None:
+        """Stops following it. Raises FollowedServerNotFound and PermissionDenied."""
+        server = await self._store.find(current_identity().tenant, server_id)
+        if server is None:
+            raise FollowedServerNotFound(server_id)
+        _require_owner(server.owner)
+        await self._store.unfollow(server)
+
+    async def list_for_caller(self, after: str, limit: int) -> list[FollowedServer]:
+        """Those after an id, in the order of their ids."""
+        tenant = require_scope(Scope.TOOLS_WRITE).tenant
+        return await self._store.list_for(tenant, after, limit)
+
+
+def _require_owner(owner: str) -> None:
+    require_scope(Scope.PLATFORM_ADMIN if owner == PLATFORM else Scope.TOOLS_WRITE)

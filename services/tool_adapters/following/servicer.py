@@ -1,0 +1,40 @@
+"""The RPCs about followed servers, part of podium.adapters.v1.ToolAdapterService."""
+
+from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from rpckit.identity import current_identity
+from rpckit.pages import decode_page_token, encode_page_token, page_size
+from tool_adapters.following.convert import id_from_proto, server_from_proto, server_to_proto
+from tool_adapters.following.service import Following
+
+FIRST_ID = "00000000-0000-0000-0000-000000000000"
+
+
+class FollowingRpcs:
+    """Converts, calls, converts."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+
+    async def follow(self, request: pb.FollowMcpServerRequest) -> pb.FollowMcpServerResponse:
+        """FollowMcpServer."""
+        server = server_from_proto(request.server, current_identity().tenant)
+        kept = await self._following.follow(server)
+        return pb.FollowMcpServerResponse(server=server_to_proto(kept))
+
+    async def unfollow(self, request: pb.UnfollowMcpServerRequest) -> pb.UnfollowMcpServerResponse:
+        """UnfollowMcpServer."""
+        await self._following.unfollow(id_from_proto(request.id))
+        return pb.UnfollowMcpServerResponse()
+
+    async def list_followed(
+        self, request: pb.ListFollowedMcpServersRequest
+    ) -> pb.ListFollowedMcpServersResponse:
+        """ListFollowedMcpServers."""
+        after = decode_page_token(request.page_token).get("id", FIRST_ID)
+        size = page_size(request.page_size, default=100, maximum=1000)
+        found = await self._following.list_for_caller(after, size + 1)
+        more = len(found) > size
+        return pb.ListFollowedMcpServersResponse(
+            servers=[server_to_proto(server) for server in found[:size]],
+            next_page_token=encode_page_token({"id": found[size - 1].id}) if more else "",
+        )

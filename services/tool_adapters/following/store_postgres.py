@@ -1,0 +1,111 @@
+"""Followed servers in PostgreSQL, and the lease of the process that follows each."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from tool_adapters.following.models import FollowedServer
+from tool_adapters.secret_store import PLATFORM
+
+ReadRow = Callable[[Any], FollowedServer]
+
+# What is followed under an id of somebody else's stays as it is.
+FOLLOW = text(
+    """
+    INSERT INTO followed_servers (id, owner, definition) VALUES (:id, :owner, :definition)
+    ON CONFLICT (id) DO UPDATE SET definition = :definition
+    WHERE followed_servers.owner = :owner
+    RETURNING *
+    """
+)
+FIND = text("SELECT * FROM followed_servers WHERE id = :id AND owner IN (:tenant, :platform)")
+UNFOLLOW = text("DELETE FROM followed_servers WHERE id = :id AND owner = :owner")
+LIST = text(
+    """
+    SELECT * FROM followed_servers WHERE owner IN (:tenant, :platform) AND id > :after
+    ORDER BY id LIMIT :limit
+    """
+)
+# Two processes that want the same row take turns, and the second finds it taken.
+LEASE = text(
+    """
+    UPDATE followed_servers
+    SET follower = :follower, lease_expire_time = clock_timestamp() + :lease_s * interval '1 second'
+    WHERE follower = :follower OR lease_expire_time < clock_timestamp()
+    RETURNING *
+    """
+)
+RELEASE = text(
+    """
+    UPDATE followed_servers SET follower = '', lease_expire_time = '-infinity'
+    WHERE follower = :follower
+    """
+)
+LISTED = text("SELECT listed FROM followed_servers WHERE id = :id")
+KEEP_LISTED = text(
+    "UPDATE followed_servers SET listed = :listed, problem = :problem WHERE id = :id"
+)
+KEEP_PROBLEM = text("UPDATE followed_servers SET problem = :problem WHERE id = :id")
+
+
+class PostgresFollowingStore:
+    """One row per followed server; a row is read back by the function it is given."""
+
+    def __init__(self, engine: AsyncEngine, read_row: ReadRow) -> None:
+        self._engine = engine
+        self._read_row = read_row
+
+    async def follow(self, server: FollowedServer) -> FollowedServer | None:
+        """The server as it is kept; None when the id is somebody else's."""
+        values = {"id": server.id, "owner": server.owner, "definition": server.definition}
+        rows = await self._rows(FOLLOW, values)
+        return rows[0] if rows else None
+
+    async def find(self, tenant: str, server_id: str) -> FollowedServer | None:
+        """A server of the tenant or of the platform."""
+        values = {"id": server_id, "tenant": tenant, "platform": PLATFORM}
+        rows = await self._rows(FIND, values)
+        return rows[0] if rows else None
+
+    async def unfollow(self, server: FollowedServer) -> None:
+        """Forgets a server."""
+        async with self._engine.begin() as connection:
+            await connection.execute(UNFOLLOW, {"id": server.id, "owner": server.owner})
+
+    async def list_for(self, tenant: str, after: str, limit: int) -> list[FollowedServer]:
+        """Servers of the tenant and of the platform, in the order of their ids."""
+        values = {"tenant": tenant, "platform": PLATFORM, "after": after, "limit": limit}
+        return await self._rows(LIST, values)
+
+    async def lease(self, follower: str, lease_s: float) -> list[FollowedServer]:
+        """Every server this follower follows from now on: its own and those nobody follows."""
+        return await self._rows(LEASE, {"follower": follower, "lease_s": lease_s})
+
+    async def release(self, follower: str) -> None:
+        """Lets others follow at once."""
+        async with self._engine.begin() as connection:
+            await connection.execute(RELEASE, {"follower": follower})
+
+    async def listed(self, server_id: str) -> dict[str, str]:
+        """What the registry was told last; empty for a server that is followed no more."""
+        async with self._engine.connect() as connection:
+            row = (await connection.execute(LISTED, {"id": server_id})).one_or_none()
+        return dict(row.listed) if row else {}
+
+    async def keep_listed(self, server_id: str, listed: Mapping[str, str], problem: str) -> None:
+        """Keeps what the registry was told."""
+        values = {"id": server_id, "listed": json.dumps(dict(listed)), "problem": problem}
+        async with self._engine.begin() as connection:
+            await connection.execute(KEEP_LISTED, values)
+
+    async def keep_problem(self, server_id: str, problem: str) -> None:
+        """Keeps why a server cannot be followed."""
+        async with self._engine.begin() as connection:
+            await connection.execute(KEEP_PROBLEM, {"id": server_id, "problem": problem})
+
+    async def _rows(self, statement: Any, values: dict[str, Any]) -> list[FollowedServer]:
+        async with self._engine.begin() as connection:
+            return [self._read_row(row) for row in await connection.execute(statement, values)]

@@ -1,0 +1,73 @@
+"""A server's list of tools, now and whenever it changes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import mcp_types
+from mcp import Client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+
+from tool_adapters.mcp_discovery import Discovery, discovery_of
+from tool_adapters.mcp_servers import McpServers, ServerOwner
+from tool_adapters.models import McpHttp, McpStdio
+
+LIST_TIMEOUT_S = 30.0
+
+EachListing = Callable[[Discovery], Awaitable[None]]
+
+
+class ListWatch:
+    """Watches lists in sessions of its own; a list is also asked for every `relist_s` seconds,
+    for servers that change without saying so, and to notice those that are gone."""
+
+    def __init__(self, servers: McpServers, relist_s: float) -> None:
+        self._servers = servers
+        self._relist_s = relist_s
+
+    async def run(
+        self, transport: McpStdio | McpHttp, owner: ServerOwner, each: EachListing
+    ) -> None:
+        """Calls `each` with the first list and every later one, until the server ends it.
+
+        Raises CallFailed, MCPError and TimeoutError, and what `each` raises.
+        """
+        announced = _Announcements()
+        async with self._servers.opened(transport, owner, announced.hear) as client:
+            listening = asyncio.create_task(announced.listen(client))
+            try:
+                while not announced.over:
+                    announced.changed.clear()
+                    async with asyncio.timeout(LIST_TIMEOUT_S):
+                        discovery = await discovery_of(client)
+                    await each(discovery)
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(self._relist_s):
+                            await announced.changed.wait()
+            finally:
+                listening.cancel()
+                await asyncio.gather(listening, return_exceptions=True)
+
+
+class _Announcements:
+    """What a server says about its list, in either of the protocol's ways."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        self.over = False
+
+    async def hear(self, message: object) -> None:
+        """notifications/tools/list_changed, of the protocol up to 2025-11-25."""
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            self.changed.set()
+
+    async def listen(self, client: Client) -> None:
+        """subscriptions/listen, of the protocol from 2026-07-28 on; others have no such method."""
+        with suppress(ListenNotSupportedError, MCPError):
+            with suppress(SubscriptionLost):
+                async with client.listen(tools_list_changed=True) as subscription:
+                    async for _ in subscription:
+                        self.changed.set()
+            self.over = True
+            self.changed.set()
