@@ -1,0 +1,74 @@
+"""However an address is written, a tenant's tool does not reach what is not public."""
+
+from urllib.parse import urlsplit
+
+import pytest
+
+from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
+from integration.tool_adapters.misbehaving_grpc import METHOD, descriptor_set
+from integration.tool_adapters.tool_specs import (
+    ANY_OBJECT,
+    http_spec,
+    llm_spec,
+    mcp_http_spec,
+    tool_spec,
+)
+from integration.tool_adapters.web_server import WebServer
+from podium.common.v1 import failure_pb2
+from podium.registry.v1 import tool_pb2
+
+# Loopback in decimal, octal, hexadecimal, short and IPv6-mapped, then metadata services.
+FORBIDDEN = (
+    *("2130706433", "017700000001", "0x7f000001", "0x7f.1", "127.1", "0177.0.0.1", "0"),
+    *("localhost", "localhost.", "[::1]", "[::]", "[::ffff:7f00:1]", "[::ffff:127.0.0.1]"),
+    *("[64:ff9b::7f00:1]", "169.254.169.254", "[::ffff:a9fe:a9fe]", "[fd00:ec2::254]"),
+)
+# Refused for where it leads, or before anybody looks: some clients take no such spelling.
+REFUSALS = ("not public", "is no host name or address", "has no address")
+
+
+def specs(address: str) -> list[tool_pb2.ToolSpec]:
+    """A tool of every kind that connects, at that host and port."""
+    grpc_connection = tool_pb2.GrpcConnection(
+        target=address, method=METHOD, descriptor_set=descriptor_set(), plaintext=True
+    )
+    return [
+        http_spec(f"http://{address}/echo/x"),
+        mcp_http_spec("double", f"http://{address}/mcp"),
+        llm_spec(f"http://{address}/v1"),
+        tool_spec("grpc", "GRPC", ANY_OBJECT, connection=tool_pb2.Connection(grpc=grpc_connection)),
+    ]
+
+
+async def test_no_spelling_of_a_private_address_is_reached(
+    adapters: AdaptersUnderTest, web: WebServer
+) -> None:
+    port = urlsplit(web.url).port
+    for number, host in enumerate(FORBIDDEN):
+        for spec in specs(f"{host}:{port}"):
+            spec.name = f"{spec.name}-{number}"
+            answer = await adapters.call(adapters.register(spec, shared=False), task="Hello?")
+            assert any(reason in answer.failure.message for reason in REFUSALS), (host, answer)
+    assert not web.seen
+
+
+@pytest.mark.parametrize("template", ["http://ada:pw@{0}/echo/x", "http://public.example\\@{0}/"])
+async def test_a_url_with_two_hosts_to_choose_from_is_refused(
+    adapters: AdaptersUnderTest, web: WebServer, template: str
+) -> None:
+    spec = http_spec(template.format(web.url.removeprefix("http://")))
+    answer = await adapters.call(adapters.register(spec, shared=True))
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
+    assert "pw" not in answer.failure.message
+    assert not web.seen
+
+
+async def test_a_unix_socket_is_no_target_of_a_tenants_grpc_tool(
+    adapters: AdaptersUnderTest,
+) -> None:
+    for number, target in enumerate(("unix:/run/x.sock", "unix-abstract:x", "vsock:1:2")):
+        spec = specs(target)[-1]
+        spec.name = f"socket-{number}"
+        answer = await adapters.call(adapters.register(spec, shared=False))
+        assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE, answer
+        assert "host:port" in answer.failure.message
