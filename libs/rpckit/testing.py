@@ -16,18 +16,19 @@ from rpckit.tokens import TokenSigner
 
 @dataclass(frozen=True)
 class KeyPair:
-    """An Ed25519 key pair for internal tokens, as PEM text."""
+    """An Ed25519 key pair for internal tokens, as PEM text; good for `scopes`, None for all."""
 
     key_id: str
     private_pem: str
     public_pem: str
+    scopes: tuple[str, ...] | None = None
 
     def signer(self) -> TokenSigner:
         """Signer with this key."""
         return TokenSigner(self.private_pem, self.key_id)
 
 
-def make_key_pair(key_id: str = "test") -> KeyPair:
+def make_key_pair(key_id: str = "test", scopes: tuple[str, ...] | None = None) -> KeyPair:
     """A fresh key pair."""
     key = Ed25519PrivateKey.generate()
     private_pem = key.private_bytes(
@@ -38,13 +39,19 @@ def make_key_pair(key_id: str = "test") -> KeyPair:
     public_pem = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    return KeyPair(key_id, private_pem.decode(), public_pem.decode())
+    return KeyPair(key_id, private_pem.decode(), public_pem.decode(), scopes)
 
 
 def write_verify_keys(path: Path, pairs: Iterable[KeyPair]) -> Path:
     """Writes the file `ServerSettings.verify_keys_file` names."""
-    path.write_text(json.dumps({pair.key_id: pair.public_pem for pair in pairs}))
+    path.write_text(json.dumps({pair.key_id: _verify_key(pair) for pair in pairs}))
     return path
+
+
+def _verify_key(pair: KeyPair) -> object:
+    if pair.scopes is None:
+        return pair.public_pem
+    return {"public_key": pair.public_pem, "scopes": pair.scopes}
 
 
 def make_identity(

@@ -26,7 +26,7 @@ from gateway.errors import (
     ScopeNotGrantable,
     UnknownScope,
 )
-from rpckit.identity import TENANT_SCOPES, Identity, Role, Scope, scopes_of
+from rpckit.identity import SERVICE_SCOPES, TENANT_SCOPES, Identity, Role, Scope, scopes_of
 from rpckit.pages import InvalidPageToken
 
 PREFIX = "pod"
@@ -204,9 +204,8 @@ def new_key(wanted: KeyRequest) -> tuple[ApiKey, str]:
 
 
 def known_scopes(scopes: Iterable[str]) -> frozenset[str]:
-    """The scopes. Raises UnknownScope, also for the one no key may carry."""
-    # Only the episode worker posts costs, and it signs its own tokens.
-    grantable = sorted(set(Scope) - {Scope.LEDGER_WRITE})
+    """The scopes. Raises UnknownScope, also for those no key may carry."""
+    grantable = sorted(set(Scope) - SERVICE_SCOPES)
     for scope in scopes:
         if scope not in grantable:
             raise UnknownScope(scope, grantable)

@@ -1,4 +1,7 @@
-"""Registers and deprecates tools for their owners, in the adapters' own name."""
+"""What following asks of tool-registry: to be allowed as its owner, changes in our own name."""
+
+from collections.abc import Awaitable
+from typing import TypeVar
 
 import grpc
 
@@ -8,40 +11,56 @@ from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServic
 from rpckit.identity import Identity, Scope, acting_as
 from rpckit.status import domain_error_from
 from tool_adapters.clients import SUBJECT
-from tool_adapters.following.models import ListedSpec
+from tool_adapters.following.convert import followed_tools
+from tool_adapters.following.models import FollowedServer, ListedSpec
 from tool_adapters.secret_store import PLATFORM
 
 # The tenant of calls that are for the platform itself.
 PLATFORM_TENANT = "platform"
 
+Reply = TypeVar("Reply")
+
+
+class RegistryPermission:
+    """tool-registry over a channel that forwards the token of whoever calls."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = ToolRegistryServiceStub(channel)
+
+    async def allow(self, server: FollowedServer) -> None:
+        """Allows the adapters to change the server's tools. Raises what the registry raises."""
+        request = pb.AllowFollowingRequest(followed=followed_tools(server))
+        await _answered(self._stub.AllowFollowing(request))
+
+    async def end(self, server_id: str) -> None:
+        """Takes that back. Raises what the registry raises."""
+        await _answered(self._stub.EndFollowing(pb.EndFollowingRequest(server_id=server_id)))
+
 
 class RegistryCatalogue:
-    """tool-registry over a channel that signs for whomever acts."""
+    """tool-registry over a channel that signs; the identity is good for followed tools alone."""
 
     def __init__(self, signed_channel: grpc.aio.Channel) -> None:
         self._stub = ToolRegistryServiceStub(signed_channel)
 
-    async def register(self, owner: str, spec: ListedSpec) -> None:
+    async def register(self, server: FollowedServer, spec: ListedSpec) -> None:
         """A new version, unless it is the same. Raises what the registry raises."""
-        request = pb.RegisterToolRequest(
-            spec=tool_pb2.ToolSpec.FromString(spec.wire), shared=owner == PLATFORM
-        )
-        try:
-            with acting_as(_identity(owner)):
-                await self._stub.RegisterTool(request)
-        except grpc.aio.AioRpcError as error:
-            raise domain_error_from(error) from error
+        listed = tool_pb2.ToolSpec.FromString(spec.wire)
+        await self._update(server, pb.UpdateFollowedToolRequest(listed=listed))
 
-    async def deprecate(self, owner: str, name: str) -> None:
+    async def deprecate(self, server: FollowedServer, name: str) -> None:
         """Takes every version out of new toolsets. Raises what the registry raises."""
-        try:
-            with acting_as(_identity(owner)):
-                await self._stub.DeprecateTool(pb.DeprecateToolRequest(name=name))
-        except grpc.aio.AioRpcError as error:
-            raise domain_error_from(error) from error
+        await self._update(server, pb.UpdateFollowedToolRequest(vanished_name=name))
+
+    async def _update(self, server: FollowedServer, request: pb.UpdateFollowedToolRequest) -> None:
+        request.server_id = server.id
+        tenant = PLATFORM_TENANT if server.owner == PLATFORM else server.owner
+        with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.TOOLS_FOLLOW}))):
+            await _answered(self._stub.UpdateFollowedTool(request))
 
 
-def _identity(owner: str) -> Identity:
-    if owner == PLATFORM:
-        return Identity(PLATFORM_TENANT, SUBJECT, frozenset({Scope.PLATFORM_ADMIN}))
-    return Identity(owner, SUBJECT, frozenset({Scope.TOOLS_WRITE}))
+async def _answered(call: Awaitable[Reply]) -> Reply:
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise domain_error_from(error) from error

@@ -3,13 +3,14 @@
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mcp import Client
+from mcp.client.session import MessageHandlerFnT
 from mcp.client.streamable_http import streamable_http_client
 
 from failures import FailureKind
@@ -23,9 +24,6 @@ from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard
 from tool_adapters.secret_store import PLATFORM, SecretStore
 
 STDERR_SHOWN = 500
-
-# Takes every message of a server that is no answer.
-Hear = Callable[[object], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -59,9 +57,12 @@ class McpServers:
 
     @asynccontextmanager
     async def opened(
-        self, server: McpStdio | McpHttp, owner: ServerOwner, hear: Hear | None = None
+        self, server: McpStdio | McpHttp, owner: ServerOwner, hear: MessageHandlerFnT | None = None
     ) -> AsyncIterator[Client]:
-        """A connected client. Raises CallFailed when the server does not come up."""
+        """A connected client. Raises CallFailed when the server does not come up.
+
+        `hear` gets every message of the server that is no answer.
+        """
         self.require_allowed(server, owner)
         opened = self._process if isinstance(server, McpStdio) else self._http
         async with opened(server, owner, hear) as client:  # type: ignore[arg-type]
@@ -69,7 +70,7 @@ class McpServers:
 
     @asynccontextmanager
     async def _http(
-        self, server: McpHttp, owner: ServerOwner, hear: Hear | None
+        self, server: McpHttp, owner: ServerOwner, hear: MessageHandlerFnT | None
     ) -> AsyncIterator[Client]:
         token = self._secrets.value(owner.secrets, server.secret) if server.secret else ""
         trusted = owner.shared or self._guard.trusts(None, host_of(server.url))
@@ -85,7 +86,7 @@ class McpServers:
 
     @asynccontextmanager
     async def _process(
-        self, server: McpStdio, owner: ServerOwner, hear: Hear | None
+        self, server: McpStdio, owner: ServerOwner, hear: MessageHandlerFnT | None
     ) -> AsyncIterator[Client]:
         secret_env = {
             variable: self._secrets.value(owner.secrets, name)

@@ -22,7 +22,7 @@ from tool_adapters.adapter import Adapter
 from tool_adapters.attempts import Attempts
 from tool_adapters.chores import Chore, report_facts, running
 from tool_adapters.clients import FactsReports, RegistryTools
-from tool_adapters.clients_catalogue import RegistryCatalogue
+from tool_adapters.clients_catalogue import RegistryCatalogue, RegistryPermission
 from tool_adapters.clients_grpc_tools import GrpcMethods
 from tool_adapters.code_adapter import CodeAdapter
 from tool_adapters.config import Settings
@@ -120,8 +120,9 @@ async def assembled(
         for adapter in adapters.values():
             stack.push_async_callback(adapter.close)
         effects = PostgresEffectStore(engine, stored_answer, answer_from_store)
+        forwarding = await _forwarding_registry(settings, stack)
         invoker = Invoker(
-            tools=await _registry(settings, stack),
+            tools=RegistryTools(forwarding),
             adapters=adapters,
             attempts=Attempts(adapters, secrets),
             gates=Gates(),
@@ -146,7 +147,7 @@ async def assembled(
             Chore("forgetting old effects", FORGET_INTERVAL_S, _forgetting(settings, effects)),
         ]
         await stack.enter_async_context(running(chores))
-        following = FollowingRpcs(Following(followed, servers))
+        following = FollowingRpcs(Following(followed, servers, RegistryPermission(forwarding)))
         services = _services(
             ToolAdapterServicer(invoker, McpDiscovery(servers), following), corpora
         )
@@ -174,10 +175,10 @@ def _embeddings(
     return embeddings
 
 
-async def _registry(settings: Settings, stack: AsyncExitStack) -> RegistryTools:
-    """Tools are fetched as whoever calls."""
+async def _forwarding_registry(settings: Settings, stack: AsyncExitStack) -> grpc.aio.Channel:
+    """The registry as whoever calls us calls it."""
     channel = open_channel(settings.tool_registry_target, tls=settings.tls)
-    return RegistryTools(await stack.enter_async_context(channel))
+    return await stack.enter_async_context(channel)
 
 
 async def _signed_registry(settings: Settings, stack: AsyncExitStack) -> grpc.aio.Channel:

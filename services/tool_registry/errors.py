@@ -1,6 +1,13 @@
 """What can be wrong with tools, policies and measurements."""
 
-from rpckit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from rpckit.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    Unavailable,
+)
 
 
 class InvalidTool(InvalidArgument):
@@ -41,6 +48,32 @@ class InvalidSelection(InvalidArgument):
 
 class InvalidActivation(InvalidArgument):
     """A policy cannot have become the default in the past."""
+
+
+class InvalidFollowing(InvalidArgument):
+    """The request does not say which tools a server may change."""
+
+
+class FollowedElsewhere(AlreadyExists):
+    """Another followed server has the id, or names that overlap."""
+
+    def __init__(self, name_prefix: str) -> None:
+        super().__init__(
+            f"another followed server has this id, or names that begin like {name_prefix}; "
+            "give this one another id and name_prefix",
+            name_prefix=name_prefix,
+        )
+
+
+class NotFollowed(NotFound):
+    """Nobody allowed the server to change tools."""
+
+    def __init__(self, server_id: str) -> None:
+        super().__init__(f"no tools of an MCP server {server_id} are followed", id=server_id)
+
+
+class OutsideFollowing(PermissionDenied):
+    """A followed server would change what is not its own."""
 
 
 class ToolRefused(FailedPrecondition):

@@ -32,6 +32,7 @@ from tool_registry.convert_policies import preset_policies, stored_policy
 from tool_registry.convert_proposals import described
 from tool_registry.descriptions import Descriptions
 from tool_registry.embeddings import Embeddings
+from tool_registry.following import Following
 from tool_registry.measurements import Clock, MeasurementBook, utc_now
 from tool_registry.past_episodes import NoPastEpisodes
 from tool_registry.policy_history import PolicyHistory
@@ -44,6 +45,7 @@ from tool_registry.servicer_policies import PolicyServicer
 from tool_registry.servicer_tools import ToolRegistryServicer
 from tool_registry.store_engine import check, open_engine
 from tool_registry.store_facts import FactsStore
+from tool_registry.store_following import PostgresFollowingStore
 from tool_registry.store_policies import PolicyStore
 from tool_registry.store_proposals import ProposalStore
 from tool_registry.store_tools import ToolStore
@@ -91,12 +93,13 @@ async def assembled(
             registry, episodes, episodes, ProposalStore(engine), described, clock
         )
         search = ToolSearch(await _embeddings(stack, settings))
+        following = Following(PostgresFollowingStore(engine), tools, catalogues)
         purging = repeated("purging deleted tools", PURGE_INTERVAL_S, registry.purge)
         await stack.enter_async_context(purging)
         services = [
             Service(
                 add_ToolRegistryServiceServicer_to_server,
-                ToolRegistryServicer(registry, resolution, search),
+                ToolRegistryServicer(registry, resolution, search, following),
                 "podium.registry.v1.ToolRegistryService",
             ),
             Service(

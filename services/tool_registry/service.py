@@ -39,7 +39,7 @@ class Registry:
         owner = PLATFORM if shared else identity.tenant
         check_tool(spec)
         return await self.tools.register(
-            owner, spec, _digest(spec.wire), identity.subject, validate_only
+            owner, spec, digest_of(spec.wire), identity.subject, validate_only
         )
 
     async def catalogue(self) -> Catalogue:
@@ -85,7 +85,7 @@ class Registry:
         if spec.name in PRESETS:
             raise PresetName(spec.name)
         return await self.policies.create(
-            identity.tenant, spec, _digest(spec.wire), identity.subject, validate_only
+            identity.tenant, spec, digest_of(spec.wire), identity.subject, validate_only
         )
 
     async def activate(self, name: str, version: int, since: datetime | None) -> PolicyVersion:
@@ -115,5 +115,6 @@ def _newest_first(versions: list[ToolVersion]) -> list[ToolVersion]:
     return sorted(versions, key=lambda tool: -tool.version)
 
 
-def _digest(wire: bytes) -> str:
+def digest_of(wire: bytes) -> str:
+    """SHA-256 of a serialized spec, in hexadecimal."""
     return hashlib.sha256(wire).hexdigest()

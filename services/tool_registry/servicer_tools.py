@@ -8,14 +8,21 @@ import grpc
 from metering import PriceFactors
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceServicer
-from rpckit.identity import Scope, require_scope
+from rpckit.identity import Scope, current_identity, require_scope
 from rpckit.pages import page_size
 from tool_registry.convert import kind_from_proto, new_spec_from_proto, tool_to_proto
 from tool_registry.convert_facts import facts_from_proto, measured_to_proto
+from tool_registry.convert_following import (
+    followed_from_proto,
+    listed_from_proto,
+    server_id_from_proto,
+)
 from tool_registry.convert_openapi import read_openapi
 from tool_registry.convert_toolsets import ToolsetWriter
+from tool_registry.errors import InvalidFollowing
+from tool_registry.following import Following
 from tool_registry.listing import ToolFilter, take_page
-from tool_registry.models import MeasuredTool, ToolVersion
+from tool_registry.models import PLATFORM, MeasuredTool, ToolVersion
 from tool_registry.resolution import Resolution
 from tool_registry.search import ToolSearch
 from tool_registry.service import Registry
@@ -28,8 +35,11 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class ToolRegistryServicer(ToolRegistryServiceServicer):
     """Converts, calls, converts."""
 
-    def __init__(self, registry: Registry, resolution: Resolution, search: ToolSearch) -> None:
+    def __init__(
+        self, registry: Registry, resolution: Resolution, search: ToolSearch, following: Following
+    ) -> None:
         self._registry = registry
+        self._following = following
         self._search = search
         self._resolution = resolution
         self._toolsets = ToolsetWriter()
@@ -117,6 +127,32 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
             PriceFactors.read(request.price_factors),
         )
         return self._toolsets.reply(toolset)
+
+    async def AllowFollowing(
+        self, request: pb.AllowFollowingRequest, context: Context
+    ) -> pb.AllowFollowingResponse:
+        owner = PLATFORM if request.followed.shared else current_identity().tenant
+        await self._following.allow(followed_from_proto(request.followed, owner))
+        return pb.AllowFollowingResponse()
+
+    async def EndFollowing(
+        self, request: pb.EndFollowingRequest, context: Context
+    ) -> pb.EndFollowingResponse:
+        await self._following.end(server_id_from_proto(request.server_id))
+        return pb.EndFollowingResponse()
+
+    async def UpdateFollowedTool(
+        self, request: pb.UpdateFollowedToolRequest, context: Context
+    ) -> pb.UpdateFollowedToolResponse:
+        server_id = server_id_from_proto(request.server_id)
+        match request.WhichOneof("change"):
+            case "listed":
+                await self._following.register(server_id, listed_from_proto(request.listed))
+            case "vanished_name":
+                await self._following.deprecate(server_id, request.vanished_name)
+            case _:
+                raise InvalidFollowing("change is unset; give listed or vanished_name")
+        return pb.UpdateFollowedToolResponse()
 
     async def RecordToolFacts(
         self, request: pb.RecordToolFactsRequest, context: Context

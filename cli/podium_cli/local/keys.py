@@ -12,8 +12,12 @@ from rpckit.identity import Scope
 
 # Who signs tokens: the gateway for its callers, the others for work they do by themselves.
 # A limit keeps those from administering anything: every change goes through the gateway.
-WORK: tuple[str, ...] = (Scope.LEDGER_WRITE.value, Scope.EPISODES_RUN.value)
-SCOPES_OF_SIGNER = {"gateway": None, "episode-worker": WORK, "tool-adapters": WORK}
+SCOPES_OF_SIGNER: dict[str, tuple[str, ...] | None] = {
+    "gateway": None,
+    "episode-worker": (Scope.LEDGER_WRITE.value, Scope.EPISODES_RUN.value),
+    # Reports what it measured, and keeps tools of followed MCP servers up to date.
+    "tool-adapters": (Scope.LEDGER_WRITE.value, Scope.TOOLS_FOLLOW.value),
+}
 
 
 @dataclass(frozen=True)

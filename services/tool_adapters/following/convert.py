@@ -5,6 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from tool_adapters.convert_discovery import discovery_to_proto
 from tool_adapters.convert_tools import mcp_from_proto
 from tool_adapters.following.errors import InvalidFollowing
@@ -53,6 +55,22 @@ def server_to_proto(server: FollowedServer) -> pb.FollowedMcpServer:
     message.id, message.problem = server.id, server.problem
     message.tool_names.extend(sorted(server.listed))
     return message
+
+
+def followed_tools(server: FollowedServer) -> registry_pb.FollowedTools:
+    """What the registry is to allow: the names of the server's tools, and what they share."""
+    definition = pb.FollowedMcpServer.FromString(server.definition)
+    return registry_pb.FollowedTools(
+        server_id=server.id,
+        name_prefix=definition.name_prefix,
+        common=tool_pb2.ToolSpec(
+            kind=tool_pb2.TOOL_KIND_MCP,
+            connection=tool_pb2.Connection(mcp=definition.connection),
+            sku=definition.sku,
+            tags=definition.tags,
+        ),
+        shared=definition.shared,
+    )
 
 
 def listed_specs(server: FollowedServer, discovery: Discovery) -> list[ListedSpec]:

@@ -47,10 +47,10 @@ class LeaseStore(Protocol):
 
 
 class Catalogue(Protocol):
-    """The registry, spoken to for the owner of a server; see clients_catalogue."""
+    """The registry, which lets us change tools of followed servers; see clients_catalogue."""
 
-    async def register(self, owner: str, spec: ListedSpec) -> None: ...
-    async def deprecate(self, owner: str, name: str) -> None: ...
+    async def register(self, server: FollowedServer, spec: ListedSpec) -> None: ...
+    async def deprecate(self, server: FollowedServer, name: str) -> None: ...
 
 
 class Specs(Protocol):
@@ -121,23 +121,24 @@ class Follower:
         for name in known.keys() - specs.keys():
             # A server that lists nothing at all is more likely broken than empty.
             if specs:
-                await self._deprecate(server.owner, name)
+                await self._deprecate(server, name)
                 del listed[name]
         for name, spec in specs.items():
             if known.get(name) == spec.digest:
                 continue
             try:
-                await self.catalogue.register(server.owner, spec)
+                await self.catalogue.register(server, spec)
                 listed[name] = spec.digest
             except REFUSALS as error:
                 problems.append(f"{name}: {error.message}")
         await self.store.keep_listed(server.id, listed, "; ".join(problems)[:WORDS_MAX])
 
-    async def _deprecate(self, owner: str, name: str) -> None:
+    async def _deprecate(self, server: FollowedServer, name: str) -> None:
         try:
-            await self.catalogue.deprecate(owner, name)
-        except NotFound:
-            log.info("a tool that vanished from an MCP server was deleted before")
+            await self.catalogue.deprecate(server, name)
+        except (NotFound, PermissionDenied):
+            # Deleted before, or its owner gave the server's tools other names.
+            log.info("a tool that vanished from an MCP server is not the server's any more")
 
     async def _note(self, server: FollowedServer, error: Exception) -> None:
         message = error.message if isinstance(error, DomainError) else str(error)

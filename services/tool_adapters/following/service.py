@@ -18,17 +18,30 @@ class FollowingStore(Protocol):
     async def list_for(self, tenant: str, after: str, limit: int) -> list[FollowedServer]: ...
 
 
+class Permission(Protocol):
+    """The registry, asked as the caller; see clients_catalogue."""
+
+    async def allow(self, server: FollowedServer) -> None: ...
+    async def end(self, server_id: str) -> None: ...
+
+
 class Following:
     """The followed servers of the caller's tenant and of the platform."""
 
-    def __init__(self, store: FollowingStore, servers: McpServers) -> None:
+    def __init__(self, store: FollowingStore, servers: McpServers, permission: Permission) -> None:
         self._store = store
+        self._permission = permission
         self._servers = servers
 
     async def follow(self, server: FollowedServer) -> FollowedServer:
-        """Follows it from now on. Raises PermissionDenied, CommandNotAllowed and NotFound."""
+        """Follows it from now on.
+
+        Raises PermissionDenied, CommandNotAllowed, NotFound, and what the registry raises.
+        """
         _require_owner(server.owner)
         self._servers.require_allowed(server.transport, server.runs_as)
+        # First, for what is followed without it could change nothing.
+        await self._permission.allow(server)
         kept = await self._store.follow(server)
         if kept is None:
             raise FollowedServerNotFound(server.id)
@@ -40,6 +53,7 @@ class Following:
         if server is None:
             raise FollowedServerNotFound(server_id)
         _require_owner(server.owner)
+        await self._permission.end(server_id)
         await self._store.unfollow(server)
 
     async def list_for_caller(self, after: str, limit: int) -> list[FollowedServer]:

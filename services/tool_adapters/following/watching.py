@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import mcp_types
 from mcp import Client
+from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
@@ -57,7 +58,7 @@ class _Announcements:
         self.changed = asyncio.Event()
         self.over = False
 
-    async def hear(self, message: object) -> None:
+    async def hear(self, message: IncomingMessage) -> None:
         """notifications/tools/list_changed, of the protocol up to 2025-11-25."""
         if isinstance(message, mcp_types.ToolListChangedNotification):
             self.changed.set()

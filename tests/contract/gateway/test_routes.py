@@ -8,13 +8,16 @@ from gateway.messages import method_of
 from gateway.openapi import PATH_PARAMETER
 from gateway.routes import ROUTES, Route
 
-# Only services write these: costs, measurements, calls and decisions of a running episode.
+# Only services write these: costs, measurements, tools of followed servers, calls and decisions of
+# a running episode.
 INTERNAL = {
     "Adjust",
+    "AllowFollowing",
     "Apply",
     "Capture",
     "CheckCalls",
     "CloseEpisode",
+    "EndFollowing",
     "Extend",
     "Invoke",
     "MarkDispatched",
@@ -26,6 +29,7 @@ INTERNAL = {
     "ResolveToolset",
     "Reverse",
     "Settle",
+    "UpdateFollowedTool",
 }
 routes = pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 

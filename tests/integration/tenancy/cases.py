@@ -68,6 +68,12 @@ RPCS: dict[str, Case] = {
         {"reporter": "r", "facts": [{"tool_name": "$tool", "sample_count": 1}]},
     ),
     "ToolRegistryService/ListToolFacts": (OWN, {}),
+    "ToolRegistryService/UpdateFollowedTool": (
+        REFUSED,
+        {"server_id": "$unknown", "vanished_name": "$tool"},
+    ),
+    "ToolRegistryService/EndFollowing": (NAMELESS, {}),
+    "ToolRegistryService/AllowFollowing": (NAMELESS, {}),
     "ToolRegistryService/ReadOpenApi": (NAMELESS, {"document": "{}"}),
     "SandboxService/RunCode": (NOT_SERVED, {}),
     "DescriptionService/ProposeDescription": (

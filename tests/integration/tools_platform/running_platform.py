@@ -16,6 +16,7 @@ from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
+from podium_cli.local.keys import SCOPES_OF_SIGNER
 from rpckit.identity import Scope
 from rpckit.migrations import upgrade
 from rpckit.server import running_server
@@ -57,6 +58,7 @@ class ToolsPlatform:
 
     ports: Ports
     keys: KeyPair
+    adapters_key: KeyPair
     stack: AsyncExitStack
     adapters_settings: AdaptersSettings
     running_adapters: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -71,10 +73,17 @@ class ToolsPlatform:
 
     async def as_(self, tenant: str, *scopes: Scope) -> Caller:
         """The services as somebody sees them, until the platform ends."""
+        return await self._signed_by(self.keys, tenant, *scopes)
+
+    async def as_adapters(self, tenant: str, *scopes: Scope) -> Caller:
+        """The services as whoever has the adapters' key sees them, whatever it claims to be."""
+        return await self._signed_by(self.adapters_key, tenant, *scopes)
+
+    async def _signed_by(self, key: KeyPair, tenant: str, *scopes: Scope) -> Caller:
         identity = make_identity(tenant, scopes=scopes)
 
         async def channel(port: int) -> grpc.aio.Channel:
-            opened = client_channel(port, identity, self.keys)
+            opened = client_channel(port, identity, key)
             return await self.stack.enter_async_context(opened)
 
         ledger, registry = await channel(self.ports.ledger), await channel(self.ports.registry)
@@ -104,13 +113,15 @@ async def running_platform(
     `of_adapters` are settings of the adapters besides these.
     """
     keys = make_key_pair()
+    # As on a real platform, the adapters' key is good for their own work alone.
+    adapters_key = make_key_pair("tool-adapters", SCOPES_OF_SIGNER["tool-adapters"])
     shared: dict[str, Any] = {
         "port": 0,
-        "verify_keys_file": write_verify_keys(folder / "keys.json", [keys]),
+        "verify_keys_file": write_verify_keys(folder / "keys.json", [keys, adapters_key]),
         "drain_grace_s": 0.0,
     }
     signing = folder / "signing.pem"
-    signing.write_text(keys.private_pem)
+    signing.write_text(adapters_key.private_pem)
     async with AsyncExitStack() as stack:
         ledger = LedgerSettings(database_url=await database(), **shared)
         await upgrade(ledger.database_url, LEDGER_MIGRATIONS)
@@ -128,11 +139,12 @@ async def running_platform(
         adapters = AdaptersSettings(
             **{"database_url": await database()} | shared | of_adapters,
             tool_registry_target=f"127.0.0.1:{registry_port}",
-            signing_key=SigningKey(key_id=keys.key_id, private_key_file=signing),
+            signing_key=SigningKey(key_id=adapters_key.key_id, private_key_file=signing),
             workspaces_folder=folder / "workspaces",
             mcp_follow_interval_s=0.2,
         )
-        platform = ToolsPlatform(Ports(ledger_port, registry_port, 0), keys, stack, adapters)
+        ports = Ports(ledger_port, registry_port, 0)
+        platform = ToolsPlatform(ports, keys, adapters_key, stack, adapters)
         async with platform.running_adapters:
             await platform.restart_adapters()
             yield platform

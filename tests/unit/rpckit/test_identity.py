@@ -5,6 +5,7 @@ import pytest
 from rpckit.errors import PermissionDenied, Unauthenticated
 from rpckit.identity import (
     ROLE_SCOPES,
+    SERVICE_SCOPES,
     TENANT_SCOPES,
     Identity,
     Role,
@@ -16,7 +17,7 @@ from rpckit.identity import (
 )
 from rpckit.testing import make_identity
 
-TENANT_ADMINS_OWN = set(Scope) - {Scope.PLATFORM_ADMIN, Scope.LEDGER_WRITE}
+TENANT_ADMINS_OWN = set(Scope) - {Scope.PLATFORM_ADMIN, *SERVICE_SCOPES}
 
 
 @pytest.mark.parametrize("scope", Scope)
@@ -63,9 +64,9 @@ def test_any_one_of_several_scopes_is_enough() -> None:
             require_scope(Scope.TOOLS_WRITE, Scope.LEDGER_WRITE)
 
 
-def test_every_role_has_scopes_and_none_may_post_costs() -> None:
+def test_every_role_has_scopes_and_none_has_those_of_services() -> None:
     assert set(ROLE_SCOPES) == set(Role)
     for role, scopes in ROLE_SCOPES.items():
         assert scopes, role
-        assert Scope.LEDGER_WRITE not in scopes, role
+        assert not SERVICE_SCOPES & scopes, role
         assert role is Role.PLATFORM_ADMIN or scopes <= TENANT_SCOPES, role

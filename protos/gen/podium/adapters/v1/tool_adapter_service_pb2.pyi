@@ -334,7 +334,9 @@ class FollowedMcpServer(_message.Message):
     id: _builtins.str
     """UUID, made by whoever asks first."""
     name_prefix: _builtins.str
-    """Put before every name, for example "airline_"; unset means nothing."""
+    """Put before every name, for example "airline_": a letter, then at most 31 of
+    a-z 0-9 _ -. Needed: names with it are this server's, and it can change no others.
+    """
     sku: _builtins.str
     """SKU of every tool; unset means their price is unknown."""
     shared: _builtins.bool

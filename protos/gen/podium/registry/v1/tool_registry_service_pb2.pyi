@@ -659,6 +659,178 @@ class ResolveToolsetResponse(_message.Message):
 Global___ResolveToolsetResponse: _TypeAlias = ResolveToolsetResponse  # noqa: Y015
 
 @_typing.final
+class FollowedTools(_message.Message):
+    """An MCP server's tools that the adapters may change by themselves."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVER_ID_FIELD_NUMBER: _builtins.int
+    NAME_PREFIX_FIELD_NUMBER: _builtins.int
+    COMMON_FIELD_NUMBER: _builtins.int
+    SHARED_FIELD_NUMBER: _builtins.int
+    server_id: _builtins.str
+    """UUID of the followed server."""
+    name_prefix: _builtins.str
+    """Beginning of the tools' names: a letter, then at most 31 of a-z 0-9 _ -. No
+    other followed server of the same owner has one that overlaps with it.
+    """
+    shared: _builtins.bool
+    """Whether the tools are for every tenant; needs the admin scope."""
+    @_builtins.property
+    def common(self) -> _tool_pb2.ToolSpec:
+        """What the tools have in common: kind, connection, SKU, tags, limits. Fields
+        that a server decides are ignored: name, description, schemas, side effect
+        and the connection's tool_name.
+        """
+
+    def __init__(
+        self,
+        *,
+        server_id: _builtins.str = ...,
+        name_prefix: _builtins.str = ...,
+        common: _tool_pb2.ToolSpec | None = ...,
+        shared: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["common", b"common"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["common", b"common", "name_prefix", b"name_prefix", "server_id", b"server_id", "shared", b"shared"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FollowedTools: _TypeAlias = FollowedTools  # noqa: Y015
+
+@_typing.final
+class AllowFollowingRequest(_message.Message):
+    """Asks to allow following; the same server again replaces what was allowed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOLLOWED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def followed(self) -> Global___FollowedTools:
+        """What is allowed."""
+
+    def __init__(
+        self,
+        *,
+        followed: Global___FollowedTools | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["followed", b"followed"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["followed", b"followed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AllowFollowingRequest: _TypeAlias = AllowFollowingRequest  # noqa: Y015
+
+@_typing.final
+class AllowFollowingResponse(_message.Message):
+    """It is allowed from now on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AllowFollowingResponse: _TypeAlias = AllowFollowingResponse  # noqa: Y015
+
+@_typing.final
+class EndFollowingRequest(_message.Message):
+    """Asks to end following."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVER_ID_FIELD_NUMBER: _builtins.int
+    server_id: _builtins.str
+    """UUID of the followed server."""
+    def __init__(
+        self,
+        *,
+        server_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["server_id", b"server_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndFollowingRequest: _TypeAlias = EndFollowingRequest  # noqa: Y015
+
+@_typing.final
+class EndFollowingResponse(_message.Message):
+    """It is not allowed any more; also when it never was."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndFollowingResponse: _TypeAlias = EndFollowingResponse  # noqa: Y015
+
+@_typing.final
+class UpdateFollowedToolRequest(_message.Message):
+    """One change of a followed server's list."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVER_ID_FIELD_NUMBER: _builtins.int
+    LISTED_FIELD_NUMBER: _builtins.int
+    VANISHED_NAME_FIELD_NUMBER: _builtins.int
+    server_id: _builtins.str
+    """UUID of the followed server."""
+    vanished_name: _builtins.str
+    """Name of a tool the server has no more; deprecated in every version."""
+    @_builtins.property
+    def listed(self) -> _tool_pb2.ToolSpec:
+        """A tool the server has; registered as RegisterTool does."""
+
+    def __init__(
+        self,
+        *,
+        server_id: _builtins.str = ...,
+        listed: _tool_pb2.ToolSpec | None = ...,
+        vanished_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "listed", b"listed", "vanished_name", b"vanished_name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "listed", b"listed", "server_id", b"server_id", "vanished_name", b"vanished_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["listed", "vanished_name"]  # noqa: Y015
+    _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
+
+Global___UpdateFollowedToolRequest: _TypeAlias = UpdateFollowedToolRequest  # noqa: Y015
+
+@_typing.final
+class UpdateFollowedToolResponse(_message.Message):
+    """The change was made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateFollowedToolResponse: _TypeAlias = UpdateFollowedToolResponse  # noqa: Y015
+
+@_typing.final
 class RecordToolFactsRequest(_message.Message):
     """Measured behaviour from one adapters process."""
 

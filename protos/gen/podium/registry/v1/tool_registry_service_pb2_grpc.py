@@ -80,6 +80,21 @@ class ToolRegistryServiceStub(object):
                 request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetRequest.SerializeToString,
                 response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetResponse.FromString,
                 _registered_method=True)
+        self.AllowFollowing = channel.unary_unary(
+                '/podium.registry.v1.ToolRegistryService/AllowFollowing',
+                request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AllowFollowingRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AllowFollowingResponse.FromString,
+                _registered_method=True)
+        self.EndFollowing = channel.unary_unary(
+                '/podium.registry.v1.ToolRegistryService/EndFollowing',
+                request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.EndFollowingRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.EndFollowingResponse.FromString,
+                _registered_method=True)
+        self.UpdateFollowedTool = channel.unary_unary(
+                '/podium.registry.v1.ToolRegistryService/UpdateFollowedTool',
+                request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.UpdateFollowedToolRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.UpdateFollowedToolResponse.FromString,
+                _registered_method=True)
         self.RecordToolFacts = channel.unary_unary(
                 '/podium.registry.v1.ToolRegistryService/RecordToolFacts',
                 request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RecordToolFactsRequest.SerializeToString,
@@ -163,6 +178,30 @@ class ToolRegistryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AllowFollowing(self, request, context):
+        """Lets the adapters keep tools of one MCP server up to date: those whose names
+        begin with its prefix, in every field the server does not decide as stated
+        here. The adapters pass on who asked them to follow it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndFollowing(self, request, context):
+        """Takes that back; the tools stay as they are.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateFollowedTool(self, request, context):
+        """Takes one change of a followed server's list from the adapters, which sign
+        it themselves: all that their key is good for among tools.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RecordToolFacts(self, request, context):
         """Takes measured behaviour from the adapters.
         """
@@ -224,6 +263,21 @@ def add_ToolRegistryServiceServicer_to_server(servicer, server):
                     servicer.ResolveToolset,
                     request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetRequest.FromString,
                     response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetResponse.SerializeToString,
+            ),
+            'AllowFollowing': grpc.unary_unary_rpc_method_handler(
+                    servicer.AllowFollowing,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AllowFollowingRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AllowFollowingResponse.SerializeToString,
+            ),
+            'EndFollowing': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndFollowing,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.EndFollowingRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.EndFollowingResponse.SerializeToString,
+            ),
+            'UpdateFollowedTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateFollowedTool,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.UpdateFollowedToolRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.UpdateFollowedToolResponse.SerializeToString,
             ),
             'RecordToolFacts': grpc.unary_unary_rpc_method_handler(
                     servicer.RecordToolFacts,
@@ -480,6 +534,87 @@ class ToolRegistryService(object):
             '/podium.registry.v1.ToolRegistryService/ResolveToolset',
             podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetRequest.SerializeToString,
             podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AllowFollowing(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.ToolRegistryService/AllowFollowing',
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AllowFollowingRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AllowFollowingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndFollowing(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.ToolRegistryService/EndFollowing',
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.EndFollowingRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.EndFollowingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateFollowedTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.ToolRegistryService/UpdateFollowedTool',
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.UpdateFollowedToolRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.UpdateFollowedToolResponse.FromString,
             options,
             channel_credentials,
             insecure,

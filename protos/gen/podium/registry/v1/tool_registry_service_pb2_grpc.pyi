@@ -58,6 +58,17 @@ class ToolRegistryServiceStub:
     """
     ResolveToolset: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ResolveToolsetRequest, _tool_registry_service_pb2.ResolveToolsetResponse]
     """Returns the tools an episode may use, as the orchestrator will see them."""
+    AllowFollowing: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.AllowFollowingRequest, _tool_registry_service_pb2.AllowFollowingResponse]
+    """Lets the adapters keep tools of one MCP server up to date: those whose names
+    begin with its prefix, in every field the server does not decide as stated
+    here. The adapters pass on who asked them to follow it.
+    """
+    EndFollowing: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.EndFollowingRequest, _tool_registry_service_pb2.EndFollowingResponse]
+    """Takes that back; the tools stay as they are."""
+    UpdateFollowedTool: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.UpdateFollowedToolRequest, _tool_registry_service_pb2.UpdateFollowedToolResponse]
+    """Takes one change of a followed server's list from the adapters, which sign
+    it themselves: all that their key is good for among tools.
+    """
     RecordToolFacts: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RecordToolFactsRequest, _tool_registry_service_pb2.RecordToolFactsResponse]
     """Takes measured behaviour from the adapters."""
     ListToolFacts: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ListToolFactsRequest, _tool_registry_service_pb2.ListToolFactsResponse]
@@ -93,6 +104,17 @@ class ToolRegistryServiceAsyncStub(ToolRegistryServiceStub):
     """
     ResolveToolset: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ResolveToolsetRequest, _tool_registry_service_pb2.ResolveToolsetResponse]  # type: ignore[assignment]
     """Returns the tools an episode may use, as the orchestrator will see them."""
+    AllowFollowing: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.AllowFollowingRequest, _tool_registry_service_pb2.AllowFollowingResponse]  # type: ignore[assignment]
+    """Lets the adapters keep tools of one MCP server up to date: those whose names
+    begin with its prefix, in every field the server does not decide as stated
+    here. The adapters pass on who asked them to follow it.
+    """
+    EndFollowing: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.EndFollowingRequest, _tool_registry_service_pb2.EndFollowingResponse]  # type: ignore[assignment]
+    """Takes that back; the tools stay as they are."""
+    UpdateFollowedTool: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.UpdateFollowedToolRequest, _tool_registry_service_pb2.UpdateFollowedToolResponse]  # type: ignore[assignment]
+    """Takes one change of a followed server's list from the adapters, which sign
+    it themselves: all that their key is good for among tools.
+    """
     RecordToolFacts: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RecordToolFactsRequest, _tool_registry_service_pb2.RecordToolFactsResponse]  # type: ignore[assignment]
     """Takes measured behaviour from the adapters."""
     ListToolFacts: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ListToolFactsRequest, _tool_registry_service_pb2.ListToolFactsResponse]  # type: ignore[assignment]
@@ -179,6 +201,35 @@ class ToolRegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tool_registry_service_pb2.ResolveToolsetResponse, _abc.Awaitable[_tool_registry_service_pb2.ResolveToolsetResponse]]:
         """Returns the tools an episode may use, as the orchestrator will see them."""
+
+    @_abc_1.abstractmethod
+    def AllowFollowing(
+        self,
+        request: _tool_registry_service_pb2.AllowFollowingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_registry_service_pb2.AllowFollowingResponse, _abc.Awaitable[_tool_registry_service_pb2.AllowFollowingResponse]]:
+        """Lets the adapters keep tools of one MCP server up to date: those whose names
+        begin with its prefix, in every field the server does not decide as stated
+        here. The adapters pass on who asked them to follow it.
+        """
+
+    @_abc_1.abstractmethod
+    def EndFollowing(
+        self,
+        request: _tool_registry_service_pb2.EndFollowingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_registry_service_pb2.EndFollowingResponse, _abc.Awaitable[_tool_registry_service_pb2.EndFollowingResponse]]:
+        """Takes that back; the tools stay as they are."""
+
+    @_abc_1.abstractmethod
+    def UpdateFollowedTool(
+        self,
+        request: _tool_registry_service_pb2.UpdateFollowedToolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_registry_service_pb2.UpdateFollowedToolResponse, _abc.Awaitable[_tool_registry_service_pb2.UpdateFollowedToolResponse]]:
+        """Takes one change of a followed server's list from the adapters, which sign
+        it themselves: all that their key is good for among tools.
+        """
 
     @_abc_1.abstractmethod
     def RecordToolFacts(
