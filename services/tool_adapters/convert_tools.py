@@ -7,10 +7,13 @@ from typing import Any
 from podium.registry.v1 import tool_pb2
 from tool_adapters.errors import InvalidCall, KindUnsupported
 from tool_adapters.models import (
+    BasicAuth,
     CodeConnection,
     Connection,
     FunctionConnection,
     GrpcConnection,
+    HeaderAuth,
+    HttpAuth,
     HttpConnection,
     JsonObject,
     Limits,
@@ -21,8 +24,10 @@ from tool_adapters.models import (
     McpConnection,
     McpHttp,
     McpStdio,
+    OAuth2Auth,
     Place,
     PodiumConnection,
+    QueryAuth,
     RetrievalConnection,
     SideEffect,
     ToolDefinition,
@@ -84,11 +89,28 @@ def _http(http: tool_pb2.HttpConnection) -> HttpConnection:
         method=http.method,
         url_template=http.url_template,
         places={name: PLACES[place] for name, place in http.parameter_locations.items()},
-        secret_header=http.secret_header,
-        secret_prefix=http.secret_prefix,
-        secret=http.secret.name,
+        auth=_http_auth(http),
         headers=dict(http.headers),
     )
+
+
+def _http_auth(http: tool_pb2.HttpConnection) -> HttpAuth | None:
+    auth = http.auth
+    match auth.WhichOneof("method"):
+        case "bearer":
+            return HeaderAuth("Authorization", "Bearer ", auth.bearer.name)
+        case "basic":
+            return BasicAuth(auth.basic.username, auth.basic.password.name)
+        case "query":
+            return QueryAuth(auth.query.parameter, auth.query.secret.name)
+        case "oauth2_client_credentials":
+            oauth2 = auth.oauth2_client_credentials
+            secret, scopes = oauth2.client_secret.name, tuple(oauth2.scopes)
+            return OAuth2Auth(oauth2.token_url, oauth2.client_id, secret, scopes)
+    if not http.secret.name:
+        return None
+    header = http.secret_header or "Authorization"
+    return HeaderAuth(header, http.secret_prefix, http.secret.name)
 
 
 def _llm(llm: tool_pb2.LlmConnection) -> LlmConnection:

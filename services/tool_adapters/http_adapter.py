@@ -2,14 +2,16 @@
 
 import json
 import re
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from failures import FailureKind, ToolFailure
 from tool_adapters.adapter import AdapterResult, CallFailed, Output, OutputFile, ToolCall
+from tool_adapters.http_auth import HttpAuthenticator
 from tool_adapters.http_client import HttpClient, HttpReply, HttpRequest, status_failure
-from tool_adapters.models import HttpConnection, JsonObject, Place, ToolDefinition
-from tool_adapters.secret_store import PLATFORM, SecretStore
+from tool_adapters.models import HttpAuth, HttpConnection, JsonObject, Place, ToolDefinition
+from tool_adapters.secret_store import PLATFORM
 
 WITHOUT_BODY = {"GET", "DELETE", "HEAD"}
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -20,21 +22,32 @@ _JSON = re.compile(r"application/(.*\+)?json")
 class HttpAdapter:
     """Puts arguments where the operation wants them and reads the answer."""
 
-    def __init__(self, client: HttpClient, secrets: SecretStore) -> None:
+    def __init__(self, client: HttpClient, authenticator: HttpAuthenticator) -> None:
         self._client = client
-        self._secrets = secrets
+        self._authenticator = authenticator
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """The body of a success, or the failure its status means."""
         assert isinstance(tool.connection, HttpConnection)
-        headers = dict(tool.connection.headers)
-        if tool.connection.secret:
-            owner = PLATFORM if tool.shared else call.tenant
-            secret = self._secrets.value(owner, tool.connection.secret)
-            header = tool.connection.secret_header or "Authorization"
-            headers[header] = tool.connection.secret_prefix + secret
-        reply = await self._client.send(request_of(tool.connection, call.arguments, headers), tool)
+        request = request_of(tool.connection, call.arguments)
+        reply = await self._authenticated(request, tool.connection.auth, call, tool)
         return AdapterResult(status_failure(reply) or _output(reply))
+
+    async def _authenticated(
+        self, request: HttpRequest, auth: HttpAuth | None, call: ToolCall, tool: ToolDefinition
+    ) -> HttpReply:
+        if auth is None:
+            return await self._client.send(request, tool)
+        owner = PLATFORM if tool.shared else call.tenant
+        signed = await self._authenticator.signed(request, auth, owner, tool)
+        reply = await self._client.send(signed, tool)
+        if reply.status == HTTPStatus.UNAUTHORIZED and self._authenticator.renew(
+            auth, owner, signed
+        ):
+            # The API did nothing yet, so also an effectful tool may be asked once more.
+            signed = await self._authenticator.signed(request, auth, owner, tool)
+            reply = await self._client.send(signed, tool)
+        return reply
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         """Requests hold nothing."""
@@ -43,9 +56,7 @@ class HttpAdapter:
         """The client belongs to the server."""
 
 
-def request_of(
-    connection: HttpConnection, arguments: JsonObject, headers: dict[str, str]
-) -> HttpRequest:
+def request_of(connection: HttpConnection, arguments: JsonObject) -> HttpRequest:
     """The request of a call. Arguments cannot leave the place they are put in."""
     placed: dict[Place, JsonObject] = {place: {} for place in Place}
     for name, value in arguments.items():
@@ -58,7 +69,7 @@ def request_of(
     has_body = placed[Place.BODY] or connection.method.upper() not in WITHOUT_BODY
     body = placed[Place.BODY] if has_body else None
     # The operation's own headers win over what the model wrote.
-    return HttpRequest(connection.method.upper(), url, sent | headers, body)
+    return HttpRequest(connection.method.upper(), url, sent | dict(connection.headers), body)
 
 
 def _place(connection: HttpConnection, name: str) -> Place:

@@ -46,15 +46,51 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True)
+class HeaderAuth:
+    """A header of `prefix` and the value of a secret."""
+
+    header: str
+    prefix: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class BasicAuth:
+    """User name and password (RFC 7617); `secret` names the password."""
+
+    username: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class QueryAuth:
+    """A key in the query string."""
+
+    parameter: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class OAuth2Auth:
+    """OAuth 2.0 client credentials (RFC 6749, section 4.4); `secret` names the client's."""
+
+    token_url: str
+    client_id: str
+    secret: str
+    scopes: tuple[str, ...] = ()
+
+
+HttpAuth = HeaderAuth | BasicAuth | QueryAuth | OAuth2Auth
+
+
+@dataclass(frozen=True)
 class HttpConnection:
-    """One operation of an HTTP API; `secret` names a secret, "" means none."""
+    """One operation of an HTTP API; `auth` None means it knows no callers."""
 
     method: str
     url_template: str
     places: Mapping[str, Place] = field(default_factory=dict)
-    secret_header: str = ""
-    secret_prefix: str = ""
-    secret: str = ""
+    auth: HttpAuth | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
 

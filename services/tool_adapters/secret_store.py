@@ -7,8 +7,11 @@ nobody can send another's credentials to a server of their choice.
 import os
 import re
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
+
+from cachetools import LRUCache
 
 from failures import FailureKind
 from tool_adapters.adapter import CallFailed
@@ -18,6 +21,7 @@ PLATFORM = ""
 REDACTED = "[secret]"
 # Shorter values would also be found in words that are no secret.
 REDACTED_LENGTH_MIN = 6
+CONCEALED_MAX = 1000
 _TO_VARIABLE = str.maketrans("-.", "__")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*")
 
@@ -28,8 +32,11 @@ class SecretStore(Protocol):
     def value(self, owner: str, name: str) -> str:
         """The value of an owner's secret. Raises CallFailed, which names it."""
 
+    def conceal(self, value: str) -> None:
+        """Has a value redacted that was made from secrets, or got for them."""
+
     def redact(self, text: str) -> str:
-        """The text without any value given out so far."""
+        """The text without any value given out or concealed so far."""
 
 
 class MountedSecrets:
@@ -43,6 +50,8 @@ class MountedSecrets:
         self._folder = folder
         self._environment = environment
         self._given_out: set[str] = set()
+        # Tokens come and go; the oldest have expired.
+        self._concealed: LRUCache[str, None] = LRUCache(CONCEALED_MAX)
 
     def value(self, owner: str, name: str) -> str:
         """The value; a variable comes before a file. Raises CallFailed."""
@@ -56,11 +65,17 @@ class MountedSecrets:
         self._given_out.add(value)
         return value
 
+    def conceal(self, value: str) -> None:
+        """Has one of the last CONCEALED_MAX such values redacted."""
+        self._concealed[value] = None
+
     def redact(self, text: str) -> str:
-        """Replaces every value given out so far."""
-        for value in self._given_out:
-            if len(value) >= REDACTED_LENGTH_MIN and value in text:
-                text = text.replace(value, REDACTED)
+        """Replaces every value given out or concealed so far."""
+        known = chain(self._given_out, self._concealed)
+        found = [value for value in known if len(value) >= REDACTED_LENGTH_MIN and value in text]
+        # One may be a part of another, whose rest would stay.
+        for value in sorted(found, key=len, reverse=True):
+            text = text.replace(value, REDACTED)
         return text
 
     def _from_file(self, owner: str, name: str) -> str:

@@ -43,6 +43,7 @@ from tool_adapters.function_adapter import FunctionAdapter
 from tool_adapters.gates import Gates
 from tool_adapters.grpc_adapter import GrpcAdapter
 from tool_adapters.http_adapter import HttpAdapter
+from tool_adapters.http_auth import HttpAuthenticator
 from tool_adapters.http_client import HttpClient
 from tool_adapters.llm_adapter import LlmAdapter
 from tool_adapters.llm_prompts import Prompts
@@ -52,6 +53,7 @@ from tool_adapters.mcp_pool import McpPool
 from tool_adapters.mcp_servers import McpServers
 from tool_adapters.models import ToolKind
 from tool_adapters.network_guard import NetworkGuard
+from tool_adapters.oauth2_tokens import OAuth2Tokens
 from tool_adapters.providers import Providers
 from tool_adapters.retrieval_adapter import RetrievalAdapter
 from tool_adapters.sandbox import LocalRunner, Sandbox, Workspaces
@@ -100,10 +102,11 @@ async def assembled(
         embeddings = _embeddings(settings, secrets, stack)
         corpora = Corpora(PostgresCorpusStore(engine), embeddings)
         http = await stack.enter_async_context(HttpClient(guard))
+        authenticator = HttpAuthenticator(secrets, OAuth2Tokens(http, secrets))
         workspaces = Workspaces(settings.workspaces_folder)
         adapters: dict[ToolKind, Adapter] = {
             ToolKind.FUNCTION: FunctionAdapter(),
-            ToolKind.HTTP: HttpAdapter(http, secrets),
+            ToolKind.HTTP: HttpAdapter(http, authenticator),
             ToolKind.MCP: McpAdapter(pool),
             ToolKind.CODE: await CodeAdapter.start(
                 Sandbox(workspaces, await _runner(settings, stack))

@@ -46,11 +46,39 @@ def _check_http(http: tool_pb2.HttpConnection) -> None:
     if http.HasField("secret"):
         _require("connection.http.secret.name", http.secret.name)
         _require("connection.http.secret_header", http.secret_header)
+    if http.HasField("auth"):
+        _check_auth(http)
     for header in http.headers:
         if header.lower() in SECRET_HEADERS:
             raise InvalidTool(
                 f"connection.http.headers must not hold {header}; use secret and secret_header"
             )
+
+
+def _check_auth(http: tool_pb2.HttpConnection) -> None:
+    if http.HasField("secret"):
+        raise InvalidTool("connection.http has a secret and auth; give one of them")
+    auth, field = http.auth, "connection.http.auth"
+    match auth.WhichOneof("method"):
+        case "bearer":
+            _require(f"{field}.bearer.name", auth.bearer.name)
+        case "basic":
+            _require(f"{field}.basic.password.name", auth.basic.password.name)
+            if ":" in auth.basic.username:
+                raise InvalidTool(f"{field}.basic.username holds a colon (RFC 7617, section 2)")
+        case "query":
+            _require(f"{field}.query.parameter", auth.query.parameter)
+            _require(f"{field}.query.secret.name", auth.query.secret.name)
+        case "oauth2_client_credentials":
+            _check_oauth2(f"{field}.oauth2_client_credentials", auth.oauth2_client_credentials)
+        case _:
+            raise InvalidTool(f"{field}.method is unset; leave auth out when there is none")
+
+
+def _check_oauth2(field: str, oauth2: tool_pb2.OAuth2ClientCredentials) -> None:
+    _check_url(f"{field}.token_url", oauth2.token_url)
+    _require(f"{field}.client_id", oauth2.client_id)
+    _require(f"{field}.client_secret.name", oauth2.client_secret.name)
 
 
 def _check_mcp(mcp: tool_pb2.McpConnection) -> None:

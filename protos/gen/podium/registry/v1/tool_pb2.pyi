@@ -286,12 +286,13 @@ class HttpConnection(_message.Message):
     SECRET_PREFIX_FIELD_NUMBER: _builtins.int
     SECRET_FIELD_NUMBER: _builtins.int
     HEADERS_FIELD_NUMBER: _builtins.int
+    AUTH_FIELD_NUMBER: _builtins.int
     method: _builtins.str
     """Method in upper case, for example "GET"."""
     url_template: _builtins.str
     """URL template; {name} is replaced by the path parameter of that name."""
     secret_header: _builtins.str
-    """Header that carries the secret, for example "Authorization"."""
+    """Header that carries the secret, for example "X-Api-Key"."""
     secret_prefix: _builtins.str
     """Text before the secret, for example "Bearer "."""
     @_builtins.property
@@ -302,11 +303,17 @@ class HttpConnection(_message.Message):
 
     @_builtins.property
     def secret(self) -> Global___SecretRef:
-        """The secret; unset means the API needs none."""
+        """The secret; unset means the API needs none, or auth says what."""
 
     @_builtins.property
     def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Constant headers sent with every call."""
+
+    @_builtins.property
+    def auth(self) -> Global___HttpAuth:
+        """Another way than a header to prove who calls; unset means secret_header, or
+        nothing.
+        """
 
     def __init__(
         self,
@@ -318,14 +325,155 @@ class HttpConnection(_message.Message):
         secret_prefix: _builtins.str = ...,
         secret: Global___SecretRef | None = ...,
         headers: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        auth: Global___HttpAuth | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["auth", b"auth", "secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["headers", b"headers", "method", b"method", "parameter_locations", b"parameter_locations", "secret", b"secret", "secret_header", b"secret_header", "secret_prefix", b"secret_prefix", "url_template", b"url_template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["auth", b"auth", "headers", b"headers", "method", b"method", "parameter_locations", b"parameter_locations", "secret", b"secret", "secret_header", b"secret_header", "secret_prefix", b"secret_prefix", "url_template", b"url_template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HttpConnection: _TypeAlias = HttpConnection  # noqa: Y015
+
+@_typing.final
+class HttpAuth(_message.Message):
+    """How an HTTP API knows its callers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEARER_FIELD_NUMBER: _builtins.int
+    BASIC_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    OAUTH2_CLIENT_CREDENTIALS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def bearer(self) -> Global___SecretRef:
+        """"Authorization: Bearer " and the secret (RFC 6750)."""
+
+    @_builtins.property
+    def basic(self) -> Global___BasicAuth:
+        """User name and password (RFC 7617)."""
+
+    @_builtins.property
+    def query(self) -> Global___QueryAuth:
+        """A key in the query string."""
+
+    @_builtins.property
+    def oauth2_client_credentials(self) -> Global___OAuth2ClientCredentials:
+        """A bearer token that the adapters get, keep until it expires, and get once
+        more when the API refuses it.
+        """
+
+    def __init__(
+        self,
+        *,
+        bearer: Global___SecretRef | None = ...,
+        basic: Global___BasicAuth | None = ...,
+        query: Global___QueryAuth | None = ...,
+        oauth2_client_credentials: Global___OAuth2ClientCredentials | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["basic", b"basic", "bearer", b"bearer", "method", b"method", "oauth2_client_credentials", b"oauth2_client_credentials", "query", b"query"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["basic", b"basic", "bearer", b"bearer", "method", b"method", "oauth2_client_credentials", b"oauth2_client_credentials", "query", b"query"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_method: _TypeAlias = _typing.Literal["bearer", "basic", "query", "oauth2_client_credentials"]  # noqa: Y015
+    _WhichOneofArgType_method: _TypeAlias = _typing.Literal["method", b"method"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_method) -> _WhichOneofReturnType_method | None: ...
+
+Global___HttpAuth: _TypeAlias = HttpAuth  # noqa: Y015
+
+@_typing.final
+class BasicAuth(_message.Message):
+    """A user name and a password."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USERNAME_FIELD_NUMBER: _builtins.int
+    PASSWORD_FIELD_NUMBER: _builtins.int
+    username: _builtins.str
+    """The name; holds no colon."""
+    @_builtins.property
+    def password(self) -> Global___SecretRef:
+        """The password."""
+
+    def __init__(
+        self,
+        *,
+        username: _builtins.str = ...,
+        password: Global___SecretRef | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["password", b"password"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["password", b"password", "username", b"username"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BasicAuth: _TypeAlias = BasicAuth  # noqa: Y015
+
+@_typing.final
+class QueryAuth(_message.Message):
+    """A key in the query string."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARAMETER_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    parameter: _builtins.str
+    """Name of the parameter, for example "api_key"; calls cannot set it."""
+    @_builtins.property
+    def secret(self) -> Global___SecretRef:
+        """The key."""
+
+    def __init__(
+        self,
+        *,
+        parameter: _builtins.str = ...,
+        secret: Global___SecretRef | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parameter", b"parameter", "secret", b"secret"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryAuth: _TypeAlias = QueryAuth  # noqa: Y015
+
+@_typing.final
+class OAuth2ClientCredentials(_message.Message):
+    """The client credentials grant of OAuth 2.0 (RFC 6749, section 4.4)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_URL_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    CLIENT_SECRET_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    token_url: _builtins.str
+    """URL of the token endpoint."""
+    client_id: _builtins.str
+    """The client, sent as the user name of basic authentication."""
+    @_builtins.property
+    def client_secret(self) -> Global___SecretRef:
+        """Its secret, sent as the password."""
+
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What is asked for; empty means what the server gives by itself."""
+
+    def __init__(
+        self,
+        *,
+        token_url: _builtins.str = ...,
+        client_id: _builtins.str = ...,
+        client_secret: Global___SecretRef | None = ...,
+        scopes: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["client_secret", b"client_secret"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "client_secret", b"client_secret", "scopes", b"scopes", "token_url", b"token_url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OAuth2ClientCredentials: _TypeAlias = OAuth2ClientCredentials  # noqa: Y015
 
 @_typing.final
 class McpConnection(_message.Message):
