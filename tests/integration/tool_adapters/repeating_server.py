@@ -25,7 +25,7 @@ async def repeating_web_server() -> AsyncIterator[str]:
 
 
 async def _repeat(request: web.Request) -> web.Response:
-    words = " ".join(request.headers.values())
+    words = " ".join((*request.headers.values(), *request.query.values()))
     body = await request.text()
     match request.path:
         case "/mcp":
@@ -35,6 +35,10 @@ async def _repeat(request: web.Request) -> web.Response:
             return web.json_response({"id": words, "choices": [choice]})
         case "/v1/messages":
             return web.json_response({"error": {"message": words}}, status=401)
+        case "/token":
+            # A token with a canary of its own.
+            token = {"access_token": "canary-7d1f0c52-token", "token_type": "Bearer"}
+            return web.json_response(token)
         case "/broken":
             return as_json(words.encode())
     return web.json_response({"said": words}, status=401 if request.path == "/refuse" else 200)

@@ -22,6 +22,7 @@ class WebServer:
         # A client that hangs up cancels its handler: so a test sees that it did.
         self._runner = web.AppRunner(self._app(), handler_cancellation=True, shutdown_timeout=0.1)
         self.url = ""
+        self.away_url = ""
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
@@ -43,6 +44,7 @@ class WebServer:
         app.router.add_get("/not-json", self._not_json)
         app.router.add_get("/reset", self._reset)
         app.router.add_get("/redirect", self._redirect)
+        app.router.add_route("*", "/away/{tail:.*}", self._away)
         app.router.add_get("/image", self._image)
         app.router.add_post("/v1/messages", self._echo)
         return app
@@ -108,6 +110,11 @@ class WebServer:
 
     async def _redirect(self, request: web.Request) -> web.Response:
         raise web.HTTPFound("/echo/elsewhere")
+
+    async def _away(self, request: web.Request) -> web.Response:
+        """Sends whoever comes to another place, with the method and the body they came with."""
+        self.requests["/away"] += 1
+        raise web.HTTPTemporaryRedirect(self.away_url)
 
     async def _image(self, request: web.Request) -> web.Response:
         return web.Response(body=b"\x89PNG", content_type="image/png")
