@@ -99,6 +99,7 @@ async def test_keys_are_listed_page_by_page(gateway: GatewayUnderTest) -> None:
     [
         ({"subject": "x", "scopes": ["platform:admin"]}, 403, "cannot grant"),
         ({"subject": "x", "scopes": ["ledger:write"]}, 400, "unknown scope"),
+        ({"subject": "x", "scopes": ["tools:follow"]}, 400, "unknown scope"),
         ({"subject": "x", "scopes": []}, 400, "at least 1"),
         ({"subject": " ", "scopes": ["episodes:run"]}, 400, "1 to 128"),
         ({"subject": "a\0", "scopes": ["episodes:run"]}, 400, "printable"),

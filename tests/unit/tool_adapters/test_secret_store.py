@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tool_adapters.adapter import CallFailed
-from tool_adapters.secret_store import PLATFORM, MountedSecrets
+from tool_adapters.secret_store import CONCEALED_MAX, PLATFORM, MountedSecrets
 
 
 def test_a_variable_comes_before_a_file(tmp_path: Path) -> None:
@@ -43,3 +43,17 @@ def test_what_was_given_out_is_redacted() -> None:
     secrets = MountedSecrets(None, {"TOOL_ADAPTERS_SECRET_KEY": "s3cr3t-value"})
     secrets.value(PLATFORM, "key")
     assert secrets.redact("wrong key s3cr3t-value!") == "wrong key [secret]!"
+
+
+def test_what_was_made_from_a_secret_is_redacted_as_a_whole() -> None:
+    secrets = MountedSecrets(None, {"TOOL_ADAPTERS_SECRET_KEY": "s3cr3t-value"})
+    value = secrets.value(PLATFORM, "key")
+    secrets.conceal(f"ada:{value}:more")
+    assert secrets.redact(f"<ada:{value}:more> <{value}>") == "<[secret]> <[secret]>"
+
+
+def test_of_the_values_made_from_secrets_only_the_oldest_are_forgotten() -> None:
+    secrets = MountedSecrets(None, {})
+    for number in range(CONCEALED_MAX + 1):
+        secrets.conceal(f"token-{number:06}")
+    assert secrets.redact("token-000000 token-000001") == "token-000000 [secret]"
