@@ -23,11 +23,12 @@ class Scope(StrEnum):
     SPEND_READ = "spend:read"
     AUDIT_READ = "audit:read"
     LEDGER_WRITE = "ledger:write"
+    FACTS_WRITE = "facts:write"
     TOOLS_FOLLOW = "tools:follow"
 
 
 # Services sign these for work of their own; no key of a person carries one.
-SERVICE_SCOPES = frozenset({Scope.LEDGER_WRITE, Scope.TOOLS_FOLLOW})
+SERVICE_SCOPES = frozenset({Scope.LEDGER_WRITE, Scope.FACTS_WRITE, Scope.TOOLS_FOLLOW})
 
 
 class Role(StrEnum):

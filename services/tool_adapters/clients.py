@@ -59,7 +59,7 @@ class FactsReports:
             reporter=self._reporter, facts=[_facts_to_proto(entry) for entry in facts]
         )
         try:
-            with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.LEDGER_WRITE}))):
+            with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.FACTS_WRITE}))):
                 await self._stub.RecordToolFacts(request)
         except grpc.aio.AioRpcError as error:
             raise domain_error_from(error) from error

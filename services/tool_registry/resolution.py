@@ -83,7 +83,7 @@ class Resolution:
 
     async def record_facts(self, reporter: str, facts: Sequence[Facts]) -> None:
         """Takes what an adapters process measured. Raises ToolNotFound, InvalidFacts."""
-        identity = require_scope(Scope.LEDGER_WRITE)
+        identity = require_scope(Scope.FACTS_WRITE, Scope.LEDGER_WRITE)
         if not reporter:
             raise InvalidArgument("reporter is unset; name the process that measured")
         versions = await self.tools.versions()

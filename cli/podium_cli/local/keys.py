@@ -16,7 +16,7 @@ SCOPES_OF_SIGNER: dict[str, tuple[str, ...] | None] = {
     "gateway": None,
     "episode-worker": (Scope.LEDGER_WRITE.value, Scope.EPISODES_RUN.value),
     # Reports what it measured, and keeps tools of followed MCP servers up to date.
-    "tool-adapters": (Scope.LEDGER_WRITE.value, Scope.TOOLS_FOLLOW.value),
+    "tool-adapters": (Scope.FACTS_WRITE.value, Scope.TOOLS_FOLLOW.value),
 }
 
 

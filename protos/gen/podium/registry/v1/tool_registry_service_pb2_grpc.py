@@ -203,7 +203,8 @@ class ToolRegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RecordToolFacts(self, request, context):
-        """Takes measured behaviour from the adapters.
+        """Takes measured behaviour from the adapters. Those of before facts:write sign
+        ledger:write, and may while they are being replaced.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

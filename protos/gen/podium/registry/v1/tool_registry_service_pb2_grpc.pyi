@@ -70,7 +70,9 @@ class ToolRegistryServiceStub:
     it themselves: all that their key is good for among tools.
     """
     RecordToolFacts: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RecordToolFactsRequest, _tool_registry_service_pb2.RecordToolFactsResponse]
-    """Takes measured behaviour from the adapters."""
+    """Takes measured behaviour from the adapters. Those of before facts:write sign
+    ledger:write, and may while they are being replaced.
+    """
     ListToolFacts: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ListToolFactsRequest, _tool_registry_service_pb2.ListToolFactsResponse]
     """Returns the measured behaviour of tools."""
 
@@ -116,7 +118,9 @@ class ToolRegistryServiceAsyncStub(ToolRegistryServiceStub):
     it themselves: all that their key is good for among tools.
     """
     RecordToolFacts: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RecordToolFactsRequest, _tool_registry_service_pb2.RecordToolFactsResponse]  # type: ignore[assignment]
-    """Takes measured behaviour from the adapters."""
+    """Takes measured behaviour from the adapters. Those of before facts:write sign
+    ledger:write, and may while they are being replaced.
+    """
     ListToolFacts: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ListToolFactsRequest, _tool_registry_service_pb2.ListToolFactsResponse]  # type: ignore[assignment]
     """Returns the measured behaviour of tools."""
 
@@ -237,7 +241,9 @@ class ToolRegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_registry_service_pb2.RecordToolFactsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_registry_service_pb2.RecordToolFactsResponse, _abc.Awaitable[_tool_registry_service_pb2.RecordToolFactsResponse]]:
-        """Takes measured behaviour from the adapters."""
+        """Takes measured behaviour from the adapters. Those of before facts:write sign
+        ledger:write, and may while they are being replaced.
+        """
 
     @_abc_1.abstractmethod
     def ListToolFacts(
