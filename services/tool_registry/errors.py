@@ -72,6 +72,13 @@ class NotFollowed(NotFound):
         super().__init__(f"no tools of an MCP server {server_id} are followed", id=server_id)
 
 
+class NotTheServers(NotFound):
+    """A followed server lost a tool that is another's by now."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is no tool of the followed server", tool=name)
+
+
 class OutsideFollowing(PermissionDenied):
     """A followed server would change what is not its own."""
 

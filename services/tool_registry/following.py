@@ -15,6 +15,7 @@ from tool_registry.errors import (
     FollowedElsewhere,
     InvalidFollowing,
     NotFollowed,
+    NotTheServers,
     OutsideFollowing,
     ToolNotFound,
 )
@@ -83,41 +84,48 @@ class Following:
 
         Raises NotFollowed, OutsideFollowing, and what registering a tool raises.
         """
-        followed = await self._allowed(server_id, listed.spec.name)
+        followed, spec = await self._followed(server_id), listed.spec
+        if not await self._is_servers(followed, spec.name):
+            raise OutsideFollowing(
+                f"{spec.name} does not begin with {followed.name_prefix}, or is a tool of another "
+                "kind; rename one of the two"
+            )
         if listed.common != followed.common:
-            raise OutsideFollowing(f"{listed.spec.name} differs from what its owner laid down")
-        check_tool(listed.spec)
-        spec, subject = listed.spec, current_identity().subject
+            raise OutsideFollowing(f"{spec.name} differs from what its owner laid down")
+        check_tool(spec)
         await self.tools.register(
-            followed.owner, spec, digest_of(spec.wire), subject, validate_only=False
+            followed.owner,
+            spec,
+            digest_of(spec.wire),
+            current_identity().subject,
+            validate_only=False,
         )
 
     async def deprecate(self, server_id: str, name: str) -> None:
         """Takes a tool the server has no more out of new toolsets.
 
-        Raises NotFollowed, OutsideFollowing, ToolNotFound.
+        Raises NotFollowed, NotTheServers, ToolNotFound.
         """
-        followed = await self._allowed(server_id, name)
+        followed = await self._followed(server_id)
+        if not await self._is_servers(followed, name):
+            raise NotTheServers(name)
         if not await self.tools.deprecate(followed.owner, name, 0):
             raise ToolNotFound(name)
 
-    async def _allowed(self, server_id: str, name: str) -> FollowedTools:
+    async def _followed(self, server_id: str) -> FollowedTools:
         require_scope(Scope.TOOLS_FOLLOW)
         followed = await self.store.find(_owners(), server_id)
         if followed is None:
             raise NotFollowed(server_id)
-        if not name.startswith(followed.name_prefix):
-            raise OutsideFollowing(f"{name} does not begin with {followed.name_prefix}")
-        await self._require_mcp(name)
         return followed
 
-    async def _require_mcp(self, name: str) -> None:
-        """A tool of another kind that has such a name is its owner's own."""
+    async def _is_servers(self, followed: FollowedTools, name: str) -> bool:
+        """Whether the server may change it: a tool of another kind is its owner's own."""
         versions = await self.tools.versions()
         catalogue = await self.catalogues.of(current_identity().tenant, versions.catalogue)
         known = catalogue.tools.by_name.get(name, ())
-        if any(tool.spec.kind is not ToolKind.MCP for tool in known if tool.current):
-            raise OutsideFollowing(f"{name} is a tool of another kind; rename one of the two")
+        others = (tool for tool in known if tool.current and tool.spec.kind is not ToolKind.MCP)
+        return name.startswith(followed.name_prefix) and not any(others)
 
 
 def _owners() -> tuple[str, ...]:

@@ -118,11 +118,13 @@ class Follower:
         known = await self.store.listed(server.id)
         specs = {spec.name: spec for spec in self.specs(server, discovery)}
         listed, problems = dict(known), []
-        for name in known.keys() - specs.keys():
-            # A server that lists nothing at all is more likely broken than empty.
-            if specs:
+        # A server that lists nothing at all is more likely broken than empty.
+        for name in known.keys() - specs.keys() if specs else ():
+            try:
                 await self._deprecate(server, name)
                 del listed[name]
+            except REFUSALS as error:
+                problems.append(f"{name}: {error.message}")
         for name, spec in specs.items():
             if known.get(name) == spec.digest:
                 continue
@@ -136,7 +138,7 @@ class Follower:
     async def _deprecate(self, server: FollowedServer, name: str) -> None:
         try:
             await self.catalogue.deprecate(server, name)
-        except (NotFound, PermissionDenied):
+        except NotFound:
             # Deleted before, or its owner gave the server's tools other names.
             log.info("a tool that vanished from an MCP server is not the server's any more")
 

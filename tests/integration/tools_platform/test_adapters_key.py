@@ -94,7 +94,7 @@ async def test_the_key_changes_a_followed_servers_tools_and_no_others(
     ):
         assert await update(thief, spec) is grpc.StatusCode.PERMISSION_DENIED, spec
     for name in ("lab_own", "other_fly"):
-        assert await update(thief, vanished=name) is grpc.StatusCode.PERMISSION_DENIED, name
+        assert await update(thief, vanished=name) is grpc.StatusCode.NOT_FOUND, name
     assert await names(owner) == {"lab_own", "lab_fly"}
     assert await update(thief, vanished="lab_fly") is grpc.StatusCode.OK
     assert await names(owner) == {"lab_own"}
