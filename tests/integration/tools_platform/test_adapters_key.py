@@ -3,6 +3,7 @@
 The key signs here as a thief would: for any tenant, claiming any scope.
 """
 
+from collections.abc import Awaitable
 from uuid import uuid4
 
 import grpc
@@ -62,7 +63,7 @@ async def update(
     return await code_of(thief.registry.UpdateFollowedTool(request))
 
 
-async def code_of(call: grpc.aio.UnaryUnaryCall) -> grpc.StatusCode:
+async def code_of(call: Awaitable[object]) -> grpc.StatusCode:
     try:
         await call
     except grpc.aio.AioRpcError as error:
