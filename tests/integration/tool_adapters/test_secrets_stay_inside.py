@@ -98,8 +98,10 @@ async def database_text(url: str) -> str:
 
 def talkative(folder: Path) -> dict[str, str]:
     """Settings of adapters that say as much as they can and know a canary for each kind."""
-    secrets = ("HTTP", "OPENAI", "ANTHROPIC", "MCP_STDIO", "MCP_HTTP", "GRPC")
-    secrets += ("BEARER", "BASIC", "QUERY", "OAUTH2")
+    secrets = (
+        *("HTTP", "OPENAI", "ANTHROPIC", "MCP_STDIO", "MCP_HTTP", "GRPC"),
+        *("BEARER", "BASIC", "QUERY", "OAUTH2"),
+    )
     return {
         "TELEMETRY__MODE": "file",
         "TELEMETRY__FOLDER": str(folder / "spans"),

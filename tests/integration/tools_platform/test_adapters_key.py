@@ -59,7 +59,7 @@ async def update(
 ) -> grpc.StatusCode:
     """How the registry answers to a change of the followed server's list."""
     change = {"listed": spec} if spec else {"vanished_name": vanished}
-    request = pb.UpdateFollowedToolRequest(server_id=SERVER_ID, **change)  # type: ignore[arg-type]
+    request = pb.UpdateFollowedToolRequest(server_id=SERVER_ID, **change)
     return await code_of(thief.registry.UpdateFollowedTool(request))
 
 
