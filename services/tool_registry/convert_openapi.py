@@ -1,6 +1,7 @@
 """Operations of an OpenAPI document as specs ready for RegisterTool."""
 
 import json
+from typing import assert_never
 
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
@@ -8,6 +9,15 @@ from rpckit.errors import InvalidArgument
 from tool_registry.convert import new_spec_from_proto
 from tool_registry.openapi.document import read_document
 from tool_registry.openapi.operations import Operation, Skipped, Wanted, read_operations
+from tool_registry.openapi.security import (
+    Basic,
+    Bearer,
+    Caller,
+    ClientCredentials,
+    Credential,
+    HeaderKey,
+    QueryKey,
+)
 from tool_registry.tool_checks import check_tool
 
 
@@ -34,7 +44,7 @@ def _wanted(request: pb.ReadOpenApiRequest) -> Wanted:
         name_prefix=request.name_prefix,
         operation_ids=frozenset(request.operation_ids),
         operation_tags=frozenset(request.operation_tags),
-        has_secret=bool(request.secret.name),
+        caller=Caller(bool(request.secret.name), request.username, request.client_id),
     )
 
 
@@ -48,9 +58,7 @@ def _spec(operation: Operation, secret: tool_pb2.SecretRef) -> tool_pb2.ToolSpec
         },
     )
     if operation.credential is not None:
-        http.secret.CopyFrom(secret)
-        http.secret_header = operation.credential.header
-        http.secret_prefix = operation.credential.prefix
+        _authenticate(http, operation.credential, secret)
     return tool_pb2.ToolSpec(
         name=operation.name,
         kind=tool_pb2.TOOL_KIND_HTTP,
@@ -60,3 +68,26 @@ def _spec(operation: Operation, secret: tool_pb2.SecretRef) -> tool_pb2.ToolSpec
         side_effect=tool_pb2.SideEffect.Value(f"SIDE_EFFECT_{operation.side_effect.upper()}"),
         tags=operation.tags,
     )
+
+
+def _authenticate(
+    http: tool_pb2.HttpConnection, credential: Credential, secret: tool_pb2.SecretRef
+) -> None:
+    match credential:
+        case HeaderKey(header):
+            http.secret_header = header
+            http.secret.CopyFrom(secret)
+        case Bearer():
+            http.auth.bearer.CopyFrom(secret)
+        case Basic(username):
+            basic = tool_pb2.BasicAuth(username=username, password=secret)
+            http.auth.basic.CopyFrom(basic)
+        case QueryKey(parameter):
+            http.auth.query.CopyFrom(tool_pb2.QueryAuth(parameter=parameter, secret=secret))
+        case ClientCredentials(token_url, client_id, scopes):
+            oauth2 = tool_pb2.OAuth2ClientCredentials(
+                token_url=token_url, client_id=client_id, client_secret=secret, scopes=scopes
+            )
+            http.auth.oauth2_client_credentials.CopyFrom(oauth2)
+        case _:
+            assert_never(credential)

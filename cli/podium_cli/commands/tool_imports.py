@@ -84,6 +84,8 @@ async def import_openapi(
     *,
     base_url: Annotated[str, typer.Option(help="Server, when not the document's first.")] = "",
     secret: Annotated[str, typer.Option(help="Name of the secret the API wants.")] = "",
+    username: Annotated[str, typer.Option(help="User whose password the secret is.")] = "",
+    client_id: Annotated[str, typer.Option(help="OAuth 2.0 client whose secret it is.")] = "",
     operation: Annotated[
         list[str] | None, typer.Option(help="Only this operationId; repeatable.")
     ] = None,
@@ -105,6 +107,8 @@ async def import_openapi(
         name_prefix=prefix,
         operation_ids=operation or [],
         operation_tags=operation_tag or [],
+        username=username,
+        client_id=client_id,
     )
     if secret:
         request.secret.name = secret

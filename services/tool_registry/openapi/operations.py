@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from tool_registry.openapi.document import Document, Node
 from tool_registry.openapi.errors import InvalidOpenApi, Unsupported
 from tool_registry.openapi.schemas import Schemas
-from tool_registry.openapi.security import Credential, credential_of
+from tool_registry.openapi.security import Caller, Credential, credential_of
 
 NAME_CHARACTERS_MAX = 64
 DESCRIPTION_CHARACTERS_MAX = 4000
@@ -50,7 +50,7 @@ class Wanted:
     name_prefix: str = ""
     operation_ids: frozenset[str] = frozenset()
     operation_tags: frozenset[str] = frozenset()
-    has_secret: bool = False
+    caller: Caller = field(default_factory=Caller)
 
 
 @dataclass
@@ -114,7 +114,9 @@ class _Reader:
             places=arguments.places,
             side_effect=EFFECTS.get(method, "effectful"),
             tags=tuple(_tag(tag) for tag in operation.get("tags", [])),
-            credential=credential_of(self._document, operation, self._wanted.has_secret),
+            credential=credential_of(
+                self._document, operation, self._wanted.caller, self._base_url
+            ),
         )
 
     def _parameters(self, item: Node, operation: Node) -> Sequence[Node]:

@@ -1,6 +1,7 @@
 """OpenAPI documents as tools: arguments, where they go, and what is left out and why."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -55,6 +56,12 @@ components:
     token: {type: http, scheme: bearer}
     key: {type: apiKey, in: header, name: X-Key}
     query: {type: apiKey, in: query, name: key}
+    cookie: {type: apiKey, in: cookie, name: key}
+    basic: {type: http, scheme: Basic}
+    granted:
+      type: oauth2
+      flows: {clientCredentials: {tokenUrl: /token, scopes: {"pets:write": Change pets.}}}
+    lent: {type: oauth2, flows: {implicit: {authorizationUrl: "https://a.example", scopes: {}}}}
   parameters:
     PetId:
       name: petId
@@ -121,15 +128,50 @@ def test_a_body_becomes_arguments_with_its_definitions() -> None:
     assert put.connection.http.parameter_locations["name"] == tool_pb2.PARAMETER_LOCATION_BODY
 
 
-def test_a_secret_is_named_and_put_where_the_scheme_says() -> None:
-    http = with_secret().specs[1].connection.http
-    assert (http.secret.name, http.secret_header, http.secret_prefix) == (
-        "pets",
-        "Authorization",
-        "Bearer ",
-    )
-    keyed = with_secret(document=changed(security=[{"key": []}])).specs[1].connection.http
-    assert (keyed.secret_header, keyed.secret_prefix) == ("X-Key", "")
+SECRET = tool_pb2.SecretRef(name="pets")
+OAUTH2 = tool_pb2.OAuth2ClientCredentials(
+    token_url="https://eu.pets.example/token",
+    client_id="zoo",
+    client_secret=SECRET,
+    scopes=["pets:write"],
+)
+
+
+@pytest.mark.parametrize(
+    ("needed", "expected"),
+    [
+        ({"key": []}, {"secret_header": "X-Key", "secret": SECRET}),
+        ({"token": []}, {"auth": tool_pb2.HttpAuth(bearer=SECRET)}),
+        ({"lent": []}, {"auth": tool_pb2.HttpAuth(bearer=SECRET)}),
+        ({"query": []}, {"auth": {"query": {"parameter": "key", "secret": SECRET}}}),
+        ({"basic": []}, {"auth": {"basic": {"username": "keeper", "password": SECRET}}}),
+        ({"granted": ["pets:write"]}, {"auth": {"oauth2_client_credentials": OAUTH2}}),
+    ],
+)
+def test_a_secret_is_named_and_put_where_the_scheme_says(
+    needed: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    document = changed(security=[{"cookie": []}, needed])
+    reply = with_secret(document=document, username="keeper", client_id="zoo")
+    http = reply.specs[1].connection.http
+    http.ClearField("parameter_locations")
+    wanted = tool_pb2.HttpConnection(method="PUT", url_template=http.url_template, **expected)
+    assert http == wanted
+
+
+@pytest.mark.parametrize(
+    ("needed", "words"),
+    [
+        ([{"cookie": []}], "cookie, a kind of authentication that is not supported"),
+        ([{"key": [], "query": []}], "key and query at once"),
+        ([{"basic": []}, {"granted": []}], "the user name .*; or .* the id of the client"),
+        ([{"lost": []}], "lost, which the document does not describe"),
+    ],
+)
+def test_what_authentication_lacks_is_said(needed: list[Any], words: str) -> None:
+    reply = with_secret(document=changed(security=needed))
+    [reason] = [each.reason for each in reply.skipped if each.operation == "PUT /pets/{petId}"]
+    assert re.search(words, reason)
 
 
 def test_what_cannot_become_a_tool_is_named_with_its_reason() -> None:
@@ -138,8 +180,6 @@ def test_what_cannot_become_a_tool_is_named_with_its_reason() -> None:
     assert "recursive" in reasons["POST /trees"]
     unknown = {each.operation: each.reason for each in read().skipped}
     assert "name the secret" in unknown["PUT /pets/{petId}"]
-    in_query = with_secret(document=changed(security=[{"query": []}]))
-    assert any("no single header" in each.reason for each in in_query.skipped)
 
 
 def test_operations_are_chosen_by_id_or_tag_and_named_with_a_prefix() -> None:

@@ -470,12 +470,22 @@ class ReadOpenApiRequest(_message.Message):
     OPERATION_IDS_FIELD_NUMBER: _builtins.int
     OPERATION_TAGS_FIELD_NUMBER: _builtins.int
     SECRET_FIELD_NUMBER: _builtins.int
+    USERNAME_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
     document: _builtins.str
     """The document, YAML or JSON, at most 2 MiB."""
     base_url: _builtins.str
     """URL the paths follow; unset means the document's first server."""
     name_prefix: _builtins.str
     """Put before every name, for example "crm_"; unset means nothing."""
+    username: _builtins.str
+    """User name the secret is the password of, for basic authentication; unset
+    means operations that need one are skipped.
+    """
+    client_id: _builtins.str
+    """Client the secret belongs to, for OAuth 2.0 client credentials; unset means
+    operations that need one are skipped.
+    """
     @_builtins.property
     def operation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Keeps only operations with one of these ids; empty means all."""
@@ -499,10 +509,12 @@ class ReadOpenApiRequest(_message.Message):
         operation_ids: _abc.Iterable[_builtins.str] | None = ...,
         operation_tags: _abc.Iterable[_builtins.str] | None = ...,
         secret: _tool_pb2.SecretRef | None = ...,
+        username: _builtins.str = ...,
+        client_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_url", b"base_url", "document", b"document", "name_prefix", b"name_prefix", "operation_ids", b"operation_ids", "operation_tags", b"operation_tags", "secret", b"secret"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_url", b"base_url", "client_id", b"client_id", "document", b"document", "name_prefix", b"name_prefix", "operation_ids", b"operation_ids", "operation_tags", b"operation_tags", "secret", b"secret", "username", b"username"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
