@@ -24,7 +24,7 @@ FORBIDDEN = (
     *("[64:ff9b::7f00:1]", "169.254.169.254", "[::ffff:a9fe:a9fe]", "[fd00:ec2::254]"),
 )
 # Refused for where it leads, or before anybody looks: some clients take no such spelling.
-REFUSALS = ("not public", "is no host name or address", "has no address")
+REFUSALS = ("not public", "is no host name or address", "has no address", "Invalid IPv4 address")
 
 
 def specs(address: str) -> list[tool_pb2.ToolSpec]:
