@@ -19,6 +19,7 @@ from podium_cli.local.state import Connection
 MODEL = "scripted-model"
 SUM = {"thought": "I will compute it.", "tool": "calculator", "arguments": {"expression": "6*7"}}
 SLOW_TASK = "take your time"
+PAUSED_TASK = "think before you check"
 
 
 def first_action(body: Mapping[str, Any]) -> Reply:
@@ -27,7 +28,14 @@ def first_action(body: Mapping[str, Any]) -> Reply:
     return Reply(json.dumps(SUM), delay_s=60.0 if slow else 0.0)
 
 
-SCRIPT: list[Scripted] = [first_action, {**SUM, "thought": "I will check it."}, {"answer": "42"}]
+def second_action(body: Mapping[str, Any]) -> Reply:
+    """The sum once more; late for the task in which something changes meanwhile."""
+    paused = PAUSED_TASK in json.dumps(body["messages"])
+    checked = {**SUM, "thought": "I will check it."}
+    return Reply(json.dumps(checked), delay_s=8.0 if paused else 0.0)
+
+
+SCRIPT: list[Scripted] = [first_action, second_action, {"answer": "42"}]
 
 
 @dataclass(frozen=True)
