@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from integration.misbehaviour.grpc_server import METHOD, descriptor_set
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
-from integration.tool_adapters.misbehaving_grpc import METHOD, descriptor_set
 from integration.tool_adapters.tool_specs import (
     ANY_OBJECT,
     http_spec,
