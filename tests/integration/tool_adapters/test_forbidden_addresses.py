@@ -23,8 +23,12 @@ FORBIDDEN = (
     *("localhost", "localhost.", "[::1]", "[::]", "[::ffff:7f00:1]", "[::ffff:127.0.0.1]"),
     *("[64:ff9b::7f00:1]", "169.254.169.254", "[::ffff:a9fe:a9fe]", "[fd00:ec2::254]"),
 )
-# Refused for where it leads, or before anybody looks: some clients take no such spelling.
-REFUSALS = ("not public", "is no host name or address", "has no address", "Invalid IPv4 address")
+# Refused for where it leads, or before anybody looks: some clients take no such spelling, and
+# some resolvers do not know the name.
+REFUSALS = (
+    *("not public", "is no host name or address", "has no address"),
+    *("Invalid IPv4 address", "Name or service not known"),
+)
 
 
 def specs(address: str) -> list[tool_pb2.ToolSpec]:
