@@ -1,1 +1,1 @@
-"""Makes tasks of a new domain with a language model, in the paper's steps (section 3.4)."""
+"""Makes tasks of a new domain with a language model, in the paper's steps."""

@@ -78,5 +78,5 @@ class Golden:
         self.say = draft.say
 
     def solved_by(self, state: dict[str, Any], answer: str) -> bool:
-        """The paper's conditions (section 3.3): the database is as it should be, all is said."""
+        """The paper's conditions: the database is as it should be, all is said."""
         return state == self.after and says_all(answer, self.say)

@@ -1,6 +1,6 @@
-"""The three filters of the paper (section 3.4): what is wrong, trivial or too hard is no task.
+"""The three filters of the paper: what is wrong, trivial or too hard is no task.
 
-They are not in the released code. In the paper's words: the golden calls raise an error, the task
+They are not in the released code: the golden calls raise an error, the task
 is not solved in pass@8, the task is solved without any action.
 """
 

@@ -1,4 +1,4 @@
-"""The steps that make a domain and its drafts (paper, section 3.4 and figure 5)."""
+"""The steps that make a domain and its drafts (ToolScale in the paper)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
