@@ -1,8 +1,7 @@
 """A price schedule as factors: by SKU, how many times its price a call is said to cost.
 
-The paper trains with another price schedule per example. A factor scales
-every component of a price alike, so a call's cost under the schedule is its cost times the factor,
-exactly, whatever it used.
+The paper trains with another price schedule per example. A factor scales every component of a
+price alike, so a call's cost under the schedule is its cost times the factor, whatever it used.
 """
 
 from collections.abc import Mapping
