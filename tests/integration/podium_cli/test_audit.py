@@ -3,8 +3,10 @@
 The books are those of one tenant after three episodes. The last tests close and forge them.
 """
 
+import asyncio
 import csv
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -12,8 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pyarrow import parquet
 
+from anchors import DailyRoot, load_private_key, public_pem
+from cost_ledger.anchoring import Anchors
+from cost_ledger.store_anchors import PostgresAnchorStore
+from cost_ledger.store_engine import open_engine
+from integration.cost_ledger.running_ledger import as_service
 from integration.focus.validator import failures_of
 from integration.podium_cli.audited_tenant import TENANT, Books, Terminal, as_tenant, open_books
 from integration.podium_cli.conftest import Platform
@@ -190,6 +198,61 @@ def test_a_simulation_prices_the_past_at_other_prices(books: Books, tmp_path: Pa
     assert told["unpriced"] == ["tool/calculator"]
     shown = books.podium("audit", "simulate", *options).stdout
     assert "(+100.0%)" in shown.splitlines()[-3], shown
+
+
+def test_an_entry_is_proved_with_the_public_key_alone(
+    platform: Platform, books: Books, tmp_path: Path
+) -> None:
+    root = end_of_day(platform, books)
+    listed = {
+        each["day"]: each["root"] for each in books.podium.json("audit", "anchors")["anchors"]
+    }
+    assert b64decode(listed[root.day]) == root.root
+    kept, others = tmp_path / "kept.pem", tmp_path / "others.pem"
+    kept.write_text(public_pem(platform_key(platform).public_key()))
+    others.write_text(public_pem(Ed25519PrivateKey.generate().public_key()))
+    file, given = tmp_path / "proof.json", tmp_path / "given.pem"
+    sequence = books.captures()[0]["sequence"]
+    options = ("-o", str(file), "--key-output", str(given))
+    proved = books.podium("audit", "prove", sequence, *options)
+    assert proved.returncode == 0, proved.stderr
+    proof = json.loads(file.read_text())
+    # The platform may have signed an earlier day already, and the first root is the proof's.
+    assert listed[proof["anchor"]["day"]] == proof["anchor"]["root"]
+    assert f"entry {sequence} is under the root of {proof['anchor']['day']}" in proved.stdout
+    assert given.read_text() == kept.read_text()
+    nowhere = Terminal(tmp_path / "no-platform")
+    assert checked(nowhere, file, kept) == (0, ["yes", "yes", "yes"])
+    assert checked(nowhere, file, others) == (1, ["yes", "yes", "NO"])
+    file.write_text(json.dumps(proof | {"content": proof["content"].replace("USD", "EUR")}))
+    assert checked(nowhere, file, kept) == (1, ["NO", "yes", "yes"])
+
+
+def platform_key(platform: Platform) -> Ed25519PrivateKey:
+    """The key with which the platform's ledger signs."""
+    return load_private_key((platform.podium.state_dir / "keys" / "ledger-anchor.pem").read_bytes())
+
+
+def end_of_day(platform: Platform, books: Books) -> DailyRoot:
+    """What the platform's ledger does soon after midnight."""
+
+    async def sign() -> DailyRoot:
+        engine = open_engine(as_service(books.database_url))
+        try:
+            anchors = Anchors(PostgresAnchorStore(engine), platform_key(platform))
+            signed = await anchors.sign_day(datetime.now(UTC).date(), datetime.now(UTC))
+        finally:
+            await engine.dispose()
+        assert signed
+        return signed.root
+
+    return asyncio.run(sign())
+
+
+def checked(podium: Terminal, proof: Path, key: Path) -> tuple[int, list[str]]:
+    """Exit status and the answers of `check-proof`."""
+    ended = podium("audit", "check-proof", str(proof), "--public-key", str(key))
+    return ended.returncode, [line.split()[-1] for line in ended.stdout.splitlines()]
 
 
 def test_months_are_closed_by_an_admin_and_for_ever(platform: Platform, books: Books) -> None:
