@@ -8,7 +8,7 @@ from policy_versions.manifest import CONFIG, WEIGHTS
 
 def write_version(store: VersionStore, name: str, format: Format) -> str:
     """Writes a version; its name."""
-    prompt = CanaryPrompt(prompt_ids=(1,), continuation_ids=(2,), logprobs=(-1.0,))
+    prompt = CanaryPrompt(prompt_ids=(1,), next_ids=(2,), logprobs=(-1.0,))
     manifest = Manifest(
         name=name,
         format=format,

@@ -17,7 +17,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("estimator", list(Advantage))
+@pytest.mark.parametrize("estimator", list(ESTIMATORS))
 def test_an_estimator_gives_what_its_formula_says(estimator: Advantage) -> None:
     found = ESTIMATORS[estimator](REWARDS)
     assert found[0].tolist() == pytest.approx(TABLE[estimator], rel=1e-5)
