@@ -40,7 +40,7 @@ async def model(tmp_path: Path) -> AsyncIterator[ChatModel]:
 
 def shortened(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema with texts of a few tokens: a CPU writes some ten a second."""
-    short = {
+    short: dict[str, Any] = {
         key: shortened(value)
         if isinstance(value, dict)
         else [shortened(each) if isinstance(each, dict) else each for each in value]
