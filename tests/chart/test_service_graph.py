@@ -11,7 +11,7 @@ from chart.rendering import Json, cases, chart, of_kind, rendered
 
 CASES = [name for name, _ in cases()]
 OUTSIDE = {"postgres", "temporal", "kafka", "kubernetes", "internet"}
-ENGINES = {"model-server", "policy-engine"}
+ENGINES = ("model-server", "policy-engine")
 COMPONENT = "app.kubernetes.io/component"
 
 
