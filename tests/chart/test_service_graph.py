@@ -22,7 +22,7 @@ def test_a_component_calls_whom_its_settings_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_component_opens_the_channels_its_settings_name(name: str) -> None:
-    services = named_in_settings(name) - OUTSIDE - ENGINES
+    services = named_in_settings(name) - OUTSIDE - {*ENGINES}
     assert settings_used_in_wiring(name) - OUTSIDE == services
 
 
