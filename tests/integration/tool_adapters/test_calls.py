@@ -138,13 +138,13 @@ async def test_what_the_adapters_measured_reaches_the_registry(
     assert sum(facts.latencies.counts.values()) == 2
 
 
-async def test_a_kind_without_an_adapter_is_a_failure_that_says_so(
+async def test_a_kind_that_starts_episodes_is_a_failure_that_says_so(
     adapters: AdaptersUnderTest,
 ) -> None:
     connection = tool_pb2.Connection(podium=tool_pb2.PodiumConnection(model="orchestrator"))
     spec = tool_spec("nested", "PODIUM", ANY_OBJECT, connection=connection)
     answer = await adapters.call(adapters.register(spec))
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
-    assert "podium" in answer.failure.message
+    assert "only an episode can call it" in answer.failure.message
     assert not answer.failure.retryable
     assert not answer.usage.quantities
