@@ -85,6 +85,8 @@ class Learner:
     def step(self, groups: Sequence[Group]) -> StepResult:
         """Learns from a batch. Raises DriftTooLarge, and ConstraintError, before any change."""
         found = [sample for group in groups for sample in self._samples(group)]
+        # Those under one grammar come together: they share the listing of their tools.
+        found.sort(key=lambda sample: sample.row.constraint)
         samples = self._weighted([sample for sample in found if sample.chosen.any()])
         self.optimiser.zero_grad(set_to_none=True)
         sums = _Sums()

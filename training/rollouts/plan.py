@@ -3,7 +3,8 @@
 Ids follow from the run's id, the task and the place in the group, so a run that is
 resumed asks for the episodes it asked for before, and the platform starts none twice.
 Every group sees its own choice of tools (in the paper tools differ by example, too;
-its generator was never released): those of the solution, and distractors by chance.
+its generator was never released): those of the solution, and distractors by chance. With
+menus, groups share a few such choices, and those of a menu follow each other.
 With a price spread, every group is also told prices of its own.
 """
 
@@ -15,6 +16,7 @@ from decimal import Decimal
 from random import Random
 
 from rollouts.ids import derived_id
+from rollouts.menus import Menu, deal, draw_menus
 from tasksets.task import Task
 
 # What episodes take as a factor goes further; nobody learns from prices a hundred times off.
@@ -54,6 +56,8 @@ class Offer:
     tools_max: int
     price_spread: float = 1.0
     """A price is told up to so many times dearer or cheaper; 1 leaves prices as they are."""
+    menus: int = 0
+    """So many choices of tools for all groups together; 0: every group has its own."""
 
 
 def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Group]:
@@ -65,14 +69,23 @@ def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Gr
         raise InvalidRun(f"run {run_id!r} is not a UUIDv7; start one without naming it")
     if not 1 <= offer.price_spread <= PRICE_SPREAD_MAX:
         raise InvalidRun(f"the price spread is {offer.price_spread}; give 1 to {PRICE_SPREAD_MAX}")
-    return [_group(run_id, task, size, offer) for task in tasks]
+    _check_known(tasks, offer)
+    known, count = list(offer.tools), offer.menus
+    menus = draw_menus(run_id, tasks, known, count, offer.tools_max) if count else []
+    return [_group(run_id, task, size, offer, menu) for task, menu in deal(run_id, tasks, menus)]
 
 
-def _group(run_id: str, task: Task, size: int, offer: Offer) -> Group:
+def _check_known(tasks: Sequence[Task], offer: Offer) -> None:
+    for task in tasks:
+        if missing := sorted(set(task.tools) - set(offer.tools)):
+            raise InvalidRun(f"task {task.id} needs {missing[0]}, which the platform does not have")
+
+
+def _group(run_id: str, task: Task, size: int, offer: Offer, menu: Menu | None) -> Group:
     rollouts = tuple(
         Rollout(derived_id(run_id, task.id, str(index)), index) for index in range(size)
     )
-    tools = _tools(run_id, task, offer)
+    tools = menu or _tools(run_id, task, offer)
     prices = _price_factors(run_id, task, tools, offer)
     return Group(derived_id(run_id, task.id, "group"), task, tools, rollouts, prices)
 
@@ -93,8 +106,6 @@ def _price_factors(
 def _tools(run_id: str, task: Task, offer: Offer) -> tuple[str, ...]:
     """The solution's tools and some others, in an order that gives nothing away."""
     known, tools_max = offer.tools, offer.tools_max
-    if missing := sorted(set(task.tools) - set(known)):
-        raise InvalidRun(f"task {task.id} needs {missing[0]}, which the platform does not have")
     random = Random(f"{run_id}/{task.id}/tools")  # noqa: S311 chance, not a secret
     others = sorted(set(known) - set(task.tools) - set(task.judging_tools))
     room = min(max(tools_max - len(task.tools), 0), len(others))

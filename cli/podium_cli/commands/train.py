@@ -13,6 +13,7 @@ from podium_cli.output import Output, escaped
 from podium_cli.training.choosing import (
     Count,
     Family,
+    Menus,
     PriceSpread,
     Seed,
     SplitName,
@@ -42,6 +43,7 @@ async def rollout(
     policy: Annotated[str, typer.Option(help="Policy; the tenant's by default.")] = "",
     model: Annotated[str, typer.Option(help="Orchestrator model; the default one.")] = "",
     tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
+    menus: Menus = 0,
     price_spread: PriceSpread = 1.0,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
     time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
@@ -64,7 +66,7 @@ async def rollout(
     limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit))
     session.output.note(f"run {run_id}; `--resume {run_id}` goes on with it")
     async with session.gateway() as gateway:
-        offer = Offer(await known_tools(gateway), tools, price_spread)
+        offer = Offer(await known_tools(gateway), tools, price_spread, menus)
         groups = _plan(run_id, chosen, size, offer)
         roller = Roller(gateway, limits, run_id)
         counted = _Counted(session.output, sum(len(group.rollouts) for group in groups))

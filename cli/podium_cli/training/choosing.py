@@ -38,6 +38,10 @@ PriceSpread = Annotated[
     float,
     typer.Option(min=1, help="Tell each group prices up to so many times dearer or cheaper."),
 ]
+Menus = Annotated[
+    int,
+    typer.Option(min=0, help="Choices of tools that groups share; 0: each group has its own."),
+]
 
 
 def make_tasks(count: int, split: SplitName, seed: int, family: list[str] | None) -> list[Task]:

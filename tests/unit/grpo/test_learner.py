@@ -103,6 +103,22 @@ def test_the_step_is_the_same_however_the_batch_is_split(tokens_max: int) -> Non
         assert torch.allclose(ours, theirs, atol=1e-6)
 
 
+def test_rows_under_one_grammar_share_their_prompt_in_whatever_order_they_come() -> None:
+    learner = make_learner()
+    first, second = make_group(learner), make_group(learner)
+    other = [
+        replace(
+            member,
+            rows=tuple(replace(row, constraint="d") for row in member.rows),
+            constraints={"d": CONSTRAINT},
+        )
+        for member in second.members
+    ]
+    second = replace(second, members=tuple(other))
+    together = learner.step([first, first, second, second]).metrics["tokens_computed"]
+    assert learner.step([first, second, first, second]).metrics["tokens_computed"] == together
+
+
 def test_a_server_with_another_policy_stops_the_training() -> None:
     learner = make_learner(rate=0.5)
     before = copy.deepcopy(learner.model.state_dict())

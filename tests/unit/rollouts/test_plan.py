@@ -3,6 +3,7 @@
 import dataclasses
 import uuid
 from decimal import Decimal
+from itertools import groupby
 
 import pytest
 import uuid_utils
@@ -88,6 +89,29 @@ def test_prices_do_not_change_what_else_a_group_is() -> None:
     [told] = plan(RUN, [make_task()], 2, Offer(KNOWN, 6, price_spread=2))
     assert plain.price_factors == {}
     assert dataclasses.replace(told, price_factors={}) == plain
+
+
+def test_groups_share_so_many_menus_and_those_of_a_menu_follow_each_other() -> None:
+    tasks = [
+        make_task(n, *(f"tool{k}" for k in range(n % 4, n % 4 + 1 + n % 2))) for n in range(80)
+    ]
+    offer = Offer(KNOWN, 10, menus=5)
+    groups = plan(RUN, tasks, 1, offer)
+    assert plan(RUN, tasks, 1, offer) == groups
+    assert {group.task.id for group in groups} == {task.id for task in tasks}
+    assert all(set(group.task.tools) <= set(group.tool_names) for group in groups)
+    menus = [names for names, _ in groupby(group.tool_names for group in groups)]
+    assert len(menus) == len(set(menus)) == 5
+    assert len({len(names) for names in menus}) > 2
+
+
+def test_a_task_no_menu_serves_has_a_choice_of_its_own() -> None:
+    look = {"look": {"tool": "tool1", "arguments": {}}, "expected": 1}
+    judged = Task("judged", "f", Split.TRAIN, "?", "state", look, (Call("tool2", {}),))
+    groups = plan(RUN, [judged, make_task(0, "tool1")], 1, Offer(KNOWN, 12, menus=1))
+    assert [group.task.id for group in groups] == ["task0", "judged"]
+    assert "tool1" not in groups[1].tool_names
+    assert "tool2" in groups[1].tool_names
 
 
 @pytest.mark.parametrize("spread", [0.5, 0.0, -2.0, 1000.0, float("nan")])
