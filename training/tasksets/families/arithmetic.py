@@ -8,20 +8,67 @@ from tasksets.task import Call, Split
 
 KINDS = {
     "{a} * {b}": Wordings(
-        ("What is {a} multiplied by {b}?", "Multiply {a} by {b}.", "Compute {a} times {b}."),
-        ("Find the product of {a} and {b}.", "{a} boxes hold {b} screws each. How many in all?"),
+        (
+            "What is {a} multiplied by {b}?",
+            "Multiply {a} by {b}.",
+            "Compute {a} times {b}.",
+            "{a} * {b} = ?",
+            "A theatre sells {a} tickets at {b} euros each. How much does it take in?",
+            "Each of {a} pupils reads {b} pages. How many pages do they read together?",
+            "A hall is {a} metres long and {b} metres wide. How many square metres has its floor?",
+            "One brick weighs {b} grams. How many grams do {a} of them weigh?",
+        ),
+        (
+            "Find the product of {a} and {b}.",
+            "{a} boxes hold {b} screws each. How many in all?",
+            "A book of {a} pages is printed {b} times. How many pages are that?",
+            "If one costs {b} euros, what do {a} of them cost?",
+        ),
     ),
     "{a} * {b} + {c}": Wordings(
-        ("Multiply {a} by {b}, then add {c}.", "What is {a} times {b} plus {c}?"),
-        ("Add {c} to the product of {a} and {b}. What do you get?",),
+        (
+            "Multiply {a} by {b}, then add {c}.",
+            "What is {a} times {b} plus {c}?",
+            "Work out {a} * {b} + {c}.",
+            "Take {a} times {b} and increase the result by {c}.",
+            "{a} people are paid {b} euros each, and their office costs {c} euros. What is spent?",
+            "A shop has {c} pens and buys {a} packs of {b} pens. How many pens has it then?",
+        ),
+        (
+            "Add {c} to the product of {a} and {b}. What do you get?",
+            "A park has {c} trees, and {a} helpers plant {b} more each. How many has it now?",
+            "How much are {c} and {a} times {b} together?",
+        ),
     ),
     "{a} ** 2 - {b}": Wordings(
-        ("What is the square of {a} minus {b}?", "Square {a} and subtract {b}."),
-        ("From {a} times itself take away {b}. What remains?",),
+        (
+            "What is the square of {a} minus {b}?",
+            "Square {a} and subtract {b}.",
+            "Raise {a} to the second power, then take off {b}.",
+            "Evaluate {a}^2 - {b}.",
+            "A square yard of {a} by {a} tiles lost {b} tiles. How many tiles are left?",
+            "A stadium has {a} rows of {a} seats, and {b} seats are broken. How many can be used?",
+        ),
+        (
+            "From {a} times itself take away {b}. What remains?",
+            "By how much is {a} squared larger than {b}?",
+            "{a} farmers own {a} sheep each and sell {b} of them in all. How many do they keep?",
+        ),
     ),
     "{a} % {b}": Wordings(
-        ("What is the remainder of {a} divided by {b}?", "Divide {a} by {b}: what remains?"),
-        ("{a} eggs are packed in trays of {b}. How many are left over?",),
+        (
+            "What is the remainder of {a} divided by {b}?",
+            "Divide {a} by {b}: what remains?",
+            "What is {a} modulo {b}?",
+            "{a} children make teams of {b}. How many children have no team?",
+            "Crates hold {b} bottles. How many of {a} bottles do not fill a crate?",
+            "Take {b} away from {a} as often as you can. What is left?",
+        ),
+        (
+            "{a} eggs are packed in trays of {b}. How many are left over?",
+            "Compute {a} mod {b}.",
+            "A rope of {a} feet is cut into pieces of {b} feet. How long is the rest?",
+        ),
     ),
 }
 

@@ -15,32 +15,58 @@ ORDER = Wordings(
     (
         "What do {count} pieces of the Larkfield {product} cost together, in euros?",
         "How many euros are {count} of the Larkfield {product}?",
+        "We order {count} Larkfield {product} devices. How many euros do we pay?",
+        "What is the total price of {count} units of the Larkfield {product}, in euros?",
+        "A lab needs {count} of Larkfield's {product}. How many euros must it plan for?",
     ),
-    ("A school buys {count} Larkfield {product} devices. What is the bill in euros?",),
+    (
+        "A school buys {count} Larkfield {product} devices. What is the bill in euros?",
+        "How much money, in euros, do {count} Larkfield {product} devices come to?",
+    ),
 )
 WARRANTY_END = Wordings(
     (
         "A Larkfield {product} was bought on {start}. On which date does its warranty end?"
         " Answer as YYYY-MM-DD.",
         "Bought on {start}: until when is a Larkfield {product} under warranty? As YYYY-MM-DD.",
+        "I got my Larkfield {product} on {start}. When does the warranty end? As YYYY-MM-DD.",
+        "When does the warranty of a Larkfield {product} sold on {start} run out? As YYYY-MM-DD.",
+        "From {start} on, how long is a Larkfield {product} under warranty? Date as YYYY-MM-DD.",
     ),
-    ("My receipt for a Larkfield {product} says {start}. When is its warranty over? YYYY-MM-DD.",),
+    (
+        "My receipt for a Larkfield {product} says {start}. When is its warranty over? YYYY-MM-DD.",
+        "Up to which date is the repair of a Larkfield {product} of {start} free? As YYYY-MM-DD.",
+    ),
 )
 FREIGHT = Wordings(
     (
         "What do {count} pieces of the Larkfield {product} weigh together, in pounds?",
         "How many pounds are {count} of the Larkfield {product}?",
+        "We ship {count} Larkfield {product} devices. How many pounds do they weigh?",
+        "What is the weight of {count} units of the Larkfield {product}, in pounds?",
+        "A lorry takes {count} of Larkfield's {product}. How many pounds is its load?",
     ),
-    ("A crate holds {count} Larkfield {product} devices. What must it bear, in pounds?",),
+    (
+        "A crate holds {count} Larkfield {product} devices. What must it bear, in pounds?",
+        "How heavy, in pounds, is a heap of {count} Larkfield {product} devices?",
+    ),
 )
 SHARE = Wordings(
     (
         "Which percentage of the flights to {code} in the sample database left more than {delay}"
         " minutes late? Two decimals.",
+        "In the sample database, what percentage of flights to {code} has a dep_delay of more than"
+        " {delay}? Two decimals.",
+        "How many percent of the sample database's flights to {code} were over {delay} minutes late"
+        " at departure? Two decimals.",
+        "What share of flights to {code} in the sample database departed more than {delay} minutes"
+        " late, in percent? Two decimals.",
     ),
     (
         "Of 100 flights to {code} in the sample database, how many had dep_delay over {delay}?"
         " Two decimals.",
+        "By the sample database, what is the chance in percent that a flight to {code} leaves later"
+        " than {delay} min? Two decimals.",
     ),
 )
 

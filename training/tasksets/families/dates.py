@@ -9,19 +9,50 @@ from tasksets.task import Call, Split
 
 FIRST, DAYS = date(1950, 1, 1), 36_500
 BETWEEN = Wordings(
-    ("How many days lie between {start} and {end}?", "Count the days from {start} to {end}."),
-    ("A loan runs from {start} until {end}. For how many days is that?",),
+    (
+        "How many days lie between {start} and {end}?",
+        "Count the days from {start} to {end}.",
+        "What is the number of days from {start} to {end}?",
+        "{start} to {end}: how many days is that?",
+        "If today is {start}, in how many days is it {end}?",
+        "A bridge was closed on {start} and opened again on {end}. After how many days?",
+        "She was hired on {start} and left on {end}. How many days lie in between?",
+    ),
+    (
+        "A loan runs from {start} until {end}. For how many days is that?",
+        "By how many days is {end} later than {start}?",
+        "A letter of {start} was answered on {end}. How many days did the answer take?",
+    ),
 )
 WEEKDAY = Wordings(
-    ("On which day of the week falls {start}?", "Which weekday is {start}?"),
-    ("Somebody was born on {start}. Name the weekday of the birth.",),
+    (
+        "On which day of the week falls {start}?",
+        "Which weekday is {start}?",
+        "Is {start} a Monday, a Tuesday or which other day?",
+        "Tell me the day of the week of {start}.",
+        "A meeting is set for {start}. What day of the week is that?",
+        "The ticket says {start}. On which weekday is the concert?",
+    ),
+    (
+        "Somebody was born on {start}. Name the weekday of the birth.",
+        "What day does a calendar show for {start}: Monday, or which?",
+        "A shop opened its doors on {start}. Which day of the week was it?",
+    ),
 )
 LATER = Wordings(
     (
         "Which date is {days} days after {start}? Answer as YYYY-MM-DD.",
         "Add {days} days to {start}. Answer as YYYY-MM-DD.",
+        "Go {days} days forward from {start}. Which date is it? Answer as YYYY-MM-DD.",
+        "A bill of {start} is due in {days} days. On which date? Answer as YYYY-MM-DD.",
+        "A project starts on {start} and takes {days} days. When is it done? As YYYY-MM-DD.",
+        "It is {start}. What is the date in {days} days? Answer as YYYY-MM-DD.",
     ),
-    ("A permit of {days} days begins on {start}. When does it lapse? Answer as YYYY-MM-DD.",),
+    (
+        "A permit of {days} days begins on {start}. When does it lapse? Answer as YYYY-MM-DD.",
+        "Since {start}, {days} days have gone by. What is the date? Answer as YYYY-MM-DD.",
+        "A ship sails on {start} and lands {days} days later. When? Answer as YYYY-MM-DD.",
+    ),
 )
 
 

@@ -10,8 +10,22 @@ from tasksets.splits import members
 from tasksets.task import Call, Split
 
 WORDINGS = Wordings(
-    ('What is the antonym of the word "{word}"?', 'Give the opposite of "{word}".'),
-    ('Which word means the contrary of "{word}", by the dictionary?',),
+    (
+        'What is the antonym of the word "{word}"?',
+        'Give the opposite of "{word}".',
+        'Which word is the opposite of "{word}"?',
+        'Name an antonym of "{word}".',
+        'Look up what "{word}" has as its antonym.',
+        'I need a word that says the opposite of "{word}". Which is it?',
+        'Complete the pair of opposites: "{word}" and ...?',
+        'A crossword asks for the opposite of "{word}". What fits?',
+    ),
+    (
+        'Which word means the contrary of "{word}", by the dictionary?',
+        'My text says "{word}", but I mean the reverse. Which word do I want?',
+        'With which word would you contradict "{word}"?',
+        'What is opposed to "{word}" in meaning?',
+    ),
 )
 
 

@@ -12,29 +12,61 @@ KINDS = {
         (
             "How many months of warranty does the Larkfield {product} have?",
             "What is the warranty of the Larkfield {product} in months?",
+            "How long is the warranty of the {product} by Larkfield? Give months.",
+            "Larkfield {product}: for how many months is it under warranty?",
+            "A {product} made by Larkfield broke. Within how many months is its repair free?",
+            "State the months of warranty that come with a Larkfield {product}.",
         ),
-        ("For how many months does Larkfield Instruments vouch for the {product}?",),
+        (
+            "For how many months does Larkfield Instruments vouch for the {product}?",
+            "How many months of cover does the maker Larkfield give its {product}?",
+            "I own a Larkfield {product}. After how many months does its warranty end?",
+        ),
     ),
     "price": Wordings(
         (
             "What does the Larkfield {product} cost in euros?",
             "How many euros is a {product} of Larkfield?",
+            "What is the price of the Larkfield {product} in euros?",
+            "Look up the price in euros of Larkfield's {product}.",
+            "Larkfield {product}: how much is one, in euros?",
+            "How many euros does Larkfield ask for its {product}?",
         ),
-        ("A customer wants one Larkfield {product}. What is to be paid, in euros?",),
+        (
+            "A customer wants one Larkfield {product}. What is to be paid, in euros?",
+            "At how many euros is the {product} in Larkfield's list?",
+            "What sum in euros buys a Larkfield {product}?",
+        ),
     ),
     "weight": Wordings(
         (
             "What does the Larkfield {product} weigh in grams?",
             "Give the weight of the Larkfield {product} in grams.",
+            "How heavy is the {product} by Larkfield, in grams?",
+            "Larkfield {product}: what is its weight in grams?",
+            "How many grams does Larkfield's {product} weigh?",
+            "A parcel holds one Larkfield {product}. How many grams are inside?",
         ),
-        ("How many grams must a shelf for one Larkfield {product} carry?",),
+        (
+            "How many grams must a shelf for one Larkfield {product} carry?",
+            "What do scales show, in grams, for a Larkfield {product}?",
+            "With a {product} of Larkfield in my bag, how many grams more do I carry?",
+        ),
     ),
     "launch": Wordings(
         (
             "In which year was the Larkfield {product} launched?",
             "When did Larkfield launch the {product}? Give the year.",
+            "What is the launch year of the Larkfield {product}?",
+            "Larkfield {product}: in which year did it come out?",
+            "Name the year in which Larkfield brought out the {product}.",
+            "Which year saw the launch of Larkfield's {product}?",
         ),
-        ("Since which year has the Larkfield {product} been on sale?",),
+        (
+            "Since which year has the Larkfield {product} been on sale?",
+            "What was the first year in which one could buy a Larkfield {product}?",
+            "From which year on did Larkfield sell the {product}?",
+        ),
     ),
 }
 

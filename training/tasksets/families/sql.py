@@ -11,15 +11,31 @@ ARRIVALS = Wordings(
     (
         "How many flights in the sample database went to {code} in month {month}?",
         "In the sample database, count the flights to {code} in month {month}.",
+        "How many of the sample database's flights in month {month} had {code} as destination?",
+        "By the sample database, how often did a flight go to {code} in month {month}?",
+        "Give the number of flights to {code} in month {month} of the sample database.",
+        "Query the sample database: how many flights in month {month} were bound for {code}?",
     ),
-    ("Month {month} of the sample database: how often was {code} the destination of a flight?",),
+    (
+        "Month {month} of the sample database: how often was {code} the destination of a flight?",
+        "How many rows of flights has the sample database with dest {code} and month {month}?",
+        "How busy was the way to {code} in month {month}, in flights of the sample database?",
+    ),
 )
 FAR = Wordings(
     (
         "How many flights in the sample database to {code} left more than {delay} minutes late?",
         "Count flights to {code} in the sample database delayed at departure by over {delay} min.",
+        "In the sample database, how many flights to {code} have a dep_delay of more than {delay}?",
+        "How often did a flight to {code} start over {delay} minutes late, by the sample database?",
+        "Query the sample database for the number of flights to {code} with dep_delay > {delay}.",
+        "How many departures to {code} in the sample database were late by more than {delay} min?",
     ),
-    ("Of flights to {code} in the sample database, how many had dep_delay above {delay}?",),
+    (
+        "Of flights to {code} in the sample database, how many had dep_delay above {delay}?",
+        "How often did passengers to {code} wait over {delay} minutes, by the sample database?",
+        "The sample database knows flights to {code}. How many left later than {delay} min?",
+    ),
 )
 
 

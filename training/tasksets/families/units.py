@@ -20,10 +20,17 @@ WORDINGS = Wordings(
         "Convert {value} {from_name} to {to_name}.",
         "How much is {value} {from_name} in {to_name}?",
         "Express {value} {from_name} in {to_name}.",
+        "Change {value} {from_name} into {to_name}.",
+        "{value} {from_name} = ? {to_name}",
+        "The label says {value} {from_name}. What is that in {to_name}?",
+        "I measured {value} {from_name}, but need the figure in {to_name}.",
+        "What is {value} {from_name} when the unit is {to_name}?",
     ),
     (
         "Give {value} {from_name} as {to_name}.",
         "A form asks for {to_name}, but I only know it is {value} {from_name}. What do I write?",
+        "What would a gauge marked in {to_name} show for {value} {from_name}?",
+        "Restate {value} {from_name} with {to_name} as the unit.",
     ),
 )
 
