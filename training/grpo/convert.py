@@ -12,12 +12,15 @@ from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from tasksets.task import Split
 
+# Less likely tokens are not sampled; engines write a large negative number for minus infinity.
+LOGPROB_MIN = -100.0
 INTERRUPTED = {episode_pb2.STOP_REASON_CANCELLED, episode_pb2.STOP_REASON_FAILED}
 Response = orchestrator_pb.NextActionResponse
 
 
 def episode_from_proto(trajectory: trajectory_pb2.Trajectory, limits: Limits) -> Episode:
     """The episode of a trajectory. Raises Refused."""
+    _check_whole(trajectory)
     _check_use(trajectory)
     responses = [
         turn.model_call.response
@@ -41,6 +44,13 @@ def episode_from_proto(trajectory: trajectory_pb2.Trajectory, limits: Limits) ->
         preferences=_preferences(trajectory, tools),
         model_versions=tuple(response.model_version for response in responses),
     )
+
+
+def _check_whole(trajectory: trajectory_pb2.Trajectory) -> None:
+    if trajectory.stop_reason == episode_pb2.STOP_REASON_UNSPECIFIED:
+        raise Refused(Reason.MALFORMED, "it does not say how it ended")
+    if [turn.number for turn in trajectory.turns] != list(range(1, len(trajectory.turns) + 1)):
+        raise Refused(Reason.MALFORMED, "turns are missing")
 
 
 def _check_use(trajectory: trajectory_pb2.Trajectory) -> None:
@@ -68,10 +78,11 @@ def _row(response: Response, limits: Limits) -> Row:
         raise Refused(Reason.TOO_LONG, f"{len(prompt) + len(completion)} tokens")
     if not all(0 <= token < limits.vocabulary for token in (*prompt, *completion)):
         raise Refused(Reason.TOKEN_OUT_OF_RANGE)
-    if not all(math.isfinite(value) and value <= 0 for value in response.completion_logprobs):
-        raise Refused(Reason.BAD_LOGPROB)
-    if limits.prompt_digest and response.prompt_digest != limits.prompt_digest:
-        raise Refused(Reason.OTHER_TOKENIZER, response.prompt_digest[:12])
+    if not all(LOGPROB_MIN <= value <= 0 for value in response.completion_logprobs):
+        raise Refused(Reason.BAD_LOGPROB, f"not from {LOGPROB_MIN} to 0")
+    # An engine that is asked by another API than vLLM's does not say its template.
+    if limits.prompt_digest and response.prompt_digest not in ("", limits.prompt_digest):
+        raise Refused(Reason.OTHER_TOKENIZER, f"chat template {response.prompt_digest[:12]}")
     return Row(
         tuple(prompt),
         tuple(completion),
@@ -83,7 +94,7 @@ def _row(response: Response, limits: Limits) -> Row:
 
 def _temperature(sampling: orchestrator_pb.Sampling) -> float:
     nucleus = sampling.top_p if sampling.HasField("top_p") else 1.0
-    if sampling.temperature <= 0 or nucleus < 1:
+    if not (math.isfinite(sampling.temperature) and sampling.temperature > 0 and nucleus >= 1):
         raise Refused(
             Reason.TRUNCATED_SAMPLING, f"temperature {sampling.temperature}, top_p {nucleus}"
         )
@@ -110,13 +121,13 @@ def _features(trajectory: trajectory_pb2.Trajectory) -> Features:
     latency_s = recorded.latency.ToNanoseconds() / 1e9
     try:
         cost = float(Decimal(recorded.cost.amount))
-    except InvalidOperation as error:
+    except (InvalidOperation, ValueError) as error:
         raise Refused(Reason.MALFORMED, "the cost is not a decimal") from error
     scores = [outcome.score for outcome in trajectory.outcomes]
     if not all(0 <= score <= 1 for score in scores):
         raise Refused(Reason.MALFORMED, f"an outcome is from 0 to 1, not {scores}")
-    if not (math.isfinite(cost) and cost >= 0 and latency_s >= 0):
-        raise Refused(Reason.MALFORMED, "cost and latency must be 0 or more")
+    if not (math.isfinite(cost) and min(cost, latency_s, *recorded.tool_call_counts, 0) >= 0):
+        raise Refused(Reason.MALFORMED, "cost, latency and calls must be 0 or more")
     # Several verifiers must all agree, and half solved is not solved (paper, section 3.2).
     solved = all(score == 1 for score in scores)
     return Features(tuple(recorded.tool_call_counts), solved, cost, latency_s)

@@ -22,21 +22,27 @@ class Reason(StrEnum):
     NO_TOKENS = "no tokens"
     """Text alone; tokenising it again would give other tokens than were sampled."""
     MALFORMED = "malformed"
+    OTHER_SCHEMA = "other schema"
+    """Written in another version of the contract, whose fields may mean something else."""
+    WRONG_DIGEST = "wrong digest"
     TOKEN_OUT_OF_RANGE = "token out of range"  # noqa: S105
     BAD_LOGPROB = "bad logprob"
     TRUNCATED_SAMPLING = "truncated sampling"
     """Nucleus or temperature 0: the distribution sampled from is not the policy's."""
     UNKNOWN_CONSTRAINT = "unknown constraint"
+    BROKEN_CONSTRAINT = "broken constraint"
+    """Its grammar forbids a token that was sampled, or is no grammar."""
     OTHER_TOKENIZER = "other tokenizer"
     TOO_LONG = "too long"
 
 
 class Refused(Exception):
-    """An episode the trainer may not use."""
+    """A record or episode the trainer may not use."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else str(reason))
         self.reason = reason
+        self.detail = detail
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class Limits:
     """Token ids are below it."""
     row_tokens_max: int = 8192
     prompt_digest: str = ""
-    """Chat template the policy is trained with; empty: any."""
+    """SHA-256 (hex) of the chat template the policy is trained with; empty: any."""
 
 
 @dataclass(frozen=True)

@@ -76,10 +76,13 @@ class GrammarReplay:
         return xgrammar.GrammarMatcher(self._compiled(constraint))
 
     def _compile(self, constraint: Constraint) -> xgrammar.CompiledGrammar:
-        json.loads(constraint.json_schema)
-        return self._compiler.compile_json_schema(
-            constraint.json_schema, any_whitespace=constraint.any_whitespace
-        )
+        try:
+            json.loads(constraint.json_schema)
+            return self._compiler.compile_json_schema(
+                constraint.json_schema, any_whitespace=constraint.any_whitespace
+            )
+        except (ValueError, RuntimeError) as error:
+            raise ConstraintError(f"the recorded schema does not compile: {error}") from error
 
 
 def unpacked(masks: Tensor, vocabulary: int) -> Tensor:

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedModel
 
+from grpo.episodes import Episode, Reason, Refused
 from grpo.forward import Distribution, Scorer
-from grpo.grammar import BITS, GrammarReplay, forced
+from grpo.grammar import BITS, ConstraintError, GrammarReplay, forced
 from grpo.groups import Group
 from grpo.losses import Loss, LossOptions, TokenBatch, policy_loss, token_weights
 from grpo.samples import Row
@@ -101,6 +102,15 @@ class Learner:
                 " served policy the one being trained?"
             )
         return self._apply(metrics)
+
+    def check(self, episode: Episode) -> None:
+        """That its tokens can be learnt from. Raises Refused for what its grammars forbid."""
+        try:
+            for row in episode.rows:
+                if row.constraint:
+                    self._grammar.legal(episode.constraints[row.constraint], row.completion_ids)
+        except ConstraintError as error:
+            raise Refused(Reason.BROKEN_CONSTRAINT, str(error)) from error
 
     def gathered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Trained weights by name and the optimiser's state, whole; a collective call."""

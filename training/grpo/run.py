@@ -1,9 +1,10 @@
 """Everything a run is made of, put together from its configuration."""
 
+import hashlib
 from functools import partial
 
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from grpo.advantages import Advantage
 from grpo.checkpoints import Checkpoint, latest
@@ -17,6 +18,7 @@ from grpo.losses import Loss, LossOptions
 from grpo.metrics_log import MetricsLog
 from grpo.policy import load_policy
 from grpo.publishing import Publisher, base_digest
+from grpo.refused_records import RefusedRecords
 from grpo.stream import LogReader, Position
 from grpo.team import Team, join_team
 from grpo.trainer import Trainer, TrainerOptions
@@ -80,16 +82,24 @@ def _trainer(config: RunConfig, learner: Learner, team: Team, reader: LogReader)
         learner=learner,
         reader=reader,
         assembler=GroupAssembler(rules, Advantage(config.groups.advantage)),
-        limits=Limits(vocabulary, config.step.row_tokens_max),
+        limits=Limits(vocabulary, config.step.row_tokens_max, _prompt_digest(config)),
         options=TrainerOptions(
             config.steps, config.step.groups, config.checkpoint_every, config.stream.patience_s
         ),
         output=config.output,
         metrics=MetricsLog(config.output),
+        aside=RefusedRecords(config.output, config.stream.topic),
         team=team,
         publisher=_publisher(config),
         publish_every=config.publish.every if config.publish else 1,
     )
+
+
+def _prompt_digest(config: RunConfig) -> str:
+    """As orchestrator-inference records it; empty for a tokenizer without a chat template."""
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(config.model)
+    template = tokenizer.chat_template
+    return hashlib.sha256(template.encode()).hexdigest() if isinstance(template, str) else ""
 
 
 def _publisher(config: RunConfig) -> Publisher | None:

@@ -6,8 +6,9 @@ log reached when they were last looked at; the same log gives the same order.
 """
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
@@ -36,6 +37,8 @@ class LogRecord:
     partition: int
     offset: int
     value: bytes
+    key: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class LogReader:
@@ -86,9 +89,7 @@ class LogReader:
     def _take(self, place: TopicPartition) -> LogRecord:
         while not self._fetched[place]:
             for source, fetched in self._consumer.poll(timeout_ms=POLL_MS).items():
-                self._fetched[source] += [
-                    LogRecord(source.partition, entry.offset, entry.value) for entry in fetched
-                ]
+                self._fetched[source] += map(_log_record, fetched)
         record = self._fetched[place].pop(0)
         self.position.offsets[place.partition] = record.offset + 1
         return record
@@ -108,6 +109,12 @@ class LogReader:
                     " the checkpoint; restart with --skip-lost to go on without them"
                 )
             self._consumer.seek(place, offset)
+
+
+def _log_record(entry: Any) -> LogRecord:
+    """Of the client's ConsumerRecord; a record without a value is an empty one."""
+    headers = {name: value.decode(errors="replace") for name, value in entry.headers}
+    return LogRecord(entry.partition, entry.offset, entry.value or b"", entry.key or b"", headers)
 
 
 def _consumer(kafka: KafkaSettings) -> KafkaConsumer:

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from grpo.batch_metrics import batch_metrics
 from grpo.checkpoints import Checkpoint, save
 from grpo.convert import episode_from_proto
+from grpo.envelopes import open_record
 from grpo.episodes import Limits, Reason, Refused
 from grpo.following import Done, Plan
 from grpo.groups import SIZE_UNKNOWN, Group, GroupAssembler, OpenGroup
 from grpo.learner import Learner
 from grpo.metrics_log import MetricsLog
 from grpo.publishing import Publisher
+from grpo.refused_records import RefusedRecords
 from grpo.stream import LogReader, LogRecord
 from grpo.team import Team
 from podium.episodes.v1 import trajectory_pb2 as pb
@@ -47,6 +47,7 @@ class Trainer:
     options: TrainerOptions
     output: Path
     metrics: MetricsLog
+    aside: RefusedRecords
     team: Team = field(default_factory=Team)
     publisher: Publisher | None = None
     publish_every: int = 1
@@ -60,6 +61,7 @@ class Trainer:
     def run(self) -> int:
         """Takes steps until there are enough or the log stays silent; the steps taken in all."""
         self._run()
+        log.info("step %d is the last; not used: %s", self.step, dict(self.refused) or "nothing")
         self.team.shared(Done(self.step))
         return self.step
 
@@ -80,34 +82,34 @@ class Trainer:
 
     def _take(self, record: LogRecord) -> Group | None:
         try:
-            message = pb.TrajectoryRecord.FromString(record.value)
-        except DecodeError:
-            message = pb.TrajectoryRecord()
-        match message.WhichOneof("record"):
-            case "trajectory":
-                return self._take_trajectory(message.trajectory, record)
-            case "group_closed":
-                # Every member has finished: nobody else will come.
-                return self.assembler.close(message.group_closed.group_id)
-            case "reference":
-                found = message.reference
-                self._refuse(Reason.TOO_LONG, record)
-                return self.assembler.bury(found.episode_id, found.group_id, SIZE_UNKNOWN)
-        self._refuse(Reason.MALFORMED, record)
-        return None
+            message = open_record(record)
+        except Refused as refusal:
+            # Whose it was is not known; its group is judged without it when it is closed.
+            self._refuse(refusal, record)
+            return None
+        if message.HasField("trajectory"):
+            return self._take_trajectory(message.trajectory, record)
+        if message.HasField("group_closed"):
+            # Every member has finished: nobody else will come.
+            return self.assembler.close(message.group_closed.group_id)
+        found = message.reference
+        self._refuse(Refused(Reason.TOO_LONG, f"{found.size_bytes} bytes"), record)
+        return self.assembler.bury(found.episode_id, found.group_id, SIZE_UNKNOWN)
 
     def _take_trajectory(self, found: pb.Trajectory, record: LogRecord) -> Group | None:
         try:
             episode = episode_from_proto(found, self.limits)
+            self.learner.check(episode)
         except Refused as refusal:
-            self._refuse(refusal.reason, record)
+            self._refuse(refusal, record)
             return self.assembler.bury(found.episode_id, found.group_id, found.group_size)
         self.records[episode.id] = found.SerializeToString(deterministic=True)
         return self.assembler.add(episode)
 
-    def _refuse(self, reason: Reason, record: LogRecord) -> None:
-        self.refused[reason] += 1
-        log.info("record %d/%d is not used: %s", record.partition, record.offset, reason)
+    def _refuse(self, refusal: Refused, record: LogRecord) -> None:
+        self.refused[refusal.reason] += 1
+        self.aside.keep(record, refusal.reason, refusal.detail)
+        log.info("record %d/%d is not used: %s", record.partition, record.offset, refusal.reason)
 
     def _take_step(self) -> None:
         self.step += 1

@@ -13,6 +13,7 @@ from podium_cli.training.metrics import InvalidMetrics, Metrics, read_metrics
 from podium_cli.writing import writing
 
 EVERY_S = 1.0
+REFUSED = "refused "
 Run = Annotated[Path, typer.Argument(help="Output folder of the run, or its metrics.jsonl.")]
 
 
@@ -23,7 +24,10 @@ async def watch(
     *,
     follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C.")] = True,
 ) -> None:
-    """Show each step as it is taken: reward, solved, cost, drift and lag."""
+    """Show each step as it is taken: reward, solved, cost, drift, lag, and records refused so far.
+
+    Which and why is in refused.jsonl beside the metrics.
+    """
     shown = 0
     while True:
         steps = _read(run, missing_is_empty=follow)
@@ -70,8 +74,11 @@ def _line(step: Metrics) -> str:
         # A figure that a run does not write is unknown, not 0.
         return "?" if value is None else format(value, form)
 
+    # A reason is written from its first record on.
+    refused = sum(count for name, count in step.items() if name.startswith(REFUSED))
     return (
         f"step {number('step', '.0f')}  reward {number('reward_mean', '.3f')}"
         f"  solved {number('reward_solved', '.0%')}  cost {number('cost_mean', '.4g')}"
         f"  drift {number('drift_mean', '.2g')}  lag {number('lag', '.0f')}"
+        f"  refused {refused:.0f}"
     )

@@ -1,27 +1,33 @@
 """A policy folder and a topic of recorded episodes, as a run of rollouts leaves them."""
 
+import hashlib
 import random
 from pathlib import Path
 
 from kafka import KafkaProducer
 
+from grpo.envelopes import SCHEMA
 from podium.episodes.v1 import trajectory_pb2 as pb
 from unit.grpo.builders import VOCABULARY, make_model, make_tokenizer
 from unit.grpo.trajectories import make_response, make_trajectory
 
 GROUP_SIZE = 4
 TOKEN_LOGPROB = -4.0
+CHAT_TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
+Headers = list[tuple[str, bytes]]
+Records = list[tuple[str, pb.TrajectoryRecord]]
 
 
 def write_policy(folder: Path) -> Path:
     """A small model and its tokenizer."""
     tokenizer = make_tokenizer()
+    tokenizer.chat_template = CHAT_TEMPLATE
     make_model(vocabulary=len(tokenizer)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def make_records(groups: int, seed: int = 0) -> list[tuple[str, pb.TrajectoryRecord]]:
+def make_records(groups: int, seed: int = 0) -> Records:
     """Group id and record: members of several groups in turn, then what closes each."""
     draw = random.Random(seed)
     members = [
@@ -57,10 +63,22 @@ def _member(draw: random.Random, group: int, index: int) -> pb.TrajectoryRecord:
     return pb.TrajectoryRecord(trajectory=trajectory)
 
 
-def produce(bootstrap: str, topic: str, records: list[tuple[str, pb.TrajectoryRecord]]) -> None:
+def make_headers(value: bytes, schema: str = SCHEMA) -> Headers:
+    """As the platform's producer writes them."""
+    digest = hashlib.sha256(value).hexdigest()
+    return [("digest", digest.encode()), ("schema", schema.encode())]
+
+
+def produce(bootstrap: str, topic: str, records: Records) -> None:
     """Puts records on a topic, each group on one partition."""
+    values = [(key, record.SerializeToString()) for key, record in records]
+    produce_values(bootstrap, topic, [(key, value, make_headers(value)) for key, value in values])
+
+
+def produce_values(bootstrap: str, topic: str, values: list[tuple[str, bytes, Headers]]) -> None:
+    """Puts on a topic whatever it is told, right or wrong."""
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all")
-    for key, record in records:
-        producer.send(topic, key=key.encode(), value=record.SerializeToString())
+    for key, value, headers in values:
+        producer.send(topic, key=key.encode(), value=value, headers=headers)
     producer.flush(30)
     producer.close(5)

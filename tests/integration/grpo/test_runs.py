@@ -14,7 +14,7 @@ import yaml
 
 from embedded import EmbeddedKafka, ManagedProcess
 from grpo.checkpoints import latest
-from integration.grpo.recorded import GROUP_SIZE, make_records, produce, write_policy
+from integration.grpo.recorded import make_records, produce, write_policy
 from podium.episodes.v1 import trajectory_pb2 as pb
 from policy_versions import Format, Manifest, VersionStore
 
@@ -97,21 +97,6 @@ async def _reach(run: ManagedProcess, folder: Path, step: int) -> None:
     path = folder / "run" / "metrics.jsonl"
     while run.running and not (path.exists() and f'"step": {step},' in path.read_text()):
         await asyncio.sleep(0.02)
-
-
-async def test_records_that_cannot_be_used_are_counted_and_the_run_goes_on(
-    kafka: EmbeddedKafka, tmp_path: Path
-) -> None:
-    records = make_records(GROUPS_PER_STEP + 1)
-    records[0][1].trajectory.training_consent = False
-    records[1][1].trajectory.turns[0].model_call.response.completion_logprobs[0] = float("nan")
-    records.insert(0, ("g0", pb.TrajectoryRecord()))
-    topic = await make_topic(kafka, "poisoned", [*records, records[5]])
-    await finish(make_run(tmp_path / "run", kafka, topic, steps=1))
-    (metrics,) = metrics_of(tmp_path / "run")
-    assert metrics["refused no consent"] == metrics["refused bad logprob"] == 1
-    assert metrics["refused malformed"] == 1
-    assert metrics["rows"] >= GROUPS_PER_STEP * (GROUP_SIZE - 1)
 
 
 async def test_a_run_publishes_each_step_and_makes_up_for_a_version_it_missed(

@@ -1,5 +1,6 @@
 """What the trainer reads from a trajectory, and what it refuses with which reason."""
 
+import math
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from unit.grpo.trajectories import DIGEST, make_response, make_trajectory
 
 LIMITS = Limits(vocabulary=64, row_tokens_max=100)
 GREEDY = orchestrator_pb.Sampling(max_tokens=64)
+ENDLESS = orchestrator_pb.Sampling(temperature=math.nan)
 NUCLEUS = orchestrator_pb.Sampling(temperature=1.0, top_p=0.8)
 
 
@@ -44,7 +46,13 @@ def test_several_verifiers_must_all_agree() -> None:
         (Reason.NOT_JUDGED, {"outcomes": []}),
         (Reason.UNPRICED, {"unpriced_call_count": 1}),
         (Reason.MALFORMED, {"tool_names": ["calculator"]}),
+        (Reason.MALFORMED, {"stop_reason": episode_pb2.STOP_REASON_UNSPECIFIED}),
+        (Reason.MALFORMED, {"turns": [pb.Turn(number=2)]}),
         (Reason.MALFORMED, {"cost": "cheap"}),
+        (Reason.MALFORMED, {"cost": "sNaN"}),
+        (Reason.MALFORMED, {"cost": "-1"}),
+        (Reason.MALFORMED, {"features": pb.RewardFeatures(tool_call_counts=[-1, 0])}),
+        (Reason.MALFORMED, {"outcomes": [pb.Outcome(score=math.nan)]}),
         (Reason.MALFORMED, {"outcomes": [pb.Outcome(score=300.0)]}),
         (Reason.MALFORMED, {"preferences": policy_pb2.PreferenceVector(compute=-3)}),
     ],
@@ -63,10 +71,12 @@ def test_an_unusable_trajectory_is_refused(reason: Reason, fields: dict[str, Any
         (Reason.BAD_LOGPROB, {"completion_logprobs": [-0.5]}),
         (Reason.BAD_LOGPROB, {"completion_logprobs": [float("nan"), -0.5]}),
         (Reason.BAD_LOGPROB, {"completion_logprobs": [0.5, -0.5]}),
+        (Reason.BAD_LOGPROB, {"completion_logprobs": [-9999.0, -0.5]}),
         (Reason.TOKEN_OUT_OF_RANGE, {"completion_token_ids": [6, 64]}),
         (Reason.TOO_LONG, {"prompt_token_ids": [3] * 200}),
         (Reason.TRUNCATED_SAMPLING, {"sampling": GREEDY}),
         (Reason.TRUNCATED_SAMPLING, {"sampling": NUCLEUS}),
+        (Reason.TRUNCATED_SAMPLING, {"sampling": ENDLESS}),
         (Reason.UNKNOWN_CONSTRAINT, {"constraint_json_schema": "{}"}),
     ],
 )
@@ -77,5 +87,10 @@ def test_an_unusable_call_is_refused(reason: Reason, fields: dict[str, Any]) -> 
 
 
 def test_a_prompt_of_another_template_is_refused() -> None:
+    limits = Limits(vocabulary=64, prompt_digest="abc")
+    ours, unsaid = (make_response(prompt_digest=digest) for digest in ("abc", ""))
+    for response in (ours, unsaid):
+        assert episode_from_proto(make_trajectory(response=response), limits).rows
+    theirs = make_trajectory(response=make_response(prompt_digest="def"))
     with pytest.raises(Refused, match="other tokenizer"):
-        episode_from_proto(make_trajectory(), Limits(vocabulary=64, prompt_digest="abc"))
+        episode_from_proto(theirs, limits)

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from grpo.episodes import Episode
+from grpo.episodes import Episode, Refused
 from grpo.forward import Distribution, token_logprobs
 from grpo.grammar import Constraint, GrammarReplay
 from grpo.groups import Group
@@ -70,6 +70,17 @@ def make_group(learner: Learner, advantages: tuple[float, ...] = (1.0, -1.0)) ->
             )
         )
     return Group("g", tuple(members), (1.0, 0.0), advantages)
+
+
+def test_what_a_grammar_forbids_is_refused_before_it_reaches_a_step() -> None:
+    learner = make_learner()
+    learner.check(make_group(learner).members[0])
+    for ids, schema in ((ids_of('"sub"'), CONSTRAINT.json_schema), (ids_of('"add"'), "{no schema")):
+        row = Row(PROMPT, ids, (-1.0,) * len(ids), constraint="c")
+        constraints = {"c": Constraint(schema, any_whitespace=False)}
+        member = make_group(learner).members[0]
+        with pytest.raises(Refused, match="broken constraint"):
+            learner.check(replace(member, rows=(row,), constraints=constraints))
 
 
 def test_the_better_action_becomes_likelier() -> None:

@@ -83,6 +83,7 @@ def write_metrics(folder: Path) -> Path:
     lines = [
         {"step": step, "reward_mean": 0.1 * step, "reward_solved": 0.1 * step, "cost_mean": 0.01}
         | {"drift_mean": 0.02, "lag": 3, "calls search": 0.5, "calls <b>": 1.0}
+        | {"refused malformed": 2, "refused bad logprob": 1}
         for step in (1, 2, 2)
     ]
     path = folder / "metrics.jsonl"
@@ -94,6 +95,7 @@ def test_watching_shows_every_step_once_and_not_the_one_being_written(tmp_path: 
     found = podium("watch", write_metrics(tmp_path), "--no-follow")
     assert [line.split()[1] for line in found.stdout.splitlines()] == ["1", "2"]
     assert "solved 20%" in found.stdout
+    assert found.stdout.count("refused 3") == 2
 
 
 def test_the_report_is_a_page_of_plots_without_anybodys_markup(tmp_path: Path) -> None:
