@@ -24,6 +24,7 @@ from podium_cli.commands import (
     spend,
     status,
     tool_descriptions,  # noqa: F401  adds its commands to those of tools
+    tool_following,  # noqa: F401  likewise
     tool_imports,  # noqa: F401  likewise
     tools,
     train,

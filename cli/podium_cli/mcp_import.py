@@ -6,18 +6,23 @@ from podium_cli.gateway import Gateway
 
 
 async def discover(gateway: Gateway, server: list[str], prefix: str) -> list[tool_pb2.ToolSpec]:
-    """Specs ready to be registered; a URL speaks HTTP, anything else is a command."""
-    if server[0].startswith(("http://", "https://")):
-        connection = tool_pb2.McpConnection(http=tool_pb2.McpHttp(url=server[0]))
-    else:
-        stdio = tool_pb2.McpStdio(command=server[0], args=server[1:])
-        connection = tool_pb2.McpConnection(stdio=stdio)
+    """Specs ready to be registered. Raises Refused, Unreachable."""
     found = await gateway.post(
         "/v1/tools/discover-mcp",
-        tool_adapter_service_pb2.DiscoverMcpToolsRequest(connection=connection, name_prefix=prefix),
+        tool_adapter_service_pb2.DiscoverMcpToolsRequest(
+            connection=connection_of(server), name_prefix=prefix
+        ),
         tool_adapter_service_pb2.DiscoverMcpToolsResponse,
     )
     return list(found.specs)
+
+
+def connection_of(server: list[str]) -> tool_pb2.McpConnection:
+    """How the server is reached; a URL speaks HTTP, anything else is a command."""
+    if server[0].startswith(("http://", "https://")):
+        return tool_pb2.McpConnection(http=tool_pb2.McpHttp(url=server[0]))
+    stdio = tool_pb2.McpStdio(command=server[0], args=server[1:])
+    return tool_pb2.McpConnection(stdio=stdio)
 
 
 async def vanished(gateway: Gateway, specs: list[tool_pb2.ToolSpec], shared: bool) -> list[str]:

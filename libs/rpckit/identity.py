@@ -69,12 +69,22 @@ class ScopeMissing(PermissionDenied):
     """The caller is known and has none of the scopes that would do."""
 
     def __init__(self, identity: "Identity", scopes: Iterable[Scope]) -> None:
-        names = sorted(scope.value for scope in scopes)
+        wanted = frozenset(scopes)
+        names = sorted(scope.value for scope in wanted)
         super().__init__(
             f"{identity.subject} of tenant {identity.tenant} lacks the scope {' or '.join(names)}; "
-            "an admin of the tenant can create a key with it",
+            f"{_whoever_grants(wanted)}",
             scope=",".join(names),
         )
+
+
+def _whoever_grants(scopes: frozenset[Scope]) -> str:
+    """What mends that a caller has none of the scopes."""
+    if scopes & TENANT_SCOPES:
+        return "an admin of the tenant can create a key with it"
+    if Scope.PLATFORM_ADMIN in scopes:
+        return "an admin of the platform can create a key with it"
+    return "no key has it: services sign it for work of their own"
 
 
 def scopes_of(roles: Iterable[Role]) -> frozenset[str]:

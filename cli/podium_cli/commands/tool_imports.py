@@ -14,6 +14,9 @@ from podium_cli.errors import UsageError
 from podium_cli.mcp_import import discover, vanished
 from podium_cli.openapi_import import read_openapi
 
+McpServer = Annotated[
+    list[str], typer.Argument(help="URL, or a command and its arguments after --.")
+]
 Prefix = Annotated[str, typer.Option(help="Put before every name, like airline_.")]
 Sku = Annotated[str, typer.Option(help="SKU in the price book for all of them.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag for all; repeatable.")]
@@ -49,9 +52,7 @@ async def apply(
 @command(app, "import-mcp")
 async def import_mcp(
     session: Session,
-    server: Annotated[
-        list[str], typer.Argument(help="URL, or a command and its arguments after --.")
-    ],
+    server: McpServer,
     *,
     prefix: Prefix = "",
     sku: Sku = "",

@@ -64,6 +64,20 @@ def test_any_one_of_several_scopes_is_enough() -> None:
             require_scope(Scope.TOOLS_WRITE, Scope.LEDGER_WRITE)
 
 
+@pytest.mark.parametrize(
+    ("scopes", "mend"),
+    [
+        ({Scope.TOOLS_WRITE}, "an admin of the tenant can"),
+        ({Scope.TOOLS_WRITE, Scope.LEDGER_WRITE}, "an admin of the tenant can"),
+        ({Scope.PLATFORM_ADMIN}, "an admin of the platform can"),
+        ({Scope.TOOLS_FOLLOW}, "no key has it"),
+    ],
+)
+def test_a_missing_scope_names_whoever_can_give_it(scopes: set[Scope], mend: str) -> None:
+    with acting_as(make_identity(scopes=[])), pytest.raises(PermissionDenied, match=mend):
+        require_scope(*scopes)
+
+
 def test_every_role_has_scopes_and_none_has_those_of_services() -> None:
     assert set(ROLE_SCOPES) == set(Role)
     for role, scopes in ROLE_SCOPES.items():
