@@ -11,6 +11,10 @@ from podium_cli.gateway import Gateway
 from podium_cli.inputs import unreadable
 
 TIMEOUT_S = 30.0
+# The largest document the registry reads.
+DOCUMENT_BYTES_MAX = 2 * 1024 * 1024
+# Unpacked a document may be a thousand times as large.
+NOT_PACKED = {"accept-encoding": "identity"}
 
 
 async def read_openapi(
@@ -23,13 +27,22 @@ async def read_openapi(
 
 
 async def _fetched(url: str) -> str:
+    content = bytearray()
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=True) as client:
-            reply = await client.get(url)
+        async with (
+            httpx.AsyncClient(
+                timeout=TIMEOUT_S, follow_redirects=True, headers=NOT_PACKED
+            ) as client,
+            client.stream("GET", url) as reply,
+        ):
             reply.raise_for_status()
-    except httpx.HTTPError as error:
+            async for chunk in reply.aiter_raw():
+                content += chunk
+                if len(content) > DOCUMENT_BYTES_MAX:
+                    raise UsageError(f"{url} is larger than 2 MiB", "import a part of it")
+        return content.decode()
+    except (httpx.HTTPError, UnicodeDecodeError) as error:
         raise UsageError(f"{url} cannot be fetched: {error}", "check the URL") from error
-    return reply.text
 
 
 def _text(path: Path) -> str:

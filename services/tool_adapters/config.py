@@ -3,11 +3,18 @@
 from pathlib import Path
 from tempfile import gettempdir
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from pydantic_settings import SettingsConfigDict
 
 from rpckit.settings import ServerSettings, SigningKey
-from tool_adapters.corpus.embeddings import EmbeddingsSettings
+
+
+class EmbeddingsSettings(BaseModel, frozen=True):
+    """Where vectors come from."""
+
+    base_url: str = Field(description="OpenAI-compatible URL, up to and including /v1")
+    model: str = Field(description="name of the embedding model there")
+    secret: str = Field("", description="name of the platform's secret with the API key")
 
 
 class Settings(ServerSettings):

@@ -12,6 +12,8 @@ from tool_adapters.network_guard import require_public
 
 # A server may hold a stream open for as long as a call takes; the service limits calls.
 READ_TIMEOUT_S = 3600.0
+IDENTITY = "identity"
+PACKED = "the message is packed, which was not asked for"
 
 
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):
@@ -37,17 +39,19 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A reply that is no stream of events, up to the largest message."""
+    """A reply that is read up to a size; one that is larger breaks off with these words."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, bytes_max: int, words: str) -> None:
         self._stream = stream
+        self._bytes_max = bytes_max
+        self._words = words
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size_bytes = 0
         async for chunk in self._stream:
             size_bytes += len(chunk)
-            if size_bytes > MESSAGE_BYTES_MAX:
-                raise httpx2.StreamError(TOO_LARGE)
+            if size_bytes > self._bytes_max:
+                raise httpx2.StreamError(self._words)
             yield chunk
 
     async def aclose(self) -> None:
@@ -57,10 +61,13 @@ class _Limited(httpx2.AsyncByteStream):
 class _LimitingTransport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        if response.headers.get("content-encoding", IDENTITY).lower() != IDENTITY:
+            # What it unpacks to may be a thousand times as large.
+            response.stream = _Limited(response.stream, 0, PACKED)
         # The SDK limits each event of a stream by itself.
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _Limited(response.stream)
+        elif not response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = _Limited(response.stream, MESSAGE_BYTES_MAX, TOO_LARGE)
         return response
 
 
@@ -75,9 +82,12 @@ class _GuardedTransport(_LimitingTransport):
 def mcp_http_client(bearer_token: str, *, trusted: bool) -> httpx2.AsyncClient:
     """A client for one server; unless it is trusted, only public addresses are reached."""
     transport = _LimitingTransport(trust_env=False) if trusted else _GuardedTransport()
+    headers = {"accept-encoding": IDENTITY}
+    if bearer_token:
+        headers["authorization"] = f"Bearer {bearer_token}"
     return httpx2.AsyncClient(
         transport=transport,
-        headers={"authorization": f"Bearer {bearer_token}"} if bearer_token else {},
+        headers=headers,
         timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
         trust_env=False,
     )

@@ -10,6 +10,7 @@ from uuid import uuid4
 import grpc
 
 import telemetry
+from embeddings import OpenAiEmbeddings
 from podium.adapters.v1.corpus_service_pb2_grpc import add_CorpusServiceServicer_to_server
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import (
     add_ToolAdapterServiceServicer_to_server,
@@ -27,7 +28,6 @@ from tool_adapters.clients_grpc_tools import GrpcMethods
 from tool_adapters.code_adapter import CodeAdapter
 from tool_adapters.config import Settings
 from tool_adapters.convert import answer_from_store, stored_answer
-from tool_adapters.corpus.embeddings import OpenAiEmbeddings
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store_postgres import PostgresCorpusStore
@@ -173,7 +173,7 @@ def _embeddings(
         return None
     name = settings.embeddings.secret
     api_key = secrets.value(PLATFORM, name) if name else ""
-    embeddings = OpenAiEmbeddings(settings.embeddings, api_key)
+    embeddings = OpenAiEmbeddings(settings.embeddings.base_url, settings.embeddings.model, api_key)
     stack.push_async_callback(embeddings.close)
     return embeddings
 

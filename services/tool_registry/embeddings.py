@@ -2,13 +2,11 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from cachetools import LRUCache
-from numpy.typing import NDArray
 
-from rpckit.errors import Unavailable
+from embeddings import EmbeddingsUnavailable, OpenAiEmbeddings, Vector
 from tool_registry.models import ToolVersion
 
 log = logging.getLogger(__name__)
@@ -18,25 +16,13 @@ TEXTS_PER_CALL = 128
 # A tool less like the query than this says nothing about it.
 SIMILARITY_MIN = 0.2
 CHARACTERS_MAX = 2000
-Vector = NDArray[np.float32]
-
-
-class EmbeddingsUnavailable(Unavailable):
-    """The endpoint does not answer; words alone still find tools."""
-
-
-class TextEmbedder(Protocol):
-    """Where vectors come from: an OpenAI-compatible embeddings endpoint."""
-
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One vector of length 1 per text. Raises EmbeddingsUnavailable."""
 
 
 class Embeddings:
     """Vectors by text; a version of a tool never changes, so its vector does not either."""
 
-    def __init__(self, embedder: TextEmbedder) -> None:
-        self._embedder = embedder
+    def __init__(self, endpoint: OpenAiEmbeddings) -> None:
+        self._endpoint = endpoint
         self._vectors: LRUCache[str, Vector] = LRUCache(VECTORS_KEPT)
 
     async def rank(self, tools: Sequence[ToolVersion], query: str) -> list[str] | None:
@@ -44,7 +30,7 @@ class Embeddings:
         texts = [f"{tool.spec.name}: {tool.spec.description}"[:CHARACTERS_MAX] for tool in tools]
         try:
             vectors = await self._of(texts)
-            [wanted] = await self._embedder.embed([query])
+            [wanted] = await self._endpoint.of([query])
         except EmbeddingsUnavailable as error:
             log.warning("searching by words only: %s", error.message)
             return None
@@ -58,5 +44,5 @@ class Embeddings:
         missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         for start in range(0, len(missing), TEXTS_PER_CALL):
             part = missing[start : start + TEXTS_PER_CALL]
-            self._vectors.update(zip(part, await self._embedder.embed(part), strict=True))
+            self._vectors.update(zip(part, await self._endpoint.of(part), strict=True))
         return [self._vectors[text] for text in texts]

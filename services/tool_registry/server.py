@@ -9,6 +9,7 @@ from pathlib import Path
 import grpc
 
 import telemetry
+from embeddings import OpenAiEmbeddings
 from podium.registry.v1.description_service_pb2_grpc import (
     add_DescriptionServiceServicer_to_server,
 )
@@ -23,7 +24,6 @@ from rpckit.server import Service, run_server
 from tool_registry.catalogue import Catalogues
 from tool_registry.chores import repeated
 from tool_registry.clients import PriceBook
-from tool_registry.clients_embeddings import OpenAiEmbedder, open_embeddings_client
 from tool_registry.clients_episodes import EpisodeHistory
 from tool_registry.config import Settings
 from tool_registry.convert import stored_spec
@@ -130,6 +130,11 @@ async def _episodes(stack: AsyncExitStack, settings: Settings) -> EpisodeHistory
 async def _embeddings(stack: AsyncExitStack, settings: Settings) -> Embeddings | None:
     if settings.embeddings_base_url is None:
         return None
-    client = open_embeddings_client(settings.embeddings_base_url, settings.embeddings_api_key)
-    await stack.enter_async_context(client)
-    return Embeddings(OpenAiEmbedder(client, settings.embeddings_model))
+    key = settings.embeddings_api_key
+    endpoint = OpenAiEmbeddings(
+        settings.embeddings_base_url,
+        settings.embeddings_model,
+        key.get_secret_value() if key else "",
+    )
+    stack.push_async_callback(endpoint.close)
+    return Embeddings(endpoint)

@@ -1,6 +1,6 @@
 """What can be wrong with a request about corpora."""
 
-from rpckit.errors import InvalidArgument, NotFound, ResourceExhausted, Unavailable
+from rpckit.errors import InvalidArgument, NotFound, ResourceExhausted
 
 
 class CorpusNotFound(NotFound):
@@ -32,10 +32,3 @@ class InvalidSearch(InvalidArgument):
 
 class CorpusFull(ResourceExhausted):
     """A corpus, or a tenant's number of corpora, is at its limit."""
-
-
-class EmbeddingsUnavailable(Unavailable):
-    """The embeddings endpoint gives no vectors."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"the embeddings endpoint {reason}; nothing was stored, try again")

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from embeddings import EmbeddingsUnavailable, OpenAiEmbeddings
 from rpckit.errors import InvalidArgument
 from rpckit.identity import Scope, current_identity, require_scope
-from tool_adapters.corpus.embeddings import Embeddings
-from tool_adapters.corpus.errors import CorpusNotFound, EmbeddingsUnavailable, InvalidSearch
+from tool_adapters.corpus.errors import CorpusNotFound, InvalidSearch
 from tool_adapters.corpus.index import PassageIndex
 from tool_adapters.corpus.models import (
     SHARED_OWNER,
@@ -30,7 +30,6 @@ QUERY_CHARACTERS_MAX = 2000
 TOP_K_DEFAULT = 5
 TOP_K_MAX = 50
 INDEXES_KEPT = 32
-VECTOR_ITEM_BYTES = 4
 # A search waits so long for the query's vector, in seconds; then words alone have to do.
 QUERY_VECTOR_TIMEOUT_S = 3.0
 
@@ -57,7 +56,7 @@ class CorpusStore(Protocol):
 class Corpora:
     """The corpora of the caller's tenant and of the platform."""
 
-    def __init__(self, store: CorpusStore, embeddings: Embeddings | None = None) -> None:
+    def __init__(self, store: CorpusStore, embeddings: OpenAiEmbeddings | None = None) -> None:
         self._store = store
         self._embeddings = embeddings
         self._indexes: OrderedDict[CorpusKey, tuple[int, PassageIndex]] = OrderedDict()
@@ -113,7 +112,7 @@ class Corpora:
             log.warning("searching by words alone: %s", str(error) or "no vector in time")
             return b""
         # A model of the same name that answers otherwise fits no stored vector.
-        return vector if len(vector) == index.dimensions * VECTOR_ITEM_BYTES else b""
+        return vector.tobytes() if len(vector) == index.dimensions else b""
 
     async def _with_vectors(
         self, cut: dict[Document, list[Passage]]
@@ -123,7 +122,7 @@ class Corpora:
         texts = [passage.searched for passages in cut.values() for passage in passages]
         vectors = iter(await self._embeddings.of(texts))
         return {
-            document: [replace(passage, vector=next(vectors)) for passage in passages]
+            document: [replace(passage, vector=next(vectors).tobytes()) for passage in passages]
             for document, passages in cut.items()
         }
 

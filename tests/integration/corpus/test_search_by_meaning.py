@@ -7,11 +7,10 @@ import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from corpus_documents import make_document
+from embeddings import EmbeddingsUnavailable, OpenAiEmbeddings
 from integration.corpus.embeddings_server import EmbeddingsServer, running_embeddings
 from rpckit.identity import acting_as
 from rpckit.testing import make_identity
-from tool_adapters.corpus.embeddings import EmbeddingsSettings, OpenAiEmbeddings
-from tool_adapters.corpus.errors import EmbeddingsUnavailable
 from tool_adapters.corpus.models import Document
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.store_postgres import PostgresCorpusStore
@@ -31,8 +30,7 @@ async def server() -> AsyncIterator[EmbeddingsServer]:
 
 @pytest_asyncio.fixture
 async def corpora(engine: AsyncEngine, server: EmbeddingsServer) -> AsyncIterator[Corpora]:
-    settings = EmbeddingsSettings(base_url=server.base_url, model="tiny")
-    embeddings = OpenAiEmbeddings(settings, "key-1")
+    embeddings = OpenAiEmbeddings(server.base_url, "tiny", "key-1")
     yield Corpora(PostgresCorpusStore(engine), embeddings)
     await embeddings.close()
 

@@ -9,6 +9,8 @@ class Fault(StrEnum):
     NOT_JSON = "not_json"
     WRONG_SCHEMA = "wrong_schema"
     HUNDRED_MEGABYTES = "hundred_megabytes"
+    # As many, in the hundred kilobytes that gzip makes of them.
+    PACKED = "packed"
     BINARY = "binary"
     HALF = "half"
     RESET = "reset"

@@ -48,7 +48,10 @@ async def misbehaving_grpc(fault: Fault, wrong: bytes = TEXT_REPLY) -> AsyncIter
         async with _broken_wire(fault) as target:
             yield target
         return
-    server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
+    server = grpc.aio.server(
+        options=[("grpc.max_send_message_length", -1)],
+        compression=grpc.Compression.Gzip if fault is Fault.PACKED else None,
+    )
     server.add_generic_rpc_handlers([_Handler(fault, wrong)])
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -66,6 +69,9 @@ class _Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]
 
     async def _answer(self, request: bytes, context: Any) -> bytes:
         match self._fault:
+            case Fault.PACKED:
+                # As many as a server packs in time.
+                return b"\x12\x80\x80\x80\x05" + bytes(10 << 20)
             case Fault.HUNDRED_MEGABYTES:
                 return b"\x12\x80\x80\x80\x32" + bytes(100 << 20)
             case Fault.WRONG_SCHEMA:

@@ -1,9 +1,11 @@
 """A real HTTP server that answers badly in the way a test says."""
 
 import asyncio
+import gzip
 import json
 import os
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any, Self
 
 from aiohttp import web
@@ -40,6 +42,8 @@ class MisbehavingServer:
         self.url = ""
 
     async def __aenter__(self) -> Self:
+        # Not while a call waits for it.
+        _packed()
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -61,6 +65,11 @@ class MisbehavingServer:
                 return as_json(os.urandom(1024))
             case Fault.HUNDRED_MEGABYTES:
                 return await _hundred_megabytes(request)
+            case Fault.PACKED:
+                # Whatever the client says it takes.
+                packed = as_json(_packed())
+                packed.headers["content-encoding"] = "gzip"
+                return packed
             case Fault.HALF:
                 await self._begin(request)
             case Fault.HANG:
@@ -85,6 +94,11 @@ async def _hundred_megabytes(request: web.Request) -> web.StreamResponse:
     for _ in range(100):
         await response.write(MEBIBYTE)
     return response
+
+
+@cache
+def _packed() -> bytes:
+    return gzip.compress(100 * MEBIBYTE)
 
 
 def as_json(body: bytes) -> web.Response:

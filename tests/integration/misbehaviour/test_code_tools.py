@@ -30,9 +30,11 @@ EXPECTED = {
     Fault.HANG: ("import time; time.sleep(600)", "TIMEOUT"),
 }
 
+CANNOT = {Fault.PACKED: "what code prints is read as it is"}
+
 
 def test_all_faults_are_there() -> None:
-    assert set(EXPECTED) == set(Fault)
+    assert EXPECTED.keys() | CANNOT.keys() == set(Fault)
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -15,6 +15,7 @@ EXPECTED = {
     Fault.HANG: ("SELECT count(*) FROM range(1000000000) a, range(1000000) b", "TIMEOUT"),
 }
 CANNOT = {
+    Fault.PACKED: "a function returns values as they are",
     Fault.NOT_JSON: "a function returns values, and JSON is made of them here",
     Fault.BINARY: "bytes are no value a function may return",
     Fault.HALF: "a function returns once, in this process: there is no stream",

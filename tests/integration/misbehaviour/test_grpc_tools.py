@@ -11,6 +11,7 @@ from podium.registry.v1 import tool_pb2
 EXPECTED = {
     Fault.WRONG_SCHEMA: "MALFORMED_OUTPUT",
     Fault.HUNDRED_MEGABYTES: "OUTPUT_TOO_LARGE",
+    Fault.PACKED: "OUTPUT_TOO_LARGE",
     Fault.BINARY: "MALFORMED_OUTPUT",
     Fault.HALF: "UNAVAILABLE",
     Fault.RESET: "UNAVAILABLE",

@@ -31,17 +31,24 @@ EXPECTED = {
         Fault.NOT_JSON: "MALFORMED_OUTPUT",
         Fault.WRONG_SCHEMA: "MALFORMED_OUTPUT",
         Fault.HUNDRED_MEGABYTES: "OUTPUT_TOO_LARGE",
+        # It was not asked for, and nobody knows what it comes to.
+        Fault.PACKED: "MALFORMED_OUTPUT",
         Fault.BINARY: "MALFORMED_OUTPUT",
         Fault.HALF: "UNAVAILABLE",
         Fault.RESET: "UNAVAILABLE",
         Fault.HANG: "TIMEOUT",
     },
 }
+CANNOT = {
+    "stdio": {Fault.PACKED: "a line of JSON is not packed"},
+    "http": {},
+}
 CASES = [(transport, fault) for transport, faults in EXPECTED.items() for fault in faults]
 
 
 def test_all_faults_are_there() -> None:
-    assert all(set(faults) == set(Fault) for faults in EXPECTED.values())
+    for transport, cannot in CANNOT.items():
+        assert EXPECTED[transport].keys() | cannot.keys() == set(Fault)
 
 
 @pytest.mark.asyncio(loop_scope="session")

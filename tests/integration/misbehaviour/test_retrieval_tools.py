@@ -36,6 +36,7 @@ EXPECTED: dict[Fault, tuple[str, dict[str, Any]]] = {
 }
 OF_THE_DATABASE = {Fault.HALF, Fault.RESET, Fault.HANG}
 CANNOT = {
+    Fault.PACKED: "rows are not packed",
     Fault.NOT_JSON: "passages are rows of ours, and JSON is made of them here",
     Fault.BINARY: "the database takes text for text only",
 }

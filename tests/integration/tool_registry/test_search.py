@@ -22,7 +22,8 @@ from podium.registry.v1 import tool_registry_service_pb2 as pb
 from rpckit.identity import Scope
 
 # What the endpoint knows: words that mean alike point the same way.
-MEANINGS = {"weather": (1, 0), "rain": (1, 0), "umbrella": (0.9, 0.1), "sum": (0, 1)}
+MEANINGS = {"weather": (1, 0, 0), "rain": (1, 0, 0), "umbrella": (0.9, 0.1, 0), "sum": (0, 1, 0)}
+NONE_OF_THESE = [0, 0, 1]
 
 
 class EmbeddingsEndpoint(BaseHTTPRequestHandler):
@@ -43,7 +44,7 @@ class EmbeddingsEndpoint(BaseHTTPRequestHandler):
 
     def _vector(self, text: str) -> list[float]:
         known = [MEANINGS[word] for word in MEANINGS if word in text.lower()]
-        return [sum(part) for part in zip(*known, strict=True)] if known else [0.0, 0.0]
+        return [sum(part) for part in zip(*known, strict=True)] if known else NONE_OF_THESE
 
     def log_message(self, *_: object) -> None:
         """Nothing: the test says what went wrong."""

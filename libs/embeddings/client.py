@@ -1,35 +1,27 @@
 """Vectors of meaning, from any endpoint that speaks OpenAI's embeddings API."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 import httpx
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from tool_adapters.corpus.errors import EmbeddingsUnavailable
+from rpckit.errors import Unavailable
 
 TEXTS_PER_REQUEST = 64
 TIMEOUT_S = 30.0
 # So many vectors of 8192 numbers, written out in full, are no larger.
 REPLY_BYTES_MAX = 16 * 1024 * 1024
 
-
-class EmbeddingsSettings(BaseModel, frozen=True):
-    """Where vectors come from."""
-
-    base_url: str = Field(description="OpenAI-compatible URL, up to and including /v1")
-    model: str = Field(description="name of the embedding model there")
-    secret: str = Field("", description="name of the platform's secret with the API key")
+Vector = NDArray[np.float32]
 
 
-class Embeddings(Protocol):
-    """What the corpora need of an embedding model."""
+class EmbeddingsUnavailable(Unavailable):
+    """The endpoint gives no vectors."""
 
-    model: str
-
-    async def of(self, texts: Sequence[str]) -> list[bytes]:
-        """A vector of float32 and length 1 for each text. Raises EmbeddingsUnavailable."""
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the embeddings endpoint {reason}; try again")
 
 
 class _Item(BaseModel):
@@ -42,24 +34,30 @@ class _Reply(BaseModel):
 
 
 class OpenAiEmbeddings:
-    """POST <base_url>/embeddings (OpenAI API reference, "Create embeddings")."""
+    """POST <base_url>/embeddings (OpenAI API reference, "Create embeddings").
 
-    def __init__(self, settings: EmbeddingsSettings, api_key: str = "") -> None:
-        self.model = settings.model
-        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+    `base_url` is the URL up to and including "/v1".
+    """
+
+    def __init__(self, base_url: str, model: str, api_key: str = "") -> None:
+        self.model = model
+        # What is not packed cannot unpack to a thousand times its size.
+        headers = {"accept-encoding": "identity"}
+        if api_key:
+            headers["authorization"] = f"Bearer {api_key}"
         self._client = httpx.AsyncClient(
-            base_url=settings.base_url, headers=headers, timeout=TIMEOUT_S, trust_env=False
+            base_url=base_url, headers=headers, timeout=TIMEOUT_S, trust_env=False
         )
 
-    async def of(self, texts: Sequence[str]) -> list[bytes]:
-        """See Embeddings."""
+    async def of(self, texts: Sequence[str]) -> list[Vector]:
+        """A vector of length 1 for each text, in their order. Raises EmbeddingsUnavailable."""
         return [vector for part in _parts(texts) for vector in await self._request(part)]
 
     async def close(self) -> None:
         """Closes the connections."""
         await self._client.aclose()
 
-    async def _request(self, texts: Sequence[str]) -> list[bytes]:
+    async def _request(self, texts: Sequence[str]) -> list[Vector]:
         body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
         try:
             async with self._client.stream("POST", "/embeddings", json=body) as reply:
@@ -79,19 +77,20 @@ class OpenAiEmbeddings:
 
 async def _content(reply: httpx.Response) -> bytes:
     content = bytearray()
-    async for chunk in reply.aiter_bytes():
+    # Raw: what a server packs all the same is no JSON.
+    async for chunk in reply.aiter_raw():
         content += chunk
         if len(content) > REPLY_BYTES_MAX:
             raise EmbeddingsUnavailable(f"answered with more than {REPLY_BYTES_MAX} bytes")
     return bytes(content)
 
 
-def _unit(values: list[float]) -> bytes:
+def _unit(values: list[float]) -> Vector:
     vector = np.asarray(values, dtype="<f4")
     length = float(np.linalg.norm(vector))
     if not np.isfinite(length) or not length:
         raise EmbeddingsUnavailable("answered with a vector without a direction")
-    return (vector / np.float32(length)).tobytes()
+    return vector / np.float32(length)
 
 
 def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
