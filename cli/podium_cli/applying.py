@@ -1,7 +1,7 @@
 """Registering tools from specs, with the differences to what is registered."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import yaml
 from rich.syntax import Syntax
@@ -48,6 +48,7 @@ class ApplyTools:
         to deprecate.
         """
         causes, good, checked = list(wrong), [], []
+        before = await self._registered()
         for spec in specs:
             try:
                 checked.append(await self._register(spec, validate_only=True))
@@ -59,7 +60,7 @@ class ApplyTools:
         for cause in causes:
             self._output.note(f"left out: {escaped(cause)}")
         if self._dry_run:
-            await self._show_differences(good)
+            self._show_differences(good, before)
             replies = checked
         else:
             replies = [await self._register(spec, validate_only=False) for spec in good]
@@ -70,7 +71,7 @@ class ApplyTools:
             "left_out": causes,
             "dry_run": self._dry_run,
         }
-        lines = [self._line(reply) for reply in replies]
+        lines = [self._line(reply, before) for reply in replies]
         verb = "would be deprecated" if self._dry_run else "deprecated"
         lines += [f"{name} {verb}: the server no longer has it" for name in gone]
         self._output.result(values, Text("\n".join(lines)))
@@ -97,19 +98,31 @@ class ApplyTools:
             refused.cause = f"{spec.name}: {refused.cause}"
             raise
 
-    async def _show_differences(self, specs: list[tool_pb2.ToolSpec]) -> None:
+    async def _registered(self) -> dict[str, tool_pb2.Tool]:
+        """Tools of new episodes, by name."""
         reply = await self._gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
-        current = {tool.spec.name: tool.spec for tool in reply.tools}
+        return {tool.spec.name: tool for tool in reply.tools}
+
+    def _show_differences(
+        self, specs: list[tool_pb2.ToolSpec], before: Mapping[str, tool_pb2.Tool]
+    ) -> None:
         for spec in specs:
-            text = difference(current.get(spec.name), spec)
+            known = before.get(spec.name)
+            text = difference(known.spec if known else None, spec)
             if text:
                 self._output.progress.print(Syntax(text, "diff", background_color="default"))
 
-    def _line(self, reply: tool_registry_service_pb2.RegisterToolResponse) -> str:
+    def _line(
+        self,
+        reply: tool_registry_service_pb2.RegisterToolResponse,
+        before: Mapping[str, tool_pb2.Tool],
+    ) -> str:
         name, version = reply.tool.spec.name, reply.tool.version
-        if not reply.created:
+        if reply.created:
+            return f"{name} v{version} {'would be registered' if self._dry_run else 'registered'}"
+        if name in before and before[name].version == version:
             return f"{name} v{version} unchanged"
-        return f"{name} v{version} {'would be registered' if self._dry_run else 'registered'}"
+        return f"{name} v{version} {'would be' if self._dry_run else 'is'} current again"
 
 
 def difference(old: tool_pb2.ToolSpec | None, new: tool_pb2.ToolSpec) -> str:

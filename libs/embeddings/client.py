@@ -86,11 +86,11 @@ async def _content(reply: httpx.Response) -> bytes:
 
 
 def _unit(values: list[float]) -> Vector:
-    vector = np.asarray(values, dtype="<f4")
+    vector: Vector = np.asarray(values, dtype=np.float32)
     length = float(np.linalg.norm(vector))
     if not np.isfinite(length) or not length:
         raise EmbeddingsUnavailable("answered with a vector without a direction")
-    return vector / np.float32(length)
+    return np.divide(vector, np.float32(length))
 
 
 def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:

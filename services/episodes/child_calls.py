@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
 
 from episodes.admission import TASK_BYTES_MAX
 from episodes.keys import StepKind, child_episode_id, effect_key
@@ -15,11 +14,11 @@ from episodes.workflows.payloads import ChildCall
 from failures import FailureKind, ToolFailure
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
+from schema_problems import problems
 
 DEFAULT_MAX_DEPTH = 2
 TASK_ARGUMENT = "task"
 SCHEMAS_KEPT = 1024
-WORDS_MAX = 300
 
 
 def child_call(
@@ -50,12 +49,8 @@ def task_of(call: pb.ToolCall) -> str:
 
 
 def problem_of(instance: Any, schema: str) -> str:
-    """The most telling reason why a value does not fit a JSON Schema; empty when it does."""
-    error = best_match(_validator(schema).iter_errors(instance))
-    if error is None:
-        return ""
-    path = "".join(f"/{part}" for part in error.absolute_path) or "/"
-    return f"at {path}: {error.message[:WORDS_MAX]}"
+    """Why a value does not fit a JSON Schema; empty when it does."""
+    return problems(_validator(schema), instance)
 
 
 def _too_deep(episode: RunningEpisode, tool: toolset_pb2.ResolvedTool) -> ToolFailure | None:

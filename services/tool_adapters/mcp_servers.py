@@ -59,14 +59,25 @@ class McpServers:
     async def opened(
         self, server: McpStdio | McpHttp, owner: ServerOwner, hear: MessageHandlerFnT | None = None
     ) -> AsyncIterator[Client]:
-        """A connected client. Raises CallFailed when the server does not come up.
+        """A connected client. Raises CallFailed when the server does not come up, or breaks.
 
         `hear` gets every message of the server that is no answer.
         """
         self.require_allowed(server, owner)
         opened = self._process if isinstance(server, McpStdio) else self._http
-        async with opened(server, owner, hear) as client:  # type: ignore[arg-type]
-            yield client
+        raised: Exception | None = None
+        try:
+            async with opened(server, owner, hear) as client:  # type: ignore[arg-type]
+                try:
+                    yield client
+                except Exception as error:
+                    raised = error
+                    raise
+        except CallFailed:
+            # What the block raised is no fault of the connection.
+            if raised is not None:
+                raise raised from None
+            raise
 
     @asynccontextmanager
     async def _http(

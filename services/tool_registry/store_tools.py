@@ -30,6 +30,13 @@ REVIVE = text(
     WHERE owner = :owner AND name = :name AND digest = :digest RETURNING *
     """
 )
+SUPERSEDE = text(
+    """
+    UPDATE tools SET deprecate_time = clock_timestamp(), change = :change
+    WHERE owner = :owner AND name = :name AND version > :version
+        AND deprecate_time IS NULL AND delete_time IS NULL
+    """
+)
 OTHER_OWNERS = text(
     """
     SELECT DISTINCT owner FROM tools
@@ -101,7 +108,8 @@ class ToolStore:
     ) -> tuple[ToolVersion, bool]:
         """The version of the spec, and whether it is new. Raises NameTaken.
 
-        A deprecated or deleted version that is registered again is current again.
+        A version that is registered again is the newest again: where it was deprecated or
+        deleted it is not any more, and later ones are deprecated.
         """
         values: dict[str, object] = {"owner": owner, "name": spec.name, "digest": digest}
         async with transaction(self._engine) as connection:
@@ -111,6 +119,8 @@ class ToolStore:
             known = (await connection.execute(FIND_DIGEST, values)).one_or_none()
             if known is not None and (known.deprecate_time or known.delete_time):
                 known = (await connection.execute(REVIVE, values | {"spec": spec.wire})).one()
+            if known is not None:
+                await connection.execute(SUPERSEDE, values | {"version": known.version})
             row = known or await self._insert(connection, values, spec, created_by)
             if validate_only:
                 # Everything was done for real, and is taken back.

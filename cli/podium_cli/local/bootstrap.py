@@ -1,6 +1,7 @@
 """What a fresh platform is given: prices, tools, a corpus, an MCP server's tools.
 
-Every step may be repeated: what is there already stays as it is.
+Every step may be repeated: what somebody changed meanwhile is not set back, but for documents of
+the library.
 """
 
 import asyncio
@@ -16,9 +17,10 @@ from google.protobuf import json_format
 from bundled_files import bundled_folder
 from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
 from podium.ledger.v1 import price_book_service_pb2
-from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
+from podium.registry.v1 import tool_pb2
 from podium_cli.documents import read_message, read_messages
 from podium_cli.gateway import Gateway, segment
+from podium_cli.local.bundled_tools import BundledTools
 from podium_cli.local.platform import Report
 from podium_cli.local.services import ENGINE_SECRET, Engine
 
@@ -29,10 +31,13 @@ LLM_TEMPLATE = "ask_llm.yaml"
 class Bootstrap:
     """Fills the platform through its own public API, as its administrator."""
 
-    def __init__(self, gateway: Gateway, engine: Engine, report: Report) -> None:
+    def __init__(
+        self, gateway: Gateway, engine: Engine, told_tools_file: Path, report: Report
+    ) -> None:
         self._gateway = gateway
         self._engine = engine
         self._report = report
+        self._bundled_tools = BundledTools(gateway, told_tools_file)
         self._folder = bundled_folder()
 
     async def run(self) -> None:
@@ -67,7 +72,7 @@ class Bootstrap:
 
     async def _tools(self) -> None:
         found = [spec for _, spec in read_messages(self._folder / "tools", tool_pb2.ToolSpec)]
-        await self._register([*found, self._llm_tool()])
+        await self._bundled_tools.register([*found, self._llm_tool()])
 
     def _llm_tool(self) -> tool_pb2.ToolSpec:
         """The orchestrator's own engine as a tool."""
@@ -103,19 +108,7 @@ class Bootstrap:
             )
             for spec in found.specs:
                 spec.sku = price.sku
-            await self._register(list(found.specs))
-
-    async def _register(self, specs: list[tool_pb2.ToolSpec]) -> None:
-        await asyncio.gather(
-            *(
-                self._gateway.post(
-                    "/v1/tools",
-                    tool_registry_service_pb2.RegisterToolRequest(spec=spec, shared=True),
-                    tool_registry_service_pb2.RegisterToolResponse,
-                )
-                for spec in specs
-            )
-        )
+            await self._bundled_tools.register(found.specs)
 
 
 def _chunks(path: Path) -> Iterator[list[dict[str, Any]]]:

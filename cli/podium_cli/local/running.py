@@ -52,7 +52,8 @@ async def fill(platform: LocalPlatform, report: Report) -> Connection:
     url = platform.gateway_url
     keys = await ensure_api_keys(platform.state, url, platform.dsn["gateway"])
     async with Gateway(url, keys.platform) as gateway:
-        await Bootstrap(gateway, platform.engine, report).run()
+        told = platform.state.told_tools_file
+        await Bootstrap(gateway, platform.engine, told, report).run()
     connection = Connection(
         url,
         keys.tenant,

@@ -90,6 +90,11 @@ class StateFolder:
         return self.path / "ports.json"
 
     @property
+    def told_tools_file(self) -> Path:
+        """Specs of the bundled tools as the registry was told them last."""
+        return self.path / "told-tools.json"
+
+    @property
     def lock_file(self) -> Path:
         """Locked while the platform runs; holds its process id."""
         return self.path / "lock"

@@ -22,8 +22,9 @@ from rpckit.errors import (
     NotFound,
     PermissionDenied,
 )
+from tool_adapters.adapter import CallFailed
 from tool_adapters.following.models import FollowedServer, ListedSpec
-from tool_adapters.following.watching import ListWatch
+from tool_adapters.following.watching import EachListing, ListWatch
 from tool_adapters.mcp_discovery import Discovery
 from tool_adapters.secret_store import SecretStore
 
@@ -77,8 +78,8 @@ class Follower:
         try:
             async with asyncio.timeout(self.lease_s / 2):
                 leased = await self.store.lease(self._name, self.lease_s)
-        except BaseException:
-            # Whoever cannot renew must not go on: another process will.
+        except Exception:
+            # Whyever it cannot renew, it must not go on: another process will.
             await self._stop(list(self._following))
             raise
         wanted = {(server.id, server.definition): server for server in leased}
@@ -107,11 +108,20 @@ class Follower:
 
         while True:
             try:
-                await self.watch.run(server.transport, server.runs_as, each)
-            except Exception as error:  # noqa: BLE001 it is told, and tried again
-                await self._note(server, error)
+                await self._watch(server, each)
+            except Exception:  # BLE001: the database's fault or ours, which may pass
+                log.exception("following an MCP server failed")
             await asyncio.sleep(BACKOFF(tries))
             tries.attempt_number += 1
+
+    async def _watch(self, server: FollowedServer, each: EachListing) -> None:
+        """Until the server ends it, or it fails, or the registry does: its owner is told why."""
+        try:
+            await self.watch.run(server.transport, server.runs_as, each)
+        except (CallFailed, DomainError) as error:
+            log.warning("an MCP server cannot be followed: %s", type(error).__name__)
+            problem = self.secrets.redact(str(error))[:WORDS_MAX]
+            await self.store.keep_problem(server.id, problem)
 
     async def _tell(self, server: FollowedServer, discovery: Discovery) -> None:
         """Tells the registry what changed. Raises Unavailable and its like."""
@@ -141,11 +151,3 @@ class Follower:
         except NotFound:
             # Deleted before, or its owner gave the server's tools other names.
             log.info("a tool that vanished from an MCP server is not the server's any more")
-
-    async def _note(self, server: FollowedServer, error: Exception) -> None:
-        message = error.message if isinstance(error, DomainError) else str(error)
-        log.warning("an MCP server cannot be followed: %s", type(error).__name__)
-        try:
-            await self.store.keep_problem(server.id, self.secrets.redact(message)[:WORDS_MAX])
-        except Exception:  # BLE001: the database is away, too; the lease will end
-            log.exception("the problem of a followed MCP server could not be kept")

@@ -10,6 +10,8 @@ from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
+from failures import FailureKind
+from tool_adapters.adapter import CallFailed
 from tool_adapters.mcp_discovery import Discovery, discovery_of
 from tool_adapters.mcp_servers import McpServers, ServerOwner
 from tool_adapters.models import McpHttp, McpStdio
@@ -32,7 +34,7 @@ class ListWatch:
     ) -> None:
         """Calls `each` with the first list and every later one, until the server ends it.
 
-        Raises CallFailed, MCPError and TimeoutError, and what `each` raises.
+        Raises CallFailed, and what `each` raises.
         """
         announced = _Announcements()
         async with self._servers.opened(transport, owner, announced.hear) as client:
@@ -40,15 +42,25 @@ class ListWatch:
             try:
                 while not announced.over:
                     announced.changed.clear()
-                    async with asyncio.timeout(LIST_TIMEOUT_S):
-                        discovery = await discovery_of(client)
-                    await each(discovery)
+                    await each(await _list(client))
                     with suppress(TimeoutError):
                         async with asyncio.timeout(self._relist_s):
                             await announced.changed.wait()
             finally:
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
+
+
+async def _list(client: Client) -> Discovery:
+    try:
+        async with asyncio.timeout(LIST_TIMEOUT_S):
+            return await discovery_of(client)
+    except TimeoutError as error:
+        message = f"the MCP server did not list its tools in {LIST_TIMEOUT_S:g} s"
+        raise CallFailed(FailureKind.TIMEOUT, message, retryable=True) from error
+    except MCPError as error:
+        message = f"the MCP server does not list its tools: {error.message}"
+        raise CallFailed(FailureKind.TOOL_ERROR, message) from error
 
 
 class _Announcements:

@@ -76,6 +76,10 @@ def test_a_tool_is_applied_once_and_a_dry_run_shows_the_difference(
     assert "+description: Works out products." in dry.stderr
     assert "v2 would be registered" in dry.stdout
     assert podium.json("tools", "show", "my_calculator")["tool"]["version"] == 1
+    assert "my_calculator v2 registered" in podium("tools", "apply", "-f", str(path)).stdout
+    path.write_text(TOOL)
+    again = podium("tools", "apply", "-f", str(path)).stdout
+    assert again.strip() == "my_calculator v1 is current again"
 
 
 def test_one_wrong_tool_of_a_folder_leaves_the_others_unregistered(

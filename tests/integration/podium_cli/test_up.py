@@ -62,21 +62,47 @@ def test_a_platform_interrupted_while_it_starts_leaves_nothing_running(
     assert not (tmp_path / "connection.json").exists()
 
 
-def test_down_stops_a_platform_in_the_background_and_the_next_up_keeps_url_and_key(
+def test_down_stops_a_platform_in_the_background_and_the_next_up_keeps_what_was_there(
     tmp_path: Path,
 ) -> None:
     podium = CommandLine(tmp_path / "state")
-    with OpenAiServer() as model:
+    with OpenAiServer() as model, OpenAiServer() as other_model:
         first = podium.json("up", "--detach", *engine_options(model))
         model.push({"answer": "remembered"})
         assert podium("run", "Say remembered").stdout == "remembered\n"
+        change_bundled_tools(podium, tmp_path)
         assert podium("down").returncode == 0
         assert podium("status").returncode == 1
-        process = podium.start("up", *engine_options(model))
+        process = podium.start("up", *engine_options(other_model))
         wait_until_up(podium, process)
         assert "Say remembered" in podium("episodes", "list").stdout
+        assert_as_changed(podium, other_model)
         assert podium.json("models", "--url", first["url"], "--api-key", first["api_key"])
         end_quietly(process, signal.SIGINT)
+
+
+def change_bundled_tools(podium: CommandLine, folder: Path) -> None:
+    """As the platform's admin may: another text, one out of use, one deleted."""
+    changed = folder / "changed"
+    changed.mkdir()
+    for name in ("calculator", "ask_llm"):
+        spec = podium.json("tools", "show", name)["tool"]["spec"]
+        (changed / f"{name}.json").write_text(json.dumps(spec | {"description": "the admin's"}))
+    applied = podium("tools", "apply", "--shared", "-f", str(changed))
+    assert applied.stdout.splitlines() == ["ask_llm v2 registered", "calculator v2 registered"]
+    podium("tools", "deprecate", "--shared", "dictionary")
+    podium("tools", "delete", "--shared", "day_of_week")
+
+
+def assert_as_changed(podium: CommandLine, model: OpenAiServer) -> None:
+    """The next start set none of it back, and what nobody changed follows the engine."""
+    tools = {tool["spec"]["name"]: tool for tool in podium.json("tools", "list")["tools"]}
+    assert not {"dictionary", "day_of_week"} & tools.keys()
+    assert tools["calculator"]["spec"]["description"] == "the admin's"
+    assert (tools["calculator"]["version"], tools["days_between"]["version"]) == (2, 1)
+    asked = tools["ask_llm"]["spec"]
+    assert asked["description"] == "the admin's"
+    assert asked["connection"]["llm"]["models"][0]["base_url"] == model.base_url
 
 
 @pytest.mark.parametrize(

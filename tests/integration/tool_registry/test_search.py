@@ -23,7 +23,7 @@ from rpckit.identity import Scope
 
 # What the endpoint knows: words that mean alike point the same way.
 MEANINGS = {"weather": (1, 0, 0), "rain": (1, 0, 0), "umbrella": (0.9, 0.1, 0), "sum": (0, 1, 0)}
-NONE_OF_THESE = [0, 0, 1]
+NONE_OF_THESE = [0.0, 0.0, 1.0]
 
 
 class EmbeddingsEndpoint(BaseHTTPRequestHandler):

@@ -30,6 +30,18 @@ async def test_another_spec_is_the_next_version_and_the_old_one_stays(
     assert (await ada.get("calculator", 1)).spec.description == "Evaluates arithmetic."
 
 
+async def test_an_old_spec_registered_again_is_the_newest_again(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec())
+    await ada.register(make_spec(description="Wrong."))
+    again = await ada.register(make_spec())
+    assert (again.created, again.tool.version) == (False, 1)
+    assert (await ada.get("calculator")).version == 1
+    assert [tool.version for tool in (await ada.resolve()).toolset.tools] == [1]
+    # Running episodes keep what they have.
+    assert (await ada.get("calculator", 2)).spec.description == "Wrong."
+
+
 async def test_concurrent_registrations_get_versions_without_gaps_or_twins(
     registry: RunningRegistry,
 ) -> None:

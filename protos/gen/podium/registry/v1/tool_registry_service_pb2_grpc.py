@@ -112,8 +112,8 @@ class ToolRegistryServiceServicer(object):
     """
 
     def RegisterTool(self, request, context):
-        """Registers a tool, or a new version of it. The same spec again returns the
-        version it already has.
+        """Registers a tool, or a new version of it. A spec that was registered before
+        keeps its version, which is the newest again: later ones are deprecated.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

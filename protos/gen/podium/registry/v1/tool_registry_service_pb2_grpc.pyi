@@ -34,8 +34,8 @@ class ToolRegistryServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ToolRegistryServiceAsyncStub: ...
     RegisterTool: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RegisterToolRequest, _tool_registry_service_pb2.RegisterToolResponse]
-    """Registers a tool, or a new version of it. The same spec again returns the
-    version it already has.
+    """Registers a tool, or a new version of it. A spec that was registered before
+    keeps its version, which is the newest again: later ones are deprecated.
     """
     GetTool: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.GetToolRequest, _tool_registry_service_pb2.GetToolResponse]
     """Returns one version of a tool."""
@@ -82,8 +82,8 @@ class ToolRegistryServiceAsyncStub(ToolRegistryServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     RegisterTool: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RegisterToolRequest, _tool_registry_service_pb2.RegisterToolResponse]  # type: ignore[assignment]
-    """Registers a tool, or a new version of it. The same spec again returns the
-    version it already has.
+    """Registers a tool, or a new version of it. A spec that was registered before
+    keeps its version, which is the newest again: later ones are deprecated.
     """
     GetTool: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.GetToolRequest, _tool_registry_service_pb2.GetToolResponse]  # type: ignore[assignment]
     """Returns one version of a tool."""
@@ -133,8 +133,8 @@ class ToolRegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_registry_service_pb2.RegisterToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_registry_service_pb2.RegisterToolResponse, _abc.Awaitable[_tool_registry_service_pb2.RegisterToolResponse]]:
-        """Registers a tool, or a new version of it. The same spec again returns the
-        version it already has.
+        """Registers a tool, or a new version of it. A spec that was registered before
+        keeps its version, which is the newest again: later ones are deprecated.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,34 @@
+"""Why a value does not fit a JSON Schema (draft 2020-12), in words a model can mend it by."""
+
+import json
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+PROBLEMS_SHOWN = 3
+WORDS_MAX = 300
+
+
+def problems(validator: Draft202012Validator, instance: Any) -> str:
+    """The first few problems, each with its path; empty when there are none."""
+    errors = sorted(validator.iter_errors(instance), key=lambda error: list(map(str, error.path)))
+    shown = "; ".join(_problem(error) for error in errors[:PROBLEMS_SHOWN])
+    left_out = len(errors) - PROBLEMS_SHOWN
+    return f"{shown}; and {left_out} more" if left_out > 0 else shown
+
+
+def _problem(error: ValidationError) -> str:
+    path = "".join(f"/{part}" for part in error.absolute_path) or "/"
+    return f"at {path}: {_cut(error.message)}{_expectation(error)}"
+
+
+def _expectation(error: ValidationError) -> str:
+    """What the schema says about the faulty place, unless the message says it all."""
+    if error.validator in {"required", "additionalProperties", "enum", "type"}:
+        return ""
+    return f" (expected {_cut(json.dumps({error.validator: error.validator_value}))})"
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= WORDS_MAX else f"{words[:WORDS_MAX]}..."
