@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from statistics import fmean, pstdev
 
+from grpo.adherence import adherence_metrics
 from grpo.groups import Group
 
 
@@ -17,6 +18,7 @@ def batch_metrics(groups: Sequence[Group]) -> dict[str, float]:
         "reward_solved": fmean(each.solved for each in features),
         "cost_mean": fmean(each.cost for each in features),
         "latency_mean_s": fmean(each.latency_s for each in features),
+        **adherence_metrics(members),
         **_tool_calls(groups),
     }
 

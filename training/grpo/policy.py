@@ -1,10 +1,11 @@
 """The policy that is trained: a whole model, or an adapter on one whose weights stay."""
 
+import hashlib
 from pathlib import Path
 
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from grpo.config import LoraConfig as LoraOptions
 
@@ -27,3 +28,9 @@ def load_policy(folder: Path, lora: LoraOptions | None) -> PreTrainedModel:
     )
     adapted: PreTrainedModel = get_peft_model(model, options).eval()
     return adapted
+
+
+def prompt_digest(folder: Path) -> str:
+    """SHA-256 (hex) of its chat template, as orchestrator-inference records it; empty without."""
+    template = AutoTokenizer.from_pretrained(folder).chat_template
+    return hashlib.sha256(template.encode()).hexdigest() if isinstance(template, str) else ""

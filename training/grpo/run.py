@@ -1,10 +1,9 @@
 """Everything a run is made of, put together from its configuration."""
 
-import hashlib
 from functools import partial
 
 import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer
 
 from grpo.advantages import Advantage
 from grpo.checkpoints import Checkpoint, latest
@@ -16,7 +15,7 @@ from grpo.groups import GroupAssembler, GroupRules
 from grpo.learner import Learner, StepOptions
 from grpo.losses import Loss, LossOptions
 from grpo.metrics_log import MetricsLog
-from grpo.policy import load_policy
+from grpo.policy import load_policy, prompt_digest
 from grpo.publishing import Publisher, base_digest
 from grpo.refused_records import RefusedRecords
 from grpo.stream import LogReader, Position
@@ -82,7 +81,7 @@ def _trainer(config: RunConfig, learner: Learner, team: Team, reader: LogReader)
         learner=learner,
         reader=reader,
         assembler=GroupAssembler(rules, Advantage(config.groups.advantage)),
-        limits=Limits(vocabulary, config.step.row_tokens_max, _prompt_digest(config)),
+        limits=Limits(vocabulary, config.step.row_tokens_max, prompt_digest(config.model)),
         options=TrainerOptions(
             config.steps, config.step.groups, config.checkpoint_every, config.stream.patience_s
         ),
@@ -93,13 +92,6 @@ def _trainer(config: RunConfig, learner: Learner, team: Team, reader: LogReader)
         publisher=_publisher(config),
         publish_every=config.publish.every if config.publish else 1,
     )
-
-
-def _prompt_digest(config: RunConfig) -> str:
-    """As orchestrator-inference records it; empty for a tokenizer without a chat template."""
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(config.model)
-    template = tokenizer.chat_template
-    return hashlib.sha256(template.encode()).hexdigest() if isinstance(template, str) else ""
 
 
 def _publisher(config: RunConfig) -> Publisher | None:

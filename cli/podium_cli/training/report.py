@@ -12,6 +12,11 @@ from podium_cli.demo.plots import GRID, STYLE, svg
 from podium_cli.training.metrics import Metrics
 
 CALLS = "calls "
+ADHERENCE = {
+    "cost": "adherence cost ",
+    "latency (s)": "adherence latency ",
+    "share of calls to preferred tools": "adherence ",
+}
 
 
 def write_report_page(path: Path, steps: Sequence[Metrics]) -> None:
@@ -44,12 +49,25 @@ def report_plots(steps: Sequence[Metrics]) -> list[tuple[str, str]]:
                 ),
             ),
             ("Cost against accuracy", _cost_against_accuracy(steps)),
+            *_adherence(steps),
             (
                 "Tool calls per episode",
                 _curves(steps, {name: name.removeprefix(CALLS) for name in tools}),
             ),
             ("Drift, nats a token", _curves(steps, {"drift_mean": "mean", "drift_max": "largest"})),
         ]
+
+
+def _adherence(steps: Sequence[Metrics]) -> list[tuple[str, str]]:
+    """A curve for what the preferences weigh more; nothing for a run that did not write it."""
+    names = sorted({name for step in steps for name in step})
+    plots = []
+    for title, prefix in ADHERENCE.items():
+        labels = {name: name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+        names = [name for name in names if name not in labels]
+        if labels:
+            plots.append((f"Preference adherence: {title}", _curves(steps, labels)))
+    return plots
 
 
 def _curves(steps: Sequence[Metrics], names: Mapping[str, str]) -> str:

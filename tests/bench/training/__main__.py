@@ -1,4 +1,4 @@
-"""`make bench-training`: a training step beside TRL's GRPOTrainer on the same rows."""
+"""`make bench-training`: a training step beside TRL's GRPOTrainer, then what needs vLLM."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ def main() -> None:
         figures.ratio(f"training.peak_memory_{name}", memory, ">=", smaller)
     figures.write()
     # vLLM and two models at once: in a process of its own, after the others have ended.
-    subprocess.run([sys.executable, "-m", "bench.training.publishing"], check=True)
+    subprocess.run([sys.executable, "-m", "bench.training.served"], check=True)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,16 @@
 """From a trained adapter to the first token of the policy in vLLM, canary included."""
 
-import asyncio
-import sys
 import time
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 import httpx
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from bench.figures import Figures, say
-from embedded import EmbeddedVllm, SmolLM2, free_port
+from bench.figures import Figures
+from embedded import SmolLM2
 from grpo.publishing import Publisher, base_digest
 from orchestrator_inference.engine_replicas import EngineReplica
 from orchestrator_inference.version_admission import AdmissionRules, VersionAdmission
@@ -22,7 +19,6 @@ from policy_versions.reports import read_report
 
 VERSIONS = 8
 RANK = 16
-NAME = "base"
 
 
 def trained(step: int) -> PeftModel:
@@ -38,14 +34,22 @@ def trained(step: int) -> PeftModel:
     return model
 
 
-async def measured(folder: Path, server: EmbeddedVllm) -> dict[str, list[float]]:
+async def measure_publishing(figures: Figures, folder: Path, engine_url: str) -> None:
+    """Versions one after the other: seconds until each is written, admitted, and answers."""
+    seconds = await _seconds(folder, engine_url)
+    for part, values in seconds.items():
+        figures.note(f"publishing.{part}_s", {"median": median(values), "worst": max(values)})
+    figures.ratio("publishing.first_token_s", median(seconds["first_token"]), "<=", 5.0)
+
+
+async def _seconds(folder: Path, engine_url: str) -> dict[str, list[float]]:
     """Seconds of every part, version by version."""
     tokenizer = AutoTokenizer.from_pretrained(SmolLM2().directory)
     store = VersionStore(folder)
     publisher = Publisher(store, "bench", base_digest(SmolLM2().directory), tokenizer)
     seconds: dict[str, list[float]] = {"written": [], "admitted": [], "first_token": []}
     async with httpx.AsyncClient(trust_env=False, timeout=600) as client:
-        replica = EngineReplica(client, server.base_url, timeout_s=600)
+        replica = EngineReplica(client, engine_url, timeout_s=600)
 
         async def adapters() -> list[EngineReplica]:
             return [replica]
@@ -65,34 +69,6 @@ async def measured(folder: Path, server: EmbeddedVllm) -> dict[str, list[float]]
                 raise RuntimeError(f"{name} was not admitted: {read_report(folder, name)}")
             seconds["admitted"].append(time.perf_counter() - started)
             body = {"model": name, "prompt": "What is 2 + 2?", "max_tokens": 1}
-            (await client.post(f"{server.base_url}/completions", json=body)).raise_for_status()
+            (await client.post(f"{engine_url}/completions", json=body)).raise_for_status()
             seconds["first_token"].append(time.perf_counter() - started)
     return seconds
-
-
-async def run() -> None:
-    """Starts vLLM, publishes, and writes what was measured."""
-    figures = Figures("publishing")
-    with TemporaryDirectory(prefix="podium-bench-") as text:
-        folder = Path(text)
-        server = EmbeddedVllm(
-            SmolLM2().directory,
-            NAME,
-            free_port(),
-            log_path=folder / "vllm.log",
-            adapter_rank_max=RANK,
-        )
-        say("starting vLLM")
-        await server.start()
-        try:
-            seconds = await measured(folder / "store", server)
-        finally:
-            await server.stop()
-    for part, values in seconds.items():
-        figures.note(f"publishing.{part}_s", {"median": median(values), "worst": max(values)})
-    figures.ratio("publishing.first_token_s", median(seconds["first_token"]), "<=", 5.0)
-    figures.write()
-
-
-if __name__ == "__main__":
-    sys.exit(asyncio.run(run()))

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from embedded import EmbeddedVllm, SmolLM2, free_port
+from grpo.policy import prompt_digest
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 
 pytestmark = [
@@ -90,7 +91,7 @@ async def test_ids_and_logprobs_are_those_of_the_sampled_tokens(
     amounts = [int(entry.amount) for entry in response.usage.quantities]
     assert sum(amounts) == len(response.prompt_token_ids) + len(response.completion_token_ids)
     assert response.engine.startswith("vllm/")
-    assert len(response.prompt_digest) == 64
+    assert response.prompt_digest == prompt_digest(SmolLM2().directory), "the trainer's"
 
 
 async def test_the_last_turn_always_answers(vllm: EmbeddedVllm, start_service: Any) -> None:

@@ -55,6 +55,22 @@ def test_a_broken_line_of_a_task_file_is_named(podium: CommandLine, tmp_path: Pa
     assert "line 2" in ended.stderr
 
 
+def test_it_is_told_before_the_first_episode_whether_anybody_will_learn_from_them(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    tasks, policy = tmp_path / "tasks.jsonl", tmp_path / "policy.yaml"
+    tasks.write_text(TASK.to_json())
+    policy.write_text("name: learning\ntrainingConsent: true\n")
+    podium.json("policies", "apply", "-f", str(policy))
+    arguments = ("train", "rollout", "--task-file", str(tasks), "--size", "1")
+    for options, told in (((), True), (("--policy", "learning"), False)):
+        model.push({"answer": "42"})
+        ended = podium(*arguments, *options)
+        assert ended.returncode == 0, ended.stderr
+        assert ("does not consent to training" in ended.stderr) is told
+        assert ended.stderr.find("does not consent") < ended.stderr.index("1/1")
+
+
 def test_what_the_platform_refuses_is_told_in_two_lines(
     podium: CommandLine, tmp_path: Path
 ) -> None:

@@ -84,6 +84,8 @@ def write_metrics(folder: Path) -> Path:
         {"step": step, "reward_mean": 0.1 * step, "reward_solved": 0.1 * step, "cost_mean": 0.01}
         | {"drift_mean": 0.02, "lag": 3, "calls search": 0.5, "calls <b>": 1.0}
         | {"refused malformed": 2, "refused bad logprob": 1}
+        | {"adherence cost cost first": 0.01, "adherence cost even": 0.02}
+        | {"adherence preferred": 0.5}
         for step in (1, 2, 2)
     ]
     path = folder / "metrics.jsonl"
@@ -103,7 +105,8 @@ def test_the_report_is_a_page_of_plots_without_anybodys_markup(tmp_path: Path) -
     found = podium("report", write_metrics(tmp_path), "--out", page)
     assert found.exit_code == 0, found.output
     text = page.read_text()
-    assert text.count("<svg") == 5
+    assert text.count("<svg") == 7
+    assert text.count("Preference adherence") == 2
     assert "Cost against accuracy" in text
     assert "<b>" not in text
 

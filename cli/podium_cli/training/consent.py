@@ -1,0 +1,37 @@
+"""Whether episodes under a policy may train anybody."""
+
+from datetime import UTC, datetime
+
+from podium.registry.v1 import policy_pb2, policy_service_pb2
+from podium_cli.gateway import Gateway, segment
+
+
+async def policy_of(gateway: Gateway, name: str) -> policy_pb2.Policy:
+    """What episodes run under; without a name it is the tenant's. Raises Refused, Unreachable."""
+    if name:
+        return await _version(gateway, name)
+    listed = await gateway.all("/v1/policies", policy_service_pb2.ListPoliciesResponse)
+    for policy in listed.policies:
+        if policy.active:
+            return policy
+    # An earlier version of its policy is active; the list has the newest alone.
+    path = "/v1/policy-activations"
+    begun = await gateway.all(path, policy_service_pb2.ListActivationsResponse)
+    now = datetime.now(UTC)
+    since = [each for each in begun.activations if each.effective_time.ToDatetime(UTC) <= now]
+    return await _version(gateway, since[0].name, since[0].version)
+
+
+async def _version(gateway: Gateway, name: str, version: int = 0) -> policy_pb2.Policy:
+    path = f"/v1/policies/{segment(name)}"
+    reply = await gateway.get(path, policy_service_pb2.GetPolicyResponse, version=version or None)
+    return reply.policy
+
+
+def without_consent(policy: policy_pb2.Policy) -> str:
+    """What to tell of a policy whose episodes train nobody."""
+    return (
+        f"policy {policy.spec.name} v{policy.version} does not consent to training: no run will"
+        " learn from these episodes. To learn from them, add `trainingConsent: true` to a policy,"
+        " `podium policies apply` it, and name it with --policy"
+    )
