@@ -33,8 +33,8 @@ class Solutions:
         for call in task.solution:
             made = _in_order(call, orders.get(call.tool, ()))
             if call.tool in orders and not _shown(call.tool, made, prompt):
-                return json.dumps({"tool": call.tool, "arguments": made}, ensure_ascii=False)
-        return json.dumps({"answer": str(task.parameters["expected"])}, ensure_ascii=False)
+                return _compact({"tool": call.tool, "arguments": made})
+        return _compact({"answer": str(task.parameters["expected"])})
 
     def _task(self, prompt: str) -> Task:
         found = PROBLEM.search(prompt)
@@ -62,5 +62,9 @@ def _in_order(call: Call, order: tuple[str, ...]) -> dict[str, Any]:
 
 def _shown(tool: str, arguments: Mapping[str, Any], prompt: str) -> bool:
     """Whether the prompt lists the call among those made, as `prompt_parts.call_text` writes it."""
-    text = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-    return f"{tool} {text}" in prompt
+    return f"{tool} {_compact(arguments)}" in prompt
+
+
+def _compact(value: Mapping[str, Any]) -> str:
+    """Without blanks, which vLLM's grammar forbids where it is told to."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -18,6 +18,8 @@ from transformers import PreTrainedTokenizerBase
 
 # What vLLM may be told about white space; the digest says which it was.
 WHITESPACE = (False, True)
+# vLLM's `disable_any_whitespace`; xgrammar alone would ask for a blank after each.
+COMPACT = (",", ":")
 BITS = 32
 
 
@@ -79,7 +81,9 @@ class GrammarReplay:
         try:
             json.loads(constraint.json_schema)
             return self._compiler.compile_json_schema(
-                constraint.json_schema, any_whitespace=constraint.any_whitespace
+                constraint.json_schema,
+                any_whitespace=constraint.any_whitespace,
+                separators=None if constraint.any_whitespace else COMPACT,
             )
         except (ValueError, RuntimeError) as error:
             raise ConstraintError(f"the recorded schema does not compile: {error}") from error

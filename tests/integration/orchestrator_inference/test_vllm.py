@@ -9,8 +9,10 @@ import httpx
 import jsonschema
 import pytest
 import pytest_asyncio
+from transformers import AutoTokenizer
 
 from embedded import EmbeddedVllm, SmolLM2, free_port
+from grpo.grammar import Constraint, GrammarReplay
 from grpo.policy import prompt_digest
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 
@@ -92,6 +94,21 @@ async def test_ids_and_logprobs_are_those_of_the_sampled_tokens(
     assert sum(amounts) == len(response.prompt_token_ids) + len(response.completion_token_ids)
     assert response.engine.startswith("vllm/")
     assert response.prompt_digest == prompt_digest(SmolLM2().directory), "the trainer's"
+
+
+async def test_the_trainers_grammar_allows_what_was_sampled(
+    vllm: EmbeddedVllm, start_service: Any
+) -> None:
+    stub = await start_service(vllm.base_url)
+    tokenizer = AutoTokenizer.from_pretrained(SmolLM2().directory)
+    replay = GrammarReplay(tokenizer, len(tokenizer))
+    requests = [stub.NextAction(make_request(seed), timeout=150) for seed in range(4)]
+    for response in await asyncio.gather(*requests):
+        constraint = Constraint.recorded(
+            response.constraint_json_schema, response.constraint_digest
+        )
+        ids = response.completion_token_ids
+        assert len(replay.legal(constraint, ids)) == len(ids)
 
 
 async def test_the_last_turn_always_answers(vllm: EmbeddedVllm, start_service: Any) -> None:

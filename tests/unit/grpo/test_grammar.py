@@ -44,6 +44,21 @@ def test_a_token_without_an_alternative_is_forced(replay: GrammarReplay) -> None
     assert forced(masks, VOCABULARY).tolist() == [True, True, False, True, True, True]
 
 
+def test_without_white_space_an_object_is_compact_as_vllm_samples_it(replay: GrammarReplay) -> None:
+    schema = json.dumps(
+        {
+            "type": "object",
+            "properties": {"a": {"const": 1}, "b": {"const": 2}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        }
+    )
+    constraint = Constraint(schema, any_whitespace=False)
+    assert len(replay.legal(constraint, ids_of('{"a":1,"b":2}'))) == 14
+    with pytest.raises(ConstraintError, match="token 5"):
+        replay.legal(constraint, ids_of('{"a": 1,"b":2}'))
+
+
 def test_a_completion_its_grammar_forbids_is_refused(replay: GrammarReplay) -> None:
     with pytest.raises(ConstraintError, match="token 1"):
         replay.legal(Constraint(SCHEMA, any_whitespace=False), ids_of('"zzz"'))
