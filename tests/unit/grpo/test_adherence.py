@@ -7,8 +7,8 @@ from podium.registry.v1 import policy_pb2
 from unit.grpo.trajectories import make_trajectory
 
 
-def make_member(cost: str, **preferences: float) -> Episode:
-    vector = policy_pb2.PreferenceVector(outcome=1.0, **preferences)
+def make_member(cost: str, *, compute: float, latency: float) -> Episode:
+    vector = policy_pb2.PreferenceVector(outcome=1.0, compute=compute, latency=latency)
     trajectory = make_trajectory(cost=cost, preferences=vector)
     return episode_from_proto(trajectory, Limits(vocabulary=64))
 
