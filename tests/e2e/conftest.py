@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest_asyncio
 
+from episode_costs import misreported
 from openai_server import OpenAiServer, Reply, Scripted
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
@@ -86,5 +87,7 @@ async def whole() -> AsyncIterator[WholePlatform]:
             whole = WholePlatform(platform, await fill(platform, quiet), model)
             await price_the_model(whole)
             yield whole
+            # Whatever the tests ran, the episodes' costs are the ledger's.
+            assert not await misreported(Path(folder) / "state")
         finally:
             await platform.stop()

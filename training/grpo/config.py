@@ -1,11 +1,16 @@
 """What a training run is told, from one YAML file. Light: nothing of torch is imported here."""
 
 from pathlib import Path
+from typing import Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from stream import KafkaSettings
+
+# As `grpo.advantages` and `grpo.losses` name them, which import torch.
+AdvantageName = Literal["group_mean", "group_std", "batch_std", "rloo", "paper", "solved"]
+LossName = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "imitation"]
 
 
 class InvalidConfig(ValueError):
@@ -28,9 +33,7 @@ class StreamConfig(KafkaSettings):
 class GroupConfig(Section):
     """Which groups are learnt from."""
 
-    advantage: str = Field(
-        "group_std", description="group_mean, group_std, batch_std, rloo, paper, solved"
-    )
+    advantage: AdvantageName = Field("group_std", description="how episodes are compared")
     members_min_share: float = Field(0.5, gt=0, le=1, description="of a group's size")
     std_floor: float = Field(0.1, ge=0, description="rewards of a group must differ at least so")
 
@@ -41,7 +44,7 @@ class StepConfig(Section):
     groups: int = Field(16, ge=1, description="groups in a step")
     learning_rate: float = Field(1e-6, gt=0, description="of AdamW")
     weight_decay: float = Field(0.01, ge=0, description="of AdamW")
-    loss: str = Field("dapo", description="grpo, dr_grpo, dapo, bnpo, cispo, imitation")
+    loss: LossName = Field("dapo", description="how token losses are formed and added up")
     clip_low: float = Field(0.2, gt=0)
     clip_high: float = Field(0.28, gt=0)
     gradient_norm_max: float = Field(1.0, gt=0)
@@ -80,6 +83,13 @@ class RunConfig(Section):
     step: StepConfig = StepConfig()
     lora: LoraConfig | None = None
     publish: PublishConfig | None = None
+
+    @model_validator(mode="after")
+    def _imitates_what_was_solved(self) -> Self:
+        """What an episode did worse than others must not be made unlikely without bound."""
+        if (self.step.loss == "imitation") != (self.groups.advantage == "solved"):
+            raise ValueError("step.loss: imitation and groups.advantage: solved go together")
+        return self
 
 
 def read_config(path: Path) -> RunConfig:

@@ -1,5 +1,6 @@
 """The real `podium up` as a process, with a scripted model behind it, and its command line."""
 
+import asyncio
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from episode_costs import misreported
 from openai_server import OpenAiServer
 
 # What the platform's user sets for tools before `podium up`.
@@ -94,13 +96,15 @@ def end_quietly(process: "subprocess.Popen[str]", with_signal: signal.Signals) -
 
 @pytest.fixture(scope="session")
 def platform() -> Iterator[Platform]:
-    """One platform for all tests of this folder."""
+    """One platform for all tests of this folder; whatever they ran, its costs are the ledger's."""
     with TemporaryDirectory(prefix="podium-cli-") as folder, OpenAiServer() as model:
         podium = CommandLine(Path(folder) / "state", FOR_TOOLS)
         process = podium.start("up", *engine_options(model))
         wait_until_up(podium, process)
         yield Platform(podium, model, process)
+        wrong = asyncio.run(misreported(podium.state_dir))
         end_quietly(process, signal.SIGTERM)
+        assert not wrong, wrong
 
 
 @pytest.fixture
