@@ -1,6 +1,7 @@
 """pgbench from the PostgreSQL wheel, on the database of a running embedded server."""
 
 import asyncio
+import os
 import re
 import tempfile
 from collections.abc import Mapping
@@ -23,10 +24,11 @@ async def rate(
     variables: Mapping[str, int] | None = None,
     transactions: int = 0,
     user: str = SUPERUSER,
+    settings: Mapping[str, str] | None = None,
 ) -> float:
     """Runs of the script per second, prepared, over two threads.
 
-    For a fixed time, or for so many `transactions` per client.
+    For a fixed time, or for so many `transactions` per client; `settings` are the sessions'.
     """
     url = make_url(database_url)
     with tempfile.TemporaryDirectory(prefix="podium-pgbench-") as folder:
@@ -38,6 +40,7 @@ async def rate(
             *("-n", "-M", "prepared", "-c", str(clients), "-j", "2", *length),
             *(f"-D{name}={value}" for name, value in (variables or {}).items()),
             *("-h", str(url.query["host"]), "-U", user, "-f", str(path), str(url.database)),
+            env=os.environ | {"PGOPTIONS": _options(settings or {})},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -46,3 +49,7 @@ async def rate(
     if process.returncode or not found:
         raise RuntimeError(f"pgbench failed: {errors.decode()[-2000:]}")
     return float(found[1])
+
+
+def _options(settings: Mapping[str, str]) -> str:
+    return " ".join(f"-c {name}={value}" for name, value in settings.items())

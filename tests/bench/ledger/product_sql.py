@@ -20,6 +20,7 @@ from cost_ledger.models import Subject, UnknownPricePolicy
 from cost_ledger.operations import Capture, Reserve
 from cost_ledger.price_components import PriceComponent
 from cost_ledger.pricing import PriceHistory, PriceVersion
+from cost_ledger.store_engine import KEYED_LOOKUPS
 from cost_ledger.store_journal_sql import COLUMNS, OPEN_BOOKS, write_statement
 from cost_ledger.store_rows import to_json
 from cost_ledger.store_writes import parts_of
@@ -104,6 +105,7 @@ async def _rate(service_url: str, script: str, run: int = 1, transactions: int =
         variables={"n": 0, "run": run},
         transactions=transactions,
         user="cost_ledger_service",
+        settings=KEYED_LOOKUPS,
     )
 
 

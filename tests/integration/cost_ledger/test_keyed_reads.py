@@ -1,0 +1,69 @@
+"""What a call reads of the journal does not grow with the journal."""
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from cost_ledger.store_engine import KEYED_LOOKUPS
+from integration.cost_ledger.builders import make_reserve
+from integration.cost_ledger.running_ledger import RunningLedger
+from integration.cost_ledger.sql_access import as_owner, as_tenants, rows_of
+
+ANSWERS = """
+    INSERT INTO idempotency (tenant, operation, key, request_hash, sequence, occur_time)
+    SELECT 'acme', 'record', 'key-' || n, 'hash', n, now() FROM generate_series(1, :count) n
+"""
+# Like the one hold that was made by a call.
+HOLDS = """
+    INSERT INTO hold
+    SELECT (json_populate_record(h, json_build_object('key', 'key-' || n))).*
+    FROM hold h, generate_series(1, :count) n WHERE h.key = 'made'
+"""
+BUDGETS = """
+    INSERT INTO budget (tenant, id, scope, scope_id, budget_window, rolling_length_s, time_zone,
+                        currency, hard_limit, soft_limits, create_time)
+    SELECT 'acme', 'cap-' || n, 'user', 'user-' || n, 'total', 0, 'UTC', 'USD', 1, '{}', now()
+    FROM generate_series(1, :count) n
+"""
+WINDOWS = """
+    INSERT INTO budget_window (tenant, budget_id, start, posted, held)
+    SELECT tenant, id, create_time, 0, 0 FROM budget WHERE tenant = 'acme'
+    ON CONFLICT DO NOTHING
+"""
+READ = """
+    SELECT read_keys('{acme}', '{record}', '{key-7}', '{key-7}'),
+           read_standings('[{"tenant": "acme", "scope": "user", "scope_id": "user-7"}]', now())
+"""
+# Of the partitions, whose names begin as their table's.
+ROWS_READ = """
+    SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)::int
+    FROM pg_stat_xact_user_tables WHERE relname ~ '^(idempotency|hold|budget_window)'
+"""
+
+
+async def fill(ledger: RunningLedger, count: int) -> None:
+    """So many answers, holds and budgets of one tenant."""
+    await ledger.as_().ledger.Reserve(make_reserve("made"))
+    async with as_owner(ledger) as connection:
+        for statement in (ANSWERS, HOLDS, BUDGETS):
+            await connection.execute(text(statement), {"count": count})
+        await connection.execute(text(WINDOWS))
+
+
+async def rows_read(connection: AsyncConnection) -> int:
+    """How many rows a call that has one key and one budget makes the database read."""
+    ((before,),) = await rows_of(connection, ROWS_READ)
+    await rows_of(connection, READ)
+    ((after,),) = await rows_of(connection, ROWS_READ)
+    return int(after) - int(before)
+
+
+async def test_a_connection_that_knew_an_empty_journal_reads_no_more_of_a_full_one(
+    ledger: RunningLedger,
+) -> None:
+    async with as_tenants(ledger, "acme") as connection:
+        for name, value in KEYED_LOOKUPS.items():
+            await connection.execute(text(f"SET LOCAL {name} = {value}"))
+        assert await rows_read(connection) == 0
+        await fill(ledger, 5000)
+        answer, hold, window = 1, 1, 1
+        assert await rows_read(connection) == answer + hold + window
