@@ -66,6 +66,7 @@ FAULTS = {
 CANNOT = {
     Fault.BINARY: "an answer is a string of a Protobuf message, which holds text alone",
     Fault.HALF: "an answer is stored with the child's end, or there is none",
+    Fault.PACKED: "nor is it packed",
 }
 REFUSED = (
     Misbehaviour("INVALID_ARGUMENTS", arguments="{}"),
