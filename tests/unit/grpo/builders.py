@@ -3,7 +3,7 @@
 import math
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from grpo.samples import Row
@@ -37,6 +37,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     characters = ["<s>", "</s>", "<pad>", *map(chr, range(32, 127))]
     inner = Tokenizer(models.WordLevel({c: i for i, c in enumerate(characters)}, unk_token="<pad>"))
     inner.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    inner.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(
         tokenizer_object=inner, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
     )
