@@ -10,6 +10,7 @@ from tasksets.families import (
     composition,
     dates,
     dictionary,
+    facts,
     retrieval,
     sql,
     units,
@@ -25,6 +26,7 @@ FAMILIES: dict[str, Family] = {
     "sql": sql.draw,
     "retrieval": retrieval.draw,
     "composition": composition.draw,
+    "facts": facts.draw,
 }
 # A small family runs out of questions: after so many repeated ones in a row there are no more.
 REPEATS_MAX = 1000

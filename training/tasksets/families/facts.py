@@ -1,0 +1,191 @@
+"""One fact about a country, city, airport, element or compound, as a bundled tool states it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+
+import periodictable
+
+from tasksets.draft import Draft, Wordings, solve
+from tasksets.splits import members
+from tasksets.task import Call, Split
+from tool_adapters.functions.airports import airports
+from tool_adapters.functions.countries import countries, geonames
+
+COUNTRY_PEOPLE_MIN, CITY_PEOPLE_MIN = 500_000, 1_000_000
+ELEMENTS = 103
+SALTS = (
+    (("Li", "Na", "K", "Rb", "Ag"), ("F", "Cl", "Br", "I", "NO3", "OH")),
+    (("Mg", "Ca", "Ba", "Zn", "Fe", "Cu"), ("Cl2", "O", "CO3", "SO4")),
+)
+
+CAPITAL = Wordings(
+    (
+        "What is the capital of {name}?",
+        "Name the capital city of {name}.",
+        "Which city is the capital of {name}?",
+    ),
+    ("From which city is {name} governed, by its capital?",),
+)
+PEOPLE = Wordings(
+    (
+        "How many people live in {name}?",
+        "What is the population of {name}?",
+        "How large is the population of {name}?",
+    ),
+    ("Give the number of inhabitants of {name}.",),
+)
+AREA = Wordings(
+    (
+        "How many square kilometres does {name} cover?",
+        "What is the area of {name} in square kilometres?",
+    ),
+    ("How big is {name}, in km2?",),
+)
+MONEY = Wordings(
+    (
+        "Which currency code does {name} use?",
+        "What is the code of the currency of {name}?",
+    ),
+    ("With money of which currency code does one pay in {name}?",),
+)
+ATOMIC_NUMBER = Wordings(
+    (
+        "What is the atomic number of {name}?",
+        "Which atomic number does the element {name} have?",
+    ),
+    ("At which number does {name} stand in the periodic table?",),
+)
+SYMBOL = Wordings(
+    (
+        "What is the symbol of the element {name}?",
+        "Which chemical symbol does {name} have?",
+    ),
+    ("How do chemists abbreviate the element {name}?",),
+)
+MOLAR_MASS = Wordings(
+    (
+        "What is the molar mass of {name} in g/mol?",
+        "Give the molar mass of {name} in g/mol.",
+        "How many grams does a mole of {name} weigh?",
+    ),
+    ("A mole of {name} lies on the scales. How many grams do they show?",),
+)
+SERVED = Wordings(
+    (
+        "Which city does the airport with the IATA code {name} serve?",
+        "In which city is the airport {name}?",
+        "To which city belongs the airport with the code {name}?",
+    ),
+    ("My ticket says {name}. Which city's airport is that?",),
+)
+APART = Wordings(
+    (
+        "How many kilometres is it from the airport {name} to the airport {other}?",
+        "How far apart are the airports {name} and {other}, in kilometres?",
+    ),
+    ("A plane flies straight from {name} to {other}. How many kilometres is that?",),
+)
+CITIES_APART = Wordings(
+    (
+        "How many kilometres is it from {name} to {other}?",
+        "What is the distance between {name} and {other} in kilometres?",
+    ),
+    ("How long is the straight line from {name} to {other}, in km?",),
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Questions a tool answers with one of its fields."""
+
+    wordings: Wordings
+    tool: str
+    parameters: tuple[str, ...]
+    """Arguments of the tool: one is asked about, or two."""
+    field: str
+    verifier: str
+    names: Callable[[], Sequence[str]]
+
+
+def draw(random: Random, split: Split) -> Draft:
+    """One fact."""
+    kind = random.choice(_kinds())
+    names = random.sample(members(kind.names(), split), len(kind.parameters))
+    call = Call(kind.tool, dict(zip(kind.parameters, names, strict=True)))
+    parameters = {"expected": solve(call)[kind.field]}
+    entities = dict(zip(("name", "other"), names, strict=False))
+    return Draft(kind.wordings, entities, kind.verifier, parameters, (call,))
+
+
+@cache
+def _kinds() -> tuple[Kind, ...]:
+    country, city, airport = ("country",), ("city",), ("code",)
+    return (
+        Kind(CAPITAL, "country_facts", country, "capital", "contains", _countries),
+        Kind(PEOPLE, "country_facts", country, "population", "numeric", _countries),
+        Kind(AREA, "country_facts", country, "area_km2", "numeric", _countries),
+        Kind(MONEY, "country_facts", country, "currency", "contains", _countries),
+        Kind(PEOPLE, "city_facts", city, "population", "numeric", _cities),
+        Kind(ATOMIC_NUMBER, "element_facts", ("element",), "atomic_number", "numeric", _elements),
+        Kind(SYMBOL, "element_facts", ("element",), "symbol", "contains", _elements),
+        Kind(MOLAR_MASS, "molar_mass", ("formula",), "molar_mass_g_per_mol", "numeric", _compounds),
+        Kind(SERVED, "airport_facts", airport, "city", "contains", _airports),
+        Kind(
+            APART, "airport_distance", ("from_code", "to_code"), "distance_km", "numeric", _airports
+        ),
+        Kind(
+            CITIES_APART,
+            "city_distance",
+            ("from_city", "to_city"),
+            "distance_km",
+            "numeric",
+            _cities,
+        ),
+    )
+
+
+@cache
+def _countries() -> tuple[str, ...]:
+    listed = countries().values()
+    return tuple(
+        sorted(
+            each["name"]
+            for each in listed
+            if each["population"] >= COUNTRY_PEOPLE_MIN and each["capital"].isascii()
+        )
+    )
+
+
+@cache
+def _cities() -> tuple[str, ...]:
+    """Large cities whose names no other large city has."""
+    listed = [
+        each["name"]
+        for each in geonames().get_cities().values()
+        if each["population"] >= CITY_PEOPLE_MIN and each["name"].isascii()
+    ]
+    return tuple(sorted(name for name in set(listed) if listed.count(name) == 1))
+
+
+@cache
+def _elements() -> tuple[str, ...]:
+    return tuple(periodictable.elements[number].name for number in range(1, ELEMENTS + 1))
+
+
+def _compounds() -> Sequence[str]:
+    return [metal + rest for metals, rests in SALTS for metal in metals for rest in rests]
+
+
+@cache
+def _airports() -> tuple[str, ...]:
+    """Of places whose names are letters alone, so that there is one way to write them."""
+    listed = airports().items()
+    return tuple(
+        sorted(
+            code
+            for code, each in listed
+            if each["city"].isascii() and each["city"].isalpha() and "International" in each["name"]
+        )
+    )
