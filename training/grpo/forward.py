@@ -8,10 +8,12 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from grpo.grammar import unpacked
+from grpo.tree_attention import blocks, use_tree_attention
 from grpo.trie import PackedRows
 
 # Positions whose logits exist at once: 128 of 49,152 in float32 are 25 MB.
 CHUNK = 128
+NO_MASK = torch.ones(1, 1, 1, 1, dtype=torch.bool)
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,13 @@ class Scorer(nn.Module):
 
 def _hidden(model: PreTrainedModel, packed: PackedRows) -> Tensor:
     """(N, width) the last layer's output at every token of the tree."""
-    # Without branches attention is causal, which kernels compute without a mask, at half the cost.
-    mask = None if packed.is_path else packed.attention()[None, None]
-    output = model.get_decoder()(
-        input_ids=packed.tokens[None],
-        position_ids=packed.depths[None],
-        attention_mask=mask,
-        use_cache=False,
+    decoder = model.get_decoder()
+    use_tree_attention(decoder)
+    # Without branches attention is causal, which kernels compute without a mask. With them the
+    # blocks say who sees whom; a mask that is given keeps another from being made.
+    tree = {} if packed.is_path else {"tree": blocks(packed), "attention_mask": NO_MASK}
+    output = decoder(
+        input_ids=packed.tokens[None], position_ids=packed.depths[None], use_cache=False, **tree
     )
     hidden: Tensor = output.last_hidden_state[0]
     return hidden

@@ -48,12 +48,6 @@ class PackedRows:
         """Whether every token sees all before it."""
         return bool((self.ends == len(self.tokens)).all())
 
-    def attention(self) -> Tensor:
-        """(N, N): whether a token (first axis) sees another (second)."""
-        place = torch.arange(len(self.tokens))
-        viewer, seen = place[:, None], place[None, :]
-        return (seen <= viewer) & (viewer < self.ends[None, :])
-
 
 def pack(rows: Sequence[Row]) -> PackedRows:
     """The tree of the rows."""

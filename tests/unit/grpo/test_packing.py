@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from grpo.forward import Distribution, token_logprobs
 from grpo.samples import Row
+from grpo.tree_attention import BLOCK, blocks
 from grpo.trie import pack, worth_sharing
 from unit.grpo.builders import make_group, make_model, make_row
 
@@ -87,10 +88,33 @@ def test_rows_are_computed_together_where_they_share_half_a_prompt() -> None:
 
 def test_a_token_sees_its_ancestors_alone() -> None:
     packed = pack([make_row([3], [4, 5]), make_row([3], [6, 7])])
-    seen = packed.attention()
+    [block] = blocks(packed)
     tokens = packed.tokens.tolist()
-    branch = tokens.index(6)
-    assert [tokens[place] for place in range(len(tokens)) if seen[branch, place]] == [3, 6]
+    seen = block.seen[block.mask[0, 0, tokens.index(6)]]
+    assert packed.tokens[seen].tolist() == [3, 6]
+
+
+def test_a_tree_of_many_blocks_computes_what_its_rows_do_alone() -> None:
+    draw = torch.Generator().manual_seed(0)
+    prompt, *ends = (
+        torch.randint(3, 9, (size,), generator=draw).tolist() for size in (300, 150, 10, 200, 150)
+    )
+    rows = [make_row(prompt + end[:100], end[100:] or end) for end in ends]
+    model = make_model()
+    packed = pack(rows)
+    assert len(blocks(packed)) > 4
+    # A branch looks at its own ancestors, not at all that came before it.
+    assert len(blocks(packed)[-1].seen) < len(packed.tokens) - 2 * BLOCK
+    together = logprobs(model, rows)
+    alone = torch.cat([logprobs(model, [row]) for row in rows])
+    assert torch.allclose(together, alone, atol=1e-5)
+    weights = tuple(model.parameters())
+    for ours, theirs in zip(
+        torch.autograd.grad(together.sum(), weights),
+        torch.autograd.grad(alone.sum(), weights),
+        strict=True,
+    ):
+        assert torch.allclose(ours, theirs, atol=1e-4)
 
 
 def test_temperature_is_part_of_the_distribution() -> None:
