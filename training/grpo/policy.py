@@ -27,6 +27,8 @@ def load_policy(folder: Path, lora: LoraOptions | None) -> PreTrainedModel:
         task_type="CAUSAL_LM",
     )
     adapted: PreTrainedModel = get_peft_model(model, options).eval()
+    # Otherwise published adapters name the folder's place on this machine.
+    adapted.peft_config["default"].base_model_name_or_path = folder.name
     return adapted
 
 

@@ -51,6 +51,8 @@ class Publisher:
 
     def _fill(self, model: PreTrainedModel, folder: Path) -> None:
         model.save_pretrained(folder, max_shard_size=ONE_FILE)
+        # PEFT's model card is an empty form that names a folder of this machine.
+        (folder / "README.md").unlink(missing_ok=True)
         if _format(model) is Format.MERGED:
             self.tokenizer.save_pretrained(folder)
 

@@ -16,6 +16,8 @@ class RolloutLimits:
     """"" takes the promoted version, or the engine's default."""
     turn_limit: int = 6
     time_limit_s: float = 120.0
+    temperature: float = 1.0
+    """Other than 1 only to measure: what is learnt from is drawn from the whole distribution."""
 
 
 @dataclass(frozen=True)

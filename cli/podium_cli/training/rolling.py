@@ -25,7 +25,7 @@ from wire import duration_from_proto, duration_to_proto, optional_money_from_pro
 
 COMPLETION_TOKENS_MAX = 128
 # Behaviour log-probabilities are those of the whole distribution only where none of it is cut off.
-TEMPERATURE, TOP_P = 1.0, 1.0
+TOP_P = 1.0
 
 # Told of every episode that has ended.
 Progress = Callable[["Rolled"], None]
@@ -119,7 +119,7 @@ def _spec_of(limits: RolloutLimits) -> episode_pb2.EpisodeSpec:
         turn_limit=limits.turn_limit,
         time_limit=duration_to_proto(limits.time_limit_s),
         sampling=orchestrator_pb.Sampling(
-            temperature=TEMPERATURE, top_p=TOP_P, max_tokens=COMPLETION_TOKENS_MAX
+            temperature=limits.temperature, top_p=TOP_P, max_tokens=COMPLETION_TOKENS_MAX
         ),
     )
 
