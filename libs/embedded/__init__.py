@@ -1,5 +1,6 @@
 """Real servers from wheels, on loopback: for `podium up`, tests and benchmarks."""
 
+from embedded.adapted_model import AdaptedModel
 from embedded.errors import EmbeddedError, PortTaken, StartupFailed
 from embedded.kafka import EmbeddedKafka
 from embedded.ports import free_port, free_ports
@@ -12,6 +13,7 @@ from embedded.vllm import EmbeddedVllm
 from embedded.vllm_environment import VllmEnvironment
 
 __all__ = [
+    "AdaptedModel",
     "EmbeddedError",
     "EmbeddedKafka",
     "EmbeddedPostgres",

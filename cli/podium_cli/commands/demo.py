@@ -23,6 +23,7 @@ from podium_cli.commands.up import (
     EngineKey,
     EngineModel,
     ModelFolder,
+    Untrained,
     engine_choice,
     stopping_on_sigterm,
     up_arguments,
@@ -65,6 +66,7 @@ async def demo(
     report: Annotated[Path, typer.Option(help="HTML report to write.")] = REPORT,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the platform running.")] = False,
     model: ModelFolder = None,
+    untrained: Untrained = False,
     openai_base_url: BaseUrl = "",
     openai_api_key: EngineKey = "",
     openai_model: EngineModel = "",
@@ -76,7 +78,7 @@ async def demo(
     """
     started = time.monotonic()
     chosen = choose(load_tasks(bundled_folder() / "tasks"), tasks)
-    choice = engine_choice(model, openai_base_url, openai_api_key, openai_model)
+    choice = engine_choice(model, untrained, openai_base_url, openai_api_key, openai_model)
     with stopping_on_sigterm():
         async with _platform(session, choice, yes, keep) as gateway:
             with SolvingProgress(session.output.progress, len(chosen)) as progress:

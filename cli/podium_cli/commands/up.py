@@ -26,6 +26,9 @@ PANEL = "On this machine"
 ModelFolder = Annotated[
     Path | None, typer.Option("--model", help="Model folder to serve instead of SmolLM2.")
 ]
+Untrained = Annotated[
+    bool, typer.Option("--untrained", help="Serve SmolLM2 as its makers left it.")
+]
 BaseUrl = Annotated[
     str, typer.Option(help="Use this OpenAI-compatible server instead of vLLM, up to /v1.")
 ]
@@ -55,6 +58,7 @@ async def up(
     session: Session,
     *,
     model: ModelFolder = None,
+    untrained: Untrained = False,
     openai_base_url: BaseUrl = "",
     openai_api_key: EngineKey = "",
     openai_model: EngineModel = "",
@@ -65,7 +69,7 @@ async def up(
 ) -> None:
     """Start the platform: databases, workflows, stream, model, services, tools. Ctrl-C stops it."""
     state = session.target.state
-    engine = engine_choice(model, openai_base_url, openai_api_key, openai_model)
+    engine = engine_choice(model, untrained, openai_base_url, openai_api_key, openai_model)
     choice = with_policy_store(engine, policy_store)
     await ensure_engine_installed(choice, yes, session.output.progress)
     if detach:
@@ -85,13 +89,22 @@ async def up(
 
 
 def engine_choice(
-    model: Path | None, openai_base_url: str, openai_api_key: str, openai_model: str
+    model: Path | None,
+    untrained: bool,
+    openai_base_url: str,
+    openai_api_key: str,
+    openai_model: str,
 ) -> EngineChoice:
     """The engine of the options. Raises UsageError."""
+    given = {
+        "--model": model is not None,
+        "--untrained": untrained,
+        "--openai-base-url": bool(openai_base_url),
+    }
+    if len(chosen := [option for option, is_given in given.items() if is_given]) > 1:
+        raise UsageError(f"{' and '.join(chosen)} are {len(chosen)} engines", "give one of them")
     if not openai_base_url:
-        return EngineChoice(model_dir=model)
-    if model is not None:
-        raise UsageError("--model and --openai-base-url are two engines", "give one of them")
+        return EngineChoice(model_dir=model, untrained=untrained)
     if not openai_model:
         raise UsageError(f"no model named for {openai_base_url}", "give --openai-model")
     return EngineChoice(None, openai_base_url, openai_api_key, openai_model)
@@ -119,7 +132,8 @@ def up_arguments(state_dir: Path, choice: EngineChoice, port: int | None = None)
         "--policy-store": choice.policy_store,
         "--port": port,
     }
-    return [str(word) for pair in options.items() if pair[1] for word in pair]
+    words = [str(word) for pair in options.items() if pair[1] for word in pair]
+    return [*words, "--untrained"] if choice.untrained else words
 
 
 class stopping_on_sigterm:  # noqa: N801  reads as a statement

@@ -1,12 +1,14 @@
-"""Which model orchestrates: SmolLM2 in an embedded vLLM, another folder, another server."""
+"""Which model orchestrates: the trained SmolLM2 in an embedded vLLM, another folder or server."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedded import EmbeddedVllm, SmolLM2
+from bundled_files import bundled_folder
+from embedded import AdaptedModel, EmbeddedVllm, SmolLM2
 from podium_cli.local.services import Engine
+from policy_versions import VersionStore
 
-SMOLLM2_NAME = "smollm2-135m-instruct"
+UNTRAINED_NAME, TRAINED_NAME = "smollm2-135m-instruct", "smollm2-135m-podium"
 # vLLM's CPU kernels compute as if every adapter had it.
 ADAPTER_RANK_MAX = 16
 
@@ -21,6 +23,18 @@ class EngineChoice:
     model: str = ""
     policy_store: Path | None = None
     """Folder of trained versions, which the engine must see, too."""
+    untrained: bool = False
+    """The default model as its makers left it."""
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the default model, trained or not."""
+        return self.model_dir is None and not self.openai_base_url
+
+    @property
+    def serves_trained(self) -> bool:
+        """Versions of a store adapt the untrained model, so that one is served beside them."""
+        return self.is_default and not self.untrained and self.policy_store is None
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,14 @@ class LocalEngine:
 
     address: Engine
     server: EmbeddedVllm | None
+
+
+def trained_model() -> AdaptedModel:
+    """The bundled policy merged into the default model. Raises ArtifactRefused."""
+    store = VersionStore(bundled_folder() / "policy")
+    [name] = store.names()
+    manifest = store.verified(str(name))
+    return AdaptedModel(TRAINED_NAME, store.path(manifest.name))
 
 
 def make_engine(choice: EngineChoice, port: int, logs: Path) -> LocalEngine:
@@ -42,11 +64,19 @@ def make_engine(choice: EngineChoice, port: int, logs: Path) -> LocalEngine:
             policy_store=choice.policy_store,
         )
         return LocalEngine(engine, None)
-    directory = choice.model_dir or SmolLM2().directory
-    name = choice.model or (directory.name if choice.model_dir else SMOLLM2_NAME)
+    directory, name = _served(choice)
     rank_max = ADAPTER_RANK_MAX if choice.policy_store else 0
     server = EmbeddedVllm(
         directory, name, port, log_path=logs / "vllm.log", adapter_rank_max=rank_max
     )
     engine = Engine(server.base_url, name, f"orchestrator/{name}", policy_store=choice.policy_store)
     return LocalEngine(engine, server)
+
+
+def _served(choice: EngineChoice) -> tuple[Path, str]:
+    """The model's folder and the name it is served and priced under."""
+    if choice.model_dir is not None:
+        return choice.model_dir, choice.model or choice.model_dir.name
+    if choice.serves_trained:
+        return trained_model().directory, TRAINED_NAME
+    return SmolLM2().directory, UNTRAINED_NAME

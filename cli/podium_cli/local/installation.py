@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from embedded import SmolLM2, VllmEnvironment
 from embedded.vllm_environment import Progress as Report
 from podium_cli.errors import CliError
-from podium_cli.local.engines import EngineChoice
+from podium_cli.local.engines import EngineChoice, trained_model
 
 QUESTION = (
     "vLLM and its model are not installed yet (about 3 GB on disk, minutes). Install them now?"
@@ -28,20 +28,31 @@ class NotInstalled(CliError):
 
 async def ensure_engine_installed(choice: EngineChoice, assume_yes: bool, console: Console) -> None:
     """Installs what the chosen engine needs. Raises NotInstalled, CommandFailed."""
-    environment, model = VllmEnvironment(), SmolLM2()
-    needs_model = choice.model_dir is None and not model.is_converted()
-    if choice.openai_base_url or (environment.is_installed() and not needs_model):
+    if choice.openai_base_url:
         return
-    if sys.stdin.isatty() and not assume_yes:
-        if not typer.confirm(QUESTION, default=True, err=True):
-            raise NotInstalled
-    else:
+    environment, model = VllmEnvironment(), SmolLM2()
+    needs_model = choice.is_default and not model.is_converted()
+    if needs_model or not environment.is_installed():
+        _agree(assume_yes, console)
+        with _bars(console) as bars:
+            await environment.install(_bar(bars))
+            if needs_model:
+                await model.convert(environment, _bar(bars))
+    if choice.serves_trained and not (trained := trained_model()).is_merged():
+        with _bars(console) as bars:
+            await trained.merge(environment, _bar(bars))
+
+
+def _agree(assume_yes: bool, console: Console) -> None:
+    if not sys.stdin.isatty() or assume_yes:
         console.print("installing vLLM and its model first; this happens once and takes minutes")
+    elif not typer.confirm(QUESTION, default=True, err=True):
+        raise NotInstalled
+
+
+def _bars(console: Console) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bars:
-        await environment.install(_bar(bars))
-        if needs_model:
-            await model.convert(environment, _bar(bars))
+    return Progress(*columns, console=console)
 
 
 def _bar(bars: Progress) -> Report:

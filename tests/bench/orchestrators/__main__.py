@@ -1,0 +1,68 @@
+"""`python -m bench.orchestrators`: who orchestrates held-out tasks best, and at what cost.
+
+Three orchestrators, each on a whole platform of its own (vLLM, tools, ledger), on the same
+held-out tasks with the same tools under three preferences. The expert among the tools is no
+model: see `expert.py` for how strong and how dear it is said to be.
+"""
+
+import argparse
+import asyncio
+import sys
+import uuid
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from bench.figures import Figures
+from bench.orchestrators.arms import PREFERENCES, Arm, Course, run_arm
+from bench.orchestrators.comparison import HEADER, gain, lines
+from bench.orchestrators.expert import RIGHT_PROBABILITY, expert_server
+from podium_cli.local.engines import EngineChoice
+from podium_cli.local.installation import ensure_engine_installed
+from rollouts.ids import run_id_from
+from tasksets.task import Split
+from tasksets.taskset import FAMILIES, generate
+
+# Menus and ids follow from it; the date is of no account.
+STARTED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def run(options: argparse.Namespace) -> None:
+    """All arms, one after the other; a table and its figures."""
+    families = options.family or list(FAMILIES)
+    tasks = generate(options.count, Split.HELD_OUT, options.seed, families)
+    run_id = run_id_from(STARTED, uuid.UUID(int=options.seed))
+    course = Course(run_id, tasks, options.tools)
+    await ensure_engine_installed(EngineChoice(), True, Console(stderr=True))
+    with expert_server(tasks, options.seed) as expert:
+        found = {arm: await run_arm(arm, course, expert.base_url) for arm in Arm}
+    figures = Figures("orchestrators")
+    sys.stdout.write(f"{HEADER}\n")
+    for preference in PREFERENCES:
+        results = {str(arm): found[arm][preference] for arm in Arm}
+        for line in lines(preference, results, Arm.ALWAYS_EXPERT):
+            sys.stdout.write(f"{line.row()}\n")
+        for other in (Arm.UNTRAINED, Arm.ALWAYS_EXPERT):
+            better = gain(preference, results, Arm.TRAINED, other)
+            figures.note(f"{preference}.reward_over.{other}", vars(better))
+    figures.note("tasks", len(tasks))
+    figures.note("expert.right_probability", RIGHT_PROBABILITY)
+    figures.write()
+
+
+def main() -> None:
+    """Reads the options and runs."""
+    parser = argparse.ArgumentParser(
+        prog="bench.orchestrators",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--count", type=int, default=16, help="held-out tasks")
+    parser.add_argument("--tools", type=int, default=6, help="most tools beside the expert")
+    parser.add_argument("--seed", type=int, default=0, help="of tasks and tools")
+    parser.add_argument("--family", action="append", help="like arithmetic; all by default")
+    asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

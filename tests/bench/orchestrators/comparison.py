@@ -1,0 +1,110 @@
+"""What arms did beside each other, with 95 % intervals over tasks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gate import Evaluated
+from gate.bootstrap import Interval, paired_interval
+from grpo.rewards import Features, Preferences, rewards
+from tool_registry.adherence import MINOR_UNITS, Behaviour, adherence_score
+from tool_registry.presets import PRESETS
+
+# Each bound holds with this confidence, so both together with 95 %.
+ONE_SIDED = 0.975
+Results = Mapping[str, Sequence[Evaluated]]
+"""Episodes by arm, in the order of the tasks."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One arm under one preference: means over its tasks."""
+
+    arm: str
+    preference: str
+    outcome: Interval
+    cost: Interval
+    """US dollars an episode."""
+    latency_s: Interval
+    adherence: Interval
+    """Appendix L of the paper, against the expert's episode on the same task."""
+    reward: Interval
+    """The paper's, with the arms' episodes on a task as its group."""
+
+    def row(self) -> str:
+        """As a row of a Markdown table."""
+        cells = (
+            f"{self.outcome.mean:.2f} [{self.outcome.lower:.2f}, {self.outcome.upper:.2f}]",
+            f"{self.cost.mean:.6f} [{self.cost.lower:.6f}, {self.cost.upper:.6f}]",
+            f"{self.latency_s.mean:.1f} [{self.latency_s.lower:.1f}, {self.latency_s.upper:.1f}]",
+            f"{self.adherence.mean:.2f} [{self.adherence.lower:.2f}, {self.adherence.upper:.2f}]",
+            f"{self.reward.mean:.2f} [{self.reward.lower:.2f}, {self.reward.upper:.2f}]",
+        )
+        return f"| {self.preference} | {self.arm} | {' | '.join(cells)} |"
+
+
+HEADER = (
+    "| Preference | Orchestrator | Outcome | Cost, USD | Latency, s | Adherence | Reward |\n"
+    "|---|---|---|---|---|---|---|"
+)
+
+
+def lines(preference: str, results: Results, baseline: str) -> list[Line]:
+    """A line per arm."""
+    earned = _rewards(preference, results)
+    return [
+        Line(
+            arm,
+            preference,
+            _mean(episodes, lambda each: each.score or 0.0),
+            _mean(episodes, _cost),
+            _mean(episodes, lambda each: each.latency_s),
+            paired_interval(_adherence(preference, episodes, results[baseline]), ONE_SIDED),
+            paired_interval(earned[arm], ONE_SIDED),
+        )
+        for arm, episodes in results.items()
+    ]
+
+
+def gain(preference: str, results: Results, ours: str, theirs: str) -> Interval:
+    """How much more reward one arm earned than another, task by task."""
+    earned = _rewards(preference, results)
+    pairs = zip(earned[ours], earned[theirs], strict=True)
+    return paired_interval([mine - other for mine, other in pairs], ONE_SIDED)
+
+
+def _rewards(preference: str, results: Results) -> dict[str, list[float]]:
+    """By arm; the episodes on one task are a group."""
+    weights = PRESETS[preference]
+    wanted = Preferences((), weights.outcome, weights.compute, weights.latency)
+    groups = [
+        rewards([_features(each) for each in group], wanted)
+        for group in zip(*results.values(), strict=True)
+    ]
+    return {arm: [float(g[place]) for g in groups] for place, arm in enumerate(results)}
+
+
+def _adherence(
+    preference: str, episodes: Sequence[Evaluated], baseline: Sequence[Evaluated]
+) -> list[float]:
+    weights = PRESETS[preference]
+    pairs = zip(episodes, baseline, strict=True)
+    return [adherence_score(_behaviour(one), _behaviour(base), weights) for one, base in pairs]
+
+
+def _mean(episodes: Sequence[Evaluated], measure: Callable[[Evaluated], float]) -> Interval:
+    return paired_interval([measure(each) for each in episodes], ONE_SIDED)
+
+
+def _features(episode: Evaluated) -> Features:
+    return Features((), episode.score == 1, _cost(episode), episode.latency_s)
+
+
+def _behaviour(episode: Evaluated) -> Behaviour:
+    outcome = float(episode.score == 1)
+    return Behaviour({}, outcome, _cost(episode) * MINOR_UNITS, episode.latency_s)
+
+
+def _cost(episode: Evaluated) -> float:
+    if episode.cost is None:
+        raise ValueError(f"{episode.task_id}: a call had no price")
+    return float(episode.cost)
