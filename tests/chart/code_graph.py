@@ -15,6 +15,7 @@ import episodes.config
 import gateway.config
 import orchestrator_inference.config
 import orchestrator_inference.engines.config
+import podium_cli.training.worker
 import tool_adapters.config
 import tool_adapters.sandbox.config
 import tool_registry.config
@@ -29,19 +30,21 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "tool-registry": tool_registry.config.Settings,
     "tool-adapters": tool_adapters.config.Settings,
     "sandbox": tool_adapters.sandbox.config.Settings,
+    "rollout-worker": podium_cli.training.worker.WorkerSettings,
     "cost-ledger": cost_ledger.config.Settings,
 }
 # Where each component is wired.
 WIRING = {
-    "gateway": "gateway/clients.py",
-    "episodes": "episodes/server.py",
-    "episode-worker": "episodes/worker.py",
-    "orchestrator-inference": "orchestrator_inference/server.py",
-    "policy-engines": "orchestrator_inference/engines/worker.py",
-    "tool-registry": "tool_registry/server.py",
-    "tool-adapters": "tool_adapters/server.py",
-    "sandbox": "tool_adapters/sandbox/server.py",
-    "cost-ledger": "cost_ledger/server.py",
+    "gateway": "services/gateway/clients.py",
+    "episodes": "services/episodes/server.py",
+    "episode-worker": "services/episodes/worker.py",
+    "orchestrator-inference": "services/orchestrator_inference/server.py",
+    "policy-engines": "services/orchestrator_inference/engines/worker.py",
+    "tool-registry": "services/tool_registry/server.py",
+    "tool-adapters": "services/tool_adapters/server.py",
+    "sandbox": "services/tool_adapters/sandbox/server.py",
+    "rollout-worker": "cli/podium_cli/training/worker.py",
+    "cost-ledger": "services/cost_ledger/server.py",
 }
 # A setting of this name says where something outside of the release is.
 OUTSIDE = {
@@ -71,7 +74,7 @@ def named_in_settings(component: str) -> frozenset[str]:
 
 def settings_used_in_wiring(component: str) -> frozenset[str]:
     """Attributes `<something>_target` that the wiring of a component reads."""
-    tree = ast.parse((ROOT / "services" / WIRING[component]).read_text())
+    tree = ast.parse((ROOT / WIRING[component]).read_text())
     return frozenset(
         _component(node.attr.removesuffix("_target"))
         for node in ast.walk(tree)

@@ -31,7 +31,9 @@ PROFILES = ("minimal-cpu", "dev", "production", "multi-tenant")
 # Turns on everything a switch may change, so that each has something to do.
 EVERYTHING: Json = {
     "componentDefaults": {"autoscaling": {"enabled": True}},
-    "components": {"sandbox": {"enabled": True}, "policy-engines": {"enabled": True}},
+    "components": {
+        name: {"enabled": True} for name in ("sandbox", "policy-engines", "rollout-worker")
+    },
     "tls": {"enabled": True},
     "training": {"enabled": True, "submitters": [{"kind": "User", "name": "ada"}]},
     "ingress": {"enabled": True},

@@ -13,8 +13,8 @@ CASES = ("defaults", "minimal-cpu", "production", "external engine", "Kafka by p
 FOLDER = "/etc/podium"
 # Off where nothing is said of them; engines are made by KServe alone.
 OFF = {
-    "defaults": ("sandbox", "policy-engines"),
-    "minimal-cpu": ("sandbox", "policy-engines"),
+    "defaults": ("sandbox", "policy-engines", "rollout-worker"),
+    "minimal-cpu": ("sandbox", "policy-engines", "rollout-worker"),
     "external engine": ("policy-engines",),
     "Kafka by password": ("policy-engines",),
 }

@@ -29,9 +29,10 @@
 {{- if and (has (include "podium.engineKind" .) (list "inferenceService" "llmInferenceService")) .Values.inference.adapters.enabled -}}true{{- end -}}
 {{- end }}
 
-{{/* Whether the worker controller runs this component: one that polls Temporal and serves nobody. */}}
+{{/* Whether the worker controller runs this component: one that polls the episodes' queue and serves nobody. Runs of
+     rollouts may change their worker: what they did is in the platform. */}}
 {{- define "podium.isVersionedWorker" -}}
-{{- if and .root.Values.integrations.temporalWorkerController.enabled (eq .component.protocol "none") (has "temporal" .component.calls) -}}true{{- end -}}
+{{- if and .root.Values.integrations.temporalWorkerController.enabled (eq .component.protocol "none") (has "temporal" .component.calls) (not .component.taskQueue) -}}true{{- end -}}
 {{- end }}
 
 {{/* Where probes and metrics are, beside the port itself. */}}

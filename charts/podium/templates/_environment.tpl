@@ -64,7 +64,7 @@
 {{- else if eq .callee "temporal" }}
 - {name: {{ $prefix }}TEMPORAL_TARGET, value: {{ $endpoints.temporal.target | quote }}}
 - {name: {{ $prefix }}TEMPORAL_NAMESPACE, value: {{ $endpoints.temporal.namespace | quote }}}
-- {name: {{ $prefix }}TASK_QUEUE, value: {{ $endpoints.temporal.taskQueue | quote }}}
+- {name: {{ $prefix }}TASK_QUEUE, value: {{ .component.taskQueue | default $endpoints.temporal.taskQueue | quote }}}
 {{- include "podium.temporalEnvironment" . }}
 {{- else if eq .callee "kafka" }}
 {{- include "podium.kafkaEnvironment" . }}
@@ -87,6 +87,8 @@
 - {name: {{ $prefix }}BLUEPRINT, value: {{ include "podium.modelName" .root }}}
 - {name: {{ $prefix }}CLAIM, value: {{ .root.Values.inference.adapters.claimName }}}
 - {name: {{ $prefix }}POLICY_STORE, value: /mnt/adapters}
+{{- else if eq .callee "gateway" }}
+- {name: {{ $prefix }}GATEWAY_TARGET, value: "http://{{ include "podium.host" (dict "root" .root "name" .callee) }}:{{ (index .root.Values.components .callee).port }}"}
 {{- else if ne .callee "internet" }}
 - {name: {{ $prefix }}{{ .callee | upper | replace "-" "_" }}_TARGET, value: "dns:///{{ include "podium.host" (dict "root" .root "name" .callee) }}:{{ (index .root.Values.components .callee).port }}"}
 {{- end }}

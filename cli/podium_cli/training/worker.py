@@ -1,0 +1,65 @@
+"""`python -m podium_cli.training.worker`: `podium train worker` as a pod runs it, with probes."""
+
+import asyncio
+import signal
+from functools import partial
+
+from pydantic import Field, SecretStr
+
+import telemetry
+from episodes.temporal import check_temporal
+from podium_cli.gateway import Gateway
+from podium_cli.training.rollout_settings import RolloutSettings
+from podium_cli.training.submission import open_temporal, work
+from rpckit.health import HealthMonitor
+from rpckit.probes import answered_probes
+from rpckit.process import run
+from rpckit.settings import TlsFiles, load_settings
+from telemetry import TelemetrySettings
+
+
+class WorkerSettings(RolloutSettings):
+    """Of the worker without a terminal, from the environment."""
+
+    temporal_target: str = Field(min_length=1, description="host:port of the frontend")
+    gateway_target: str = Field(min_length=1, description="URL of the gateway")
+    api_key: SecretStr = Field(description="key of the tenant whose episodes they are")
+    host: str = Field("127.0.0.1", description="address the probes' port listens on")
+    health_port: int | None = Field(None, description="plaintext gRPC port for probes")
+    graceful_shutdown_s: float = Field(5.0, gt=0, description="seconds a group gets to end")
+    tls: TlsFiles | None = Field(None, description="unused: the gateway serves plain HTTP inside")
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
+
+
+async def serve(settings: WorkerSettings) -> None:
+    """Takes runs from the queue until SIGTERM; another worker goes on with what it leaves."""
+    stop_telemetry = telemetry.configure("rollout-worker", settings.telemetry)
+    stopped = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stopped.set)
+    try:
+        client = await open_temporal(settings, settings.temporal_target)
+        monitor = HealthMonitor([], {"temporal": partial(check_temporal, client)})
+        async with (
+            Gateway(settings.gateway_target, settings.api_key.get_secret_value()) as gateway,
+            answered_probes(settings.host, settings.health_port, monitor),
+        ):
+            working = asyncio.create_task(work(client, settings.task_queue, gateway))
+            stopping = asyncio.create_task(stopped.wait())
+            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                # It never ends by itself but by an error, which ends the process, too.
+                working.result()
+            working.cancel()
+            await asyncio.wait([working], timeout=settings.graceful_shutdown_s)
+    finally:
+        stop_telemetry()
+
+
+def main() -> None:
+    """Reads the settings and works."""
+    run(serve(load_settings(WorkerSettings)))
+
+
+if __name__ == "__main__":
+    main()
