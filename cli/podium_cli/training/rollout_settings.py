@@ -1,11 +1,16 @@
 """Where runs of rollouts are kept going: Temporal, by settings or that of this machine."""
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from episodes.temporal_settings import TemporalSettings
 from podium_cli.errors import UsageError
-from podium_cli.target import Target
+
+if TYPE_CHECKING:
+    # It reads the state of `podium up`, and nothing of that is in a pod.
+    from podium_cli.target import Target
 
 
 class RolloutSettings(BaseSettings):
@@ -20,7 +25,7 @@ class RolloutSettings(BaseSettings):
     task_queue: str = Field("rollouts", description="where workers take runs from")
     temporal: TemporalSettings = Field(default_factory=TemporalSettings)
 
-    def address(self, target: Target) -> str:
+    def address(self, target: "Target") -> str:
         """host:port of the frontend. Raises UsageError, NotUp."""
         if self.temporal_target:
             return self.temporal_target
