@@ -18,10 +18,11 @@ from integration.grpo.recorded import make_records, produce, write_policy
 from podium.episodes.v1 import trajectory_pb2 as pb
 from policy_versions import Format, Manifest, VersionStore
 
-GROUPS = 24
 GROUPS_PER_STEP = 2
-STEPS = GROUPS // GROUPS_PER_STEP
 KILLS = int(os.environ.get("KILLS", "3"))
+# Steps enough that every kill meets another one.
+STEPS = max(12, 2 * KILLS)
+GROUPS = STEPS * GROUPS_PER_STEP
 DONE = 0
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
@@ -82,7 +83,8 @@ async def test_a_killed_run_ends_in_the_bits_of_an_uninterrupted_one(
     killed, draw = make_run(tmp_path / "killed", kafka, topic), random.Random(KILLS)
     for number in range(KILLS):
         killed.start()
-        aim = draw.randint(number * STEPS // KILLS, max(1, (number + 1) * STEPS // KILLS - 1))
+        first, beyond = (1 + at * (STEPS - 1) // KILLS for at in (number, number + 1))
+        aim = draw.randint(first, beyond - 1)
         await _reach(killed, tmp_path / "killed", aim)
         await asyncio.sleep(draw.uniform(0, 0.2))
         await killed.kill()
