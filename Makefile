@@ -20,7 +20,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 # The plugin fails a run that skipped anything: a skipped test proves nothing.
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes bench-ledger bench-tools bench-training wheels images chart chart-docs chart-slow clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes bench-ledger bench-tools bench-training bench-orchestrators wheels wheels-engines images image-engines chart chart-docs chart-slow clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ bench-tools: setup ## ResolveToolset against a bare server, and policy decisions
 
 bench-training: setup ## A training step beside TRL's GRPOTrainer on the same rows
 	PYTHONPATH=tests $(PYTHON) -m bench.training
+
+bench-orchestrators: setup ## Untrained, always the dearest expert, trained: reward under three preferences
+	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.orchestrators
 
 bench-ledger: setup ## Pairs, batches and posts of the ledger against the least SQL there is
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.ledger $(PARTS)
