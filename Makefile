@@ -107,7 +107,7 @@ bench-episodes: setup ## Per-turn overhead and throughput against a bare Tempora
 bench-tools: setup ## ResolveToolset against a bare server, and policy decisions
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.tools
 
-bench-training: setup ## A training step beside TRL's GRPOTrainer on the same rows
+bench-training: setup ## A training step beside TRL's, drift, and time to a version's first token
 	PYTHONPATH=tests $(PYTHON) -m bench.training
 
 bench-orchestrators: setup ## Untrained, always the dearest expert, trained: reward under three preferences
