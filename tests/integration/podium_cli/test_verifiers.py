@@ -18,6 +18,11 @@ from unit.synthesis.library_domain import make_domain, make_draft
 
 DOMAIN = make_domain()
 ROLLOUT_TIMEOUT_S = 150
+# So that a budget covers what the model asks for and not the sandbox, whatever it cost before.
+CHEAP_MODEL = """sku,dimension,unit_price,per,tenant_override
+orchestrator/scripted-model,input_fresh,0.000001,1000000,true
+orchestrator/scripted-model,output_text,0.000001,1000000,true
+"""
 POLICY = "{name: judged, preset: balanced, unknown_price: UNKNOWN_PRICE_RULE_ADMIT}"
 
 
@@ -112,6 +117,8 @@ def test_the_state_of_a_synthesized_domain_is_compared_with_that_of_the_golden_c
 def test_a_verifier_that_the_budget_refuses_leaves_the_answer_unjudged_and_says_so(
     podium: CommandLine, model: OpenAiServer, tmp_path: Path
 ) -> None:
+    (tmp_path / "cheap.csv").write_text(CHEAP_MODEL)
+    assert podium("prices", "import", str(tmp_path / "cheap.csv")).returncode == 0
     limit = ("--limit", "0.000001", "--scope", "named")
     assert podium("budgets", "create", "tiny", *limit).returncode == 0
     path = tmp_path / "policy.yaml"
