@@ -85,7 +85,9 @@ def database_errors() -> Iterator[None]:
     """Tells a database that is away from one that refuses the rows."""
     try:
         yield
-    except (OSError, PoolTimeout, asyncpg.InterfaceError) as error:
+    except (OSError, PoolTimeout, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        # The last is a connection that its server ended between two statements: what was asked
+        # then is found by its key when it is asked again.
         raise LedgerUnavailable from error
     except asyncpg.PostgresError as error:
         raise _fault_of(error) from error
