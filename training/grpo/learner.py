@@ -108,7 +108,7 @@ class Learner:
         try:
             for row in episode.rows:
                 if row.constraint:
-                    self._grammar.legal(episode.constraints[row.constraint], row.completion_ids)
+                    self._grammar.check(episode.constraints[row.constraint], row.completion_ids)
         except ConstraintError as error:
             raise Refused(Reason.BROKEN_CONSTRAINT, str(error)) from error
 
