@@ -1,8 +1,10 @@
 """Rollouts that no terminal waits for: workers are killed, and nothing is run twice."""
 
 import json
+import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +54,25 @@ def submit(podium: CommandLine, path: Path, *options: str) -> "subprocess.Popen[
     return podium.start("train", "submit", *shared, *options, "--json")
 
 
+def start_in_pod(podium: CommandLine) -> "subprocess.Popen[str]":
+    """A worker that is told everything by its environment, as the chart does."""
+    connection = json.loads((podium.state_dir / "connection.json").read_text())
+    settings = {
+        "PODIUM_TRAIN_TEMPORAL_TARGET": connection["temporal_target"],
+        "PODIUM_TRAIN_GATEWAY_TARGET": connection["gateway_url"],
+        "PODIUM_TRAIN_API_KEY": connection["api_key"],
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-m", "podium_cli.training.worker"]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PATH": os.environ["PATH"], **settings},
+    )
+
+
 @pytest.mark.chaos
 @pytest.mark.timeout(300)
 def test_a_run_survives_its_worker_and_no_episode_is_run_twice(
@@ -70,7 +91,7 @@ def test_a_run_survives_its_worker_and_no_episode_is_run_twice(
         time.sleep(0.05)
     # In the middle of a group.
     workers[0].send_signal(signal.SIGKILL)
-    workers.append(podium.start("train", "worker"))
+    workers.append(start_in_pod(podium))
     stdout, stderr = waiting.communicate(timeout=PATIENCE_S * 2)
     assert waiting.returncode == 0, stderr
     progress = json.loads(stdout)
