@@ -114,6 +114,12 @@ class OpenAiServer:
         """Adds replies while the server runs."""
         self._replies.extend(replies)
 
+    def take_back(self) -> list[Scripted]:
+        """The replies that nobody asked for, which are then gone."""
+        left = list(self._replies)
+        self._replies.clear()
+        return left
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Waits for something to have happened to this server; the test's timeout ends it."""
         while not condition():

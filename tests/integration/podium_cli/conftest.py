@@ -114,6 +114,8 @@ def podium(platform: Platform) -> CommandLine:
 
 
 @pytest.fixture
-def model(platform: Platform) -> OpenAiServer:
-    """The model of the running platform."""
-    return platform.model
+def model(platform: Platform) -> Iterator[OpenAiServer]:
+    """The model of the running platform; a reply left over would answer the next test."""
+    yield platform.model
+    left = platform.model.take_back()
+    assert not left, f"replies that nobody asked for: {left}"

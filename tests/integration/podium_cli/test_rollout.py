@@ -60,7 +60,9 @@ def test_it_is_told_before_the_first_episode_whether_anybody_will_learn_from_the
 ) -> None:
     tasks, policy = tmp_path / "tasks.jsonl", tmp_path / "policy.yaml"
     tasks.write_text(TASK.to_json())
-    policy.write_text("name: learning\ntrainingConsent: true\n")
+    # Nobody has told this tenant what the scripted model costs.
+    admitting = "unknownPrice: UNKNOWN_PRICE_RULE_ADMIT"
+    policy.write_text(f"name: learning\ntrainingConsent: true\n{admitting}\n")
     podium.json("policies", "apply", "-f", str(policy))
     arguments = ("train", "rollout", "--task-file", str(tasks), "--size", "1")
     for options, told in (((), True), (("--policy", "learning"), False)):
