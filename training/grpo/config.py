@@ -43,6 +43,7 @@ class StepConfig(Section):
 
     groups: int = Field(16, ge=1, description="groups in a step")
     learning_rate: float = Field(1e-6, gt=0, description="of AdamW")
+    falls_after: float = Field(1.0, ge=0, le=1, description="share of steps at the full rate")
     weight_decay: float = Field(0.01, ge=0, description="of AdamW")
     loss: LossName = Field("dapo", description="how token losses are formed and added up")
     clip_low: float = Field(0.2, gt=0)
@@ -59,6 +60,7 @@ class LoraConfig(Section):
     rank: int = Field(16, ge=1, description="of the two matrices beside every linear layer")
     alpha: int = Field(32, ge=1, description="their product counts alpha / rank")
     seed: int = Field(0, description="of the first matrix's values; the second starts at 0")
+    start: Path | None = Field(None, description="folder of an adapter to go on from instead")
 
 
 class PublishConfig(Section):

@@ -14,6 +14,8 @@ class Plan:
     groups: tuple[Group, ...]
     checkpoint: bool
     """Whether weights are gathered after it."""
+    rate: float = 1.0
+    """Share of the learning rate."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Done:
 def follow(learner: Learner, team: Team) -> int:
     """Takes the steps that the first process plans, until it is done; the steps in all."""
     while isinstance(plan := team.shared(_nothing()), Plan):
-        learner.step(plan.groups)
+        learner.step(plan.groups, plan.rate)
         if plan.checkpoint:
             learner.gathered()
     return plan.steps

@@ -79,12 +79,18 @@ class Learner:
         self._team = team or Team()
         self._scorer = self._team.divide(Scorer(model))
         self.optimiser = make_optimiser([value for _, value in self._trained()])
+        self._rates = [group["lr"] for group in self.optimiser.param_groups]
         self._grammar = grammar
         self._options = options
         self._vocabulary = int(model.config.vocab_size)
 
-    def step(self, groups: Sequence[Group]) -> StepResult:
-        """Learns from a batch. Raises DriftTooLarge, and ConstraintError, before any change."""
+    def step(self, groups: Sequence[Group], rate: float = 1.0) -> StepResult:
+        """Learns from a batch, at a share of the optimiser's learning rate.
+
+        Raises DriftTooLarge, and ConstraintError, before any change.
+        """
+        for group, full in zip(self.optimiser.param_groups, self._rates, strict=True):
+            group["lr"] = rate * full
         found = [sample for group in groups for sample in self._samples(group)]
         # Those under one grammar come together: they share the listing of their tools.
         found.sort(key=lambda sample: sample.row.constraint)

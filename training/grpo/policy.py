@@ -4,9 +4,12 @@ import hashlib
 from pathlib import Path
 
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+from grpo.config import InvalidConfig
 from grpo.config import LoraConfig as LoraOptions
 
 
@@ -27,9 +30,27 @@ def load_policy(folder: Path, lora: LoraOptions | None) -> PreTrainedModel:
         task_type="CAUSAL_LM",
     )
     adapted: PreTrainedModel = get_peft_model(model, options).eval()
+    if lora.start is not None:
+        _take_over(adapted, lora.start)
     # Otherwise published adapters name the folder's place on this machine.
     adapted.peft_config["default"].base_model_name_or_path = folder.name
     return adapted
+
+
+def _take_over(adapted: PreTrainedModel, folder: Path) -> None:
+    """Starts from the weights of an adapter of the same shape. Raises InvalidConfig."""
+    try:
+        weights = load_file(folder / "adapter_model.safetensors")
+        result = set_peft_model_state_dict(adapted, weights)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise InvalidConfig(
+            f"lora.start: {folder} holds no adapter of this rank: {error}"
+        ) from error
+    missing = [name for name in result.missing_keys if "lora_" in name]
+    if missing or result.unexpected_keys:
+        raise InvalidConfig(
+            f"lora.start: {folder} is of other layers: {[*missing, *result.unexpected_keys][0]}"
+        )
 
 
 def prompt_digest(folder: Path) -> str:

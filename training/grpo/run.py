@@ -83,7 +83,11 @@ def _trainer(config: RunConfig, learner: Learner, team: Team, reader: LogReader)
         assembler=GroupAssembler(rules, Advantage(config.groups.advantage)),
         limits=Limits(vocabulary, config.step.row_tokens_max, prompt_digest(config.model)),
         options=TrainerOptions(
-            config.steps, config.step.groups, config.checkpoint_every, config.stream.patience_s
+            steps=config.steps,
+            groups_per_step=config.step.groups,
+            checkpoint_every=config.checkpoint_every,
+            patience_s=config.stream.patience_s,
+            falls_after=config.step.falls_after,
         ),
         output=config.output,
         metrics=MetricsLog(config.output),

@@ -34,6 +34,13 @@ class TrainerOptions:
     groups_per_step: int
     checkpoint_every: int
     patience_s: float
+    falls_after: float = 1.0
+    """Share of the steps taken at the full learning rate."""
+
+    def rate(self, step: int) -> float:
+        """Share of the learning rate for a step, from 1: a straight line down at the end."""
+        falling = self.steps * (1 - self.falls_after)
+        return min(1.0, (self.steps - step + 1) / falling) if falling else 1.0
 
 
 @dataclass
@@ -114,8 +121,9 @@ class Trainer:
     def _take_step(self) -> None:
         self.step += 1
         due = self.step % self.options.checkpoint_every == 0 or self.step == self.options.steps
-        self.team.shared(Plan(tuple(self.pending), checkpoint=due))
-        result = self.learner.step(self.pending)
+        rate = self.options.rate(self.step)
+        self.team.shared(Plan(tuple(self.pending), due, rate))
+        result = self.learner.step(self.pending, rate)
         learnt = result.metrics | batch_metrics(self.pending)
         self.pending = []
         self._forget()

@@ -9,7 +9,7 @@ from bundled_files import bundled_folder
 
 PAGE = re.compile(
     r"It costs (?P<price>\d+) euros and weighs (?P<weight>\d+) grams.*launched in (?P<launch>\d+)"
-    r".*warranty of (?P<warranty>\d+) months",
+    r", was designed by (?P<designer>[^.]+) and comes with .*warranty of (?P<warranty>\d+) months",
     re.DOTALL,
 )
 
@@ -27,6 +27,7 @@ class Product:
     """Year."""
     warranty: int
     """Months."""
+    designer: str
 
 
 @cache
@@ -42,4 +43,6 @@ def _product(name: str, page: str) -> Product:
     match = PAGE.search(page)
     if match is None:
         raise ValueError(f"the library's page on {name} states no price, weight or warranty")
-    return Product(name, **{field: int(value) for field, value in match.groupdict().items()})
+    stated = match.groupdict()
+    designer = stated.pop("designer")
+    return Product(name, designer=designer, **{field: int(n) for field, n in stated.items()})

@@ -15,6 +15,7 @@ from grpo.learner import DriftTooLarge, Learner, StepOptions
 from grpo.losses import Loss, LossOptions
 from grpo.rewards import Features, Preferences
 from grpo.samples import Row
+from grpo.trainer import TrainerOptions
 from grpo.trie import pack
 from unit.grpo.builders import make_model, make_tokenizer
 
@@ -179,3 +180,19 @@ def test_a_step_that_is_not_finite_is_not_taken() -> None:
     assert all(
         torch.equal(before[name], value) for name, value in learner.model.state_dict().items()
     )
+
+
+def test_a_step_at_no_rate_learns_nothing_and_the_next_is_taken_at_the_full_one() -> None:
+    learner = make_learner(rate=0.5)
+    before = probability(learner, "add")
+    learner.step([make_group(learner)], rate=0.0)
+    assert probability(learner, "add") == before
+    learner.step([make_group(learner)])
+    assert probability(learner, "add") > before
+
+
+def test_the_rate_falls_in_a_straight_line_over_the_last_steps() -> None:
+    options = TrainerOptions(8, 1, 1, 1.0, falls_after=0.5)
+    assert [options.rate(step) for step in range(1, 9)] == [1, 1, 1, 1, 1, 0.75, 0.5, 0.25]
+    level = TrainerOptions(8, 1, 1, 1.0)
+    assert {level.rate(step) for step in range(1, 9)} == {1.0}

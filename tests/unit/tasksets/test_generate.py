@@ -123,5 +123,5 @@ def _answer(task: Task) -> str:
     if task.family == "facts":
         return str(next(each for each in found.values() if each == task.parameters["expected"]))
     key = {"days_between": "days", "day_of_week": "weekday", "add_to_date": "date"}
-    key |= {"convert_units": "value", "dictionary": "antonyms"}
+    key["convert_units"] = "value"
     return json.dumps(found[key[last.tool]]) if last.tool in key else str(found)

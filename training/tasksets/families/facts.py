@@ -39,6 +39,7 @@ PEOPLE = Wordings(
 AREA = Wordings(
     (
         "How many square kilometres does {name} cover?",
+        "Over how many square kilometres does {name} spread?",
         "What is the area of {name} in square kilometres?",
     ),
     ("How big is {name}, in km2?",),
@@ -46,6 +47,7 @@ AREA = Wordings(
 MONEY = Wordings(
     (
         "Which currency code does {name} use?",
+        "By which currency code is the money of {name} known?",
         "What is the code of the currency of {name}?",
     ),
     ("With money of which currency code does one pay in {name}?",),
@@ -56,6 +58,14 @@ ATOMIC_NUMBER = Wordings(
         "Which atomic number does the element {name} have?",
     ),
     ("At which number does {name} stand in the periodic table?",),
+)
+NAME = Wordings(
+    (
+        "Which element has the atomic number {name}?",
+        "What is the chemical element of atomic number {name} called?",
+        "Name the element whose atomic number is {name}.",
+    ),
+    ("What stands at place {name} of the periodic table?",),
 )
 SYMBOL = Wordings(
     (
@@ -123,17 +133,23 @@ def draw(random: Random, split: Split) -> Draft:
 def _kinds() -> tuple[Kind, ...]:
     country, city, airport = ("country",), ("city",), ("code",)
     return (
-        Kind(CAPITAL, "country_facts", country, "capital", "contains", _countries),
-        Kind(PEOPLE, "country_facts", country, "population", "numeric", _countries),
-        Kind(AREA, "country_facts", country, "area_km2", "numeric", _countries),
-        Kind(MONEY, "country_facts", country, "currency", "contains", _countries),
+        Kind(CAPITAL, "country_facts", country, "capital", "contains", large_countries),
+        Kind(PEOPLE, "country_facts", country, "population", "numeric", large_countries),
+        Kind(AREA, "country_facts", country, "area_km2", "numeric", large_countries),
+        Kind(MONEY, "country_facts", country, "currency", "contains", large_countries),
         Kind(PEOPLE, "city_facts", city, "population", "numeric", _cities),
         Kind(ATOMIC_NUMBER, "element_facts", ("element",), "atomic_number", "numeric", _elements),
+        Kind(NAME, "element_facts", ("element",), "name", "contains", _numbers),
         Kind(SYMBOL, "element_facts", ("element",), "symbol", "contains", _elements),
         Kind(MOLAR_MASS, "molar_mass", ("formula",), "molar_mass_g_per_mol", "numeric", _compounds),
-        Kind(SERVED, "airport_facts", airport, "city", "contains", _airports),
+        Kind(SERVED, "airport_facts", airport, "city", "contains", large_airports),
         Kind(
-            APART, "airport_distance", ("from_code", "to_code"), "distance_km", "numeric", _airports
+            APART,
+            "airport_distance",
+            ("from_code", "to_code"),
+            "distance_km",
+            "numeric",
+            large_airports,
         ),
         Kind(
             CITIES_APART,
@@ -147,7 +163,8 @@ def _kinds() -> tuple[Kind, ...]:
 
 
 @cache
-def _countries() -> tuple[str, ...]:
+def large_countries() -> tuple[str, ...]:
+    """Of more than a handful of people, with a capital in plain letters; in order."""
     listed = countries().values()
     return tuple(
         sorted(
@@ -174,12 +191,16 @@ def _elements() -> tuple[str, ...]:
     return tuple(periodictable.elements[number].name for number in range(1, ELEMENTS + 1))
 
 
+def _numbers() -> Sequence[str]:
+    return [str(number) for number in range(1, ELEMENTS + 1)]
+
+
 def _compounds() -> Sequence[str]:
     return [metal + rest for metals, rests in SALTS for metal in metals for rest in rests]
 
 
 @cache
-def _airports() -> tuple[str, ...]:
+def large_airports() -> tuple[str, ...]:
     """Of places whose names are letters alone, so that there is one way to write them."""
     listed = airports().items()
     return tuple(

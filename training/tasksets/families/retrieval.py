@@ -53,6 +53,19 @@ KINDS = {
             "With a {product} of Larkfield in my bag, how many grams more do I carry?",
         ),
     ),
+    "designer": Wordings(
+        (
+            "Who designed the Larkfield {product}?",
+            "Name the designer of the Larkfield {product}.",
+            "Which person designed Larkfield's {product}?",
+            "By whom was the {product} of Larkfield designed?",
+            "Larkfield {product}: who is its designer?",
+        ),
+        (
+            "Whose design is the Larkfield {product}?",
+            "Whom may Larkfield thank for designing the {product}?",
+        ),
+    ),
     "launch": Wordings(
         (
             "In which year was the Larkfield {product} launched?",
@@ -77,9 +90,10 @@ def draw(random: Random, split: Split) -> Draft:
     kind, wordings = random.choice(list(KINDS.items()))
     parameters = {"expected": getattr(product, kind)}
     call = search(f"{kind} of the {product.name}")
-    return Draft(wordings, {"product": product.name}, "numeric", parameters, (call,))
+    verifier = "contains" if kind == "designer" else "numeric"
+    return Draft(wordings, {"product": product.name}, verifier, parameters, (call,))
 
 
 def search(query: str) -> Call:
-    """A look into the library."""
-    return Call("search_corpus", {"query": query})
+    """A look into the library: the best passage alone, since a prompt keeps the end of many."""
+    return Call("search_corpus", {"query": query, "top_k": 1})

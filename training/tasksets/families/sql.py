@@ -38,20 +38,55 @@ FAR = Wordings(
     ),
 )
 
+ALL = Wordings(
+    (
+        "How many flights in the sample database went to {code}?",
+        "Count the sample database's flights to {code}.",
+        "By the sample database, how many flights had {code} as destination?",
+        "Query the sample database for the number of flights bound for {code}.",
+    ),
+    (
+        "How often was {code} the destination of a flight, by the sample database?",
+        "How many rows of flights with dest {code} has the sample database?",
+    ),
+)
+LATE = Wordings(
+    (
+        "What was the mean departure delay of flights to {code} in month {month} in the sample"
+        " database? Two decimals.",
+        "In the sample database, how many minutes late did flights to {code} leave on average in"
+        " month {month}? Two decimals.",
+        "Give the average dep_delay of the sample database's flights to {code} in month {month}."
+        " Two decimals.",
+    ),
+    (
+        "By how many minutes, on average, were month {month}'s departures to {code} late in the"
+        " sample database? Two decimals.",
+        "Month {month} of the sample database: what is the mean dep_delay to {code}? Two decimals.",
+    ),
+)
+
 
 def draw(random: Random, split: Split) -> Draft:
-    """A count of flights to one airport."""
+    """A count of flights to one airport, or how late they left."""
     code = random.choice(members(destinations(), split))
-    if random.random() < 0.5:
-        month = random.randint(1, 12)
-        condition, wordings, more = f"month = {month}", ARRIVALS, {"month": month}
-    else:
-        delay = number(random, split, 10, 120)
-        condition, wordings, more = f"dep_delay > {delay}", FAR, {"delay": delay}
-    flights = f"SELECT count(*) FROM flights WHERE dest = '{code}'"  # noqa: S608 our own code
-    call = select(f"{flights} AND {condition}")
-    parameters = {"expected": solve(call)["rows"][0][0]}
-    return Draft(wordings, {"code": code, **more}, "numeric", parameters, (call,))
+    month, delay = random.randint(1, 12), number(random, split, 10, 120)
+    asked, wordings, condition = random.choice(
+        (
+            ("count(*)", ALL, ""),
+            ("count(*)", ARRIVALS, f" AND month = {month}"),
+            ("count(*)", FAR, f" AND dep_delay > {delay}"),
+            ("round(avg(dep_delay), 2)", LATE, f" AND month = {month}"),
+        )
+    )
+    call = select(f"SELECT {asked} FROM flights WHERE dest = '{code}'{condition}")  # noqa: S608
+    expected = solve(call)["rows"][0][0]
+    if expected is None:
+        # Nothing flew there in that month, so nothing was late.
+        return draw(random, split)
+    parameters = {"expected": expected}
+    entities = {"code": code, "month": month, "delay": delay}
+    return Draft(wordings, entities, "numeric", parameters, (call,))
 
 
 @cache

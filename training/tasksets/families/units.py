@@ -1,5 +1,6 @@
 """Amounts in other units."""
 
+from decimal import Decimal
 from random import Random
 
 from tasksets.draft import Draft, Wordings, solve
@@ -13,8 +14,26 @@ KINDS = (
     ("acre", "hectare", "square_mile", "square_foot"),
     ("gallon", "litre", "pint", "cup"),
     ("joule", "calorie", "kilowatt_hour", "megajoule"),
+    ("celsius", "fahrenheit", "kelvin"),
+    ("kilometre/hour", "mile/hour", "metre/second", "knot"),
+    ("bar", "psi", "kilopascal", "atmosphere"),
 )
 PAIRS = [(a, b) for kind in KINDS for a in kind for b in kind if a != b]
+# As people write more than one of a unit, where it is no "s" that makes it many.
+MANY = {
+    "foot": "feet",
+    "inch": "inches",
+    "stone": "stone",
+    "square_foot": "square feet",
+    "celsius": "degrees Celsius",
+    "fahrenheit": "degrees Fahrenheit",
+    "kelvin": "kelvin",
+    "bar": "bar",
+    "psi": "psi",
+    "kilometre/hour": "kilometres per hour",
+    "mile/hour": "miles per hour",
+    "metre/second": "metres per second",
+}
 WORDINGS = Wordings(
     (
         "Convert {value} {from_name} to {to_name}.",
@@ -25,6 +44,8 @@ WORDINGS = Wordings(
         "The label says {value} {from_name}. What is that in {to_name}?",
         "I measured {value} {from_name}, but need the figure in {to_name}.",
         "What is {value} {from_name} when the unit is {to_name}?",
+        "How many {to_name} are {value} {from_name}?",
+        "How many {to_name} make {value} {from_name}?",
     ),
     (
         "Give {value} {from_name} as {to_name}.",
@@ -41,10 +62,20 @@ def draw(random: Random, split: Split) -> Draft:
     value = number(random, split, 20, 9999) / 10
     call = Call("convert_units", {"value": value, "from_unit": start, "to_unit": end})
     found = solve(call)["value"]
-    names = {"from_name": start.replace("_", " "), "to_name": end.replace("_", " ")}
-    parameters = {"expected": _plain(found), "tolerance": _plain(abs(found) / 1000)}
+    name = random.choice((_one, _many))
+    names = {"from_name": name(start), "to_name": name(end)}
+    parameters = {"expected": plain(found), "tolerance": plain(abs(found) / 1000)}
     return Draft(WORDINGS, {"value": value, **names}, "numeric", parameters, (call,))
 
 
-def _plain(amount: float) -> str:
-    return f"{amount:.12f}".rstrip("0").rstrip(".")
+def _one(unit: str) -> str:
+    return unit.replace("_", " ").replace("/", " per ")
+
+
+def _many(unit: str) -> str:
+    return MANY.get(unit, _one(unit) + "s")
+
+
+def plain(amount: float) -> str:
+    """The digits that a tool's answer shows, so that they can be copied; never an exponent."""
+    return f"{Decimal(repr(amount)):f}"
