@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
@@ -41,7 +42,7 @@ def _take_over(adapted: PreTrainedModel, folder: Path) -> None:
     """Starts from the weights of an adapter of the same shape. Raises InvalidConfig."""
     try:
         weights = load_file(folder / "adapter_model.safetensors")
-        result = set_peft_model_state_dict(adapted, weights)
+        result: Any = set_peft_model_state_dict(adapted, weights)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise InvalidConfig(
             f"lora.start: {folder} holds no adapter of this rank: {error}"

@@ -7,9 +7,12 @@ a branch costs the same however many others there are.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -60,7 +63,7 @@ def _attend(
     attention_mask: Tensor | None,
     *,
     tree: Sequence[Block] = (),
-    **options: object,
+    **options: Any,
 ) -> tuple[Tensor, None]:
     """(1, tokens, heads, size), as transformers' attention functions give it."""
     if not tree:
@@ -68,18 +71,34 @@ def _attend(
             module, query, key, value, attention_mask, **options
         )
         return found
+    # What a block picked is picked again on the way back: kept, it would be half of all memory.
     parts = [
-        sdpa_attention_forward(
-            module,
-            query[:, :, block.start : block.end],
-            key[:, :, block.seen],
-            value[:, :, block.seen],
-            block.mask,
-            **options,
-        )[0]
+        checkpoint(
+            partial(_attend_block, module, block, **options),
+            query,
+            key,
+            value,
+            use_reentrant=False,
+            preserve_rng_state=False,
+        )
         for block in tree
     ]
     return torch.cat(parts, dim=1), None
+
+
+def _attend_block(
+    module: nn.Module, block: Block, query: Tensor, key: Tensor, value: Tensor, **options: Any
+) -> Tensor:
+    """(1, queries of the block, heads, size)."""
+    found: Tensor = sdpa_attention_forward(
+        module,
+        query[:, :, block.start : block.end],
+        key[:, :, block.seen],
+        value[:, :, block.seen],
+        block.mask,
+        **options,
+    )[0]
+    return found
 
 
 AttentionInterface.register(NAME, _attend)

@@ -3,21 +3,25 @@
 Three orchestrators, each on a whole platform of its own (vLLM, tools, ledger), on the same
 held-out tasks with the same tools under three preferences. The expert among the tools is no
 model: see `expert.py` for how strong and how dear it is said to be.
+
+Every episode is kept as it ends. Interrupted, it prints the table of what there is, and the same
+command goes on from there.
 """
 
 import argparse
 import asyncio
-import sys
 import uuid
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.console import Console
 
-from bench.figures import Figures
-from bench.orchestrators.arms import PREFERENCES, Arm, Course, run_arm
-from bench.orchestrators.comparison import HEADER, gain, lines
+from bench.figures import OUTPUT_FOLDER, Figures
+from bench.orchestrators.arms import Arm, Course, run_arm
 from bench.orchestrators.expert import RIGHT_PROBABILITY, expert_server
-from podium_cli.local.engines import EngineChoice
+from bench.orchestrators.journal import Journal
+from bench.orchestrators.report import show
+from podium_cli.local.engines import EngineChoice, trained_model
 from podium_cli.local.installation import ensure_engine_installed
 from rollouts.ids import run_id_from
 from tasksets.task import Split
@@ -28,26 +32,29 @@ STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def run(options: argparse.Namespace) -> None:
-    """All arms, one after the other; a table and its figures."""
+    """All arms, one after the other; a table and its figures, however it ends."""
     families = options.family or list(FAMILIES)
     tasks = generate(options.count, Split.HELD_OUT, options.seed, families)
     run_id = run_id_from(STARTED, uuid.UUID(int=options.seed))
     course = Course(run_id, tasks, options.tools)
     await ensure_engine_installed(EngineChoice(), True, Console(stderr=True))
-    with expert_server(tasks, options.seed) as expert:
-        found = {arm: await run_arm(arm, course, expert.base_url) for arm in Arm}
+    journal = Journal(OUTPUT_FOLDER / "orchestrators.jsonl", _asked(options, families))
     figures = Figures("orchestrators")
-    sys.stdout.write(f"{HEADER}\n")
-    for preference in PREFERENCES:
-        results = {str(arm): found[arm][preference] for arm in Arm}
-        for line in lines(preference, results, Arm.ALWAYS_EXPERT):
-            sys.stdout.write(f"{line.row()}\n")
-        for other in (Arm.UNTRAINED, Arm.ALWAYS_EXPERT):
-            better = gain(preference, results, Arm.TRAINED, other)
-            figures.note(f"{preference}.reward_over.{other}", vars(better))
-    figures.note("tasks", len(tasks))
-    figures.note("expert.right_probability", RIGHT_PROBABILITY)
-    figures.write()
+    try:
+        with expert_server(tasks, options.seed) as expert:
+            for arm in Arm:
+                await run_arm(arm, course, expert.base_url, journal)
+    finally:
+        show(journal, figures)
+        figures.note("tasks", len(tasks))
+        figures.note("expert.right_probability", RIGHT_PROBABILITY)
+        figures.write()
+
+
+def _asked(options: argparse.Namespace, families: list[str]) -> dict[str, Any]:
+    """What makes two runs one: the options, and the policy that is measured."""
+    asked = {"count": options.count, "tools": options.tools, "seed": options.seed}
+    return asked | {"families": families, "policy": trained_model().directory.name}
 
 
 def main() -> None:

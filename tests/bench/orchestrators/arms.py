@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from bench.figures import say
 from bench.orchestrators.expert import TOOL, always_expert_server, expert_tool
+from bench.orchestrators.journal import Journal
 from gate import Evaluated
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb2
 from podium_cli.gateway import Gateway
@@ -16,7 +17,8 @@ from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
 from podium_cli.local.running import fill
 from podium_cli.training.rolling import Rolled, Roller, known_tools
-from rollouts import Offer, RolloutLimits, plan
+from rollouts import Group, Offer, Rollout, RolloutLimits, plan
+from rollouts.ids import derived_id
 from tasksets.task import Task
 
 PREFERENCES = ("accuracy-first", "cost-first", "speed-first")
@@ -26,11 +28,11 @@ AT_ONCE = 2
 
 
 class Arm(StrEnum):
-    """Who orchestrates."""
+    """Who orchestrates; the slowest last."""
 
-    UNTRAINED = "untrained"
     ALWAYS_EXPERT = "always the expert"
     TRAINED = "trained"
+    UNTRAINED = "untrained"
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,18 @@ class Course:
     tasks: Sequence[Task]
     tools: int
     turn_limit: int = 6
-    time_limit_s: float = 120.0
+    time_limit_s: float = 600.0
+    """Against an episode that never ends, on a machine of any speed; latency is measured."""
 
 
-async def run_arm(arm: Arm, course: Course, expert_url: str) -> dict[str, list[Evaluated]]:
-    """Episodes by preference, in the order of the tasks."""
+async def run_arm(arm: Arm, course: Course, expert_url: str, journal: Journal) -> None:
+    """Adds the arm's episodes to the journal, but for those it has."""
+    left = {
+        preference: [t for t in course.tasks if not journal.has(arm, preference, t.id)]
+        for preference in PREFERENCES
+    }
+    if not any(left.values()):
+        return
     async with _platform(arm) as gateway:
         spec = expert_tool(expert_url)
         await gateway.post(
@@ -53,23 +62,33 @@ async def run_arm(arm: Arm, course: Course, expert_url: str) -> dict[str, list[E
             registry_pb2.RegisterToolRequest(spec=spec, shared=True),
             registry_pb2.RegisterToolResponse,
         )
-        found = {}
-        for preference in PREFERENCES:
-            say(f"  {arm}, {preference}")
-            found[preference] = await _episodes(gateway, course, preference)
-        return found
+        for preference, tasks in left.items():
+            say(f"  {arm}, {preference}: {len(tasks)} tasks")
+            await _episodes(gateway, replace(course, tasks=tasks), arm, preference, journal)
 
 
-async def _episodes(gateway: Gateway, course: Course, preference: str) -> list[Evaluated]:
+async def _episodes(
+    gateway: Gateway, course: Course, arm: Arm, preference: str, journal: Journal
+) -> None:
     # Greedy, as `podium run` asks a model.
     limits = RolloutLimits(preference, "", course.turn_limit, course.time_limit_s, temperature=0.0)
     known = await known_tools(gateway)
     offer = Offer({name: skus for name, skus in known.items() if name != TOOL}, course.tools)
     planned = plan(course.run_id, course.tasks, 1, offer)
-    groups = [replace(group, tool_names=(*group.tool_names, TOOL)) for group in planned]
-    roller = Roller(gateway, limits, course.run_id)
-    rolled = await roller.roll(groups, AT_ONCE, _tell)
-    return [_evaluated(each) for each in rolled]
+    groups = [_offered_the_expert(group, course.run_id, preference) for group in planned]
+
+    def keep(rolled: Rolled) -> None:
+        say(f"    {rolled.group.task.id}: {rolled.score} ({rolled.stop_reason})")
+        journal.add(arm, preference, _evaluated(rolled))
+
+    await Roller(gateway, limits, course.run_id).roll(groups, AT_ONCE, keep)
+
+
+def _offered_the_expert(group: Group, run_id: str, preference: str) -> Group:
+    """The same tools under every preference; ids of its own, or it would be the same episode."""
+    rollout = Rollout(derived_id(run_id, preference, group.task.id), 0)
+    group_id = derived_id(run_id, preference, group.task.id, "group")
+    return replace(group, id=group_id, rollouts=(rollout,), tool_names=(*group.tool_names, TOOL))
 
 
 @asynccontextmanager
@@ -93,10 +112,6 @@ def _evaluated(rolled: Rolled) -> Evaluated:
     if rolled.evaluated is None:
         raise RuntimeError(f"{rolled.group.task.id}: no model answered ({rolled.reason})")
     return rolled.evaluated
-
-
-def _tell(rolled: Rolled) -> None:
-    say(f"    {rolled.group.task.id}: {rolled.score} ({rolled.stop_reason})")
 
 
 def _quiet(_step: str, _done: bool) -> None:

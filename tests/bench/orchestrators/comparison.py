@@ -1,8 +1,9 @@
 """What arms did beside each other, with 95 % intervals over tasks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bench.orchestrators.journal import Results
 from gate import Evaluated
 from gate.bootstrap import Interval, paired_interval
 from grpo.rewards import Features, Preferences, rewards
@@ -11,8 +12,6 @@ from tool_registry.presets import PRESETS
 
 # Each bound holds with this confidence, so both together with 95 %.
 ONE_SIDED = 0.975
-Results = Mapping[str, Sequence[Evaluated]]
-"""Episodes by arm, in the order of the tasks."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ HEADER = (
 
 
 def lines(preference: str, results: Results, baseline: str) -> list[Line]:
-    """A line per arm."""
+    """A line per arm; until the baseline has begun, an arm adheres as well as itself."""
     earned = _rewards(preference, results)
     return [
         Line(
@@ -58,10 +57,11 @@ def lines(preference: str, results: Results, baseline: str) -> list[Line]:
             _mean(episodes, lambda each: each.score or 0.0),
             _mean(episodes, _cost),
             _mean(episodes, lambda each: each.latency_s),
-            paired_interval(_adherence(preference, episodes, results[baseline]), ONE_SIDED),
+            paired_interval(_adherence(preference, episodes, base), ONE_SIDED),
             paired_interval(earned[arm], ONE_SIDED),
         )
         for arm, episodes in results.items()
+        for base in [results.get(baseline, episodes)]
     ]
 
 

@@ -1,0 +1,53 @@
+"""Episodes as they end, one line each: an interrupted comparison goes on where it stopped."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gate import Evaluated
+
+Results = Mapping[str, Sequence[Evaluated]]
+"""Episodes by arm, in the order of the tasks."""
+
+
+class Journal:
+    """A file that begins with what was asked for; another question begins it anew."""
+
+    def __init__(self, path: Path, asked: Mapping[str, Any]) -> None:
+        self._path = path
+        self._found: dict[tuple[str, str], dict[str, Evaluated]] = {}
+        head = json.dumps(asked)
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        if lines[:1] != [head]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{head}\n", encoding="utf-8")
+        for line in lines[1:] if lines[:1] == [head] else []:
+            entry = json.loads(line)
+            self._keep(entry["arm"], entry["preference"], Evaluated(**entry["episode"]))
+
+    def add(self, arm: str, preference: str, episode: Evaluated) -> None:
+        """Keeps an episode, on disk as well."""
+        entry = {"arm": arm, "preference": preference, "episode": episode.model_dump(mode="json")}
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(entry)}\n")
+        self._keep(arm, preference, episode)
+
+    def has(self, arm: str, preference: str, task_id: str) -> bool:
+        """Whether the episode has been kept."""
+        return task_id in self._found.get((arm, preference), {})
+
+    def results(self, arms: Sequence[str], preference: str) -> Results:
+        """The arms that have begun, on the tasks that all of those have done."""
+        done = {
+            arm: self._found[arm, preference] for arm in arms if (arm, preference) in self._found
+        }
+        common = [
+            task
+            for task in next(iter(done.values()), {})
+            if all(task in episodes for episodes in done.values())
+        ]
+        return {arm: [episodes[task] for task in common] for arm, episodes in done.items()}
+
+    def _keep(self, arm: str, preference: str, episode: Evaluated) -> None:
+        self._found.setdefault((arm, preference), {})[episode.task_id] = episode
