@@ -121,8 +121,8 @@ def draw(random: Random, split: Split) -> Draft:
         "b": number(random, split, 12, 999),
     }
     numbers["c"] = number(random, split, 100, 9999)
-    numbers |= {"many": number(random, split, 20, 99), "few": random.randint(2, 9)}
-    tenths = random.randint(11, 89)
+    numbers |= {"many": number(random, split, 20, 99), "few": number(random, split, 2, 9)}
+    tenths = number(random, split, 11, 89)
     numbers |= {"years": number(random, split, 10, 40), "percent": tenths / 10}
     numbers["growth"] = (1000 + tenths) / 1000
     call = Call("calculator", {"expression": expression.format(**numbers)})
