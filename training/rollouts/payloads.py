@@ -61,6 +61,8 @@ class RolloutRun:
     done: RolloutTotals = field(default_factory=RolloutTotals)
     price_spread: float = 1.0
     """Prices are told to groups up to so many times dearer or cheaper."""
+    menus: int = 0
+    """So many choices of tools for all groups together; 0: every group has its own."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class GroupOfRun:
-    """One group, by its place in the task file."""
+    """One group, by its place in the plan."""
 
     run: RolloutRun
     index: int

@@ -20,13 +20,13 @@ from podium_cli.training.choosing import (
     SplitOption,
     make_tasks,
 )
-from podium_cli.training.consent import policy_of, without_consent
+from podium_cli.training.consent import note_consent
 from podium_cli.training.rolling import Rolled, Roller, known_tools
 from podium_cli.training.rollout_view import rollout_table, rollout_values, summary
 from podium_cli.training.task_files import read_tasks
 from podium_cli.writing import writing
 from rollouts import Group, Offer, RolloutLimits, plan
-from tasksets.task import Split, Task
+from tasksets.task import Task
 
 app = typer.Typer(
     name="train",
@@ -67,9 +67,7 @@ async def rollout(
     limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit))
     session.output.note(f"run {run_id}; `--resume {run_id}` goes on with it")
     async with session.gateway() as gateway:
-        under = await policy_of(gateway, policy)
-        if not under.spec.training_consent and any(task.split is Split.TRAIN for task in chosen):
-            session.output.note(f"[bold yellow]note:[/] {without_consent(under)}")
+        await note_consent(session.output, gateway, policy, chosen)
         offer = Offer(await known_tools(gateway), tools, price_spread, menus)
         groups = _plan(run_id, chosen, size, offer)
         roller = Roller(gateway, limits, run_id)

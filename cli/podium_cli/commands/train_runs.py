@@ -10,7 +10,8 @@ import uuid_utils
 from podium_cli.command import Session, command
 from podium_cli.commands.train import app
 from podium_cli.inputs import parse_seconds
-from podium_cli.training.choosing import PriceSpread
+from podium_cli.training.choosing import Menus, PriceSpread
+from podium_cli.training.consent import note_consent
 from podium_cli.training.rollout_settings import RolloutSettings
 from podium_cli.training.task_files import read_tasks, task_digest
 from rollouts import RolloutLimits
@@ -29,6 +30,7 @@ async def submit(
     policy: Annotated[str, typer.Option(help="Policy; the tenant's by default.")] = "",
     model: Annotated[str, typer.Option(help="Like candidate; users' by default.")] = "",
     tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
+    menus: Menus = 0,
     price_spread: PriceSpread = 1.0,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
     time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
@@ -38,7 +40,7 @@ async def submit(
     wait: Annotated[bool, typer.Option(help="Wait for the end.")] = False,
 ) -> None:
     """Hand a run of groups to `podium train worker`; workers may be killed and come back."""
-    read_tasks(task_file)
+    tasks = read_tasks(task_file)
     wanted = RolloutRun(
         task_file=str(task_file.resolve()),
         task_digest=task_digest(task_file),
@@ -48,7 +50,10 @@ async def submit(
         limits=RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit)),
         run_id=run or ("" if cron else str(uuid_utils.uuid7())),
         price_spread=price_spread,
+        menus=menus,
     )
+    async with session.gateway() as gateway:
+        await note_consent(session.output, gateway, policy, tasks)
     settings = RolloutSettings()
     # Temporal's client is slow to import and needed here alone, as in `worker`.
     from podium_cli.training.submission import (  # noqa: PLC0415

@@ -1,13 +1,28 @@
 """Whether episodes under a policy may train anybody."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from podium.registry.v1 import policy_pb2, policy_service_pb2
 from podium_cli.gateway import Gateway, segment
+from podium_cli.output import Output
+from tasksets.task import Split, Task
 
 
-async def policy_of(gateway: Gateway, name: str) -> policy_pb2.Policy:
-    """What episodes run under; without a name it is the tenant's. Raises Refused, Unreachable."""
+async def note_consent(
+    output: Output, gateway: Gateway, policy: str, tasks: Sequence[Task]
+) -> None:
+    """Says so where tasks to learn from run under a policy whose episodes train nobody.
+
+    Raises Refused, Unreachable.
+    """
+    under = await _policy_of(gateway, policy)
+    if not under.spec.training_consent and any(task.split is Split.TRAIN for task in tasks):
+        output.note(f"[bold yellow]note:[/] {_without_consent(under)}")
+
+
+async def _policy_of(gateway: Gateway, name: str) -> policy_pb2.Policy:
+    """What episodes run under; without a name it is the tenant's."""
     if name:
         return await _version(gateway, name)
     listed = await gateway.all("/v1/policies", policy_service_pb2.ListPoliciesResponse)
@@ -28,8 +43,7 @@ async def _version(gateway: Gateway, name: str, version: int = 0) -> policy_pb2.
     return reply.policy
 
 
-def without_consent(policy: policy_pb2.Policy) -> str:
-    """What to tell of a policy whose episodes train nobody."""
+def _without_consent(policy: policy_pb2.Policy) -> str:
     return (
         f"policy {policy.spec.name} v{policy.version} does not consent to training: no run will"
         " learn from these episodes. To learn from them, add `trainingConsent: true` to a policy,"

@@ -40,10 +40,9 @@ class RolloutActivities:
         """Runs the episodes of one group, or waits for those that run already."""
         run = group.run
         async with _working():
-            task = _tasks_of(run)[group.index]
-            planned = plan(run.run_id, [task], run.group_size, _offer(run))
+            planned = plan(run.run_id, _tasks_of(run), run.group_size, _offer(run))[group.index]
             roller = Roller(self._gateway, run.limits, run.run_id)
-            return _totals(await roller.roll(planned, run.group_size, lambda _: None))
+            return _totals(await roller.roll([planned], run.group_size, lambda _: None))
 
 
 def _tasks_of(run: RolloutRun) -> Sequence[Task]:
@@ -55,7 +54,7 @@ def _tasks_of(run: RolloutRun) -> Sequence[Task]:
 
 def _offer(run: RolloutRun) -> Offer:
     tools = {name: run.tool_skus.get(name, []) for name in run.tool_names}
-    return Offer(tools, run.tools_max, run.price_spread)
+    return Offer(tools, run.tools_max, run.price_spread, run.menus)
 
 
 def _totals(rolled: Sequence[Rolled]) -> RolloutTotals:

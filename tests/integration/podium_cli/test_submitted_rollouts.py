@@ -50,8 +50,8 @@ def workers(podium: CommandLine) -> Iterator[list["subprocess.Popen[str]"]]:
 
 
 def submit(podium: CommandLine, path: Path, *options: str) -> "subprocess.Popen[str]":
-    shared = ("--task-file", str(path), "--size", str(SIZE), "--at-once", "1", "--tools", "2")
-    return podium.start("train", "submit", *shared, *options, "--json")
+    size = ("--size", str(SIZE), "--at-once", "1", "--tools", "2", "--menus", "1")
+    return podium.start("train", "submit", "--task-file", str(path), *size, *options, "--json")
 
 
 def start_in_pod(podium: CommandLine) -> "subprocess.Popen[str]":
@@ -94,6 +94,7 @@ def test_a_run_survives_its_worker_and_no_episode_is_run_twice(
     workers.append(start_in_pod(podium))
     stdout, stderr = waiting.communicate(timeout=PATIENCE_S * 2)
     assert waiting.returncode == 0, stderr
+    assert "does not consent to training" in stderr
     progress = json.loads(stdout)
     assert progress["done"] == {
         "groups": TASKS,
@@ -104,6 +105,8 @@ def test_a_run_survives_its_worker_and_no_episode_is_run_twice(
     assert len(model.requests) == asked + TASKS * SIZE, "an episode was run again"
     listed = podium.json("episodes", "list", "--label", f"run={progress['run_id']}")
     assert len(listed["episodes"]) == TASKS * SIZE
+    menus = {tuple(each["spec"]["tool_names"]) for each in listed["episodes"]}
+    assert len(menus) == 1, "groups did not share their choice of tools"
 
     # The same run again is the run that is there, whoever submits it.
     again = submit(podium, task_file, "--wait", "--run", progress["run_id"])
