@@ -10,6 +10,8 @@ from podium.episodes.v1 import trajectory_pb2 as pb
 
 # The message a producer wrote, package and major version in its name.
 SCHEMA = pb.TrajectoryRecord.DESCRIPTOR.full_name
+# What `record-id` begins with where the record is an episode: `trajectory:<episode id>:v1`.
+MEMBER = "trajectory"
 
 
 def open_record(record: LogRecord) -> pb.TrajectoryRecord:
@@ -29,6 +31,17 @@ def open_record(record: LogRecord) -> pb.TrajectoryRecord:
     if message.HasField("trajectory") and not (found.episode_id and found.group_id):
         raise Refused(Reason.MALFORMED, "it does not say which episode of which group it is")
     return message
+
+
+def member_of(record: LogRecord) -> tuple[str, str] | None:
+    """The episode and the group a record is about, by its headers and key, unread.
+
+    None where they do not say, and for a record that closes a group: it is no member.
+    """
+    kind, _, identity = record.headers.get("record-id", "").partition(":")
+    episode_id, _, _ = identity.rpartition(":")
+    group_id = record.key.decode(errors="replace")
+    return (episode_id, group_id) if kind == MEMBER and episode_id and group_id else None
 
 
 def _digest(record: LogRecord, message: pb.TrajectoryRecord) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from grpo.batch_metrics import batch_metrics
 from grpo.checkpoints import Checkpoint, save
 from grpo.convert import episode_from_proto
-from grpo.envelopes import open_record
+from grpo.envelopes import member_of, open_record
 from grpo.episodes import Limits, Reason, Refused
 from grpo.following import Done, Plan
 from grpo.groups import SIZE_UNKNOWN, Group, GroupAssembler, OpenGroup
@@ -91,9 +91,10 @@ class Trainer:
         try:
             message = open_record(record)
         except Refused as refusal:
-            # Whose it was is not known; its group is judged without it when it is closed.
             self._refuse(refusal, record)
-            return None
+            member = member_of(record)
+            # A record that does not say whose it is keeps its group open until that is closed.
+            return member and self.assembler.bury(*member, SIZE_UNKNOWN)
         if message.HasField("trajectory"):
             return self._take_trajectory(message.trajectory, record)
         if message.HasField("group_closed"):

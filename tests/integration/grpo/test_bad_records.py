@@ -61,24 +61,28 @@ def spoilt_records(whole: bytes) -> list[tuple[bytes, Headers]]:
     ]
 
 
-async def test_records_that_cannot_be_used_are_counted_and_kept_and_the_run_goes_on(
+async def test_records_that_cannot_be_used_are_counted_and_kept_and_nobody_waits_for_them(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     episodes = [pb.TrajectoryRecord(trajectory=each) for each in spoilt_episodes().values()]
     bad = [(value, make_headers(value)) for value in map(_bytes, episodes)]
-    good = [(key, _bytes(record)) for key, record in make_records(GROUPS_PER_STEP)]
-    bad += spoilt_records(good[0][1])
+    # Members alone: nothing closes a group but the last of them.
+    members = make_records(GROUPS_PER_STEP)[: GROUPS_PER_STEP * GROUP_SIZE]
+    (key, first), *good = [(key, _bytes(record)) for key, record in members]
+    bad += spoilt_records(first)
     values = [("bad", value, headers) for value, headers in bad]
+    bad.append((first[:-5], [*make_headers(first), ("record-id", b"trajectory:g0-0:v1")]))
+    values.append((key, *bad[-1]))
     values += [(key, value, make_headers(value)) for key, value in good]
     await kafka.create_topics({"poisoned": 1})
     await asyncio.to_thread(produce_values, kafka.bootstrap_servers, "poisoned", values)
     await finish(make_run(tmp_path / "run", kafka, "poisoned", steps=1))
 
-    expected = Counter({**dict.fromkeys(spoilt_episodes(), 1), Reason.MALFORMED: 3})
+    expected = Counter({**dict.fromkeys(spoilt_episodes(), 1), Reason.MALFORMED: 4})
     expected += Counter([Reason.WRONG_DIGEST, Reason.OTHER_SCHEMA])
     (metrics,) = metrics_of(tmp_path / "run")
     assert {name: metrics[f"refused {name}"] for name in expected} == expected
-    assert metrics["rows"] == GROUPS_PER_STEP * GROUP_SIZE
+    assert metrics["rows"] == GROUPS_PER_STEP * GROUP_SIZE - 1
     lines = (tmp_path / "run" / "run" / "refused.jsonl").read_text().splitlines()
     aside = [json.loads(line) for line in lines]
     assert Counter(line["reason"] for line in aside) == expected

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from grpo.envelopes import SCHEMA, open_record
+from grpo.envelopes import SCHEMA, member_of, open_record
 from grpo.episodes import Reason, Refused
 from grpo.stream import LogRecord
 from podium.episodes.v1 import trajectory_pb2 as pb
@@ -50,3 +50,21 @@ def test_a_record_that_is_not_what_it_should_be_is_refused(
     with pytest.raises(Refused) as refused:
         open_record(record)
     assert refused.value.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("record_id", "key", "member"),
+    [
+        ("trajectory:e1:v1", b"g1", ("e1", "g1")),
+        ("trajectory:a:b:v1", b"g1", ("a:b", "g1")),
+        ("group_closed:acme/g1:v1", b"g1", None),
+        ("trajectory:e1:v1", b"", None),
+        ("trajectory::v1", b"g1", None),
+        ("trajectory", b"g1", None),
+        ("", b"g1", None),
+    ],
+)
+def test_an_envelope_says_which_member_of_which_group_a_record_is(
+    record_id: str, key: bytes, member: tuple[str, str] | None
+) -> None:
+    assert member_of(LogRecord(0, 7, b"cut off", key, {"record-id": record_id})) == member
