@@ -17,7 +17,8 @@ TOOL, MODEL, SKU = "ask_expert", "expert", "llm/gpt-5"
 RIGHT_PROBABILITY = 0.9
 THINKING_TOKENS, THINKING_S = 300, 2.0
 WRONG = "I cannot tell."
-TURNS_MAX = 32
+# More than any run asks.
+QUESTIONS_MAX = 100_000
 RELAYED = re.compile(rf"{TOOL} {{}}\)?(?: ->|:) (.+)")
 
 
@@ -30,7 +31,7 @@ def expert_server(tasks: Sequence[Task], seed: int) -> OpenAiServer:
         usage = {"prompt_tokens": len(asked) // 4, "completion_tokens": THINKING_TOKENS}
         return Reply(_said(task, seed), usage=usage, delay_s=THINKING_S)
 
-    return OpenAiServer(script=[answer] * TURNS_MAX, models=[MODEL])
+    return OpenAiServer(replies=[answer] * QUESTIONS_MAX, models=[MODEL])
 
 
 def always_expert_server(name: str) -> OpenAiServer:
