@@ -60,4 +60,4 @@ def test_it_finds_the_right_calls_likelier_than_the_model_it_adapts() -> None:
         after = token_logprobs(adapted, packed, whole)
     for number in range(len(HELD_OUT["cases"])):
         its = packed.row == number
-        assert after[its].mean() > before[its].mean() + 0.5
+        assert after[its].mean() > before[its].mean() + 0.3
