@@ -71,7 +71,7 @@ def _attend(
             module, query, key, value, attention_mask, **options
         )
         return found
-    # What a block picked is picked again on the way back: kept, it would be half of all memory.
+    # What a block picked is picked again on the way back: kept, it would be much of all memory.
     parts = [
         checkpoint(
             partial(_attend_block, module, block, **options),
