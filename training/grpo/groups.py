@@ -33,7 +33,8 @@ class GroupRules:
     members_min_share: float = 0.5
     """Of the group's size; at least two members in any case, where they are compared."""
     std_floor: float = 0.1
-    """Groups whose rewards differ less teach nothing (paper, section 3.3)."""
+    """Groups whose rewards differ less teach nothing (paper, section 3.3). At 0 they are kept: they
+    cost no computing and make the step smaller, as many that agree should."""
 
 
 @dataclass

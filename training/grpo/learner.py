@@ -94,7 +94,9 @@ class Learner:
         found = [sample for group in groups for sample in self._samples(group)]
         # Those under one grammar come together: they share the listing of their tools.
         found.sort(key=lambda sample: sample.row.constraint)
-        samples = self._weighted([sample for sample in found if sample.chosen.any()])
+        weighted = self._weighted([sample for sample in found if sample.chosen.any()])
+        # Those as good as their group's mean count in the denominator and move nothing.
+        samples = [sample for sample in weighted if sample.advantage]
         self.optimiser.zero_grad(set_to_none=True)
         sums = _Sums()
         for batch in self._mine(samples):

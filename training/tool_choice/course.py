@@ -37,10 +37,10 @@ class Course:
         self._options = options
         self._numbers = count()
 
-    def step(self) -> StepResult | None:
-        """One step on fresh choices; None when no group of them had different rewards."""
+    def step(self, rate: float = 1.0) -> StepResult | None:
+        """One step on fresh choices, at a share of the learning rate; None without any group."""
         groups = self._compared(list(islice(self._questions, self._options.questions)))
-        return self._learner.step(groups) if groups else None
+        return self._learner.step(groups, rate) if groups else None
 
     def _compared(self, questions: Sequence[Question]) -> list[Group]:
         groups = []
@@ -53,7 +53,7 @@ class Course:
         return groups
 
 
-def accuracy(sampler: ChoiceSampler, questions: Sequence[Question], at_once: int = 8) -> float:
+def accuracy(sampler: ChoiceSampler, questions: Sequence[Question], at_once: int = 50) -> float:
     """Share of the questions whose likeliest choice solves them."""
     parts = (questions[start : start + at_once] for start in range(0, len(questions), at_once))
     choices = [choice for part in parts for choice in sampler.likeliest(part)]

@@ -1,6 +1,7 @@
 """A step learns what is rewarded, is the same however it is split, and guards itself."""
 
 import copy
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -102,6 +103,15 @@ def test_only_tokens_with_a_choice_are_trained() -> None:
     """Of `"add"` and `"ask"`, only the second letter was chosen."""
     learner = make_learner()
     assert learner.step([make_group(learner)]).metrics["tokens_trained"] == 2
+
+
+def test_a_group_without_differences_halves_the_step_and_is_not_computed() -> None:
+    learner = make_learner(gradient_norm_max=math.inf)
+    group, agreed = make_group(learner), make_group(learner, (0.0, 0.0))
+    alone = learner.step([group]).metrics
+    beside = learner.step([group, agreed]).metrics
+    assert beside["gradient_norm"] == pytest.approx(alone["gradient_norm"] / 2)
+    assert beside["tokens_computed"] == alone["tokens_computed"]
 
 
 @pytest.mark.parametrize("tokens_max", [1, 20, 10_000])
