@@ -17,6 +17,10 @@ BETWEEN = Wordings(
         "If today is {start}, in how many days is it {end}?",
         "A bridge was closed on {start} and opened again on {end}. After how many days?",
         "She was hired on {start} and left on {end}. How many days lie in between?",
+        "How long, in days, is it from {start} to {end}?",
+        "A fence stood from {start} to {end}. How many days did it stand?",
+        "We arrived on {start} and went home on {end}. How many days was our stay?",
+        "How many days after {start} comes {end}?",
     ),
     (
         "A loan runs from {start} until {end}. For how many days is that?",

@@ -18,7 +18,7 @@ KINDS = (
     ("kilometre/hour", "mile/hour", "metre/second", "knot"),
     ("bar", "psi", "kilopascal", "atmosphere"),
 )
-PAIRS = [(a, b) for kind in KINDS for a in kind for b in kind if a != b]
+PAIRS = [[(a, b) for a in kind for b in kind if a != b] for kind in KINDS]
 # As people write more than one of a unit, where it is no "s" that makes it many.
 MANY = {
     "foot": "feet",
@@ -46,6 +46,12 @@ WORDINGS = Wordings(
         "What is {value} {from_name} when the unit is {to_name}?",
         "How many {to_name} are {value} {from_name}?",
         "How many {to_name} make {value} {from_name}?",
+        "Turn {value} {from_name} into {to_name}.",
+        "My sister reckons in {to_name}. What do I tell her for {value} {from_name}?",
+        "A report says {value} {from_name}. Its reader wants {to_name}. What should it say?",
+        "{value} {from_name}, please, but in {to_name}.",
+        "Put {value} {from_name} down in {to_name}.",
+        "The sign is in {to_name}. Which number stands there for {value} {from_name}?",
     ),
     (
         "Give {value} {from_name} as {to_name}.",
@@ -58,7 +64,8 @@ WORDINGS = Wordings(
 
 def draw(random: Random, split: Split) -> Draft:
     """An amount and two units of the same kind; the answer within 0.1 %."""
-    start, end = random.choice(members(PAIRS, split))
+    # Every kind as often, however many units it has.
+    start, end = random.choice(random.choice(_pairs(split)))
     value = number(random, split, 20, 9999) / 10
     call = Call("convert_units", {"value": value, "from_unit": start, "to_unit": end})
     found = solve(call)["value"]
@@ -66,6 +73,11 @@ def draw(random: Random, split: Split) -> Draft:
     names = {"from_name": name(start), "to_name": name(end)}
     parameters = {"expected": plain(found), "tolerance": plain(abs(found) / 1000)}
     return Draft(WORDINGS, {"value": value, **names}, "numeric", parameters, (call,))
+
+
+def _pairs(split: Split) -> list[list[tuple[str, str]]]:
+    """The split's pairs of each kind; kinds without one are left out."""
+    return [pairs for kind in PAIRS if (pairs := members(kind, split))]
 
 
 def _one(unit: str) -> str:
