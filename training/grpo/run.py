@@ -109,8 +109,12 @@ def _publisher(config: RunConfig) -> Publisher | None:
 def _learner(config: RunConfig, team: Team) -> Learner:
     model = load_policy(config.model, config.lora)
     tokenizer = AutoTokenizer.from_pretrained(config.model)
+    # Fused: a pass over weights and state where there were a dozen, each with a copy of its own.
     make_optimiser = partial(
-        torch.optim.AdamW, lr=config.step.learning_rate, weight_decay=config.step.weight_decay
+        torch.optim.AdamW,
+        lr=config.step.learning_rate,
+        weight_decay=config.step.weight_decay,
+        fused=True,
     )
     grammar = GrammarReplay(tokenizer, int(model.config.vocab_size))
     return Learner(model, make_optimiser, grammar, _step_options(config.step), team)
