@@ -1,10 +1,10 @@
-"""`python -m demonstrator.course FOLDER`: the tasks that the bundled policy learnt from.
+"""`python -m demonstrator.course FOLDER`: tasks for a bundled policy to learn from.
 
 One file for every menu of tools, for tasks that share a menu share the beginning of their prompts.
 Tasks that look like those of `podium demo` are left out: it is to measure, not to remind.
 """
 
-import sys
+import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -82,4 +82,6 @@ def _key(call: Call) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description="Write tasks for a bundled policy to learn from.")
+    parser.add_argument("folder", type=Path, help="for MENU-SEED.jsonl, one of each")
+    write(parser.parse_args().folder)
