@@ -108,7 +108,7 @@ bench-tools: setup ## ResolveToolset against a bare server, and policy decisions
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.tools
 
 bench-training: setup ## A training step beside TRL's, drift, and time to a version's first token
-	PYTHONPATH=tests $(PYTHON) -m bench.training
+	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.training
 
 bench-orchestrators: setup ## Untrained, always the dearest expert, trained: reward under three preferences
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.orchestrators
