@@ -114,7 +114,7 @@ KINDS = {
 
 
 def draw(random: Random, split: Split) -> Draft:
-    """Whole numbers, and a whole number as the answer."""
+    """An expression and its exact answer; of interest, to the cent."""
     expression, wordings = random.choice(list(KINDS.items()))
     numbers: dict[str, float] = {
         "a": number(random, split, 1000, 9999),
