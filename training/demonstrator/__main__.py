@@ -6,6 +6,9 @@
 
 It serves under the name of the tokenizer's folder, so its calls are priced as those of the
 model that will learn from them.
+
+With --expert TOOL and --alone EVALUATION (of the learner, on some of the tasks) it hands tasks to
+that tool where the preference and the learner's strength ask for it. The model `expert` answers it.
 """
 
 import argparse
@@ -13,7 +16,9 @@ import socket
 import sys
 from pathlib import Path
 
+from demonstrator.delegation import Delegation
 from demonstrator.solutions import NoDemonstration, Solutions
+from gate import InvalidEvaluation, read_evaluation
 from tasksets.task import InvalidTask, Task
 
 HOST = "127.0.0.1"
@@ -23,8 +28,10 @@ def main() -> int:
     """Serves until it is stopped; exit status 2 for a fault in the arguments."""
     arguments = _arguments()
     try:
-        _serve(Solutions(_tasks(arguments.tasks)), arguments.tokenizer, arguments.port)
-    except (InvalidTask, NoDemonstration, OSError) as error:
+        tasks = _tasks(arguments.tasks)
+        solutions = Solutions(tasks, _delegation(arguments, tasks))
+        _serve(solutions, arguments.tokenizer, arguments.port)
+    except (InvalidTask, InvalidEvaluation, NoDemonstration, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0
@@ -55,7 +62,23 @@ def _arguments() -> argparse.Namespace:
         "--tokenizer", type=Path, required=True, help="folder of the model that learns"
     )
     parser.add_argument("--port", type=int, default=8010, help="on loopback; 0 takes a free one")
-    return parser.parse_args()
+    parser.add_argument("--expert", default="", help="tool that some tasks are handed to")
+    parser.add_argument(
+        "--alone",
+        type=Path,
+        help="what the learner gets right (`podium train rollout --evaluation`)",
+    )
+    arguments = parser.parse_args()
+    if bool(arguments.expert) != bool(arguments.alone):
+        parser.error("--expert and --alone belong together")
+    return arguments
+
+
+def _delegation(arguments: argparse.Namespace, tasks: list[Task]) -> Delegation | None:
+    """Raises InvalidEvaluation."""
+    if not arguments.expert:
+        return None
+    return Delegation(arguments.expert, tasks, read_evaluation(arguments.alone))
 
 
 def _tasks(path: Path) -> list[Task]:

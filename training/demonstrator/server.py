@@ -1,8 +1,13 @@
 """The demonstrator as an OpenAI-compatible server, with what vLLM adds for training.
 
 It says that it is vLLM's kind of engine, because only then are token ids asked for; its
-version says what it is, and every trajectory records that as the engine.
+version says what it is, and every trajectory records that as the engine. Beside the learner it
+serves `expert`, a model that knows the answers, for a tool that an episode may hand its task to.
 """
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -10,10 +15,13 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from transformers import PreTrainedTokenizerBase
 
-from demonstrator.completions import completion
+from demonstrator.completions import completion, plain_completion
 from demonstrator.solutions import NoDemonstration, Solutions
 
 VERSION = "demonstrator"
+EXPERT = "expert"
+# As long as it thinks: the prompt tells of every tool how long it took.
+EXPERT_S = 4.0
 
 
 def make_app(
@@ -35,6 +43,8 @@ def make_app(
         body = await request.json()
         try:
             messages = body["messages"]
+            if body["model"] == EXPERT:
+                return JSONResponse(await _expert(solutions, messages))
             schema = body["response_format"]["json_schema"]["schema"]
             text = solutions.action(messages[-1]["content"], schema)
         except KeyError as error:
@@ -52,6 +62,13 @@ def make_app(
             Route("/v1/chat/completions", chat, methods=["POST"]),
         ]
     )
+
+
+async def _expert(solutions: Solutions, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    conversation = "\n".join(message["content"] for message in messages)
+    answer = solutions.expert_answer(conversation)
+    await asyncio.sleep(EXPERT_S)
+    return plain_completion(EXPERT, conversation, answer)
 
 
 def _refused(message: str) -> JSONResponse:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from demonstrator.delegation import Delegation
 from tasksets.task import Call, Task
 
 # The line of the prompt that holds the task (services/orchestrator_inference, stateless layout).
@@ -16,9 +17,10 @@ class NoDemonstration(ValueError):
 
 
 class Solutions:
-    """Known solutions by question."""
+    """Known solutions by question; with a delegation, some tasks are an expert's."""
 
-    def __init__(self, tasks: Iterable[Task]) -> None:
+    def __init__(self, tasks: Iterable[Task], delegation: Delegation | None = None) -> None:
+        self._delegation = delegation
         self._tasks = {task.question: task for task in tasks if task.solution}
         if not self._tasks:
             raise NoDemonstration("none of the tasks has a solution to show")
@@ -30,11 +32,25 @@ class Solutions:
         """
         task = self._task(prompt)
         orders = _argument_orders(schema)
-        for call in task.solution:
+        for call in self._way(task, prompt, orders):
             made = _in_order(call, orders.get(call.tool, ()))
             if call.tool in orders and not _shown(call.tool, made, prompt):
                 return _compact({"tool": call.tool, "arguments": made})
-        return _compact({"answer": str(task.parameters["expected"])})
+        return _compact({"answer": _answer(task)})
+
+    def expert_answer(self, conversation: str) -> str:
+        """What an expert says that is asked a task. Raises NoDemonstration."""
+        asked = (task for question, task in self._tasks.items() if question in conversation)
+        task = max(asked, key=lambda each: len(each.question), default=None)
+        if task is None:
+            raise NoDemonstration(f"no task asks {conversation[-80:]!r}")
+        return _answer(task)
+
+    def _way(self, task: Task, prompt: str, offered: Iterable[str]) -> tuple[Call, ...]:
+        delegation = self._delegation
+        if delegation and delegation.tool in offered and delegation.hands_over(task, prompt):
+            return (Call(delegation.tool, {}),)
+        return task.solution
 
     def _task(self, prompt: str) -> Task:
         found = PROBLEM.search(prompt)
@@ -42,6 +58,10 @@ class Solutions:
         if task is None:
             raise NoDemonstration(f"no task asks {found[1] if found else prompt[-80:]!r}")
         return task
+
+
+def _answer(task: Task) -> str:
+    return str(task.parameters["expected"])
 
 
 def _argument_orders(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

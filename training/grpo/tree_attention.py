@@ -22,6 +22,8 @@ from grpo.trie import PackedRows
 NAME = "podium_tree"
 # About a branch: an action, and what the problem adds to the shared prompt.
 BLOCK = 128
+# What the blocks of so many tokens pick is kept for the way back: 1.5 GB at most in SmolLM2-135M.
+KEPT_TOKENS = 1024
 
 
 @dataclass(frozen=True)
@@ -71,19 +73,20 @@ def _attend(
             module, query, key, value, attention_mask, **options
         )
         return found
-    # What a block picked is picked again on the way back: kept, it would be much of all memory.
-    parts = [
-        checkpoint(
-            partial(_attend_block, module, block, **options),
-            query,
-            key,
-            value,
-            use_reentrant=False,
-            preserve_rng_state=False,
-        )
-        for block in tree
-    ]
+    attend = _attend_block if tree[-1].end <= KEPT_TOKENS else _attend_block_again
+    parts = [attend(module, block, query, key, value, **options) for block in tree]
     return torch.cat(parts, dim=1), None
+
+
+def _attend_block_again(
+    module: nn.Module, block: Block, query: Tensor, key: Tensor, value: Tensor, **options: Any
+) -> Tensor:
+    """Picks again on the way back: what all blocks of a large tree pick would be most of memory."""
+    again = partial(_attend_block, module, block, **options)
+    found: Tensor = checkpoint(
+        again, query, key, value, use_reentrant=False, preserve_rng_state=False
+    )
+    return found
 
 
 def _attend_block(

@@ -63,6 +63,8 @@ class RolloutRun:
     """Prices are told to groups up to so many times dearer or cheaper."""
     menus: int = 0
     """So many choices of tools for all groups together; 0: every group has its own."""
+    always: list[str] = field(default_factory=list)
+    """Tools that every group is offered besides."""
 
 
 @dataclass(frozen=True)

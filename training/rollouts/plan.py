@@ -58,6 +58,8 @@ class Offer:
     """A price is told up to so many times dearer or cheaper; 1 leaves prices as they are."""
     menus: int = 0
     """So many choices of tools for all groups together; 0: every group has its own."""
+    always: tuple[str, ...] = ()
+    """Tools of every group, on top of `tools_max` others: an expert to fall back on, say."""
 
 
 def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Group]:
@@ -70,8 +72,8 @@ def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Gr
     if not 1 <= offer.price_spread <= PRICE_SPREAD_MAX:
         raise InvalidRun(f"the price spread is {offer.price_spread}; give 1 to {PRICE_SPREAD_MAX}")
     _check_known(tasks, offer)
-    known, count = list(offer.tools), offer.menus
-    menus = draw_menus(run_id, tasks, known, count, offer.tools_max) if count else []
+    drawn, count = [name for name in offer.tools if name not in offer.always], offer.menus
+    menus = draw_menus(run_id, tasks, drawn, count, offer.tools_max) if count else []
     return [_group(run_id, task, size, offer, menu) for task, menu in deal(run_id, tasks, menus)]
 
 
@@ -79,6 +81,8 @@ def _check_known(tasks: Sequence[Task], offer: Offer) -> None:
     for task in tasks:
         if missing := sorted(set(task.tools) - set(offer.tools)):
             raise InvalidRun(f"task {task.id} needs {missing[0]}, which the platform does not have")
+    if missing := sorted(set(offer.always) - set(offer.tools)):
+        raise InvalidRun(f"{missing[0]} is to be offered always, and the platform does not have it")
 
 
 def _group(run_id: str, task: Task, size: int, offer: Offer, menu: Menu | None) -> Group:
@@ -86,6 +90,8 @@ def _group(run_id: str, task: Task, size: int, offer: Offer, menu: Menu | None) 
         Rollout(derived_id(run_id, task.id, str(index)), index) for index in range(size)
     )
     tools = menu or _tools(run_id, task, offer)
+    kept = set(tools) | set(task.judging_tools)
+    tools = (*tools, *(name for name in offer.always if name not in kept))
     prices = _price_factors(run_id, task, tools, offer)
     return Group(derived_id(run_id, task.id, "group"), task, tools, rollouts, prices)
 
@@ -107,7 +113,7 @@ def _tools(run_id: str, task: Task, offer: Offer) -> tuple[str, ...]:
     """The solution's tools and some others, in an order that gives nothing away."""
     known, tools_max = offer.tools, offer.tools_max
     random = Random(f"{run_id}/{task.id}/tools")  # noqa: S311 chance, not a secret
-    others = sorted(set(known) - set(task.tools) - set(task.judging_tools))
+    others = sorted(set(known) - {*task.tools, *task.judging_tools, *offer.always})
     room = min(max(tools_max - len(task.tools), 0), len(others))
     # A task without a solution may need any tool, so it is offered as many as fit.
     extra = room if not task.tools else random.randint(min(1, room), room)

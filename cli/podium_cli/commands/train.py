@@ -11,6 +11,7 @@ from podium_cli.errors import UsageError
 from podium_cli.inputs import parse_seconds
 from podium_cli.output import Output, escaped
 from podium_cli.training.choosing import (
+    Always,
     Count,
     Family,
     Menus,
@@ -44,6 +45,7 @@ async def rollout(
     policy: Annotated[str, typer.Option(help="Policy; the tenant's by default.")] = "",
     model: Annotated[str, typer.Option(help="Orchestrator model; the default one.")] = "",
     tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
+    always: Always = None,
     menus: Menus = 0,
     price_spread: PriceSpread = 1.0,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
@@ -57,6 +59,9 @@ async def rollout(
     evaluation: Annotated[
         Path | None, typer.Option(help="JSONL file to write for `podium train gate`.")
     ] = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="The likeliest tokens, as users get; to measure only.")
+    ] = False,
 ) -> None:
     """Run groups of episodes of one task each; every answer is judged.
 
@@ -64,11 +69,12 @@ async def rollout(
     """
     chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
     run_id = resume or str(uuid_utils.uuid7())
-    limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit))
+    temperature = 0.0 if greedy else 1.0
+    limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), temperature)
     session.output.note(f"run {run_id}; `--resume {run_id}` goes on with it")
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy, chosen)
-        offer = Offer(await known_tools(gateway), tools, price_spread, menus)
+        offer = Offer(await known_tools(gateway), tools, price_spread, menus, tuple(always or ()))
         groups = _plan(run_id, chosen, size, offer)
         roller = Roller(gateway, limits, run_id)
         counted = _Counted(session.output, sum(len(group.rollouts) for group in groups))

@@ -10,7 +10,7 @@ import uuid_utils
 from podium_cli.command import Session, command
 from podium_cli.commands.train import app
 from podium_cli.inputs import parse_seconds
-from podium_cli.training.choosing import Menus, PriceSpread
+from podium_cli.training.choosing import Always, Menus, PriceSpread
 from podium_cli.training.consent import note_consent
 from podium_cli.training.rollout_settings import RolloutSettings
 from podium_cli.training.task_files import read_tasks, task_digest
@@ -30,6 +30,7 @@ async def submit(
     policy: Annotated[str, typer.Option(help="Policy; the tenant's by default.")] = "",
     model: Annotated[str, typer.Option(help="Like candidate; users' by default.")] = "",
     tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
+    always: Always = None,
     menus: Menus = 0,
     price_spread: PriceSpread = 1.0,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
@@ -51,6 +52,7 @@ async def submit(
         run_id=run or ("" if cron else str(uuid_utils.uuid7())),
         price_spread=price_spread,
         menus=menus,
+        always=always or [],
     )
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy, tasks)

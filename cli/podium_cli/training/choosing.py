@@ -42,6 +42,10 @@ Menus = Annotated[
     int,
     typer.Option(min=0, help="Choices of tools that groups share; 0: each group has its own."),
 ]
+Always = Annotated[
+    list[str] | None,
+    typer.Option(help="Offer this tool to every group besides, like ask_llm; repeatable."),
+]
 
 
 def make_tasks(count: int, split: SplitName, seed: int, family: list[str] | None) -> list[Task]:

@@ -54,7 +54,7 @@ def _tasks_of(run: RolloutRun) -> Sequence[Task]:
 
 def _offer(run: RolloutRun) -> Offer:
     tools = {name: run.tool_skus.get(name, []) for name in run.tool_names}
-    return Offer(tools, run.tools_max, run.price_spread, run.menus)
+    return Offer(tools, run.tools_max, run.price_spread, run.menus, tuple(run.always))
 
 
 def _totals(rolled: Sequence[Rolled]) -> RolloutTotals:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from bench.figures import OUTPUT_FOLDER, Figures
 from bench.orchestrators.arms import Arm, Course, run_arm
-from bench.orchestrators.expert import RIGHT_PROBABILITY, expert_server
+from bench.orchestrators.expert import RIGHT_PROBABILITY, THINKING_S, expert_server
 from bench.orchestrators.journal import Journal
 from bench.orchestrators.report import show
 from podium_cli.local.engines import EngineChoice, trained_model
@@ -41,20 +41,21 @@ async def run(options: argparse.Namespace) -> None:
     journal = Journal(OUTPUT_FOLDER / "orchestrators.jsonl", _asked(options, families))
     figures = Figures("orchestrators")
     try:
-        with expert_server(tasks, options.seed) as expert:
+        with expert_server(tasks, options.seed, options.expert_seconds) as expert:
             for arm in Arm:
                 await run_arm(arm, course, expert.base_url, journal)
     finally:
         show(journal, figures)
         figures.note("tasks", len(tasks))
         figures.note("expert.right_probability", RIGHT_PROBABILITY)
+        figures.note("expert.seconds", options.expert_seconds)
         figures.write()
 
 
 def _asked(options: argparse.Namespace, families: list[str]) -> dict[str, Any]:
     """What makes two runs one: the options, and the policy that is measured."""
-    asked = {"count": options.count, "tools": options.tools, "seed": options.seed}
-    return asked | {"families": families, "policy": trained_model().directory.name}
+    asked = vars(options) | {"family": families}
+    return asked | {"policy": trained_model().directory.name}
 
 
 def main() -> None:
@@ -67,6 +68,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=16, help="held-out tasks")
     parser.add_argument("--tools", type=int, default=6, help="most tools beside the expert")
     parser.add_argument("--seed", type=int, default=0, help="of tasks and tools")
+    parser.add_argument(
+        "--expert-seconds", type=float, default=THINKING_S, help="how long the expert takes"
+    )
     parser.add_argument("--family", action="append", help="like arithmetic; all by default")
     asyncio.run(run(parser.parse_args()))
 

@@ -72,10 +72,9 @@ async def _episodes(
 ) -> None:
     # Greedy, as `podium run` asks a model.
     limits = RolloutLimits(preference, "", course.turn_limit, course.time_limit_s, temperature=0.0)
-    known = await known_tools(gateway)
-    offer = Offer({name: skus for name, skus in known.items() if name != TOOL}, course.tools)
+    offer = Offer(await known_tools(gateway), course.tools, always=(TOOL,))
     planned = plan(course.run_id, course.tasks, 1, offer)
-    groups = [_offered_the_expert(group, course.run_id, preference) for group in planned]
+    groups = [_under(preference, group, course.run_id) for group in planned]
 
     def keep(rolled: Rolled) -> None:
         say(f"    {rolled.group.task.id}: {rolled.score} ({rolled.stop_reason})")
@@ -84,11 +83,11 @@ async def _episodes(
     await Roller(gateway, limits, course.run_id).roll(groups, AT_ONCE, keep)
 
 
-def _offered_the_expert(group: Group, run_id: str, preference: str) -> Group:
+def _under(preference: str, group: Group, run_id: str) -> Group:
     """The same tools under every preference; ids of its own, or it would be the same episode."""
     rollout = Rollout(derived_id(run_id, preference, group.task.id), 0)
     group_id = derived_id(run_id, preference, group.task.id, "group")
-    return replace(group, id=group_id, rollouts=(rollout,), tool_names=(*group.tool_names, TOOL))
+    return replace(group, id=group_id, rollouts=(rollout,))
 
 
 @asynccontextmanager

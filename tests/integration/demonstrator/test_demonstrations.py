@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import httpx
 import pytest
 import yaml
 
@@ -124,6 +125,29 @@ async def test_what_is_shown_can_be_learnt_from(start_service: Any, base_url: st
             assert list(response.completion_logprobs) == [0.0] * len(ids)
             assert response.prompt_token_ids
             assert response.engine == "vllm/demonstrator"
+
+
+async def test_the_expert_beside_it_answers_as_any_api_does(base_url: str) -> None:
+    task = TASKS[0]
+    asked = {"role": "user", "content": f"Answer the task briefly.\n\n{task.question}"}
+    async with httpx.AsyncClient(base_url=f"{base_url}/", timeout=30) as client:
+        body = {"model": "expert", "messages": [asked]}
+        completion = (await client.post("chat/completions", json=body)).raise_for_status().json()
+        lost = body | {"messages": [{"role": "user", "content": "Why?"}]}
+        refused = await client.post("chat/completions", json=lost)
+    assert task.judge().judge(completion["choices"][0]["message"]["content"]).score == 1
+    assert completion["usage"]["completion_tokens"] > 0
+    assert refused.status_code == 400
+    assert "no task asks 'Why?'" in refused.json()["error"]["message"]
+
+
+async def test_an_expert_without_a_measured_learner_is_refused(tmp_path: Path) -> None:
+    tasks = write_tasks(tmp_path / "tasks.jsonl", TASKS[:2])
+    learner = write_learner(tmp_path / "learner")
+    process = make_demonstrator(tmp_path, tasks, "--tokenizer", learner, "--expert", "ask_expert")
+    process.start()
+    assert await process.wait() == 2
+    assert "--expert and --alone belong together" in process.log_tail()
 
 
 async def test_a_question_nobody_solved_is_refused(start_service: Any, base_url: str) -> None:

@@ -47,6 +47,24 @@ def test_a_group_is_judged_and_a_resumed_run_starts_nothing_again(
     assert len(model.requests) == asked, "an episode was run again"
 
 
+def test_to_measure_is_to_sample_greedily_with_the_tools_that_are_always_there(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    path, measured = tmp_path / "tasks.jsonl", tmp_path / "measured.jsonl"
+    path.write_text(TASK.to_json())
+    arguments = ("train", "rollout", "--task-file", str(path), "--size", "1", "--tools", "1")
+    model.push({"answer": "42"})
+    always = ("--always", "dictionary", "--always", "calculator")
+    run = podium.json(*arguments, *always, "--greedy", "--evaluation", str(measured))
+    assert run["groups"][0]["tools"] == ["calculator", "dictionary"]
+    assert model.requests[-1]["temperature"] == 0
+    assert json.loads(measured.read_text())["task_id"] == TASK.id
+
+    ended = podium(*arguments, "--always", "abacus")
+    assert ended.returncode == 2
+    assert "abacus is to be offered always" in ended.stderr
+
+
 def test_a_broken_line_of_a_task_file_is_named(podium: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
     path.write_text(TASK.to_json() + "\n" + json.dumps({"id": "x"}))

@@ -114,6 +114,27 @@ def test_a_task_no_menu_serves_has_a_choice_of_its_own() -> None:
     assert "tool2" in groups[1].tool_names
 
 
+@pytest.mark.parametrize("menus", [0, 3])
+def test_a_tool_that_is_always_offered_comes_on_top_of_the_others(menus: int) -> None:
+    tasks = [make_task(n, "tool3") for n in range(40)]
+    groups = plan(RUN, tasks, 1, Offer(KNOWN, 4, menus=menus, always=("tool0", "tool3")))
+    assert all({"tool0", "tool3"} <= set(group.tool_names) for group in groups)
+    assert all(len(group.tool_names) == len(set(group.tool_names)) <= 6 for group in groups)
+    assert max(len(group.tool_names) for group in groups) >= 5
+
+
+def test_what_is_always_offered_never_looks_at_the_state() -> None:
+    look = {"look": {"tool": "tool1", "arguments": {}}, "expected": 1}
+    judged = Task("judged", "f", Split.TRAIN, "?", "state", look, (Call("tool2", {}),))
+    [group] = plan(RUN, [judged], 1, Offer(KNOWN, 4, always=("tool1",)))
+    assert "tool1" not in group.tool_names
+
+
+def test_a_tool_that_is_not_there_cannot_be_offered_always() -> None:
+    with pytest.raises(InvalidRun, match="abacus is to be offered always"):
+        plan(RUN, [make_task()], 1, Offer(KNOWN, 4, always=("abacus",)))
+
+
 @pytest.mark.parametrize("spread", [0.5, 0.0, -2.0, 1000.0, float("nan")])
 def test_a_spread_that_makes_no_sense_is_refused(spread: float) -> None:
     with pytest.raises(InvalidRun, match="price spread"):
