@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from stream import KafkaSettings
 
 # As `grpo.advantages` and `grpo.losses` name them, which import torch.
-AdvantageName = Literal["group_mean", "group_std", "batch_std", "rloo", "paper", "solved"]
+AdvantageName = Literal["group_mean", "group_std", "batch_std", "rloo", "paper", "gdpo", "solved"]
 LossName = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "imitation"]
 
 

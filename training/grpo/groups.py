@@ -1,14 +1,16 @@
 """Episodes of one task, compared with each other: assembled, judged fit, or dropped."""
 
 from collections import Counter, OrderedDict
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import torch
+from torch import Tensor
 
-from grpo.advantages import ESTIMATORS, Advantage
+from grpo.advantages import GROUP_ESTIMATORS, Advantage, batch_std, gdpo
 from grpo.episodes import Episode
-from grpo.rewards import rewards
+from grpo.rewards import components, rewards
 
 REMEMBERED_EPISODES = 100_000
 SIZE_UNKNOWN = 0
@@ -53,12 +55,40 @@ class OpenGroup:
 
 @dataclass(frozen=True)
 class Group:
-    """A group to learn from: an advantage for each member."""
+    """A group to learn from: a reward for each member."""
 
     id: str
     members: tuple[Episode, ...]
     rewards: tuple[float, ...]
-    advantages: tuple[float, ...]
+    advantages: tuple[float, ...] = ()
+    """One for each member, once `compared` has seen all groups of the step."""
+
+
+def compared(groups: Sequence[Group], estimator: Advantage) -> list[Group]:
+    """The groups of one step with their advantages: some estimators need all of them at once."""
+    advantages = _advantages(groups, estimator)
+    return [
+        replace(group, advantages=tuple(found.tolist()))
+        for group, found in zip(groups, advantages, strict=True)
+    ]
+
+
+def _advantages(groups: Sequence[Group], estimator: Advantage) -> list[Tensor]:
+    if estimator is Advantage.GDPO:
+        return gdpo([_components(group) for group in groups], [_weights(each) for each in groups])
+    earned = [torch.tensor(group.rewards, dtype=torch.float64) for group in groups]
+    if estimator is Advantage.BATCH_STD:
+        return batch_std(earned)
+    return [GROUP_ESTIMATORS[estimator](rewards) for rewards in earned]
+
+
+def _components(group: Group) -> Tensor:
+    return torch.from_numpy(components([member.features for member in group.members]))
+
+
+def _weights(group: Group) -> Tensor:
+    """Of the components; all members of a group have the same preferences."""
+    return torch.from_numpy(group.members[0].preferences.vector())
 
 
 @dataclass
@@ -115,25 +145,22 @@ class GroupAssembler:
             return None
         if self.estimator is Advantage.SOLVED:
             return self._demonstrated(group_id, group)
-        return self._compared(group_id, group)
+        return self._rewarded(group_id, group)
 
     def _demonstrated(self, group_id: str, group: OpenGroup) -> Group | None:
         solved = tuple(float(member.features.solved) for member in group.members)
         if not any(solved):
             self.dropped[Dropped.UNSOLVED] += 1
             return None
-        return Group(group_id, tuple(group.members), rewards=solved, advantages=solved)
+        return Group(group_id, tuple(group.members), solved)
 
-    def _compared(self, group_id: str, group: OpenGroup) -> Group | None:
+    def _rewarded(self, group_id: str, group: OpenGroup) -> Group | None:
         first = group.members[0]
         earned = rewards([member.features for member in group.members], first.preferences)
         if earned.std(ddof=1) < self.rules.std_floor:
             self.dropped[Dropped.ZERO_VARIANCE] += 1
             return None
-        advantages = ESTIMATORS[self.estimator](torch.from_numpy(earned)[None])[0]
-        return Group(
-            group_id, tuple(group.members), tuple(earned.tolist()), tuple(advantages.tolist())
-        )
+        return Group(group_id, tuple(group.members), tuple(earned.tolist()))
 
     def _fault(self, group: OpenGroup) -> Dropped | None:
         alone = 1 if self.estimator is Advantage.SOLVED else 2

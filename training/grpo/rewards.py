@@ -61,6 +61,16 @@ def normalised(group: Sequence[Features]) -> Vector:
     return scaled
 
 
+def components(group: Sequence[Features]) -> Vector:
+    """What the rewards of a group are made of: M_norm where solved, zeros elsewhere.
+
+    (episodes, tools + 3); weighted by P and added up, they are the rewards.
+    """
+    solved = np.array([features.solved for features in group])
+    found: Vector = np.where(solved[:, None], normalised(group), 0.0)
+    return found
+
+
 def rewards(group: Sequence[Features], preferences: Preferences) -> Vector:
     """R of every episode of a group, in its order.
 
@@ -69,6 +79,5 @@ def rewards(group: Sequence[Features], preferences: Preferences) -> Vector:
     lengths = {len(features.tool_calls) for features in group} | {len(preferences.tools)}
     if len(lengths) != 1:
         raise ValueError(f"episodes and preferences name {sorted(lengths)} tools; all must agree")
-    solved = np.array([features.solved for features in group])
-    scored: Vector = np.where(solved, normalised(group) @ preferences.vector(), 0.0)
+    scored: Vector = components(group) @ preferences.vector()
     return scored

@@ -14,7 +14,7 @@ from grpo.convert import episode_from_proto
 from grpo.envelopes import member_of, open_record
 from grpo.episodes import Limits, Reason, Refused
 from grpo.following import Done, Plan
-from grpo.groups import SIZE_UNKNOWN, Group, GroupAssembler, OpenGroup
+from grpo.groups import SIZE_UNKNOWN, Group, GroupAssembler, OpenGroup, compared
 from grpo.learner import Learner
 from grpo.metrics_log import MetricsLog
 from grpo.publishing import Publisher
@@ -123,10 +123,11 @@ class Trainer:
         self.step += 1
         due = self.step % self.options.checkpoint_every == 0 or self.step == self.options.steps
         rate = self.options.rate(self.step)
-        self.team.shared(Plan(tuple(self.pending), due, rate))
-        result = self.learner.step(self.pending, rate)
-        learnt = result.metrics | batch_metrics(self.pending)
+        groups = compared(self.pending, self.assembler.estimator)
         self.pending = []
+        self.team.shared(Plan(tuple(groups), due, rate))
+        result = self.learner.step(groups, rate)
+        learnt = result.metrics | batch_metrics(groups)
         self._forget()
         self._write_metrics(learnt | {"applied": float(result.applied)})
         if due:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 
-from grpo.groups import Group, GroupAssembler
+from grpo.groups import Group, GroupAssembler, compared
 from grpo.learner import Learner, StepResult
 from tool_choice.questions import Question, episodes
 from tool_choice.sampling import ChoiceSampler
@@ -39,10 +39,10 @@ class Course:
 
     def step(self, rate: float = 1.0) -> StepResult | None:
         """One step on fresh choices, at a share of the learning rate; None without any group."""
-        groups = self._compared(list(islice(self._questions, self._options.questions)))
+        groups = self._asked(list(islice(self._questions, self._options.questions)))
         return self._learner.step(groups, rate) if groups else None
 
-    def _compared(self, questions: Sequence[Question]) -> list[Group]:
+    def _asked(self, questions: Sequence[Question]) -> list[Group]:
         groups = []
         sampled = self._sampler.sample(questions, self._options.members)
         for question, choices in zip(questions, sampled, strict=True):
@@ -50,7 +50,7 @@ class Course:
             closed = [self._assembler.add(member) for member in members][-1]
             if closed is not None:
                 groups.append(closed)
-        return groups
+        return compared(groups, self._assembler.estimator)
 
 
 def accuracy(sampler: ChoiceSampler, questions: Sequence[Question], at_once: int = 50) -> float:

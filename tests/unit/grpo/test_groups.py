@@ -8,7 +8,7 @@ import pytest
 from grpo.advantages import Advantage
 from grpo.convert import episode_from_proto
 from grpo.episodes import Episode, Limits
-from grpo.groups import Dropped, Group, GroupAssembler, GroupRules
+from grpo.groups import Dropped, Group, GroupAssembler, GroupRules, compared
 from unit.grpo.trajectories import make_trajectory
 
 LIMITS = Limits(vocabulary=64)
@@ -32,7 +32,39 @@ def test_a_group_is_given_when_its_last_member_arrives() -> None:
     group = assembler.add(second)
     assert isinstance(group, Group)
     assert group.rewards[0] > group.rewards[1] == 0.0
-    assert group.advantages[0] == pytest.approx(-group.advantages[1])
+    (found,) = compared([group], Advantage.GROUP_STD)
+    assert found.advantages[0] == pytest.approx(-found.advantages[1])
+
+
+def uneven_groups() -> list[Group]:
+    """Rewards 1 0 and 1 0 0."""
+    assembler = GroupAssembler()
+    episodes = [
+        make_episode(f"{size}-{n}", solved=n == 0, group_id=f"of {size}", group_size=size)
+        for size in (2, 3)
+        for n in range(size)
+    ]
+    return [group for each in episodes if (group := assembler.add(each))]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        # Each group's own mean and deviation: 1/2 and sqrt(1/2), 1/3 and sqrt(1/3).
+        (Advantage.GROUP_STD, [[0.70711, -0.70711], [1.1547, -0.57735, -0.57735]]),
+        # One deviation, of 1 0 1 0 0: sqrt(0.3).
+        (Advantage.BATCH_STD, [[0.91287, -0.91287], [1.21716, -0.60858, -0.60858]]),
+        # As group_std, for one component differs; then over the deviation of all five: sqrt(0.75).
+        (Advantage.GDPO, [[0.8165, -0.8165], [1.33333, -0.66667, -0.66667]]),
+    ],
+)
+def test_the_groups_of_a_step_are_compared_together(
+    estimator: Advantage, expected: list[list[float]]
+) -> None:
+    found = compared(uneven_groups(), estimator)
+    assert [each.id for each in found] == ["of 2", "of 3"]
+    for group, advantages in zip(found, expected, strict=True):
+        assert group.advantages == pytest.approx(advantages, rel=1e-3)
 
 
 def test_groups_may_arrive_interleaved_and_in_any_order() -> None:
@@ -103,7 +135,7 @@ def test_a_demonstration_stands_alone_and_is_imitated_when_it_solved_its_task() 
     assembler = GroupAssembler(estimator=Advantage.SOLVED)
     group = assembler.add(make_episode("e0", group_size=1))
     assert group is not None
-    assert group.advantages == (1.0,)
+    assert compared([group], Advantage.SOLVED)[0].advantages == (1.0,)
 
 
 def test_members_that_failed_are_not_imitated() -> None:
@@ -112,7 +144,7 @@ def test_members_that_failed_are_not_imitated() -> None:
     assembler.add(first)
     group = assembler.add(second)
     assert group is not None
-    assert group.advantages == (1.0, 0.0)
+    assert compared([group], Advantage.SOLVED)[0].advantages == (1.0, 0.0)
 
 
 def test_where_nothing_was_solved_there_is_nothing_to_imitate() -> None:
