@@ -36,6 +36,9 @@ class GroupConfig(Section):
     advantage: AdvantageName = Field("group_std", description="how episodes are compared")
     members_min_share: float = Field(0.5, gt=0, le=1, description="of a group's size")
     std_floor: float = Field(0.1, ge=0, description="rewards of a group must differ at least so")
+    versions_behind_max: int | None = Field(
+        None, ge=0, description="steps that a group's oldest call may be behind; unset: any"
+    )
 
 
 class StepConfig(Section):
@@ -91,6 +94,22 @@ class RunConfig(Section):
         """What an episode did worse than others must not be made unlikely without bound."""
         if (self.step.loss == "imitation") != (self.groups.advantage == "solved"):
             raise ValueError("step.loss: imitation and groups.advantage: solved go together")
+        return self
+
+    @model_validator(mode="after")
+    def _waits_for_versions_that_come(self) -> Self:
+        """Between two versions all groups grow older; were all too old, no step would follow."""
+        bound = self.groups.versions_behind_max
+        if bound is None:
+            return self
+        if self.publish is None:
+            raise ValueError("groups.versions_behind_max needs a section publish: its run is meant")
+        between = self.checkpoint_every * self.publish.every
+        if bound < between - 1:
+            raise ValueError(
+                f"groups.versions_behind_max is at least {between - 1}: a version comes every"
+                f" {between} steps (checkpoint_every times publish.every)"
+            )
         return self
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from grpo.advantages import GROUP_ESTIMATORS, Advantage, batch_std, gdpo
 from grpo.episodes import Episode
 from grpo.rewards import components, rewards
+from grpo.staleness import StalenessBound
 
 REMEMBERED_EPISODES = 100_000
 SIZE_UNKNOWN = 0
@@ -24,6 +25,7 @@ class Dropped(StrEnum):
     UNSOLVED = "unsolved"
     """Nothing in it is worth imitating."""
     STALE = "stale"
+    """A call of it was answered by a version too far behind."""
     MIXED = "mixed"
     """Its members had other tools, preferences or currencies: not comparable."""
 
@@ -37,6 +39,8 @@ class GroupRules:
     std_floor: float = 0.1
     """Groups whose rewards differ less teach nothing (paper, section 3.3). At 0 they are kept: they
     cost no computing and make the step smaller, as many that agree should."""
+    staleness: StalenessBound | None = None
+    """None: however old."""
 
 
 @dataclass
@@ -120,6 +124,14 @@ class GroupAssembler:
         """Nobody else will come, for example because the deadline has passed."""
         group = self.open.pop(group_id, None)
         return None if group is None else self._judge(group_id, group)
+
+    def admits(self, group: Group, step: int) -> bool:
+        """Whether a group is fresh enough after so many steps; where not, it is dropped."""
+        bound = self.rules.staleness
+        if bound is None or not bound.exceeded(group.members, step):
+            return True
+        self.dropped[Dropped.STALE] += 1
+        return False
 
     def _is_new(self, episode_id: str) -> bool:
         """Records may come twice; the second is not a second episode."""

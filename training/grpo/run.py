@@ -18,6 +18,7 @@ from grpo.metrics_log import MetricsLog
 from grpo.policy import load_policy, prompt_digest
 from grpo.publishing import Publisher, base_digest
 from grpo.refused_records import RefusedRecords
+from grpo.staleness import StalenessBound
 from grpo.stream import LogReader, Position
 from grpo.team import Team, join_team
 from grpo.trainer import Trainer, TrainerOptions
@@ -75,12 +76,13 @@ def publish_latest(config: RunConfig) -> Manifest:
 
 
 def _trainer(config: RunConfig, learner: Learner, team: Team, reader: LogReader) -> Trainer:
-    rules = GroupRules(config.groups.members_min_share, config.groups.std_floor)
+    groups = config.groups
+    rules = GroupRules(groups.members_min_share, groups.std_floor, _staleness(config))
     vocabulary = int(learner.model.config.vocab_size)
     return Trainer(
         learner=learner,
         reader=reader,
-        assembler=GroupAssembler(rules, Advantage(config.groups.advantage)),
+        assembler=GroupAssembler(rules, Advantage(groups.advantage)),
         limits=Limits(vocabulary, config.step.row_tokens_max, prompt_digest(config.model)),
         options=TrainerOptions(
             steps=config.steps,
@@ -96,6 +98,13 @@ def _trainer(config: RunConfig, learner: Learner, team: Team, reader: LogReader)
         publisher=_publisher(config),
         publish_every=config.publish.every if config.publish else 1,
     )
+
+
+def _staleness(config: RunConfig) -> StalenessBound | None:
+    bound = config.groups.versions_behind_max
+    if bound is None or config.publish is None:
+        return None
+    return StalenessBound(config.publish.run, bound)
 
 
 def _publisher(config: RunConfig) -> Publisher | None:

@@ -68,7 +68,8 @@ class Trainer:
     def run(self) -> int:
         """Takes steps until there are enough or the log stays silent; the steps taken in all."""
         self._run()
-        log.info("step %d is the last; not used: %s", self.step, dict(self.refused) or "nothing")
+        unused = self.refused + self.assembler.dropped
+        log.info("step %d is the last; not used: %s", self.step, dict(unused) or "nothing")
         self.team.shared(Done(self.step))
         return self.step
 
@@ -80,7 +81,7 @@ class Trainer:
             return
         for record in self.reader.records(self.options.patience_s):
             group = self._take(record)
-            if group is not None:
+            if group is not None and self.assembler.admits(group, self.step):
                 self.pending.append(group)
             if len(self.pending) >= self.options.groups_per_step:
                 self._take_step()

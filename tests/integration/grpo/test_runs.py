@@ -156,6 +156,21 @@ async def test_a_stream_that_ends_early_is_told_apart_from_success(
     assert await run.wait() == 3
 
 
+async def test_groups_that_nobody_answered_anew_are_too_old_in_the_end(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    topic = await make_topic(kafka, "stale", make_records(6))
+    fields = {
+        "publish": {"store": str(tmp_path / "store"), "run": "demo"},
+        "groups": {"versions_behind_max": 1},
+    }
+    run = make_run(tmp_path / "run", kafka, topic, steps=3, **fields)
+    run.start()
+    assert await run.wait() == 3
+    assert "step 2 is the last" in run.log_tail()
+    assert "'stale': 2" in run.log_tail()
+
+
 async def test_a_fault_in_the_configuration_is_named(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("model: m\noutput: o\nsteps: 0\nstreem: {}\n")

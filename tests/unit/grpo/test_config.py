@@ -10,6 +10,8 @@ from grpo.advantages import Advantage
 from grpo.config import AdvantageName, InvalidConfig, LossName, read_config
 from grpo.losses import Loss
 
+PUBLISH = {"store": "versions", "run": "demo", "every": 2}
+
 
 def write_config(folder: Path, **changes: Any) -> Path:
     config = {
@@ -36,6 +38,12 @@ def test_the_names_are_those_of_the_code() -> None:
         ({"step": {"loss": "imitation"}}, "go together"),
         ({"groups": {"advantage": "solved"}}, "go together"),
         ({"step": {"losss": "dapo"}}, "step.losss"),
+        ({"groups": {"versions_behind_max": -1}}, "groups.versions_behind_max"),
+        ({"groups": {"versions_behind_max": 4}}, "needs a section publish"),
+        (
+            {"groups": {"versions_behind_max": 4}, "checkpoint_every": 3, "publish": PUBLISH},
+            "at least 5",
+        ),
     ],
 )
 def test_a_fault_is_named(tmp_path: Path, changes: dict[str, Any], fault: str) -> None:
@@ -46,3 +54,10 @@ def test_a_fault_is_named(tmp_path: Path, changes: dict[str, Any], fault: str) -
 def test_a_run_that_imitates_is_read(tmp_path: Path) -> None:
     path = write_config(tmp_path, step={"loss": "imitation"}, groups={"advantage": "solved"})
     assert read_config(path).step.loss == "imitation"
+
+
+def test_a_bound_that_the_next_version_meets_is_read(tmp_path: Path) -> None:
+    path = write_config(
+        tmp_path, groups={"versions_behind_max": 5}, checkpoint_every=3, publish=PUBLISH
+    )
+    assert read_config(path).groups.versions_behind_max == 5
