@@ -43,7 +43,7 @@ class Checkpoint:
 
 def save(folder: Path, checkpoint: Checkpoint) -> Path:
     """Writes a checkpoint; an interrupted one leaves nothing that counts."""
-    final = folder / f"step-{checkpoint.step:08d}"
+    final = path_of(folder, checkpoint.step)
     partial = folder / f".partial-{checkpoint.step:08d}"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -59,6 +59,16 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     _move(partial, final)
     _prune(folder)
     return final
+
+
+def path_of(folder: Path, step: int) -> Path:
+    """Where the checkpoint of a step is, or would be."""
+    return folder / f"step-{step:08d}"
+
+
+def kept_steps(folder: Path) -> list[int]:
+    """Steps whose checkpoints are there, the oldest first."""
+    return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
 
 
 def latest(folder: Path) -> Checkpoint | None:

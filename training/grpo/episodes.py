@@ -34,6 +34,8 @@ class Reason(StrEnum):
     """Its grammar forbids a token that was sampled, or is no grammar."""
     OTHER_TOKENIZER = "other tokenizer"
     TOO_LONG = "too long"
+    LOST = "lost"
+    """Retention removed the record before it was read."""
 
 
 class Refused(Exception):

@@ -25,8 +25,26 @@ from grpo.trainer import Trainer, TrainerOptions
 from policy_versions import Manifest, VersionStore
 
 
-def train(config: RunConfig) -> int:
-    """Runs, or goes on from the newest checkpoint; the steps taken in all. Raises InvalidConfig."""
+def train(config: RunConfig, *, skip_lost: bool = False) -> int:
+    """Runs, or goes on from the newest checkpoint; the steps taken in all.
+
+    Raises InvalidConfig, and LogCut when the log lacks records that are not to be skipped.
+    """
+    team = join(config)
+    if team.size > 1 and config.publish is not None:
+        raise InvalidConfig("a run of several processes publishes by `podium train publish` alone")
+    folder = config.output / "checkpoints"
+    checkpoint = team.shared(latest(folder) if team.rank == 0 else None)
+    learner = make_learner(config, team)
+    if checkpoint is not None:
+        learner.restore(checkpoint.weights, checkpoint.optimiser)
+    if team.rank:
+        return follow(learner, team)
+    return _lead(config, learner, team, checkpoint, skip_lost)
+
+
+def join(config: RunConfig) -> Team:
+    """This process as one of the run's, set so that the same run gives the same bits."""
     torch.set_num_threads(config.threads)
     torch.use_deterministic_algorithms(True)
     team = join_team()
@@ -35,27 +53,25 @@ def train(config: RunConfig) -> int:
             f"the run is of {config.processes} processes and torchrun started {team.size};"
             f" use `torchrun --nproc-per-node {config.processes} -m grpo`"
         )
-    if team.size > 1 and config.publish is not None:
-        raise InvalidConfig("a run of several processes publishes by `podium train publish` alone")
-    folder = config.output / "checkpoints"
-    checkpoint = team.shared(latest(folder) if team.rank == 0 else None)
-    learner = _learner(config, team)
-    if checkpoint is not None:
-        learner.restore(checkpoint.weights, checkpoint.optimiser)
-    return follow(learner, team) if team.rank else _lead(config, learner, team, checkpoint)
+    return team
 
 
-def _lead(config: RunConfig, learner: Learner, team: Team, checkpoint: Checkpoint | None) -> int:
+def _lead(
+    config: RunConfig,
+    learner: Learner,
+    team: Team,
+    checkpoint: Checkpoint | None,
+    skip_lost: bool,
+) -> int:
     config.output.mkdir(parents=True, exist_ok=True)
-    position = None
-    if checkpoint is not None:
-        offsets = {int(p): offset for p, offset in checkpoint.state["offsets"].items()}
-        position = Position(offsets, checkpoint.state["turn"])
-    reader = LogReader(config.stream, config.stream.topic, position)
+    position = None if checkpoint is None else position_of(checkpoint)
+    reader = LogReader(config.stream, config.stream.topic, position, skip_lost=skip_lost)
     try:
-        trainer = _trainer(config, learner, team, reader)
+        trainer = make_trainer(config, learner, reader, team)
+        trainer.publisher = _publisher(config)
         if checkpoint is not None:
             trainer.restore(checkpoint)
+        trainer.skip(reader.lost)
         return trainer.run()
     finally:
         reader.close()
@@ -71,11 +87,17 @@ def publish_latest(config: RunConfig) -> Manifest:
         raise InvalidConfig(f"{config.output} has no checkpoint; run `python -m grpo` first")
     model = load_policy(config.model, config.lora)
     model.load_state_dict(checkpoint.weights, strict=False)
+    return publisher.publish(model, checkpoint.step, position_of(checkpoint).offsets)
+
+
+def position_of(checkpoint: Checkpoint) -> Position:
+    """Where the stream is gone on from after it."""
     offsets = {int(p): offset for p, offset in checkpoint.state["offsets"].items()}
-    return publisher.publish(model, checkpoint.step, offsets)
+    return Position(offsets, checkpoint.state["turn"])
 
 
-def _trainer(config: RunConfig, learner: Learner, team: Team, reader: LogReader) -> Trainer:
+def make_trainer(config: RunConfig, learner: Learner, reader: LogReader, team: Team) -> Trainer:
+    """Of a run, from its beginning; it publishes nothing until it is given a publisher."""
     groups = config.groups
     rules = GroupRules(groups.members_min_share, groups.std_floor, _staleness(config))
     vocabulary = int(learner.model.config.vocab_size)
@@ -95,7 +117,6 @@ def _trainer(config: RunConfig, learner: Learner, team: Team, reader: LogReader)
         metrics=MetricsLog(config.output),
         aside=RefusedRecords(config.output, config.stream.topic),
         team=team,
-        publisher=_publisher(config),
         publish_every=config.publish.every if config.publish else 1,
     )
 
@@ -115,7 +136,8 @@ def _publisher(config: RunConfig) -> Publisher | None:
     return Publisher(store, config.publish.run, base_digest(config.model), tokenizer)
 
 
-def _learner(config: RunConfig, team: Team) -> Learner:
+def make_learner(config: RunConfig, team: Team) -> Learner:
+    """The policy a run starts from, and its optimiser."""
     model = load_policy(config.model, config.lora)
     tokenizer = AutoTokenizer.from_pretrained(config.model)
     # Fused: a pass over weights and state where there were a dozen, each with a copy of its own.

@@ -3,7 +3,7 @@
 import base64
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,8 +68,8 @@ class Trainer:
     def run(self) -> int:
         """Takes steps until there are enough or the log stays silent; the steps taken in all."""
         self._run()
-        unused = self.refused + self.assembler.dropped
-        log.info("step %d is the last; not used: %s", self.step, dict(unused) or "nothing")
+        unused = {str(k): count for k, count in (self.refused + self.assembler.dropped).items()}
+        log.info("step %d is the last; not used: %s", self.step, unused or "nothing")
         self.team.shared(Done(self.step))
         return self.step
 
@@ -77,9 +77,12 @@ class Trainer:
         if self.step > 0:
             # A kill between checkpoint and version left the version out.
             self._publish()
-        if self.step >= self.options.steps:
-            return
-        for record in self.reader.records(self.options.patience_s):
+        if self.step < self.options.steps:
+            self.learn(self.reader.records(self.options.patience_s))
+
+    def learn(self, records: Iterable[LogRecord]) -> None:
+        """Takes the steps that the reader's records allow, until there are enough."""
+        for record in records:
             group = self._take(record)
             if group is not None and self.assembler.admits(group, self.step):
                 self.pending.append(group)
@@ -158,12 +161,16 @@ class Trainer:
         """Writes everything the next step depends on."""
         weights, optimiser = self.learner.gathered()
         folder = self.output / "checkpoints"
-        return save(folder, Checkpoint(self.step, weights, optimiser, self._state()))
+        written = save(folder, Checkpoint(self.step, weights, optimiser, self._state()))
+        self.reader.order.clear()
+        return written
 
     def _state(self) -> dict[str, Any]:
         return {
             "offsets": {str(p): offset for p, offset in self.reader.position.offsets.items()},
             "turn": self.reader.position.turn,
+            # Since the checkpoint before: a log that grows does not tell in what order.
+            "order": list(self.reader.order),
             "open": {
                 id: {
                     "size": group.size,
@@ -179,6 +186,14 @@ class Trainer:
 
     def _encoded(self, episode_id: str) -> str:
         return base64.b64encode(self.records[episode_id]).decode()
+
+    def skip(self, lost: Mapping[int, int]) -> None:
+        """Counts records, by partition, that nobody will read. A group that misses one of them
+        waits for what closes it.
+        """
+        for partition, count in lost.items():
+            self.refused[Reason.LOST] += count
+            log.warning("%d records of partition %d are lost", count, partition)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes on where a checkpoint was written; learner and reader must be there already."""

@@ -85,7 +85,7 @@ async def test_a_killed_run_ends_in_the_bits_of_an_uninterrupted_one(
         killed.start()
         first, beyond = (1 + at * (STEPS - 1) // KILLS for at in (number, number + 1))
         aim = draw.randint(first, beyond - 1)
-        await _reach(killed, tmp_path / "killed", aim)
+        await reach(killed, tmp_path / "killed", aim)
         await asyncio.sleep(draw.uniform(0, 0.2))
         await killed.kill()
     await finish(killed)
@@ -94,7 +94,7 @@ async def test_a_killed_run_ends_in_the_bits_of_an_uninterrupted_one(
     assert last["loss"] == whole[-1]["loss"]
 
 
-async def _reach(run: ManagedProcess, folder: Path, step: int) -> None:
+async def reach(run: ManagedProcess, folder: Path, step: int) -> None:
     """Until so many steps are done, by this process or those before it."""
     path = folder / "run" / "metrics.jsonl"
     while run.running and not (path.exists() and f'"step": {step},' in path.read_text()):
@@ -134,7 +134,7 @@ async def test_a_run_with_an_adapter_publishes_it_alone_and_survives_a_kill(
         run = make_run(tmp_path / name, kafka, topic, steps=3, lora=lora, publish=publish)
         if name == "killed":
             run.start()
-            await _reach(run, tmp_path / name, 1)
+            await reach(run, tmp_path / name, 1)
             await run.kill()
         await finish(run)
         found.append([store.verified(str(version)) for version in store.names()])
