@@ -19,8 +19,6 @@ from stream import KafkaSettings, end_offsets
 
 POLL_MS = 500
 FETCH_BYTES_MAX = 4 * 1024 * 1024
-
-
 MEND = "restart with --skip-lost to go on without them"
 
 
