@@ -81,7 +81,7 @@ def copied(trained: Path, folder: Path, **changes: Any) -> Path:
 
 async def said(folder: Path, *arguments: str) -> tuple[int, str]:
     """Exit status and output of `python -m grpo` on a run."""
-    command = [sys.executable, "-m", "grpo", folder / "run.yaml", *arguments]
+    command: list[str | Path] = [sys.executable, "-m", "grpo", folder / "run.yaml", *arguments]
     process = ManagedProcess("replay", command, log_path=folder / "replay.log")
     process.start()
     return await process.wait(), process.log_tail()
