@@ -26,18 +26,20 @@ def _values(checkpoint: Checkpoint) -> Iterator[tuple[str, Any]]:
 
 def _fault(again: Any, recorded: Any) -> str | None:
     """How two values differ; None when they are the same."""
-    if not (isinstance(again, Tensor) and isinstance(recorded, Tensor)):
-        return None if again == recorded else f"is {again}, recorded {recorded}"
-    if (again.shape, again.dtype) != (recorded.shape, recorded.dtype):
-        return f"is {_kind(again)}, recorded {_kind(recorded)}"
+    ours, theirs = _told(again), _told(recorded)
+    if ours != theirs:
+        return f"is {ours}, recorded {theirs}"
     # Their bytes: 0 and -0 are equal numbers, and no NaN equals itself.
-    if torch.equal(_bytes(again), _bytes(recorded)):
+    if not isinstance(again, Tensor) or torch.equal(_bytes(again), _bytes(recorded)):
         return None
     return f"differs by up to {float((again.double() - recorded.double()).abs().max()):.3g}"
 
 
-def _kind(value: Tensor) -> str:
-    return f"{value.dtype} of shape {list(value.shape)}"
+def _told(value: Any) -> str:
+    """All of a number, which `repr` writes without loss; of a tensor what it is, not its values."""
+    if isinstance(value, Tensor):
+        return f"{value.dtype} of shape {list(value.shape)}"
+    return repr(value)
 
 
 def _bytes(value: Tensor) -> Tensor:
