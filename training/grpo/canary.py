@@ -61,7 +61,8 @@ def record_canary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
 @torch.no_grad()
 def _logprobs(model: PreTrainedModel, rows: Sequence[Row]) -> list[float]:
     packed = pack(rows)
-    found = token_logprobs(model, packed, Distribution(torch.ones(len(packed.targets)), None))
+    whole = Distribution(torch.ones(len(packed.targets)), None)
+    found = token_logprobs(model, packed.to(model.device), whole.to(model.device))
     values: list[float] = found.tolist()
     return values
 

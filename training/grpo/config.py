@@ -11,6 +11,10 @@ from stream import KafkaSettings
 # As `grpo.advantages` and `grpo.losses` name them, which import torch.
 AdvantageName = Literal["group_mean", "group_std", "batch_std", "rloo", "paper", "gdpo", "solved"]
 LossName = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "imitation"]
+LevelName = Literal["token", "sequence"]
+KlEstimatorName = Literal["k1", "k2", "k3"]
+DeviceName = Literal["auto", "cpu", "cuda"]
+PrecisionName = Literal["float32", "bfloat16"]
 
 
 class InvalidConfig(ValueError):
@@ -49,8 +53,14 @@ class StepConfig(Section):
     falls_after: float = Field(1.0, ge=0, le=1, description="share of steps at the full rate")
     weight_decay: float = Field(0.01, ge=0, description="of AdamW")
     loss: LossName = Field("dapo", description="how token losses are formed and added up")
+    level: LevelName = Field("token", description="what a ratio is of; sequence: GSPO's")
     clip_low: float = Field(0.2, gt=0)
     clip_high: float = Field(0.28, gt=0)
+    dual_clip: float | None = Field(None, gt=1, description="bound where an advantage is negative")
+    length_max: int = Field(512, ge=1, description="tokens; the constant of dr_grpo")
+    behaviour_cap: float = Field(2.0, ge=1, description="of the weight that corrects for drift")
+    kl_coefficient: float = Field(0.0, ge=0, description="of the divergence from the start")
+    kl_estimator: KlEstimatorName = Field("k3", description="how that is estimated")
     gradient_norm_max: float = Field(1.0, gt=0)
     tokens_max: int = Field(4096, ge=1, description="tokens of a micro-batch before sharing")
     row_tokens_max: int = Field(8192, ge=2, description="a longer call is not trained on")
@@ -83,6 +93,8 @@ class RunConfig(Section):
     checkpoint_every: int = Field(1, ge=1, description="steps between two checkpoints")
     processes: int = Field(1, ge=1, description="that torchrun starts; each holds a share")
     threads: int = Field(1, ge=1, description="of torch; the same number gives the same bits")
+    device: DeviceName = Field("auto", description="auto: a GPU where torch sees one")
+    precision: PrecisionName = Field("float32", description="of the passes; weights are float32")
     stream: StreamConfig
     groups: GroupConfig = GroupConfig()
     step: StepConfig = StepConfig()
@@ -110,6 +122,13 @@ class RunConfig(Section):
                 f"groups.versions_behind_max is at least {between - 1}: a version comes every"
                 f" {between} steps (checkpoint_every times publish.every)"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _stays_near_where_it_counts(self) -> Self:
+        """Imitation has no such term; a reference nobody asks would only cost memory."""
+        if self.step.loss == "imitation" and self.step.kl_coefficient:
+            raise ValueError("step.kl_coefficient does nothing for imitation; leave it out")
         return self
 
 

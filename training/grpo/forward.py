@@ -25,6 +25,11 @@ class Distribution:
     legal: Tensor | None
     """(T, ceil(vocabulary / 32)) bits; None: no grammar."""
 
+    def to(self, device: torch.device) -> "Distribution":
+        """The same on a device."""
+        legal = None if self.legal is None else self.legal.to(device)
+        return Distribution(self.temperature.to(device), legal)
+
 
 def token_logprobs(
     model: PreTrainedModel, packed: PackedRows, sampled: Distribution, chunk: int = CHUNK
@@ -39,7 +44,8 @@ def token_logprobs(
     hidden = _hidden(model, packed)[places]
     order = which.argsort(stable=True)
     # Rows that share a place were sampled there alike: the first speaks for all.
-    first = order[torch.searchsorted(which[order], torch.arange(len(places)))]
+    numbers = torch.arange(len(places), device=places.device)
+    first = order[torch.searchsorted(which[order], numbers)]
     head = model.get_output_embeddings()
     parts = []
     for start in range(0, len(places), chunk):
@@ -63,12 +69,17 @@ def _logprobs(head: nn.Module, hidden: Tensor, sampled: Distribution) -> Tensor:
 class Scorer(nn.Module):
     """`token_logprobs` as a module: what gathers divided weights hooks into its calls."""
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: PreTrainedModel, precision: torch.dtype = torch.float32) -> None:
+        """`precision` is that of the products; weights and log-probabilities stay float32."""
         super().__init__()
         self.model = model
+        self._precision = precision
 
     def forward(self, packed: PackedRows, sampled: Distribution) -> Tensor:
-        return token_logprobs(self.model, packed, sampled)
+        if self._precision is torch.float32:
+            return token_logprobs(self.model, packed, sampled)
+        with torch.autocast(packed.tokens.device.type, self._precision):
+            return token_logprobs(self.model, packed, sampled)
 
 
 def _hidden(model: PreTrainedModel, packed: PackedRows) -> Tensor:

@@ -101,7 +101,7 @@ def _accept(matcher: xgrammar.GrammarMatcher, index: int, token: int) -> None:
 
 def unpacked(masks: Tensor, vocabulary: int) -> Tensor:
     """(tokens, vocabulary) bool from bits."""
-    bits = torch.arange(BITS, dtype=torch.int32)
+    bits = torch.arange(BITS, dtype=torch.int32, device=masks.device)
     spread = (masks.unsqueeze(-1) >> bits) & 1
     return spread.flatten(start_dim=1)[:, :vocabulary].bool()
 

@@ -18,9 +18,10 @@ from grpo.forward import Distribution, Scorer
 from grpo.grammar import BITS, ConstraintError, GrammarReplay, forced
 from grpo.groups import Group
 from grpo.losses import Loss, LossOptions, TokenBatch, policy_loss, token_weights
-from grpo.samples import Row
+from grpo.micro_batches import Sample, micro_batches, size_of
+from grpo.sums import Sums
 from grpo.team import Team, divided, whole
-from grpo.trie import PackedRows, pack, worth_sharing
+from grpo.trie import PackedRows, pack
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class StepOptions:
     gradient_norm_max: float = 1.0
     drift_stop: float = 1.0
     """Mean absolute difference from behaviour log-probabilities, in nats, that is no noise."""
+    precision: torch.dtype = torch.float32
+    """Of the products of a pass; bfloat16 is faster and rougher. Weights stay float32."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +51,6 @@ class DriftTooLarge(RuntimeError):
     """Trainer and server do not mean the same distribution; training on would be noise."""
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """A row with its share in the batch."""
-
-    row: Row
-    advantage: float
-    legal: Tensor | None
-    chosen: Tensor
-    """(tokens,) bool: whether the grammar left a choice."""
-    weight: float = 0.0
-
-
 class Learner:
     """A policy and its optimiser."""
 
@@ -69,15 +60,22 @@ class Learner:
         make_optimiser: Callable[[list[Tensor]], torch.optim.Optimizer],
         grammar: GrammarReplay,
         options: StepOptions,
+        *,
         team: Team | None = None,
+        reference: PreTrainedModel | None = None,
     ) -> None:
         """The optimiser is made of the weights that learn, once they are divided.
 
+        `reference` is what the policy is kept near to, where the loss has such a term.
         The processes of a team call every method alike.
         """
         self.model = model
         self._team = team or Team()
-        self._scorer = self._team.divide(Scorer(model))
+        self._scorer = self._team.divide(Scorer(model, options.precision))
+        self._reference = None
+        if reference is not None:
+            frozen = Scorer(reference.requires_grad_(False), options.precision)
+            self._reference = self._team.divide(frozen)
         self.optimiser = make_optimiser([value for _, value in self._trained()])
         self._rates = [group["lr"] for group in self.optimiser.param_groups]
         self._grammar = grammar
@@ -95,13 +93,15 @@ class Learner:
         # Those under one grammar come together: they share the listing of their tools.
         found.sort(key=lambda sample: sample.row.constraint)
         weighted = self._weighted([sample for sample in found if sample.chosen.any()])
-        # Those as good as their group's mean count in the denominator and move nothing.
-        samples = [sample for sample in weighted if sample.advantage]
+        # Those as good as their group's mean count in the denominator and move nothing, unless
+        # there is a reference to draw them back to.
+        compared = self._reference is not None
+        samples = [sample for sample in weighted if sample.advantage or compared]
         self.optimiser.zero_grad(set_to_none=True)
-        sums = _Sums()
+        sums = Sums()
         for batch in self._mine(samples):
             self._accumulate(batch, sums)
-        metrics = sums.over(self._team).metrics()
+        metrics = sums.over(self._team).metrics(compared=compared)
         imitates = self._options.loss.loss is Loss.IMITATION
         if metrics["drift_mean"] > self._options.drift_stop and not imitates:
             self.optimiser.zero_grad(set_to_none=True)
@@ -144,60 +144,76 @@ class Learner:
         named = self.model.named_parameters()
         return ((name, value) for name, value in named if value.requires_grad)
 
-    def _samples(self, group: Group) -> Iterator[_Sample]:
+    def _samples(self, group: Group) -> Iterator[Sample]:
         for member, advantage in zip(group.members, group.advantages, strict=True):
             for row in member.rows:
                 if not row.constraint:
-                    yield _Sample(row, advantage, None, torch.ones(len(row.completion_ids)).bool())
+                    yield Sample(row, advantage, None, torch.ones(len(row.completion_ids)).bool())
                     continue
                 legal = self._grammar.legal(member.constraints[row.constraint], row.completion_ids)
-                yield _Sample(row, advantage, legal, ~forced(legal, self._vocabulary))
+                yield Sample(row, advantage, legal, ~forced(legal, self._vocabulary))
 
-    def _weighted(self, samples: list[_Sample]) -> list[_Sample]:
+    def _weighted(self, samples: list[Sample]) -> list[Sample]:
         lengths = torch.tensor([int(sample.chosen.sum()) for sample in samples])
         weights = token_weights(self._options.loss, lengths)
         return [
-            _Sample(sample.row, sample.advantage, sample.legal, sample.chosen, float(weight))
+            Sample(sample.row, sample.advantage, sample.legal, sample.chosen, float(weight))
             for sample, weight in zip(samples, weights, strict=True)
         ]
 
-    def _mine(self, samples: Sequence[_Sample]) -> list[list[_Sample]]:
+    def _mine(self, samples: Sequence[Sample]) -> list[list[Sample]]:
         """This process's micro-batches; all have as many, for each gathers the others' weights."""
         team = self._team
-        share = -(-sum(map(_size, samples)) // team.size)
-        batches = list(_micro_batches(samples, min(self._options.tokens_max, share)))
+        share = -(-sum(map(size_of, samples)) // team.size)
+        batches = list(micro_batches(samples, min(self._options.tokens_max, share)))
         # One that weighs nothing keeps a process without work in step with the others.
         idle = [replace(sample, weight=0.0) for sample in samples[:1]]
         batches += [idle] * (-len(batches) % team.size)
         return batches[team.rank :: team.size]
 
-    def _accumulate(self, samples: Sequence[_Sample], sums: "_Sums") -> None:
-        packed = pack([sample.row for sample in samples])
-        logprobs = self._scorer(packed, self._distribution(samples, packed))
-        kept = torch.cat([sample.chosen for sample in samples])
-        behaviour = torch.tensor([p for each in samples for p in each.row.behaviour_logprobs])
-        batch = TokenBatch(
-            logprobs=logprobs[kept],
-            # One step per batch: the policy at its start is the one being trained.
-            old_logprobs=logprobs.detach()[kept],
-            behaviour_logprobs=behaviour[kept],
-            advantages=torch.tensor([each.advantage for each in samples])[packed.row][kept],
-            sequence=packed.row[kept],
-            weights=torch.tensor([each.weight for each in samples])[packed.row][kept],
-        )
+    def _accumulate(self, samples: Sequence[Sample], sums: Sums) -> None:
+        batch, packed = self._scored(samples)
         result = policy_loss(batch, self._options.loss)
         # FSDP takes the mean of the processes' gradients; the loss is their sum.
         (result.loss * self._team.size).backward()
         if any(sample.weight for sample in samples):
-            sums.add(packed, batch, float(result.loss.detach()))
+            loss = float(result.loss.detach())
+            sums.add(packed, batch, loss, self._options.loss.kl_estimator)
 
-    def _distribution(self, samples: Sequence[_Sample], packed: PackedRows) -> Distribution:
+    def _scored(self, samples: Sequence[Sample]) -> tuple[TokenBatch, PackedRows]:
+        """Everything about a micro-batch, on the team's device; what is of rows, per token."""
+        device = self._team.device
+        rows = pack([sample.row for sample in samples])
+        packed, sampled = rows.to(device), self._distribution(samples, rows).to(device)
+        reference = self._reference_logprobs(packed, sampled)
+        logprobs = self._scorer(packed, sampled)
+        kept = torch.cat([sample.chosen for sample in samples]).to(device)
+        behaviour = torch.tensor([p for each in samples for p in each.row.behaviour_logprobs])
+        advantages = torch.tensor([each.advantage for each in samples])[rows.row]
+        weights = torch.tensor([each.weight for each in samples])[rows.row]
+        batch = TokenBatch(
+            logprobs=logprobs[kept],
+            # One step per batch: the policy at its start is the one being trained.
+            old_logprobs=logprobs.detach()[kept],
+            behaviour_logprobs=behaviour.to(device)[kept],
+            advantages=advantages.to(device)[kept],
+            sequence=packed.row[kept],
+            weights=weights.to(device)[kept],
+            reference_logprobs=None if reference is None else reference[kept],
+        )
+        return batch, packed
+
+    @torch.no_grad()
+    def _reference_logprobs(self, packed: PackedRows, sampled: Distribution) -> Tensor | None:
+        return None if self._reference is None else self._reference(packed, sampled)
+
+    def _distribution(self, samples: Sequence[Sample], packed: PackedRows) -> Distribution:
         temperature = torch.tensor([sample.row.temperature for sample in samples])[packed.row]
         if all(sample.legal is None for sample in samples):
             return Distribution(temperature, None)
         return Distribution(temperature, torch.cat([self._legal(each) for each in samples]))
 
-    def _legal(self, sample: _Sample) -> Tensor:
+    def _legal(self, sample: Sample) -> Tensor:
         if sample.legal is not None:
             return sample.legal
         words = -(-self._vocabulary // BITS)
@@ -213,63 +229,3 @@ class Learner:
             self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return StepResult(finite, metrics)
-
-
-@dataclass
-class _Sums:
-    """Figures of a batch, summed over its micro-batches."""
-
-    loss: float = 0.0
-    trained: int = 0
-    unique: int = 0
-    rows: int = 0
-    drift: float = 0.0
-    drift_max: float = 0.0
-
-    def add(self, packed: PackedRows, batch: TokenBatch, loss: float) -> None:
-        drift = (batch.old_logprobs - batch.behaviour_logprobs).abs()
-        self.loss += loss
-        self.trained += drift.numel()
-        self.unique += len(packed.tokens)
-        self.rows += int(packed.row.max()) + 1
-        self.drift += float(drift.sum())
-        self.drift_max = max(self.drift_max, float(drift.max()) if drift.numel() else 0.0)
-
-    def over(self, team: Team) -> "_Sums":
-        """The figures of all processes."""
-        added = [self.loss, self.trained, self.unique, self.rows, self.drift]
-        loss, trained, unique, rows, drift = team.added_up(
-            torch.tensor(added, dtype=torch.float64)
-        ).tolist()
-        largest = team.largest(torch.tensor(self.drift_max, dtype=torch.float64)).item()
-        return _Sums(loss, int(trained), int(unique), int(rows), drift, largest)
-
-    def metrics(self) -> dict[str, float]:
-        return {
-            "loss": self.loss,
-            "tokens_trained": float(self.trained),
-            "tokens_computed": float(self.unique),
-            "rows": float(self.rows),
-            "drift_mean": self.drift / max(1, self.trained),
-            "drift_max": self.drift_max,
-        }
-
-
-def _size(sample: _Sample) -> int:
-    return len(sample.row.prompt_ids) + len(sample.row.completion_ids)
-
-
-def _micro_batches(samples: Sequence[_Sample], tokens_max: int) -> Iterator[list[_Sample]]:
-    """Rows in order: those of a group, which share their prompts, stay together, others part."""
-    batch: list[_Sample] = []
-    tokens = 0
-    for sample in samples:
-        size = _size(sample)
-        full = tokens + size > tokens_max
-        if batch and (full or not worth_sharing(batch[-1].row, sample.row)):
-            yield batch
-            batch, tokens = [], 0
-        batch.append(sample)
-        tokens += size
-    if batch:
-        yield batch

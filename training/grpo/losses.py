@@ -80,6 +80,7 @@ class TokenBatch:
     sequence: Tensor
     weights: Tensor
     reference_logprobs: Tensor | None = None
+    """Under the policy to stay near to; None: no such term."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _levelled(log_ratio: Tensor, sequence: Tensor, level: Level) -> Tensor:
     if level is Level.TOKEN:
         return log_ratio
     rows = int(sequence.max()) + 1
-    sums = torch.zeros(rows, dtype=log_ratio.dtype).index_add(0, sequence, log_ratio)
+    sums = log_ratio.new_zeros(rows).index_add(0, sequence, log_ratio)
     return (sums / torch.bincount(sequence, minlength=rows).clamp(min=1))[sequence]
 
 

@@ -8,12 +8,13 @@ from transformers import AutoTokenizer
 from grpo.advantages import Advantage
 from grpo.checkpoints import Checkpoint, latest
 from grpo.config import InvalidConfig, RunConfig, StepConfig
+from grpo.device import choose_device
 from grpo.episodes import Limits
 from grpo.following import follow
 from grpo.grammar import GrammarReplay
 from grpo.groups import GroupAssembler, GroupRules
 from grpo.learner import Learner, StepOptions
-from grpo.losses import Loss, LossOptions
+from grpo.losses import KlEstimator, Level, Loss, LossOptions
 from grpo.metrics_log import MetricsLog
 from grpo.policy import load_policy, prompt_digest
 from grpo.publishing import Publisher, base_digest
@@ -23,6 +24,8 @@ from grpo.stream import LogReader, Position
 from grpo.team import Team, join_team
 from grpo.trainer import Trainer, TrainerOptions
 from policy_versions import Manifest, VersionStore
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def train(config: RunConfig, *, skip_lost: bool = False) -> int:
@@ -47,7 +50,7 @@ def join(config: RunConfig) -> Team:
     """This process as one of the run's, set so that the same run gives the same bits."""
     torch.set_num_threads(config.threads)
     torch.use_deterministic_algorithms(True)
-    team = join_team()
+    team = join_team(choose_device(config.device))
     if team.size != config.processes:
         raise InvalidConfig(
             f"the run is of {config.processes} processes and torchrun started {team.size};"
@@ -148,9 +151,34 @@ def make_learner(config: RunConfig, team: Team) -> Learner:
         fused=True,
     )
     grammar = GrammarReplay(tokenizer, int(model.config.vocab_size))
-    return Learner(model, make_optimiser, grammar, _step_options(config.step), team)
+    # Also after a restart it is the start, and not the checkpoint.
+    reference = load_policy(config.model, config.lora) if config.step.kl_coefficient else None
+    return Learner(
+        model, make_optimiser, grammar, step_options(config), team=team, reference=reference
+    )
 
 
-def _step_options(step: StepConfig) -> StepOptions:
-    loss = LossOptions(loss=Loss(step.loss), clip_low=step.clip_low, clip_high=step.clip_high)
-    return StepOptions(loss, step.tokens_max, step.gradient_norm_max, step.drift_stop)
+def step_options(config: RunConfig) -> StepOptions:
+    """What a run is told about its steps."""
+    step = config.step
+    return StepOptions(
+        loss=_loss_options(step),
+        tokens_max=step.tokens_max,
+        gradient_norm_max=step.gradient_norm_max,
+        drift_stop=step.drift_stop,
+        precision=PRECISIONS[config.precision],
+    )
+
+
+def _loss_options(step: StepConfig) -> LossOptions:
+    return LossOptions(
+        loss=Loss(step.loss),
+        level=Level(step.level),
+        clip_low=step.clip_low,
+        clip_high=step.clip_high,
+        dual_clip=step.dual_clip,
+        length_max=step.length_max,
+        kl_coefficient=step.kl_coefficient,
+        kl_estimator=KlEstimator(step.kl_estimator),
+        behaviour_cap=step.behaviour_cap,
+    )

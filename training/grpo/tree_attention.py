@@ -51,7 +51,8 @@ def use_tree_attention(decoder: PreTrainedModel) -> None:
 
 
 def _block(packed: PackedRows, start: int, end: int) -> Block:
-    viewer, place = torch.arange(start, end)[:, None], torch.arange(end)[None, :]
+    places = torch.arange(end, device=packed.ends.device)
+    viewer, place = places[start:, None], places[None, :]
     visible = (place <= viewer) & (viewer < packed.ends[None, :end])
     seen = visible.any(dim=0).nonzero()[:, 0]
     return Block(start, end, seen, visible[:, seen][None, None])

@@ -6,7 +6,7 @@ group of eight is paid for once. Identical completions become one path.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import takewhile
 
 import torch
@@ -47,6 +47,10 @@ class PackedRows:
     def is_path(self) -> bool:
         """Whether every token sees all before it."""
         return bool((self.ends == len(self.tokens)).all())
+
+    def to(self, device: torch.device) -> "PackedRows":
+        """The same on a device."""
+        return PackedRows(*(getattr(self, each.name).to(device) for each in fields(self)))
 
 
 def pack(rows: Sequence[Row]) -> PackedRows:

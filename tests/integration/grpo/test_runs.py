@@ -47,11 +47,14 @@ def make_run(
         "step": {"groups": GROUPS_PER_STEP, "learning_rate": 0.01, "drift_stop": 100.0},
         **sections,
     }
-    path = folder / "run.yaml"
-    path.write_text(yaml.safe_dump(config))
-    return ManagedProcess(
-        "grpo", [sys.executable, "-m", "grpo", path], log_path=folder / "grpo.log"
-    )
+    (folder / "run.yaml").write_text(yaml.safe_dump(config))
+    return grpo(folder)
+
+
+def grpo(folder: Path) -> ManagedProcess:
+    """The run in a folder."""
+    command = [sys.executable, "-m", "grpo", folder / "run.yaml"]
+    return ManagedProcess("grpo", command, log_path=folder / "grpo.log")
 
 
 async def finish(run: ManagedProcess) -> None:
@@ -59,10 +62,10 @@ async def finish(run: ManagedProcess) -> None:
     assert await run.wait() == DONE, run.log_tail()
 
 
-def weights_of(folder: Path) -> dict[str, bytes]:
+def weights_of(folder: Path, steps: int = STEPS) -> dict[str, bytes]:
     checkpoint = latest(folder / "run" / "checkpoints")
     assert checkpoint is not None
-    assert checkpoint.step == STEPS
+    assert checkpoint.step == steps
     return {name: value.numpy().tobytes() for name, value in checkpoint.weights.items()}
 
 
@@ -145,6 +148,29 @@ async def test_a_run_with_an_adapter_publishes_it_alone_and_survives_a_kill(
     assert [each.files[ADAPTER_WEIGHTS] for each in killed] == [
         each.files[ADAPTER_WEIGHTS] for each in whole
     ]
+
+
+async def test_a_run_that_goes_on_stays_near_where_it_began_and_not_near_its_checkpoint(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    topic = await make_topic(kafka, "near", make_records(6))
+    step = {
+        "groups": GROUPS_PER_STEP,
+        "learning_rate": 0.01,
+        "drift_stop": 100.0,
+        "kl_coefficient": 0.5,
+    }
+    await finish(make_run(tmp_path / "whole", kafka, topic, steps=3, step=step))
+    await finish(make_run(tmp_path / "parted", kafka, topic, steps=2, step=step))
+    path = tmp_path / "parted" / "run.yaml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"steps": 3}))
+    await finish(grpo(tmp_path / "parted"))
+    assert weights_of(tmp_path / "parted", 3) == weights_of(tmp_path / "whole", 3)
+    whole, parted = (
+        [line["kl_mean"] for line in metrics_of(tmp_path / name)] for name in ("whole", "parted")
+    )
+    assert parted == whole
+    assert 0 == whole[0] < whole[-1]
 
 
 async def test_a_stream_that_ends_early_is_told_apart_from_success(

@@ -18,7 +18,11 @@ STEPS = 3
 # Adam divides by the size of gradients, so noise in those near zero shows at the rate's scale.
 RATE = 0.001
 STEP = {"groups": 4, "learning_rate": RATE, "drift_stop": 100.0}
-TRAINED: dict[str, dict[str, Any]] = {"all": {}, "adapter": {"lora": {"rank": 4}}}
+TRAINED: dict[str, dict[str, Any]] = {
+    "all": {},
+    "adapter": {"lora": {"rank": 4}},
+    "kept near": {"step": {**STEP, "kl_coefficient": 0.5}},
+}
 
 
 def of_two(folder: Path) -> ManagedProcess:
@@ -43,8 +47,8 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
 async def test_two_processes_learn_what_one_learns(
     kind: str, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
-    topic = await make_topic(kafka, f"team-{kind}", make_records(4 * STEPS))
-    fields = {**TRAINED[kind], "step": STEP}
+    topic = await make_topic(kafka, f"team-{kind.replace(' ', '-')}", make_records(4 * STEPS))
+    fields = {"step": STEP, **TRAINED[kind]}
     await finish(make_run(tmp_path / "one", kafka, topic, STEPS, **fields))
     make_run(tmp_path / "two", kafka, topic, STEPS, **fields)
     await finish(of_two(tmp_path / "two"))
@@ -56,6 +60,7 @@ async def test_two_processes_learn_what_one_learns(
     ):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-6, abs=1e-6)
         assert ours["tokens_trained"] == theirs["tokens_trained"]
+        assert ours.get("kl_mean") == pytest.approx(theirs.get("kl_mean"), rel=1e-4, abs=1e-6)
 
 
 async def test_a_checkpoint_of_two_processes_is_gone_on_from_by_one(

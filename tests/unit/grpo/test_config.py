@@ -4,11 +4,22 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import torch
 import yaml
 
 from grpo.advantages import Advantage
-from grpo.config import AdvantageName, InvalidConfig, LossName, read_config
-from grpo.losses import Loss
+from grpo.config import (
+    AdvantageName,
+    InvalidConfig,
+    KlEstimatorName,
+    LevelName,
+    LossName,
+    PrecisionName,
+    read_config,
+)
+from grpo.learner import StepOptions
+from grpo.losses import KlEstimator, Level, Loss, LossOptions
+from grpo.run import PRECISIONS, step_options
 
 PUBLISH = {"store": "versions", "run": "demo", "every": 2}
 
@@ -28,6 +39,29 @@ def write_config(folder: Path, **changes: Any) -> Path:
 def test_the_names_are_those_of_the_code() -> None:
     assert set(get_args(AdvantageName)) == set(Advantage)
     assert set(get_args(LossName)) == set(Loss)
+    assert set(get_args(LevelName)) == set(Level)
+    assert set(get_args(KlEstimatorName)) == set(KlEstimator)
+    assert set(get_args(PrecisionName)) == set(PRECISIONS)
+
+
+def test_what_nobody_said_is_what_the_code_does_by_itself(tmp_path: Path) -> None:
+    assert step_options(read_config(write_config(tmp_path))) == StepOptions()
+
+
+def test_every_option_of_the_loss_reaches_it(tmp_path: Path) -> None:
+    told = {
+        "level": "sequence",
+        "clip_low": 0.1,
+        "clip_high": 0.2,
+        "dual_clip": 3.0,
+        "length_max": 64,
+        "behaviour_cap": 5.0,
+        "kl_coefficient": 0.01,
+        "kl_estimator": "k2",
+    }
+    path = write_config(tmp_path, step={"loss": "dr_grpo", **told}, precision="bfloat16")
+    found = step_options(read_config(path))
+    assert found == StepOptions(LossOptions(Loss("dr_grpo"), **told), precision=torch.bfloat16)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +78,20 @@ def test_the_names_are_those_of_the_code() -> None:
             {"groups": {"versions_behind_max": 4}, "checkpoint_every": 3, "publish": PUBLISH},
             "at least 5",
         ),
+        ({"step": {"level": "episode"}}, "step.level"),
+        ({"step": {"dual_clip": 1.0}}, "step.dual_clip"),
+        ({"step": {"behaviour_cap": 0.5}}, "step.behaviour_cap"),
+        ({"step": {"kl_coefficient": -0.1}}, "step.kl_coefficient"),
+        ({"step": {"kl_estimator": "k4"}}, "step.kl_estimator"),
+        (
+            {
+                "step": {"loss": "imitation", "kl_coefficient": 0.1},
+                "groups": {"advantage": "solved"},
+            },
+            "does nothing for imitation",
+        ),
+        ({"device": "gpu"}, "device"),
+        ({"precision": "float16"}, "precision"),
     ],
 )
 def test_a_fault_is_named(tmp_path: Path, changes: dict[str, Any], fault: str) -> None:
