@@ -72,5 +72,5 @@ def computed(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         held_kwargs.pop("device", None)
     found = operation(*held_args, **held_kwargs)
     if operation._schema.is_mutable:
-        return args[0]
+        return args[0] if operation._schema.returns else None
     return tree_map_only(Tensor, OtherTensor, found) if target == OTHER else found
