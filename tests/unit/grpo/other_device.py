@@ -2,7 +2,7 @@
 
 Its tensors say that they are on `meta`, so that code which asks for a tensor's device makes new
 ones there; their values lie in ordinary tensors. As on a GPU, an operation on both devices raises,
-save with a number, and so does the use of a value that was never moved.
+save with a number or to copy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -63,7 +63,8 @@ def computed(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     there = [each for each in tensors if isinstance(each, OtherTensor)]
     target = kwargs.get("device") or (OTHER if there else CPU)
-    if there and any(each.dim() for each in tensors if not isinstance(each, OtherTensor)):
+    mixed = there and any(each.dim() for each in tensors if not isinstance(each, OtherTensor))
+    if mixed and operation is not torch.ops.aten.copy_.default:
         raise MixedDevices(f"{operation} on {[str(each.device) for each in tensors]}")
     held_args, held_kwargs = tree_map_only(OtherTensor, lambda t: t.held, (args, dict(kwargs)))
     if "device" in kwargs:
