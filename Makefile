@@ -89,8 +89,7 @@ format: $(INSTALLED) ## Put Python and contracts into the house format
 	$(BUF) format protos --write
 
 test: setup lint ## Set up, lint, run every test; WORKERS=n in parallel (killing tests run alone)
-# In the order of folders: short unit tests come last, so no worker waits for a long file of the other.
-	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not chaos and not vllm"
+	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not chaos and not vllm"
 	$(PYTEST) -m "chaos or vllm"
 
 chaos: setup ## Kill PostgreSQL, the ledger and its callers at named points; KILLS=n SEED=n

@@ -28,14 +28,17 @@ class Solutions:
     def action(self, prompt: str, schema: Mapping[str, Any]) -> str:
         """The action as JSON text, valid under the action schema. Raises NoDemonstration.
 
-        A call that the prompt shows as made is not made again, whatever came of it.
+        An answer is shown only after the calls that lead to it: whatever failed or is missing would
+        teach to make it up. After an expert that failed comes the task's own solution.
         """
         task = self._task(prompt)
         orders = _argument_orders(schema)
         for call in self._way(task, prompt, orders):
             made = _in_order(call, orders.get(call.tool, ()))
-            if call.tool in orders and not _shown(call.tool, made, prompt):
-                return _compact({"tool": call.tool, "arguments": made})
+            if _failed(call.tool, made, prompt):
+                raise NoDemonstration(f"{call.tool} failed; nobody knows what leads on from there")
+            if not _shown(call.tool, made, prompt):
+                return _made(call.tool, made, orders)
         return _compact({"answer": _answer(task)})
 
     def expert_answer(self, conversation: str) -> str:
@@ -48,9 +51,12 @@ class Solutions:
 
     def _way(self, task: Task, prompt: str, offered: Iterable[str]) -> tuple[Call, ...]:
         delegation = self._delegation
-        if delegation and delegation.tool in offered and delegation.hands_over(task, prompt):
-            return (Call(delegation.tool, {}),)
-        return task.solution
+        if delegation is None or delegation.tool not in offered:
+            return task.solution
+        handed_over = delegation.hands_over(task, prompt) and not _failed(
+            delegation.tool, {}, prompt
+        )
+        return (Call(delegation.tool, {}),) if handed_over else task.solution
 
     def _task(self, prompt: str) -> Task:
         found = PROBLEM.search(prompt)
@@ -78,6 +84,18 @@ def _argument_orders(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 def _in_order(call: Call, order: tuple[str, ...]) -> dict[str, Any]:
     known = {name: call.arguments[name] for name in order if name in call.arguments}
     return known | call.arguments
+
+
+def _made(tool: str, arguments: Mapping[str, Any], offered: Iterable[str]) -> str:
+    """The call as JSON. Raises NoDemonstration when it may not be made."""
+    if tool not in offered:
+        raise NoDemonstration(f"{tool} is not offered, and no other way is known")
+    return _compact({"tool": tool, "arguments": arguments})
+
+
+def _failed(tool: str, arguments: Mapping[str, Any], prompt: str) -> bool:
+    """Whether the prompt lists the call among those that failed."""
+    return f"{tool} {_compact(arguments)} -> error (" in prompt
 
 
 def _shown(tool: str, arguments: Mapping[str, Any], prompt: str) -> bool:

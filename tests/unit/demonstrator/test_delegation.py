@@ -88,6 +88,28 @@ def test_the_expert_is_asked_once_where_it_is_offered_and_its_answer_is_passed_o
     assert alone == {"tool": "calculator", "arguments": {"expression": "3 + 1"}}
 
 
+def test_nobody_is_shown_how_to_make_up_what_no_call_gave() -> None:
+    solutions = Solutions([make_task(3)])
+    prompt = f"Problem: {make_task(3).question}"
+    with pytest.raises(NoDemonstration, match="calculator is not offered"):
+        solutions.action(prompt, schema("dictionary"))
+    failed = f'{prompt}\n\n- calculator {{"expression":"3 + 1"}} -> error (timeout): 2 s'
+    with pytest.raises(NoDemonstration, match="calculator failed"):
+        solutions.action(failed, schema("calculator"))
+
+
+def test_after_an_expert_that_failed_comes_the_own_solution() -> None:
+    tasks = [make_task(number) for number in range(4)]
+    episodes = [make_evaluated(number, right=False) for number in range(4)]
+    solutions = Solutions(tasks, Delegation(EXPERT, tasks, episodes))
+    prompt = f"Problem: {tasks[3].question}\n\n- {EXPERT} {{}} -> error (unavailable): busy"
+    offered = schema("calculator", EXPERT)
+    call = {"tool": "calculator", "arguments": {"expression": "3 + 1"}}
+    assert json.loads(solutions.action(prompt, offered)) == call
+    done = f'{prompt}\n- calculator {{"expression":"3 + 1"}} -> 4'
+    assert json.loads(solutions.action(done, offered)) == {"answer": "4"}
+
+
 def test_the_expert_knows_the_answer_of_the_longest_question_it_is_asked() -> None:
     solutions = Solutions([make_task(1), make_task(11)])
     assert solutions.expert_answer("Answer briefly.\nAdd 1 to 11! Be quick.") == "12"
