@@ -24,7 +24,6 @@ from tasksets.task import Task
 PREFERENCES = ("accuracy-first", "cost-first", "speed-first")
 # Priced as the models of the other arms are: who orchestrates is to make the difference.
 ALWAYS_EXPERT_NAME = "smollm2-135m-instruct"
-AT_ONCE = 2
 
 
 class Arm(StrEnum):
@@ -33,6 +32,10 @@ class Arm(StrEnum):
     ALWAYS_EXPERT = "always the expert"
     TRAINED = "trained"
     UNTRAINED = "untrained"
+
+
+# Episodes in flight. The expert is waited for; models compute here, and slow each other.
+AT_ONCE = {Arm.ALWAYS_EXPERT: 8, Arm.TRAINED: 2, Arm.UNTRAINED: 2}
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ async def _episodes(
         say(f"    {rolled.group.task.id}: {rolled.score} ({rolled.stop_reason})")
         journal.add(arm, preference, _evaluated(rolled))
 
-    await Roller(gateway, limits, course.run_id).roll(groups, AT_ONCE, keep)
+    await Roller(gateway, limits, course.run_id).roll(groups, AT_ONCE[arm], keep)
 
 
 def _under(preference: str, group: Group, run_id: str) -> Group:
