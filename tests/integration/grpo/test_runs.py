@@ -53,7 +53,7 @@ def make_run(
 
 def grpo(folder: Path) -> ManagedProcess:
     """The run in a folder."""
-    command = [sys.executable, "-m", "grpo", folder / "run.yaml"]
+    command: list[str | Path] = [sys.executable, "-m", "grpo", folder / "run.yaml"]
     return ManagedProcess("grpo", command, log_path=folder / "grpo.log")
 
 

@@ -49,7 +49,7 @@ def test_what_nobody_said_is_what_the_code_does_by_itself(tmp_path: Path) -> Non
 
 
 def test_every_option_of_the_loss_reaches_it(tmp_path: Path) -> None:
-    told = {
+    told: dict[str, Any] = {
         "level": "sequence",
         "clip_low": 0.1,
         "clip_high": 0.2,
