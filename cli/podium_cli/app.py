@@ -1,5 +1,8 @@
 """All commands of `podium`, put together."""
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
 from podium_cli.commands import (
@@ -49,12 +52,31 @@ Progress goes to stderr, results to stdout. Exit status: 0 well, 1 failed, 2 wro
 
 app = typer.Typer(
     name="podium",
-    help=HELP,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"podium {version('podium-platform')}")
+        raise typer.Exit
+
+
+@app.callback(help=HELP)
+def podium(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Takes what holds for no command in particular."""
+
 
 audit_close.register(audit.app)
 audit_log.register(audit.app)

@@ -22,6 +22,8 @@ from gate import InvalidEvaluation, read_evaluation
 from tasksets.task import InvalidTask, Task
 
 HOST = "127.0.0.1"
+# As long as the expert thinks, unless told otherwise: prompts tell of every tool how long it took.
+EXPERT_S = 4.0
 
 
 def main() -> int:
@@ -30,25 +32,27 @@ def main() -> int:
     try:
         tasks = _tasks(arguments.tasks)
         solutions = Solutions(tasks, _delegation(arguments, tasks))
-        _serve(solutions, arguments.tokenizer, arguments.port)
+        _serve(solutions, arguments)
     except (InvalidTask, InvalidEvaluation, NoDemonstration, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0
 
 
-def _serve(solutions: Solutions, learner: Path, port: int) -> None:
+def _serve(solutions: Solutions, arguments: argparse.Namespace) -> None:
     # After the tasks were read: these imports take seconds, and a fault is told at once.
     import uvicorn  # noqa: PLC0415
     from transformers import AutoConfig, AutoTokenizer  # noqa: PLC0415
 
     from demonstrator.server import make_app  # noqa: PLC0415
 
+    learner = arguments.tokenizer.resolve()
     tokenizer = AutoTokenizer.from_pretrained(learner, local_files_only=True)
     config = AutoConfig.from_pretrained(learner, local_files_only=True)
-    app = make_app(solutions, tokenizer, learner.resolve().name, config.max_position_embeddings)
-    listener = socket.create_server((HOST, port))
-    sys.stdout.write(f"{learner.resolve().name} at http://{HOST}:{listener.getsockname()[1]}/v1\n")
+    context = config.max_position_embeddings
+    app = make_app(solutions, tokenizer, learner.name, context, arguments.expert_seconds)
+    listener = socket.create_server((HOST, arguments.port))
+    sys.stdout.write(f"{learner.name} at http://{HOST}:{listener.getsockname()[1]}/v1\n")
     sys.stdout.flush()
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
 
@@ -67,6 +71,9 @@ def _arguments() -> argparse.Namespace:
         "--alone",
         type=Path,
         help="what the learner gets right (`podium train rollout --evaluation`)",
+    )
+    parser.add_argument(
+        "--expert-seconds", type=float, default=EXPERT_S, help="how long the expert takes"
     )
     arguments = parser.parse_args()
     if bool(arguments.expert) != bool(arguments.alone):

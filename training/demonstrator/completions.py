@@ -8,6 +8,8 @@ from transformers import PreTrainedTokenizerBase
 
 # The demonstrator's distribution has one outcome, whose probability is 1.
 CERTAIN = 0.0
+# What an expert that knows the answer would have been paid for: it thinks.
+THINKING_TOKENS = 300
 
 
 def completion(
@@ -48,7 +50,8 @@ def completion(
 
 def plain_completion(model: str, asked: str, text: str) -> dict[str, Any]:
     """A chat completion as any API gives it; tokens are estimated at four characters."""
-    tokens = {"prompt_tokens": len(asked) // 4, "completion_tokens": len(text) // 4 + 1}
+    said = len(text) // 4 + 1 + THINKING_TOKENS
+    tokens = {"prompt_tokens": len(asked) // 4, "completion_tokens": said}
     return {
         "id": f"demonstration-{time.time_ns()}",
         "object": "chat.completion",

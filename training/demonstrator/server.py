@@ -20,14 +20,16 @@ from demonstrator.solutions import NoDemonstration, Solutions
 
 VERSION = "demonstrator"
 EXPERT = "expert"
-# As long as it thinks: the prompt tells of every tool how long it took.
-EXPERT_S = 4.0
 
 
 def make_app(
-    solutions: Solutions, tokenizer: PreTrainedTokenizerBase, model: str, context_tokens: int
+    solutions: Solutions,
+    tokenizer: PreTrainedTokenizerBase,
+    model: str,
+    context_tokens: int,
+    expert_s: float,
 ) -> Starlette:
-    """The server's routes; `model` is the name it serves."""
+    """The server's routes; `model` is the name it serves, `expert_s` how long the expert takes."""
 
     async def models(_: Request) -> JSONResponse:
         card = {"id": model, "object": "model", "owned_by": "vllm", "max_model_len": context_tokens}
@@ -44,7 +46,9 @@ def make_app(
         try:
             messages = body["messages"]
             if body["model"] == EXPERT:
-                return JSONResponse(await _expert(solutions, messages))
+                answer = _expert(solutions, messages)
+                await asyncio.sleep(expert_s)
+                return JSONResponse(answer)
             schema = body["response_format"]["json_schema"]["schema"]
             text = solutions.action(messages[-1]["content"], schema)
         except KeyError as error:
@@ -64,11 +68,9 @@ def make_app(
     )
 
 
-async def _expert(solutions: Solutions, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def _expert(solutions: Solutions, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     conversation = "\n".join(message["content"] for message in messages)
-    answer = solutions.expert_answer(conversation)
-    await asyncio.sleep(EXPERT_S)
-    return plain_completion(EXPERT, conversation, answer)
+    return plain_completion(EXPERT, conversation, solutions.expert_answer(conversation))
 
 
 def _refused(message: str) -> JSONResponse:

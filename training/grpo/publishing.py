@@ -50,11 +50,14 @@ class Publisher:
         return written
 
     def _fill(self, model: PreTrainedModel, folder: Path) -> None:
-        model.save_pretrained(folder, max_shard_size=ONE_FILE)
+        if _format(model) is Format.MERGED:
+            model.save_pretrained(folder, max_shard_size=ONE_FILE)
+            self.tokenizer.save_pretrained(folder)
+            return
+        # Left to itself, PEFT asks the model hub whether the vocabulary was changed.
+        model.save_pretrained(folder, save_embedding_layers=False)
         # PEFT's model card is an empty form that names a folder of this machine.
         (folder / "README.md").unlink(missing_ok=True)
-        if _format(model) is Format.MERGED:
-            self.tokenizer.save_pretrained(folder)
 
     def _parent(self, step: int) -> str:
         earlier = [name for name in self.store.names() if name.run == self.run]

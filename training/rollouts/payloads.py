@@ -17,7 +17,7 @@ class RolloutLimits:
     turn_limit: int = 6
     time_limit_s: float = 120.0
     temperature: float = 1.0
-    """Other than 1 only to measure: what is learnt from is drawn from the whole distribution."""
+    """Of drawing tokens; at 0 only to measure, since the likeliest are drawn from nothing."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from podium_cli.training.choosing import (
     Seed,
     SplitName,
     SplitOption,
+    Temperature,
     make_tasks,
 )
 from podium_cli.training.consent import note_consent
@@ -59,6 +60,7 @@ async def rollout(
     evaluation: Annotated[
         Path | None, typer.Option(help="JSONL file to write for `podium train gate`.")
     ] = None,
+    temperature: Temperature = 1.0,
     greedy: Annotated[
         bool, typer.Option("--greedy", help="The likeliest tokens, as users get; to measure only.")
     ] = False,
@@ -69,8 +71,8 @@ async def rollout(
     """
     chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
     run_id = resume or str(uuid_utils.uuid7())
-    temperature = 0.0 if greedy else 1.0
-    limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), temperature)
+    drawn_at = 0.0 if greedy else temperature
+    limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), drawn_at)
     session.output.note(f"run {run_id}; `--resume {run_id}` goes on with it")
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy, chosen)

@@ -10,7 +10,7 @@ import uuid_utils
 from podium_cli.command import Session, command
 from podium_cli.commands.train import app
 from podium_cli.inputs import parse_seconds
-from podium_cli.training.choosing import Always, Menus, PriceSpread
+from podium_cli.training.choosing import Always, Menus, PriceSpread, Temperature
 from podium_cli.training.consent import note_consent
 from podium_cli.training.rollout_settings import RolloutSettings
 from podium_cli.training.task_files import read_tasks, task_digest
@@ -36,6 +36,7 @@ async def submit(
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
     time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
     run: Annotated[str, typer.Option(help="Run to give again: it goes on, or is there.")] = "",
+    temperature: Temperature = 1.0,
     cron: Annotated[str, typer.Option(help='Again and again, like "0 3 * * *" (UTC).')] = "",
     name: Annotated[str, typer.Option(help="Name of the schedule.")] = "rollouts",
     wait: Annotated[bool, typer.Option(help="Wait for the end.")] = False,
@@ -48,7 +49,7 @@ async def submit(
         group_size=size,
         groups_at_once=at_once,
         tools_max=tools,
-        limits=RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit)),
+        limits=RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), temperature),
         run_id=run or ("" if cron else str(uuid_utils.uuid7())),
         price_spread=price_spread,
         menus=menus,

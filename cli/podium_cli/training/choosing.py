@@ -47,6 +47,11 @@ Always = Annotated[
     typer.Option(help="Offer this tool to every group besides, like ask_llm; repeatable."),
 ]
 
+Temperature = Annotated[
+    float,
+    typer.Option(min=0.1, max=2.0, help="Of drawing tokens: the lower, the nearer to --greedy."),
+]
+
 
 def make_tasks(count: int, split: SplitName, seed: int, family: list[str] | None) -> list[Task]:
     """The tasks the options ask for. Raises UsageError."""

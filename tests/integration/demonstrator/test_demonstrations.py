@@ -58,7 +58,8 @@ def make_demonstrator(folder: Path, *arguments: str | Path) -> ManagedProcess:
 def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("demonstrator")
     tasks = write_tasks(folder / "tasks.jsonl", TASKS)
-    process = make_demonstrator(folder, tasks, "--tokenizer", write_learner(folder / "learner"))
+    learner = write_learner(folder / "learner")
+    process = make_demonstrator(folder, tasks, "--tokenizer", learner, "--expert-seconds", "0.1")
     process.start()
 
     async def serving() -> bool:
@@ -136,7 +137,7 @@ async def test_the_expert_beside_it_answers_as_any_api_does(base_url: str) -> No
         lost = body | {"messages": [{"role": "user", "content": "Why?"}]}
         refused = await client.post("chat/completions", json=lost)
     assert task.judge().judge(completion["choices"][0]["message"]["content"]).score == 1
-    assert completion["usage"]["completion_tokens"] > 0
+    assert completion["usage"]["completion_tokens"] > 300, "thinking is paid for"
     assert refused.status_code == 400
     assert "no task asks 'Why?'" in refused.json()["error"]["message"]
 

@@ -60,6 +60,10 @@ def test_to_measure_is_to_sample_greedily_with_the_tools_that_are_always_there(
     assert model.requests[-1]["temperature"] == 0
     assert json.loads(measured.read_text())["task_id"] == TASK.id
 
+    model.push({"answer": "42"})
+    podium.json(*arguments, "--temperature", "0.5")
+    assert model.requests[-1]["temperature"] == 0.5
+
     ended = podium(*arguments, "--always", "abacus")
     assert ended.returncode == 2
     assert "abacus is to be offered always" in ended.stderr

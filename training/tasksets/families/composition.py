@@ -19,6 +19,12 @@ ORDER = Wordings(
         "We order {count} Larkfield {product} devices. How many euros do we pay?",
         "What is the total price of {count} units of the Larkfield {product}, in euros?",
         "A lab needs {count} of Larkfield's {product}. How many euros must it plan for?",
+        "Tell me the price of {count} Larkfield {product}, in euros altogether.",
+        "{count} times the Larkfield {product}: how many euros?",
+        "Calculate what {count} of the {product} by Larkfield cost, in euros.",
+        "A school orders {count} pieces of Larkfield's {product}. What is the bill in euros?",
+        "For {count} Larkfield {product}, how many euros are due?",
+        "Look up the price of a Larkfield {product} and say what {count} cost, in euros.",
     ),
     (
         "A school buys {count} Larkfield {product} devices. What is the bill in euros?",
@@ -33,6 +39,14 @@ WARRANTY_END = Wordings(
         "I got my Larkfield {product} on {start}. When does the warranty end? As YYYY-MM-DD.",
         "When does the warranty of a Larkfield {product} sold on {start} run out? As YYYY-MM-DD.",
         "From {start} on, how long is a Larkfield {product} under warranty? Date as YYYY-MM-DD.",
+        "Tell me until which date a Larkfield {product} of {start} has warranty. As YYYY-MM-DD.",
+        "A Larkfield {product}, bought {start}: when does its warranty expire? As YYYY-MM-DD.",
+        "Calculate the last date of warranty of a Larkfield {product} sold on {start}. As"
+        " YYYY-MM-DD.",
+        "We took a Larkfield {product} home on {start}. Until when is it covered? As YYYY-MM-DD.",
+        "The receipt for a Larkfield {product} says {start}. When is its warranty over?"
+        " YYYY-MM-DD.",
+        "Warranty of a Larkfield {product} starts on {start}. On which date is it up? YYYY-MM-DD.",
     ),
     (
         "My receipt for a Larkfield {product} says {start}. When is its warranty over? YYYY-MM-DD.",
@@ -46,6 +60,12 @@ FREIGHT = Wordings(
         "We ship {count} Larkfield {product} devices. How many pounds do they weigh?",
         "What is the weight of {count} units of the Larkfield {product}, in pounds?",
         "A lorry takes {count} of Larkfield's {product}. How many pounds is its load?",
+        "Tell me the weight of {count} Larkfield {product} in pounds.",
+        "{count} times the Larkfield {product}: how many pounds?",
+        "Calculate how many pounds {count} of the {product} by Larkfield weigh.",
+        "A crate holds {count} pieces of Larkfield's {product}. How heavy are they, in pounds?",
+        "For {count} Larkfield {product}, how many pounds of freight is that?",
+        "Look up the weight of a Larkfield {product} and say what {count} weigh, in pounds.",
     ),
     (
         "A crate holds {count} Larkfield {product} devices. What must it bear, in pounds?",
@@ -62,6 +82,14 @@ SHARE = Wordings(
         " at departure? Two decimals.",
         "What share of flights to {code} in the sample database departed more than {delay} minutes"
         " late, in percent? Two decimals.",
+        "Tell me the percentage of flights to {code} that left over {delay} minutes late, by the"
+        " sample database. Two decimals.",
+        "Of all flights to {code} in the sample database, how many percent have a dep_delay above"
+        " {delay}? Two decimals.",
+        "Calculate how many percent of flights to {code} in the sample database departed over"
+        " {delay} minutes late. Two decimals.",
+        "Flights to {code} in the sample database: what percentage started more than {delay}"
+        " minutes late? Two decimals.",
     ),
     (
         "Of 100 flights to {code} in the sample database, how many had dep_delay over {delay}?"
@@ -79,6 +107,12 @@ BASKET = Wordings(
         "We order {count} Larkfield {product} devices and {more} {other} devices. How many euros?",
         "A lab buys {count} of Larkfield's {product} and {more} of its {other}. What is the sum in"
         " euros?",
+        "Tell me what {count} Larkfield {product} plus {more} Larkfield {other} cost, in euros.",
+        "Calculate the price of {count} {product} and {more} {other} by Larkfield, in euros.",
+        "{count} times the Larkfield {product} and {more} times the {other}: how many euros?",
+        "A school orders {count} Larkfield {product} and {more} Larkfield {other}. What is the"
+        " bill in euros?",
+        "For {count} of Larkfield's {product} and {more} of its {other}, how many euros are due?",
     ),
     (
         "What is the bill in euros for {count} Larkfield {product} devices plus {more} of the"
@@ -93,6 +127,12 @@ DENSITY = Wordings(
         "By population and area, how many people share one square kilometre in {country}? One"
         " decimal.",
         "Divide the population of {country} by its square kilometres. One decimal.",
+        "Tell me how many people there are per square kilometre in {country}. One decimal.",
+        "Calculate the people per square kilometre of {country}. One decimal.",
+        "{country}: what is its population density per square kilometre? One decimal.",
+        "Look up population and area of {country} and say how many people share a square kilometre."
+        " One decimal.",
+        "How densely is {country} populated, in people per square kilometre? One decimal.",
     ),
     (
         "How densely is {country} peopled, per square kilometre? One decimal.",
@@ -106,6 +146,12 @@ FLIGHT = Wordings(
         "How far is the flight from {start} to {end}, in miles?",
         "What is the distance in miles between the airports {start} and {end}?",
         "Give the miles from airport {start} to airport {end}.",
+        "Tell me the miles between the airports {start} and {end}.",
+        "Airport {start} to airport {end}: how many miles?",
+        "Calculate the distance of the airports {start} and {end} in miles.",
+        "How many miles does one fly from airport {start} to airport {end}?",
+        "How many miles lie between the airports {start} and {end}?",
+        "Look up how far the airport {end} is from {start}, in miles.",
     ),
     (
         "A plane flies straight from {start} to {end}. How many miles are that?",

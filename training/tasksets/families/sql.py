@@ -15,6 +15,10 @@ ARRIVALS = Wordings(
         "By the sample database, how often did a flight go to {code} in month {month}?",
         "Give the number of flights to {code} in month {month} of the sample database.",
         "Query the sample database: how many flights in month {month} were bound for {code}?",
+        "Tell me how many flights of month {month} in the sample database went to {code}.",
+        "Month {month} of the sample database: how many flights to {code} are there?",
+        "Look up in the sample database how many flights month {month} had to {code}.",
+        "With dest {code} and month {month}, how many flights has the sample database?",
     ),
     (
         "Month {month} of the sample database: how often was {code} the destination of a flight?",
@@ -30,6 +34,10 @@ FAR = Wordings(
         "How often did a flight to {code} start over {delay} minutes late, by the sample database?",
         "Query the sample database for the number of flights to {code} with dep_delay > {delay}.",
         "How many departures to {code} in the sample database were late by more than {delay} min?",
+        "Tell me how many flights to {code} in the sample database were over {delay} minutes late.",
+        "Flights to {code} with a departure delay above {delay}: how many has the sample database?",
+        "Look up in the sample database how many flights to {code} left over {delay} min late.",
+        "In the sample database, for how many flights to {code} is dep_delay above {delay}?",
     ),
     (
         "Of flights to {code} in the sample database, how many had dep_delay above {delay}?",
@@ -44,6 +52,11 @@ ALL = Wordings(
         "Count the sample database's flights to {code}.",
         "By the sample database, how many flights had {code} as destination?",
         "Query the sample database for the number of flights bound for {code}.",
+        "Tell me how many flights to {code} the sample database has.",
+        "Flights to {code}: how many are in the sample database?",
+        "Look up in the sample database how many flights had dest {code}.",
+        "In the sample database, what is the number of flights to {code}?",
+        "How often did a flight go to {code}, by the sample database?",
     ),
     (
         "How often was {code} the destination of a flight, by the sample database?",
@@ -58,6 +71,12 @@ LATE = Wordings(
         " month {month}? Two decimals.",
         "Give the average dep_delay of the sample database's flights to {code} in month {month}."
         " Two decimals.",
+        "Tell me the average departure delay of flights to {code} in month {month} of the sample"
+        " database. Two decimals.",
+        "What is the mean of dep_delay for flights to {code} in month {month}, by the sample"
+        " database? Two decimals.",
+        "Look up in the sample database how many minutes late flights to {code} left on average in"
+        " month {month}. Two decimals.",
     ),
     (
         "By how many minutes, on average, were month {month}'s departures to {code} late in the"

@@ -52,6 +52,18 @@ WORDINGS = Wordings(
         "{value} {from_name}, please, but in {to_name}.",
         "Put {value} {from_name} down in {to_name}.",
         "The sign is in {to_name}. Which number stands there for {value} {from_name}?",
+        "Calculate what {value} {from_name} are in {to_name}.",
+        "I have {value} {from_name}. How many {to_name} do I have?",
+        "Write {value} {from_name} as a number of {to_name}.",
+        "How many {to_name} equal {value} {from_name}?",
+        "The manual gives {value} {from_name}, but my tool shows {to_name}. What should I set?",
+        "{value} {from_name} to {to_name}?",
+        "From {from_name} to {to_name}: how much is {value}?",
+        "An order is for {value} {from_name}. The seller counts in {to_name}. How much is it"
+        " there?",
+        "Translate {value} {from_name} into {to_name} for me.",
+        "We need {value} {from_name} of it. How much is that, given in {to_name}?",
+        "In {to_name}, how much is {value} {from_name}?",
     ),
     (
         "Give {value} {from_name} as {to_name}.",
