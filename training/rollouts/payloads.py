@@ -17,7 +17,7 @@ class RolloutLimits:
     turn_limit: int = 6
     time_limit_s: float = 120.0
     temperature: float = 1.0
-    """Of drawing tokens; at 0 only to measure, since the likeliest are drawn from nothing."""
+    """Of sampling; 0 takes the likeliest tokens, to measure: nobody learns from such episodes."""
 
 
 @dataclass(frozen=True)

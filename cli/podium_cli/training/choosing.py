@@ -49,7 +49,7 @@ Always = Annotated[
 
 Temperature = Annotated[
     float,
-    typer.Option(min=0.1, max=2.0, help="Of drawing tokens: the lower, the nearer to --greedy."),
+    typer.Option(min=0.1, max=2.0, help="Of sampling; the lower, the nearer to what users get."),
 ]
 
 
