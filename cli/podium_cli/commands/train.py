@@ -71,8 +71,8 @@ async def rollout(
     """
     chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
     run_id = resume or str(uuid_utils.uuid7())
-    drawn_at = 0.0 if greedy else temperature
-    limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), drawn_at)
+    sampled_at = _temperature(temperature, greedy)
+    limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), sampled_at)
     session.output.note(f"run {run_id}; `--resume {run_id}` goes on with it")
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy, chosen)
@@ -87,6 +87,14 @@ async def rollout(
         lines = [each.evaluated.model_dump_json() for each in rolled if each.evaluated]
         with writing(evaluation):
             evaluation.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _temperature(asked: float, greedy: bool) -> float:
+    if greedy and asked != 1:
+        raise UsageError(
+            "--greedy takes the likeliest tokens at any --temperature", "leave out one"
+        )
+    return 0.0 if greedy else asked
 
 
 def _plan(run_id: str, tasks: list[Task], size: int, offer: Offer) -> list[Group]:

@@ -14,9 +14,8 @@ from podium_cli.refusals import Refused
 from podium_cli.training.rolling import Rolled, Roller, known_tools
 from podium_cli.training.task_files import read_tasks, task_digest
 from rollouts.payloads import GroupOfRun, PlannedRun, RolloutRun, RolloutTotals
-from rollouts.plan import InvalidRun, Offer, plan
+from rollouts.plan import Group, InvalidRun, Offer, plan
 from rollouts.workflow import PLAN_RUN, ROLL_GROUP
-from tasksets.task import Task
 
 HEARTBEAT_S = 1.0
 
@@ -26,12 +25,14 @@ class RolloutActivities:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._planned: tuple[RolloutRun, list[Group]] | None = None
 
     @activity.defn(name=PLAN_RUN)
     async def plan_run(self, run: RolloutRun) -> PlannedRun:
         """The tools and groups of a run, for its whole length."""
         async with _working():
-            tasks = _tasks_of(run)
+            _check_unchanged(run)
+            tasks = read_tasks(Path(run.task_file))
             tools = await known_tools(self._gateway)
             return PlannedRun(list(tools), len(tasks), tools)
 
@@ -40,16 +41,23 @@ class RolloutActivities:
         """Runs the episodes of one group, or waits for those that run already."""
         run = group.run
         async with _working():
-            planned = plan(run.run_id, _tasks_of(run), run.group_size, _offer(run))[group.index]
+            _check_unchanged(run)
+            planned = self._groups_of(run)[group.index]
             roller = Roller(self._gateway, run.limits, run.run_id)
             return _totals(await roller.roll([planned], run.group_size, lambda _: None))
 
+    def _groups_of(self, run: RolloutRun) -> list[Group]:
+        """Kept for the next group: to plan anew for each would take the square of their number."""
+        if self._planned is None or self._planned[0] != run:
+            tasks = read_tasks(Path(run.task_file))
+            self._planned = run, plan(run.run_id, tasks, run.group_size, _offer(run))
+        return self._planned[1]
 
-def _tasks_of(run: RolloutRun) -> Sequence[Task]:
+
+def _check_unchanged(run: RolloutRun) -> None:
     path = Path(run.task_file)
     if task_digest(path) != run.task_digest:
         raise _not_repeated(f"{path} is not what the run began with; restore it or start anew")
-    return read_tasks(path)
 
 
 def _offer(run: RolloutRun) -> Offer:

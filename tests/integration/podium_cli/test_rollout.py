@@ -63,6 +63,8 @@ def test_to_measure_is_to_sample_greedily_with_the_tools_that_are_always_there(
     model.push({"answer": "42"})
     podium.json(*arguments, "--temperature", "0.5")
     assert model.requests[-1]["temperature"] == 0.5
+    both = podium(*arguments, "--temperature", "0.5", "--greedy")
+    assert (both.returncode, "--greedy takes the likeliest" in both.stderr) == (2, True)
 
     ended = podium(*arguments, "--always", "abacus")
     assert ended.returncode == 2
