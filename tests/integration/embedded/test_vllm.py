@@ -86,7 +86,9 @@ async def test_an_answer_carries_its_token_ids_and_logprobs(vllm: EmbeddedVllm) 
 
 
 async def test_a_turn_ends_by_the_end_of_turn_token(vllm: EmbeddedVllm) -> None:
-    completion = await complete(vllm, "What is the capital of France?", temperature=0.0)
+    # In few words: which ones the model finds likeliest depends on the precision of the CPU.
+    task = "What is the capital of France? Answer in one word."
+    completion = await complete(vllm, task, temperature=0.0)
     assert completion["choices"][0]["finish_reason"] == "stop"
     assert "Paris" in completion["choices"][0]["message"]["content"]
 

@@ -102,8 +102,10 @@ async def test_gateways_that_end_one_after_the_other_lose_no_request(
 
 async def started(gateway: GatewayUnderTest, port: int, stack: AsyncExitStack) -> Process:
     """A replica that is ready."""
-    # The balancer learns that it leaves well before it does.
-    settings = gateway.environment(port=port, drain_wait_s=3, drain_grace_s=20)
+    # The balancer learns that it leaves well before it does; nobody sends more than is allowed.
+    settings = gateway.environment(
+        port=port, drain_wait_s=3, drain_grace_s=20, requests_per_s=1e5, request_burst=10**6
+    )
     process = await start_command(settings, stderr=DEVNULL)
     stack.callback(_end, process)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
