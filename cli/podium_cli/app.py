@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from podium_cli import DISTRIBUTION
 from podium_cli.commands import (
     audit,
     audit_close,
@@ -61,7 +62,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"podium {version('podium-platform')}")
+        typer.echo(f"podium {version(DISTRIBUTION)}")
         raise typer.Exit
 
 

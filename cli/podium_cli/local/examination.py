@@ -12,6 +12,7 @@ import psutil
 from bundled_files import BundledFilesMissing, bundled_folder
 from embedded import EmbeddedError, SmolLM2, VllmEnvironment
 from embedded.ports import free_ports
+from podium_cli import DISTRIBUTION
 from podium_cli.finding import Finding
 from podium_cli.formats import format_bytes
 from podium_cli.local.ports import SERVERS
@@ -20,7 +21,6 @@ from tool_adapters.sandbox import IsolationUnavailable, LocalRunner
 PYTHON_NEEDED = (3, 11)
 DISK_BYTES_NEEDED = 4_000_000_000
 MEMORY_BYTES_NEEDED = 4_000_000_000
-DISTRIBUTION = "podium-platform"
 INSTALL = "run `make setup` in a checkout, or install podium-platform again"
 
 

@@ -13,13 +13,13 @@ import yaml
 from google.protobuf import json_format
 
 from bundled_files import bundled_folder
+from demonstrator.completions import THINKING_TOKENS
 from openai_server import Body, OpenAiServer, Reply
 from podium.registry.v1 import tool_pb2
 from tasksets.task import Task
 
 TOOL, MODEL = "ask_expert", "expert"
 RIGHT_PROBABILITY = 0.9
-THINKING_TOKENS = 300
 # The least that the price list of the paper's code says of GPT-5 (search-1; others say 31 and 96).
 THINKING_S = 22.0
 WRONG = "I cannot tell."
