@@ -38,7 +38,7 @@ $(INSTALLED): requirements/dev.txt requirements/uv.txt pyproject.toml scripts/ha
 	@touch $@
 
 vllm: $(INSTALLED) ## Install vLLM (in its own environment) and the default model into the cache
-	@$(PYTHON) -m embedded
+	@$(PYTHON) -m podium_kit.embedded
 
 # triton, which xgrammar names, has no CPU backend and is not needed.
 pin: ## Resolve requirements/*.in again; UPGRADE=--upgrade takes the newest versions
@@ -145,7 +145,7 @@ wheels-engines: $(INSTALLED) ## Collect what the image of policy-engines install
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels-engines .
 
 image-engines: wheels-engines ## Build the image of policy-engines; as `make images`
-	$(BUILD) --build-arg BASE=$(BASE) -f services/orchestrator_inference/engines/Dockerfile -t $(PREFIX)policy-engines:$(TAG) .
+	$(BUILD) --build-arg BASE=$(BASE) -f services/orchestrator_inference/policy_engines/Dockerfile -t $(PREFIX)policy-engines:$(TAG) .
 
 # Images without docker and without a registry: buildah, podman, runc, catatonit, debootstrap; as root.
 CONTAINERS := scripts/containers.sh

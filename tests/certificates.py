@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from rpckit.settings import TlsFiles
+from podium_kit.rpc.settings import TlsFiles
 
 HERE = ("127.0.0.1", "localhost")
 PEM = serialization.Encoding.PEM

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest_asyncio
 
-from embedded import EmbeddedPostgres
+from podium_kit.embedded import EmbeddedPostgres
 
 # Otherwise gRPC restarts its threads in a forked child, which dies before it can exec.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import asyncpg
 
-from embedded import EmbeddedPostgres
+from podium_kit.embedded import EmbeddedPostgres
 
 ENDED = """
     SELECT id::text, cost FROM episodes

@@ -3,7 +3,7 @@
 from decimal import Decimal
 from typing import Any
 
-from gate import Evaluated
+from podium_training.gate import Evaluated
 
 
 def evaluated(task: int, version: str, score: float | None, **changes: Any) -> Evaluated:

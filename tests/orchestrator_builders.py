@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from metering import Usage, UsageSource
 from orchestrator_inference.models import (
     Action,
     Completion,
@@ -14,6 +13,7 @@ from orchestrator_inference.models import (
     ToolCall,
     ToolDefinition,
 )
+from podium_kit.metering import Usage, UsageSource
 
 
 def make_tool(

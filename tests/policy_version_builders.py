@@ -6,9 +6,9 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import PreTrainedModel
 
-from grpo.publishing import Publisher
-from policy_versions import Manifest, VersionStore
-from unit.grpo.builders import make_model, make_tokenizer
+from podium_kit.policy_versions import Manifest, VersionStore
+from podium_training.grpo.publishing import Publisher
+from unit.podium_training.grpo.builders import make_model, make_tokenizer
 
 RUN = "demo"
 BASE_DIGEST = "0" * 64

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from rpckit.settings import TlsFiles
+from podium_kit.rpc.settings import TlsFiles
 
 CHUNK = 64 * 1024
 

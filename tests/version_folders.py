@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from policy_versions import Canary, CanaryPrompt, Format, Manifest, VersionStore
-from policy_versions.manifest import CONFIG, WEIGHTS
+from podium_kit.policy_versions import Canary, CanaryPrompt, Format, Manifest, VersionStore
+from podium_kit.policy_versions.manifest import CONFIG, WEIGHTS
 
 
 def write_version(store: VersionStore, name: str, format: Format) -> str:

@@ -8,9 +8,6 @@ import typer
 from podium_cli import DISTRIBUTION
 from podium_cli.commands import (
     audit,
-    audit_close,
-    audit_files,
-    audit_log,
     budgets,
     corpus,
     demo,
@@ -22,21 +19,12 @@ from podium_cli.commands import (
     limits,
     models,
     policies,
-    policy_history,  # noqa: F401  adds its commands to those of policies
     prices,
     run,
     spend,
     status,
-    tool_descriptions,  # noqa: F401  adds its commands to those of tools
-    tool_following,  # noqa: F401  likewise
-    tool_imports,  # noqa: F401  likewise
     tools,
     train,
-    train_progress,  # noqa: F401  adds its commands to those of train
-    train_runs,  # noqa: F401  likewise
-    train_synthesize,  # noqa: F401  likewise
-    train_tasks,  # noqa: F401  likewise
-    train_versions,  # noqa: F401  likewise
     trajectories,
     up,
     watch,
@@ -79,8 +67,6 @@ def podium(
     """Takes what holds for no command in particular."""
 
 
-audit_close.register(audit.app)
-audit_log.register(audit.app)
 for module in (up, down, status, doctor, identity, demo, run, watch, spend, models):
     module.register(app)
 for group, panel in (
@@ -92,7 +78,7 @@ for group, panel in (
     (corpus, "Tools and policies"),
     (prices, "Money"),
     (budgets, "Money"),
-    (audit_files, "Money"),
+    (audit, "Money"),
     (keys, "Access"),
     (limits, "Access"),
 ):

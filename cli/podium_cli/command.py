@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from embedded import EmbeddedError, StartupFailed
 from podium_cli.errors import CliError
 from podium_cli.gateway import Gateway
 from podium_cli.output import Output
 from podium_cli.target import Target
-from rpckit.errors import DomainError
+from podium_kit.embedded import EmbeddedError, StartupFailed
+from podium_kit.rpc.errors import DomainError
 
 PANEL = "Which platform"
 INTERRUPTED = 130

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from money import Money
-from wire import timestamp_from_proto
+from podium_kit.money import Money
+from podium_kit.wire import timestamp_from_proto
 
 SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£"}
 

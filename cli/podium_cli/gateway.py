@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_cli.errors import CliError
 from podium_cli.output import message_values
-from podium_cli.refusals import Refused, near_names
+from podium_cli.rejections import Refused, near_names
 
 M = TypeVar("M", bound=Message)
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)

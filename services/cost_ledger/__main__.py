@@ -2,8 +2,8 @@
 
 from cost_ledger.config import Settings
 from cost_ledger.server import serve
-from rpckit.process import run
-from rpckit.settings import load_settings
+from podium_kit.rpc.process import run
+from podium_kit.rpc.settings import load_settings
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """Who may do what with money; the tenant is the caller's and nobody else's."""
 
-from cost_ledger.budgets import BudgetScope
-from cost_ledger.reports import Report
-from rpckit.identity import Identity, Scope, require_scope
+from cost_ledger.budgets.models import BudgetScope
+from cost_ledger.spend.models import Report
+from podium_kit.rpc.identity import Identity, Scope, require_scope
 
 # What the ids of named budgets begin with that an episode shares with the episodes it calls.
 EPISODE_PREFIX = "episode/"

@@ -5,8 +5,8 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from rpckit.settings import ServerSettings
-from stream import KafkaSettings
+from podium_kit.rpc.settings import ServerSettings
+from podium_kit.stream import KafkaSettings
 
 
 class Settings(ServerSettings):

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from google.protobuf.message import Message
 
-from wire import timestamp_from_proto
+from podium_kit.wire import timestamp_from_proto
 
 
 def optional_time(message: Message, field: str) -> datetime | None:

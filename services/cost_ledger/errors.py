@@ -1,6 +1,6 @@
 """What can be wrong with money."""
 
-from rpckit.errors import (
+from podium_kit.rpc.errors import (
     Aborted,
     AlreadyExists,
     DomainError,

@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 
 from cost_ledger.models import Subject
-from metering import Quantity, Usage
+from podium_kit.metering import Quantity, Usage
 
 
 def fingerprint(**content: object) -> str:

@@ -6,8 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from metering import Quantity, Usage
-from money import Money
+from podium_kit.metering import Quantity, Usage
+from podium_kit.money import Money
 
 ZERO = Decimal(0)
 # ISO 4217's code for "no currency": the unit that counts calls of unknown price.

@@ -10,45 +10,45 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-import telemetry
-from anchors import load_private_key
-from cost_ledger.alert_relay import AlertRelay
-from cost_ledger.anchoring import Anchors, anchor_forever
-from cost_ledger.audit import Audit
-from cost_ledger.budget_book import BudgetBook
+from cost_ledger.audit.anchoring import Anchors, anchor_forever
+from cost_ledger.audit.service import Audit
+from cost_ledger.audit.servicer import AuditServicer
+from cost_ledger.audit.store import AuditStore
+from cost_ledger.audit.store_anchors import PostgresAnchorStore
+from cost_ledger.audit.store_invariants import InvariantStore
+from cost_ledger.audit.verification import Verification
+from cost_ledger.budgets.alert_relay import AlertRelay
+from cost_ledger.budgets.service import BudgetBook
+from cost_ledger.budgets.servicer import BudgetServicer
+from cost_ledger.budgets.store import BudgetStore
+from cost_ledger.budgets.store_alerts import AlertStore
 from cost_ledger.config import Settings
-from cost_ledger.price_book import PriceBook
-from cost_ledger.service import CostLedger
-from cost_ledger.servicer import CostLedgerServicer
-from cost_ledger.servicer_audit import AuditServicer
-from cost_ledger.servicer_budgets import BudgetServicer
-from cost_ledger.servicer_prices import PriceBookServicer
-from cost_ledger.spend import SpendReports, roll_up_forever
-from cost_ledger.store_alerts import AlertStore
-from cost_ledger.store_anchors import PostgresAnchorStore
-from cost_ledger.store_audit import AuditStore
-from cost_ledger.store_budgets import BudgetStore
+from cost_ledger.invoices.store import InvoiceStore
+from cost_ledger.journal.service import CostLedger
+from cost_ledger.journal.servicer import CostLedgerServicer
+from cost_ledger.journal.store import JournalStore
+from cost_ledger.journal.store_reads import ReportStore
+from cost_ledger.journal.store_upkeep import UpkeepStore
+from cost_ledger.journal.sweep import sweep_forever
+from cost_ledger.journal.upkeep import keep_up_forever
+from cost_ledger.prices.service import PriceBook
+from cost_ledger.prices.servicer import PriceBookServicer
+from cost_ledger.prices.store import PostgresPriceStore
+from cost_ledger.spend.service import SpendReports, roll_up_forever
+from cost_ledger.spend.store import SpendStore
+from cost_ledger.spend.store_rollups import RollupStore
 from cost_ledger.store_engine import check, open_engine, open_journal_pool
-from cost_ledger.store_invariants import InvariantStore
-from cost_ledger.store_invoices import InvoiceStore
-from cost_ledger.store_journal import JournalStore
-from cost_ledger.store_prices import PostgresPriceStore
-from cost_ledger.store_reports import ReportStore
-from cost_ledger.store_rollups import RollupStore
-from cost_ledger.store_spend import SpendStore
-from cost_ledger.store_upkeep import UpkeepStore
-from cost_ledger.sweep import sweep_forever
-from cost_ledger.upkeep import keep_up_forever
-from cost_ledger.verification import Verification
 from podium.ledger.v1 import (
     audit_service_pb2_grpc,
     budget_service_pb2_grpc,
     cost_ledger_service_pb2_grpc,
     price_book_service_pb2_grpc,
 )
-from rpckit.migrations import upgrade
-from rpckit.server import Service, run_server
-from stream import Producer
+from podium_kit import telemetry
+from podium_kit.anchors import load_private_key
+from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.server import Service, run_server
+from podium_kit.stream import Producer
 
 log = logging.getLogger(__name__)
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -2,15 +2,15 @@
 
 import uuid
 
-from episodes.convert_checks import verifier_of
 from episodes.errors import InvalidEpisode
 from episodes.models import Membership, NewEpisode
-from metering import PriceFactors
+from episodes.turns.checks import verifier_of
 from podium.episodes.v1 import episode_pb2
 from podium.registry.v1 import toolset_pb2
-from rpckit.identity import Identity
-from verifiers import InvalidVerifier
-from wire import duration_from_proto, money_from_proto
+from podium_kit.metering import PriceFactors
+from podium_kit.rpc.identity import Identity
+from podium_kit.verifiers import InvalidVerifier
+from podium_kit.wire import duration_from_proto, money_from_proto
 
 DEFAULT_TURN_LIMIT = 50
 TURN_LIMIT_MAX = 300

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import grpc
 
-from episodes.policy_checks import PlannedCall, PolicyDecision
+from episodes.turns.policy_checks import PlannedCall, PolicyDecision
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
@@ -20,7 +20,7 @@ from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import toolset_pb2
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
-from rpckit.status import domain_error_from
+from podium_kit.rpc.status import domain_error_from
 
 R = TypeVar("R")
 

@@ -3,10 +3,10 @@
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from episodes.temporal_settings import TemporalSettings
-from rpckit.settings import ServerSettings, SigningKey, TlsFiles
-from stream import KafkaSettings
-from telemetry import TelemetrySettings
+from episodes.temporal.settings import TemporalSettings
+from podium_kit.rpc.settings import ServerSettings, SigningKey, TlsFiles
+from podium_kit.stream import KafkaSettings
+from podium_kit.telemetry import TelemetrySettings
 
 DEFAULT_TASK_QUEUE = "episodes"
 

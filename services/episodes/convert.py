@@ -2,19 +2,19 @@
 
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Step, StoredEpisode
-from episodes.step_log import BODY_OF
+from episodes.steps.log import BODY_OF
+from episodes.steps.watch import EpisodeProgress
 from episodes.stop_reasons import STOP_REASON_TO_WIRE
-from episodes.store_episodes import EpisodeFilter
-from episodes.watch import EpisodeProgress
-from money import Money
+from episodes.store import EpisodeFilter
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import check_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_pb2 as pb
 from podium.episodes.v1 import episode_service_pb2 as service_pb
 from podium.registry.v1 import toolset_pb2
-from rpckit.errors import InvalidArgument
-from rpckit.pages import decode_page_token
-from wire import money_to_proto, timestamp_to_proto
+from podium_kit.money import Money
+from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.rpc.pages import decode_page_token
+from podium_kit.wire import money_to_proto, timestamp_to_proto
 
 STATE_TO_WIRE = {
     state: pb.EpisodeState.Value(f"EPISODE_STATE_{state.name}") for state in EpisodeState

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from episodes.keys import StepKind, effect_key
-from money import Money
+from podium_kit.money import Money
 
 
 class StopReason(StrEnum):

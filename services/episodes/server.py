@@ -3,24 +3,24 @@
 import asyncio
 from pathlib import Path
 
-import telemetry
 from episodes.clients import Ledger, Orchestrator, Registry
 from episodes.config import ServerConfig
 from episodes.model_catalogue import ModelCatalogue
 from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
+from episodes.steps.store import StepStore
+from episodes.steps.store_notifications import Notifications
+from episodes.steps.watch import Watcher
+from episodes.store import EpisodeStore
 from episodes.store_engine import check, open_engine
-from episodes.store_episodes import EpisodeStore
-from episodes.store_notifications import Notifications
-from episodes.store_outbox import OutboxStore
-from episodes.store_steps import StepStore
-from episodes.temporal_connection import TemporalConnection
-from episodes.watch import Watcher
-from episodes.workflow_starter import WorkflowStarter
+from episodes.stream.store_outbox import OutboxStore
+from episodes.temporal.connection import TemporalConnection
+from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
-from rpckit.channel import open_channel
-from rpckit.migrations import upgrade
-from rpckit.server import Service, run_server
+from podium_kit import telemetry
+from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.channel import open_channel
+from podium_kit.rpc.server import Service, run_server
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 

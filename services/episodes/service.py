@@ -3,21 +3,21 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-import telemetry
 from episodes.admission import admit, check_request
+from episodes.charges.shared_budget import calls_orchestrators, episode_budget
 from episodes.clients import Ledger, Registry
-from episodes.convert_checks import tools_of_check
 from episodes.errors import EpisodeNotFinished, InvalidEpisode, NothingToApprove
 from episodes.model_catalogue import ModelCatalogue
 from episodes.models import EpisodeState, StoredEpisode
-from episodes.shared_budget import calls_orchestrators, episode_budget
-from episodes.store_episodes import EpisodeFilter, EpisodeStore
-from episodes.store_outbox import OutboxStore
-from episodes.watch import EpisodeProgress, Watcher
-from episodes.workflow_starter import WorkflowStarter
+from episodes.steps.watch import EpisodeProgress, Watcher
+from episodes.store import EpisodeFilter, EpisodeStore
+from episodes.stream.store_outbox import OutboxStore
+from episodes.turns.checks import tools_of_check
 from episodes.workflows.payloads import Approval
+from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1 import episode_pb2
-from rpckit.identity import Identity, Scope, current_identity, require_scope
+from podium_kit import telemetry
+from podium_kit.rpc.identity import Identity, Scope, current_identity, require_scope
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from episodes.service import Episodes
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceServicer
-from rpckit.pages import encode_page_token, page_size
+from podium_kit.rpc.pages import encode_page_token, page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

@@ -14,7 +14,7 @@ from episodes.models import (
     StopReason,
     StoredEpisode,
 )
-from money import Money
+from podium_kit.money import Money
 
 
 def money_of(amount: Decimal | None, currency: str | None) -> Money | None:

@@ -10,44 +10,44 @@ from functools import partial
 from sqlalchemy.ext.asyncio import AsyncEngine
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-import telemetry
-from episodes.activities.admit_child import AdmitChildActivity
-from episodes.activities.cut_off_children import CutOffChildren
-from episodes.activities.decide import Decider
-from episodes.activities.finish import FinishActivity
-from episodes.activities.invoke import Invoker
-from episodes.activities.judge import JudgeActivity
-from episodes.activities.turn import TurnActivity
-from episodes.activities.verifier_calls import VerifierCalls
-from episodes.charges import Charges
-from episodes.child_answers import ChildAnswers
+from episodes.charges.service import Charges
+from episodes.children.admission import AdmitChildActivity
+from episodes.children.answers import ChildAnswers
+from episodes.children.cut_off import CutOffChildren
 from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryPolicies
 from episodes.config import WorkerConfig
 from episodes.model_catalogue import ModelCatalogue
-from episodes.policy_checks import PolicyChecks
-from episodes.running_episode import RunningEpisodes
-from episodes.settlements import Settlements
-from episodes.starter_sweep import StarterSweep
-from episodes.step_log import StepLogs
+from episodes.steps.log import StepLogs
+from episodes.steps.settlements import Settlements
+from episodes.steps.store import StepStore
+from episodes.store import EpisodeStore
 from episodes.store_engine import check, open_engine
-from episodes.store_episodes import EpisodeStore
 from episodes.store_locks import Leadership
-from episodes.store_outbox import OutboxStore
-from episodes.store_steps import StepStore
 from episodes.stream.reconciler import Reconciler
 from episodes.stream.relay import Relay
+from episodes.stream.store_outbox import OutboxStore
 from episodes.stream.topic_kafka import TopicReader
-from episodes.temporal import check_temporal
-from episodes.temporal_connection import TemporalConnection
-from episodes.versioning import deployment_config
-from episodes.workflow_starter import WorkflowStarter
+from episodes.temporal.client import check_temporal
+from episodes.temporal.connection import TemporalConnection
+from episodes.turns.decide import Decider
+from episodes.turns.finish import FinishActivity
+from episodes.turns.invoke import Invoker
+from episodes.turns.judge import JudgeActivity
+from episodes.turns.policy_checks import PolicyChecks
+from episodes.turns.running_episode import RunningEpisodes
+from episodes.turns.turn import TurnActivity
+from episodes.turns.verifier_calls import VerifierCalls
 from episodes.workflows.episode import EpisodeWorkflow
-from rpckit.channel import open_channel
-from rpckit.health import Check, HealthMonitor
-from rpckit.probes import answered_probes
-from rpckit.process import run
-from rpckit.settings import load_settings
-from stream import BrokerCheck, Producer
+from episodes.workflows.starter import WorkflowStarter
+from episodes.workflows.sweep import StarterSweep
+from episodes.workflows.versioning import deployment_config
+from podium_kit import telemetry
+from podium_kit.rpc.channel import open_channel
+from podium_kit.rpc.health import Check, HealthMonitor
+from podium_kit.rpc.probes import answered_probes
+from podium_kit.rpc.process import run
+from podium_kit.rpc.settings import load_settings
+from podium_kit.stream import BrokerCheck, Producer
 
 # Any constants will do, as long as the holders of one key do the same work.
 RELAY_LOCK, SWEEP_LOCK = 5_150_001, 5_150_002

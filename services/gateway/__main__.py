@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 import uvloop
 
-from gateway.api_keys import KeyRequest
 from gateway.config import DatabaseSettings, Settings
+from gateway.keys.service import KeyRequest
 from gateway.server import api_keys, serve
-from rpckit.errors import DomainError
-from rpckit.identity import Identity, Role, acting_as
-from rpckit.process import run
-from rpckit.settings import describe_settings, load_settings
+from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.identity import Identity, Role, acting_as
+from podium_kit.rpc.process import run
+from podium_kit.rpc.settings import describe_settings, load_settings
 
 SETTINGS_HELP = "\n\n".join(f"\b\n{part}" for part in describe_settings(Settings).split("\n\n"))
 # Plain help: the settings below it are a table that must keep its lines.

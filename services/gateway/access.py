@@ -3,14 +3,14 @@
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.api_keys import PREFIX, ApiKeys
 from gateway.error_responses import error_response
 from gateway.errors import MissingApiKey, WrongTenant
-from gateway.key_uses import KeyUses
-from gateway.oidc import OidcVerifier
+from gateway.keys.service import PREFIX, ApiKeys
+from gateway.keys.uses import KeyUses
+from gateway.oidc.verifier import OidcVerifier
 from gateway.origin import admitted_by
-from rpckit.errors import DomainError
-from rpckit.identity import Identity, acting_as
+from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.identity import Identity, acting_as
 
 # Everything that shows or does something; the rest is static or says only "alive".
 GUARDED = "/v1/"

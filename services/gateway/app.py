@@ -10,27 +10,27 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from gateway.access import AccessMiddleware, Doorkeeper
-from gateway.api_key_routes import api_key_router
-from gateway.api_keys import ApiKeys
-from gateway.audit import AuditLog
-from gateway.audit_routes import audit_router
-from gateway.chat_routes import ChatApi, chat_router
+from gateway.audit.routes import audit_router
+from gateway.audit.service import AuditLog
+from gateway.chat.routes import ChatApi, chat_router
 from gateway.config import Settings
-from gateway.console_routes import console_router
+from gateway.console.routes import console_router
 from gateway.error_responses import error_response, on_domain_error, plain_error_response
 from gateway.errors import MalformedRequest, UnknownRoute
 from gateway.health_routes import Check, health_router
-from gateway.limit_middleware import LimitMiddleware
-from gateway.limit_routes import limit_router
-from gateway.limits import LimitBook
-from gateway.open_requests import OpenRequests
-from gateway.openapi import document
-from gateway.rate_limiter import RateLimiter
+from gateway.keys.routes import api_key_router
+from gateway.keys.service import ApiKeys
+from gateway.limits.middleware import LimitMiddleware
+from gateway.limits.open_requests import OpenRequests
+from gateway.limits.rate_limiter import RateLimiter
+from gateway.limits.routes import limit_router
+from gateway.limits.service import LimitBook
 from gateway.request_body import RequestBodyMiddleware
 from gateway.request_log import RequestLogMiddleware
-from gateway.routes import ROUTES
-from gateway.transcoding import Transcoder
-from rpckit.errors import DomainError
+from gateway.rest.openapi import document
+from gateway.rest.routes import ROUTES
+from gateway.rest.transcoding import Transcoder
+from podium_kit.rpc.errors import DomainError
 
 DESCRIPTION = """Runs tasks as episodes of an orchestrator and its tools.
 Every request carries `Authorization: Bearer pod_...`, or a token of your identity provider."""

@@ -13,7 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 from gateway.config import Settings
 from gateway.convert import happening_from_proto, model_from_proto, order_to_proto
 from gateway.errors import UpstreamFault
-from gateway.limits import current_limits
+from gateway.limits.service import current_limits
 from gateway.models import EpisodeOrder, OrchestratorModel, Outcome, Progress
 from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
 from podium.episodes.v1 import episode_pb2, episode_service_pb2, episode_service_pb2_grpc
@@ -34,10 +34,10 @@ from podium.registry.v1 import (
     policy_service_pb2_grpc,
     tool_registry_service_pb2,
 )
-from rpckit.channel import open_channel
-from rpckit.errors import DomainError, Unauthenticated
-from rpckit.status import ERROR_OF, domain_error_from
-from rpckit.tokens import TokenSigner
+from podium_kit.rpc.channel import open_channel
+from podium_kit.rpc.errors import DomainError, Unauthenticated
+from podium_kit.rpc.status import ERROR_OF, domain_error_from
+from podium_kit.rpc.tokens import TokenSigner
 
 # The REST routes find their RPCs by name: importing a contract is what makes it known.
 CONTRACTS = (

@@ -5,10 +5,10 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gateway.limits import TenantLimits
-from gateway.oidc_issuers import OidcIssuer
-from rpckit.settings import SigningKey, TlsFiles
-from telemetry import TelemetrySettings
+from gateway.limits.service import TenantLimits
+from gateway.oidc.issuers import OidcIssuer
+from podium_kit.rpc.settings import SigningKey, TlsFiles
+from podium_kit.telemetry import TelemetrySettings
 
 MIB = 1024 * 1024
 

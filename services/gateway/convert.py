@@ -13,7 +13,7 @@ from gateway.models import (
 )
 from podium.episodes.v1 import episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
-from wire import (
+from podium_kit.wire import (
     duration_to_proto,
     failure_from_proto,
     money_to_proto,

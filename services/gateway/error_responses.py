@@ -5,7 +5,7 @@ from math import ceil
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from rpckit import errors
+from podium_kit.rpc import errors
 
 # HTTP status and OpenAI's error type, by the error's base class.
 HTTP_OF: dict[type[errors.DomainError], tuple[int, str]] = {

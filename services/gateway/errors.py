@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from rpckit.errors import (
+from podium_kit.rpc.errors import (
     DeadlineExceeded,
     DomainError,
     FailedPrecondition,

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
-from failures import ToolFailure
-from metering import Dimension, Quantity
-from money import Money
+from podium_kit.failures import ToolFailure
+from podium_kit.metering import Dimension, Quantity
+from podium_kit.money import Money
 
 PROMPT = frozenset(
     {

@@ -9,9 +9,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uuid_utils import uuid7
 
-import telemetry
 from gateway.error_responses import plain_error_response
 from gateway.origin import serving_request
+from podium_kit import telemetry
 
 log = logging.getLogger(__name__)
 # A caller's own id is kept when it is safe to write into a log line.

@@ -15,33 +15,29 @@ from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-import telemetry
 from gateway.access import Doorkeeper
-from gateway.api_keys import ApiKeys
 from gateway.app import Tenancy, build_app
-from gateway.audit import AuditLog
-from gateway.audited_calls import AuditedCalls
-from gateway.catalogue import Catalogue
-from gateway.chat_routes import ChatApi
+from gateway.audit.service import AuditLog
+from gateway.audit.store import PostgresAuditStore
+from gateway.chat.catalogue import Catalogue
+from gateway.chat.routes import ChatApi
 from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
 from gateway.config import DatabaseSettings, Settings
-from gateway.episode_ids import EpisodeIds
-from gateway.key_uses import WRITE_INTERVAL_S, KeyUses
-from gateway.limits import LimitBook
-from gateway.oidc import OidcVerifier
-from gateway.open_requests import RENEW_INTERVAL_S, OpenRequests
-from gateway.rate_limiter import RateLimiter
-from gateway.store_api_keys import PostgresApiKeyStore
-from gateway.store_audit import PostgresAuditStore
+from gateway.keys.service import ApiKeys
+from gateway.keys.store import PostgresApiKeyStore
+from gateway.keys.uses import WRITE_INTERVAL_S, KeyUses
+from gateway.limits.open_requests import RENEW_INTERVAL_S, OpenRequests
+from gateway.limits.rate_limiter import RateLimiter
+from gateway.limits.service import LimitBook
+from gateway.limits.store import PostgresBucketStore, PostgresLimitsStore, PostgresSlotStore
+from gateway.oidc.verifier import OidcVerifier
+from gateway.rest.audited_calls import AuditedCalls
+from gateway.rest.episode_ids import EpisodeIds
+from gateway.rest.store_idempotency import PostgresIdempotencyStore
+from gateway.rest.transcoding import Transcoder
 from gateway.store_engine import check, open_engine
-from gateway.store_idempotency import PostgresIdempotencyStore
-from gateway.store_limits import (
-    PostgresBucketStore,
-    PostgresLimitsStore,
-    PostgresSlotStore,
-)
-from gateway.transcoding import Transcoder
-from rpckit import migrations
+from podium_kit import telemetry
+from podium_kit.postgres import migrations
 
 log = logging.getLogger(__name__)
 

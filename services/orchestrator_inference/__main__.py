@@ -2,8 +2,8 @@
 
 from orchestrator_inference.config import Settings
 from orchestrator_inference.server import serve
-from rpckit.process import run
-from rpckit.settings import load_settings
+from podium_kit.rpc.process import run
+from podium_kit.rpc.settings import load_settings
 
 
 def main() -> None:

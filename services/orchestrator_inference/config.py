@@ -5,9 +5,9 @@ from pathlib import Path
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import SettingsConfigDict
 
-from orchestrator_inference.budgets import SectionBudgets
+from orchestrator_inference.prompt.budgets import SectionBudgets
 from orchestrator_inference.service import StringBounds
-from rpckit.settings import ServerSettings
+from podium_kit.rpc.settings import ServerSettings
 
 
 class Settings(ServerSettings):

@@ -19,8 +19,8 @@ from orchestrator_inference.models import (
     ToolDefinition,
 )
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from rpckit.errors import InvalidArgument
-from wire import duration_to_proto, failure_from_proto, failure_to_proto, usage_to_proto
+from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.wire import duration_to_proto, failure_from_proto, failure_to_proto, usage_to_proto
 
 SECTIONS = {
     pb.RESULT_SECTION_UNSPECIFIED: ResultSection.ATTEMPT,

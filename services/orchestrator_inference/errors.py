@@ -1,6 +1,6 @@
 """What can go wrong between a request and an action."""
 
-from rpckit.errors import (
+from podium_kit.rpc.errors import (
     DeadlineExceeded,
     FailedPrecondition,
     InvalidArgument,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from failures import ToolFailure
-from metering import Usage
+from podium_kit.failures import ToolFailure
+from podium_kit.metering import Usage
 
 DEFAULT_MAX_TOKENS = 512
 # How the model is told that its tokens ran out; later turns recognise it by these words.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from rpckit.pages import decode_page_token, encode_page_token, page_size
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 500

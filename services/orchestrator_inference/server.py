@@ -6,29 +6,29 @@ from contextlib import asynccontextmanager, suppress
 
 import httpx
 
-import telemetry
 from orchestrator_inference.config import Settings
-from orchestrator_inference.engine import Engine
-from orchestrator_inference.engine_merged import MergedEngines
-from orchestrator_inference.engine_openai import OpenAiEngine, engine_client
-from orchestrator_inference.engine_pool import EnginePool
-from orchestrator_inference.engine_replicas import EngineReplica, replica_urls
+from orchestrator_inference.engine.engine import Engine
+from orchestrator_inference.engine.merged import MergedEngines
+from orchestrator_inference.engine.openai import OpenAiEngine, engine_client
+from orchestrator_inference.engine.pool import EnginePool
+from orchestrator_inference.engine.replicas import EngineReplica, replica_urls
 from orchestrator_inference.service import Orchestrator, Policy
 from orchestrator_inference.servicer import OrchestratorServicer
-from orchestrator_inference.servicer_versions import ModelVersionServicer
-from orchestrator_inference.version_admission import (
+from orchestrator_inference.versions.admission import (
     AdmissionRules,
     Replicas,
     VersionAdmission,
     reconcile_forever,
 )
-from orchestrator_inference.version_catalogue import VersionCatalogue
-from orchestrator_inference.version_routing import VersionRouting
+from orchestrator_inference.versions.catalogue import VersionCatalogue
+from orchestrator_inference.versions.routing import VersionRouting
+from orchestrator_inference.versions.servicer import ModelVersionServicer
 from podium.orchestrator.v1 import model_version_service_pb2_grpc as versions_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as rpc
-from policy_versions import Aliases, Format, VersionStore
-from rpckit.health import Check
-from rpckit.server import Service, run_server
+from podium_kit import telemetry
+from podium_kit.policy_versions import Aliases, Format, VersionStore
+from podium_kit.rpc.health import Check
+from podium_kit.rpc.server import Service, run_server
 
 SERVICE_NAME = "podium.orchestrator.v1.OrchestratorService"
 VERSIONS_SERVICE_NAME = "podium.orchestrator.v1.ModelVersionService"

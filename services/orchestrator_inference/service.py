@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
 
-from orchestrator_inference.action_parser import parse_action
-from orchestrator_inference.action_schema import ActionOptions
-from orchestrator_inference.budgets import Room, SectionBudgets, room_for
-from orchestrator_inference.engine import Engine, ModelCall
+from orchestrator_inference.action.limits import Bounds
+from orchestrator_inference.action.parser import parse_action
+from orchestrator_inference.action.schema import ActionOptions
+from orchestrator_inference.engine.engine import Engine, ModelCall
 from orchestrator_inference.errors import (
     ContextTooLong,
     EmptyTask,
@@ -23,12 +23,12 @@ from orchestrator_inference.models import (
     PromptMode,
     Situation,
 )
-from orchestrator_inference.prompt_chat import build_chat
-from orchestrator_inference.prompt_stateless import build_stateless
-from orchestrator_inference.schema_limits import Bounds
-from orchestrator_inference.toolset import Toolset, Toolsets
-from orchestrator_inference.version_routing import VersionRouting
-from policy_versions.names import PREFIX
+from orchestrator_inference.prompt.budgets import Room, SectionBudgets, room_for
+from orchestrator_inference.prompt.chat import build_chat
+from orchestrator_inference.prompt.stateless import build_stateless
+from orchestrator_inference.prompt.toolset import Toolset, Toolsets
+from orchestrator_inference.versions.routing import VersionRouting
+from podium_kit.policy_versions.names import PREFIX
 
 BUILDERS = {PromptMode.STATELESS: build_stateless, PromptMode.CHAT: build_chat}
 

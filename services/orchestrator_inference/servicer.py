@@ -9,7 +9,7 @@ from orchestrator_inference.pages import page_of
 from orchestrator_inference.service import Orchestrator
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as rpc
-from rpckit.identity import Scope, require_scope
+from podium_kit.rpc.identity import Scope, require_scope
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

@@ -6,8 +6,8 @@ import os
 # only execute a program.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
-from rpckit.process import run
-from rpckit.settings import load_settings
+from podium_kit.rpc.process import run
+from podium_kit.rpc.settings import load_settings
 from tool_adapters.config import Settings
 from tool_adapters.server import serve
 

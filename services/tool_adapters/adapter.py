@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from failures import FailureKind, ToolFailure
-from metering import Usage, UsageSource
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import Usage, UsageSource
 from tool_adapters.models import JsonObject, ToolDefinition
 
 

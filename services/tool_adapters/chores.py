@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from rpckit.errors import DomainError
-from tool_adapters.facts import Facts, FactsBook
+from podium_kit.rpc.errors import DomainError
+from tool_adapters.calls.facts import Facts, FactsBook
 
 log = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ import grpc
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
-from rpckit.identity import Identity, Scope, acting_as
-from rpckit.status import domain_error_from
+from podium_kit.rpc.identity import Identity, Scope, acting_as
+from podium_kit.rpc.status import domain_error_from
+from podium_kit.wire import quantities_to_proto
+from tool_adapters.calls.facts import Facts
 from tool_adapters.convert_tools import tool_from_proto
-from tool_adapters.facts import Facts
 from tool_adapters.models import ToolDefinition
-from wire import quantities_to_proto
 
 TOOLS_KEPT = 10_000
 SUBJECT = "tool-adapters"

@@ -6,7 +6,7 @@ from tempfile import gettempdir
 from pydantic import BaseModel, Field
 from pydantic_settings import SettingsConfigDict
 
-from rpckit.settings import ServerSettings, SigningKey
+from podium_kit.rpc.settings import ServerSettings, SigningKey
 
 
 class EmbeddingsSettings(BaseModel, frozen=True):

@@ -1,9 +1,7 @@
 """Calls and answers on the wire, and back."""
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
-from tool_adapters.adapter import Answer, Output, OutputFile
-from tool_adapters.service import CallRequest
-from wire import (
+from podium_kit.wire import (
     duration_from_proto,
     duration_to_proto,
     failure_from_proto,
@@ -11,6 +9,8 @@ from wire import (
     usage_from_proto,
     usage_to_proto,
 )
+from tool_adapters.adapter import Answer, Output, OutputFile
+from tool_adapters.service import CallRequest
 
 
 def call_from_proto(request: pb.InvokeRequest) -> CallRequest:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from podium.registry.v1 import tool_pb2
+from podium_kit.wire import duration_from_proto
 from tool_adapters.errors import InvalidCall, KindUnsupported
 from tool_adapters.models import (
     BasicAuth,
@@ -33,7 +34,6 @@ from tool_adapters.models import (
     ToolDefinition,
     ToolKind,
 )
-from wire import duration_from_proto
 
 KINDS = {tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}"): kind for kind in ToolKind}
 SIDE_EFFECTS = {

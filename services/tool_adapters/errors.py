@@ -1,6 +1,6 @@
 """What can be wrong with a request; a tool that fails is an answer instead."""
 
-from rpckit.errors import FailedPrecondition, InvalidArgument, Unavailable
+from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument, Unavailable
 
 
 class InvalidCall(InvalidArgument):

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from cachetools import LRUCache
 
-from failures import FailureKind
+from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
 
 PREFIX = "TOOL_ADAPTERS_SECRET_"

@@ -9,60 +9,60 @@ from uuid import uuid4
 
 import grpc
 
-import telemetry
-from embeddings import OpenAiEmbeddings
 from podium.adapters.v1.corpus_service_pb2_grpc import add_CorpusServiceServicer_to_server
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import (
     add_ToolAdapterServiceServicer_to_server,
 )
-from rpckit.channel import open_channel
-from rpckit.health import Check
-from rpckit.migrations import upgrade
-from rpckit.server import Service, run_server
+from podium_kit import telemetry
+from podium_kit.embeddings import OpenAiEmbeddings
+from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.channel import open_channel
+from podium_kit.rpc.health import Check
+from podium_kit.rpc.server import Service, run_server
 from tool_adapters.adapter import Adapter
-from tool_adapters.attempts import Attempts
+from tool_adapters.calls.attempts import Attempts
+from tool_adapters.calls.bulkheads import Gates
+from tool_adapters.calls.effects import EffectLog
+from tool_adapters.calls.facts import FactsBook
+from tool_adapters.calls.store_effects import PostgresEffectStore
 from tool_adapters.chores import Chore, report_facts, running
 from tool_adapters.clients import FactsReports, RegistryTools
-from tool_adapters.clients_catalogue import RegistryCatalogue, RegistryPermission
-from tool_adapters.clients_grpc_tools import GrpcMethods
-from tool_adapters.code_adapter import CodeAdapter
+from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.config import Settings
 from tool_adapters.convert import answer_from_store, stored_answer
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store_postgres import PostgresCorpusStore
-from tool_adapters.effects import EffectLog
-from tool_adapters.facts import FactsBook
+from tool_adapters.following.clients import RegistryCatalogue, RegistryPermission
 from tool_adapters.following.convert import listed_specs, server_from_row
 from tool_adapters.following.follower import Follower
 from tool_adapters.following.service import Following
 from tool_adapters.following.servicer import FollowingRpcs
 from tool_adapters.following.store_postgres import PostgresFollowingStore
 from tool_adapters.following.watching import ListWatch
-from tool_adapters.function_adapter import FunctionAdapter
-from tool_adapters.gates import Gates
-from tool_adapters.grpc_adapter import GrpcAdapter
-from tool_adapters.http_adapter import HttpAdapter
-from tool_adapters.http_auth import HttpAuthenticator
-from tool_adapters.http_client import HttpClient
-from tool_adapters.llm_adapter import LlmAdapter
-from tool_adapters.llm_prompts import Prompts
-from tool_adapters.mcp_adapter import McpAdapter
-from tool_adapters.mcp_discovery import McpDiscovery
-from tool_adapters.mcp_pool import McpPool
-from tool_adapters.mcp_servers import McpServers
+from tool_adapters.functions.adapter import FunctionAdapter
+from tool_adapters.grpc.adapter import GrpcAdapter
+from tool_adapters.grpc.methods import GrpcMethods
+from tool_adapters.http.adapter import HttpAdapter
+from tool_adapters.http.auth import HttpAuthenticator
+from tool_adapters.http.client import HttpClient
+from tool_adapters.http.oauth2_tokens import OAuth2Tokens
+from tool_adapters.llm.adapter import LlmAdapter
+from tool_adapters.llm.prompts import Prompts
+from tool_adapters.llm.providers import Providers
+from tool_adapters.mcp.adapter import McpAdapter
+from tool_adapters.mcp.discovery import McpDiscovery
+from tool_adapters.mcp.pool import McpPool
+from tool_adapters.mcp.servers import McpServers
 from tool_adapters.models import ToolKind
 from tool_adapters.network_guard import NetworkGuard
-from tool_adapters.oauth2_tokens import OAuth2Tokens
-from tool_adapters.providers import Providers
-from tool_adapters.retrieval_adapter import RetrievalAdapter
+from tool_adapters.retrieval.adapter import RetrievalAdapter
 from tool_adapters.sandbox import LocalRunner, Sandbox, Workspaces
 from tool_adapters.sandbox.clients import RemoteRunner
 from tool_adapters.sandbox.runner import Runner
 from tool_adapters.secret_store import PLATFORM, MountedSecrets
 from tool_adapters.service import Invoker
 from tool_adapters.servicer import ToolAdapterServicer
-from tool_adapters.store_effects import PostgresEffectStore
 from tool_adapters.store_engine import check, open_engine
 
 MIGRATIONS = Path(__file__).parent / "migrations"

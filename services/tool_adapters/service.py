@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from failures import FailureKind, ToolFailure
-from rpckit.identity import Scope, require_scope
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.identity import Scope, require_scope
 from tool_adapters.adapter import Adapter, Answer, ToolCall
-from tool_adapters.attempts import Attempts, Progress
-from tool_adapters.characters import whole_characters
-from tool_adapters.effects import EffectLog
+from tool_adapters.calls.attempts import Attempts, Progress
+from tool_adapters.calls.bulkheads import Gate, Gates
+from tool_adapters.calls.characters import whole_characters
+from tool_adapters.calls.effects import EffectLog
+from tool_adapters.calls.facts import FactsBook
+from tool_adapters.calls.fallbacks import first_answer
+from tool_adapters.calls.schemas import arguments_failure
 from tool_adapters.errors import InvalidCall
-from tool_adapters.facts import FactsBook
-from tool_adapters.fallbacks import first_answer
-from tool_adapters.gates import Gate, Gates
 from tool_adapters.models import JsonObject, SideEffect, ToolDefinition, ToolKind
-from tool_adapters.schemas import arguments_failure
 
 UNWELL = {FailureKind.UNAVAILABLE, FailureKind.TIMEOUT}
 

@@ -7,10 +7,10 @@ from grpc.aio import ServicerContext
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.adapters.v1 import tool_adapter_service_pb2_grpc as rpc
 from tool_adapters.convert import answer_to_proto, call_from_proto
-from tool_adapters.convert_discovery import discovery_to_proto
 from tool_adapters.convert_tools import mcp_from_proto
 from tool_adapters.following.servicer import FollowingRpcs
-from tool_adapters.mcp_discovery import McpDiscovery
+from tool_adapters.mcp.convert import discovery_to_proto
+from tool_adapters.mcp.discovery import McpDiscovery
 from tool_adapters.service import Invoker
 
 Context = ServicerContext[Any, Any]

@@ -1,7 +1,7 @@
 """`python -m tool_registry`: the tool registry server."""
 
-from rpckit.process import run
-from rpckit.settings import load_settings
+from podium_kit.rpc.process import run
+from podium_kit.rpc.settings import load_settings
 from tool_registry.config import Settings
 from tool_registry.server import serve
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
-from rpckit.errors import DomainError
+from podium_kit.rpc.errors import DomainError
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
-from rpckit.settings import ServerSettings
+from podium_kit.rpc.settings import ServerSettings
 
 
 class Settings(ServerSettings):

@@ -1,6 +1,6 @@
 """What can be wrong with tools, policies and measurements."""
 
-from rpckit.errors import (
+from podium_kit.rpc.errors import (
     AlreadyExists,
     FailedPrecondition,
     InvalidArgument,

@@ -9,8 +9,8 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
 
-from metering import Dimension, LatencyHistogram, Quantity
-from money import Money
+from podium_kit.metering import Dimension, LatencyHistogram, Quantity
+from podium_kit.money import Money
 
 PLATFORM = ""
 PODIUM_PROVIDER = "podium"

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import grpc
 
-import telemetry
-from embeddings import OpenAiEmbeddings
 from podium.registry.v1.description_service_pb2_grpc import (
     add_DescriptionServiceServicer_to_server,
 )
@@ -17,39 +15,41 @@ from podium.registry.v1.policy_service_pb2_grpc import add_PolicyServiceServicer
 from podium.registry.v1.tool_registry_service_pb2_grpc import (
     add_ToolRegistryServiceServicer_to_server,
 )
-from rpckit.channel import open_channel
-from rpckit.health import Check
-from rpckit.migrations import upgrade
-from rpckit.server import Service, run_server
-from tool_registry.catalogue import Catalogues
+from podium_kit import telemetry
+from podium_kit.embeddings import OpenAiEmbeddings
+from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.channel import open_channel
+from podium_kit.rpc.health import Check
+from podium_kit.rpc.server import Service, run_server
 from tool_registry.chores import repeated
-from tool_registry.clients import PriceBook
-from tool_registry.clients_episodes import EpisodeHistory
 from tool_registry.config import Settings
-from tool_registry.convert import stored_spec
-from tool_registry.convert_facts import STORED_FACTS
-from tool_registry.convert_policies import preset_policies, stored_policy
-from tool_registry.convert_proposals import described
-from tool_registry.descriptions import Descriptions
-from tool_registry.embeddings import Embeddings
-from tool_registry.following import Following
-from tool_registry.measurements import Clock, MeasurementBook, utc_now
-from tool_registry.past_episodes import NoPastEpisodes
-from tool_registry.policy_history import PolicyHistory
-from tool_registry.price_cache import PriceCache
-from tool_registry.resolution import Resolution
-from tool_registry.search import ToolSearch
-from tool_registry.service import Registry
-from tool_registry.servicer_descriptions import DescriptionServicer
-from tool_registry.servicer_policies import PolicyServicer
-from tool_registry.servicer_tools import ToolRegistryServicer
+from tool_registry.descriptions.convert import described
+from tool_registry.descriptions.service import Descriptions
+from tool_registry.descriptions.servicer import DescriptionServicer
+from tool_registry.descriptions.store import ProposalStore
+from tool_registry.facts.convert import STORED_FACTS
+from tool_registry.facts.measurements import Clock, MeasurementBook, utc_now
+from tool_registry.facts.store import FactsStore
+from tool_registry.following.service import Following
+from tool_registry.following.store import PostgresFollowingStore
+from tool_registry.policies.clients import EpisodeHistory
+from tool_registry.policies.convert import preset_policies, stored_policy
+from tool_registry.policies.history import PolicyHistory
+from tool_registry.policies.past_episodes import NoPastEpisodes
+from tool_registry.policies.servicer import PolicyServicer
+from tool_registry.policies.store import PolicyStore
 from tool_registry.store_engine import check, open_engine
-from tool_registry.store_facts import FactsStore
-from tool_registry.store_following import PostgresFollowingStore
-from tool_registry.store_policies import PolicyStore
-from tool_registry.store_proposals import ProposalStore
-from tool_registry.store_tools import ToolStore
-from tool_registry.toolsets import Toolsets
+from tool_registry.tools.catalogue import Catalogues
+from tool_registry.tools.convert import stored_spec
+from tool_registry.tools.embeddings import Embeddings
+from tool_registry.tools.search import ToolSearch
+from tool_registry.tools.service import Registry
+from tool_registry.tools.servicer import ToolRegistryServicer
+from tool_registry.tools.store import ToolStore
+from tool_registry.toolsets.clients import PriceBook
+from tool_registry.toolsets.price_cache import PriceCache
+from tool_registry.toolsets.resolution import Resolution
+from tool_registry.toolsets.service import Toolsets
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 PURGE_INTERVAL_S = 3600.0

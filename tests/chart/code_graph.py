@@ -14,7 +14,7 @@ import cost_ledger.config
 import episodes.config
 import gateway.config
 import orchestrator_inference.config
-import orchestrator_inference.engines.config
+import orchestrator_inference.policy_engines.config
 import podium_cli.training.worker
 import tool_adapters.config
 import tool_adapters.sandbox.config
@@ -26,7 +26,7 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "episodes": episodes.config.ServerConfig,
     "episode-worker": episodes.config.WorkerConfig,
     "orchestrator-inference": orchestrator_inference.config.Settings,
-    "policy-engines": orchestrator_inference.engines.config.Settings,
+    "policy-engines": orchestrator_inference.policy_engines.config.Settings,
     "tool-registry": tool_registry.config.Settings,
     "tool-adapters": tool_adapters.config.Settings,
     "sandbox": tool_adapters.sandbox.config.Settings,
@@ -39,7 +39,7 @@ WIRING = {
     "episodes": "services/episodes/server.py",
     "episode-worker": "services/episodes/worker.py",
     "orchestrator-inference": "services/orchestrator_inference/server.py",
-    "policy-engines": "services/orchestrator_inference/engines/worker.py",
+    "policy-engines": "services/orchestrator_inference/policy_engines/worker.py",
     "tool-registry": "services/tool_registry/server.py",
     "tool-adapters": "services/tool_adapters/server.py",
     "sandbox": "services/tool_adapters/sandbox/server.py",

@@ -5,8 +5,8 @@ import pytest
 from chart.pods import PodTemplate, pod_templates
 from chart.rendering import Json, cases, of_kind, rendered
 from chart.restricted_profile import violations
-from orchestrator_inference.engines.blueprint import EngineRules, engine_of
-from orchestrator_inference.engines.kserve_api import APIS
+from orchestrator_inference.policy_engines.blueprint import EngineRules, engine_of
+from orchestrator_inference.policy_engines.kserve_api import APIS
 
 VERSION = "policy-demo-v12"
 UID = {"uid": "a-uid"}

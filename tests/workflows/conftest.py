@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest_asyncio
 
-from embedded import EmbeddedTemporal, free_port
+from podium_kit.embedded import EmbeddedTemporal, free_port
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from embedded import EmbeddedTemporal, free_port
 from episodes.keys import workflow_id
-from episodes.temporal import connect_temporal
+from episodes.temporal.client import connect_temporal
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, JudgeInput, TurnInput, TurnResult
+from podium_kit.embedded import EmbeddedTemporal, free_port
 from workflows.running_workflows import running_workflows
 from workflows.scripted_activities import (
     ScriptedActivities,

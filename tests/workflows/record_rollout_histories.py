@@ -7,8 +7,8 @@ import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from embedded import EmbeddedTemporal, free_port
-from episodes.temporal import connect_temporal
+from episodes.temporal.client import connect_temporal
+from podium_kit.embedded import EmbeddedTemporal, free_port
 from workflows.record_histories import without_machine
 from workflows.running_rollouts import ScriptedRollouts, make_run, running
 

@@ -10,7 +10,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from rollouts.payloads import (
+from podium_training.rollouts.payloads import (
     GroupOfRun,
     PlannedRun,
     RolloutLimits,
@@ -18,7 +18,7 @@ from rollouts.payloads import (
     RolloutRun,
     RolloutTotals,
 )
-from rollouts.workflow import PLAN_RUN, ROLL_GROUP, RolloutWorkflow
+from podium_training.rollouts.workflow import PLAN_RUN, ROLL_GROUP, RolloutWorkflow
 
 TOOLS = ["calculator", "search"]
 Script = Callable[[GroupOfRun], None]

@@ -9,9 +9,9 @@ from datetime import timedelta
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from episodes.versioning import deployment_config
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import EpisodeInput, EpisodeResult
+from episodes.workflows.versioning import deployment_config
 from workflows.scripted_activities import ScriptedActivities
 
 

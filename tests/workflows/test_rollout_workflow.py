@@ -8,11 +8,11 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHistory
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from embedded import EmbeddedTemporal
-from episodes.temporal import connect_temporal
+from episodes.temporal.client import connect_temporal
 from episodes.workflows.converter import DATA_CONVERTER
-from rollouts.payloads import GroupOfRun, RolloutTotals
-from rollouts.workflow import GROUPS_PER_HISTORY, RolloutWorkflow
+from podium_kit.embedded import EmbeddedTemporal
+from podium_training.rollouts.payloads import GroupOfRun, RolloutTotals
+from podium_training.rollouts.workflow import GROUPS_PER_HISTORY, RolloutWorkflow
 from workflows.running_rollouts import TOOLS, ScriptedRollouts, make_run, running
 
 RUN = "01936b2f-3c00-7000-8000-000000000001"

@@ -7,8 +7,8 @@ from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionR
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from embedded import EmbeddedTemporal
-from episodes.temporal import connect_temporal
+from episodes.temporal.client import connect_temporal
+from podium_kit.embedded import EmbeddedTemporal
 from workflows.running_workflows import running_workflows
 from workflows.scripted_activities import ScriptedActivities, answers_in
 

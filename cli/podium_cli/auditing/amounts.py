@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from money import Money
 from podium.common.v1 import money_pb2
 from podium_cli.formats import format_money
-from wire import money_from_proto, optional_money_from_proto
+from podium_kit.money import Money
+from podium_kit.wire import money_from_proto, optional_money_from_proto
 
 
 class HasAmount(Protocol):

@@ -11,7 +11,7 @@ from podium.ledger.v1 import audit_pb2, hold_pb2
 from podium_cli.auditing.amounts import exact_money, posted_amount
 from podium_cli.formats import enum_word, format_time
 from podium_cli.listing import listing
-from podium_cli.price_text import format_price
+from podium_cli.prices.text import format_price
 
 HASH_CHARACTERS = 16
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from podium.ledger.v1 import audit_pb2
 from podium_cli.auditing.explanation_view import dimension_word, kind_word
-from wire import timestamp_from_proto
+from podium_kit.wire import timestamp_from_proto
 
 
 @dataclass(frozen=True)

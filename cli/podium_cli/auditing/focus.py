@@ -16,7 +16,7 @@ from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import audit_pb2
 from podium_cli.auditing.explanation_view import dimension_word
 from podium_cli.auditing.export_rows import Field, moment
-from wire import timestamp_from_proto
+from podium_kit.wire import timestamp_from_proto
 
 TEXT = (
     "AvailabilityZone BillingAccountId BillingAccountName BillingCurrency ChargeCategory "

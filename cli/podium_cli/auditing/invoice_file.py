@@ -10,13 +10,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from money import InvalidMoney, Money
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import audit_pb2
-from podium_cli.documents import InvalidDocument
+from podium_cli.documents.documents import InvalidDocument
 from podium_cli.errors import UsageError
 from podium_cli.inputs import unreadable
-from wire import timestamp_to_proto
+from podium_kit.money import InvalidMoney, Money
+from podium_kit.wire import timestamp_to_proto
 
 # The names a column may have; the first is the one to use.
 COLUMNS = {

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from anchors import DailyRoot, EntryProof, InvalidKey, load_public_key
 from podium.ledger.v1 import audit_pb2
-from podium_cli.documents import read_message
+from podium_cli.documents.documents import read_message
 from podium_cli.errors import UsageError
 from podium_cli.inputs import unreadable
+from podium_kit.anchors import DailyRoot, EntryProof, InvalidKey, load_public_key
 
 
 @dataclass(frozen=True)

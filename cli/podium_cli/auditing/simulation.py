@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from money import Money
 from podium.ledger.v1 import audit_pb2
 from podium_cli.auditing.amounts import added
 from podium_cli.formats import format_money
 from podium_cli.listing import FittingListing
+from podium_kit.money import Money
 
 COLUMNS = ("SKU", "model", "tool", "calls#", "posted#", "simulated#", "difference#", "unpriced#")
 

@@ -13,7 +13,7 @@ from podium_cli.formats import enum_word, format_money, format_time
 from podium_cli.gateway import segment
 from podium_cli.inputs import parse_money, parse_seconds, parse_time
 from podium_cli.listing import listing
-from wire import duration_to_proto, money_from_proto, money_to_proto
+from podium_kit.wire import duration_to_proto, money_from_proto, money_to_proto
 
 app = typer.Typer(
     name="budgets", help="List, get, create, update, close, alerts.", no_args_is_help=True

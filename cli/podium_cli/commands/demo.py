@@ -11,7 +11,6 @@ import uuid_utils
 from rich.console import Group
 from rich.text import Text
 
-from bundled_files import bundled_folder
 from podium.episodes.v1 import episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium.registry.v1 import tool_registry_service_pb2
@@ -44,7 +43,8 @@ from podium_cli.local.installation import ensure_engine_installed
 from podium_cli.local.platform import PlatformOptions
 from podium_cli.local.running import running_platform
 from podium_cli.local.state import NotUp
-from wire import duration_to_proto
+from podium_kit.bundled_files import bundled_folder
+from podium_kit.wire import duration_to_proto
 
 COMPLETION_TOKENS_MAX = 128
 REPORT = Path("build") / "demo" / "report.html"

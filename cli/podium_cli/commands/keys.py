@@ -8,7 +8,7 @@ from rich.text import Text
 from podium_cli.command import Session, command
 from podium_cli.gateway import segment
 from podium_cli.listing import listing
-from rpckit.identity import Role
+from podium_kit.rpc.identity import Role
 
 PAGE_SIZE = 500
 SHOWN_ONCE = "[dim]it is stored as a hash and cannot be shown again[/]"

@@ -10,13 +10,13 @@ from rich.text import Text
 
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb2
 from podium_cli.command import Session, command
-from podium_cli.commands.tools import DryRun
+from podium_cli.commands.tools.tools import DryRun
 from podium_cli.errors import CliError
 from podium_cli.formats import format_time
 from podium_cli.inputs import parse_time
 from podium_cli.listing import listing
-from podium_cli.price_lists import read_price_list
-from podium_cli.price_text import format_price, format_sku
+from podium_cli.prices.lists import read_price_list
+from podium_cli.prices.text import format_price, format_sku
 
 app = typer.Typer(name="prices", help="List, get, import.", no_args_is_help=True)
 

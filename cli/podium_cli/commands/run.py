@@ -9,10 +9,10 @@ import uuid_utils
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium_cli.command import Session, command
+from podium_cli.episodes.following import cancel, follow, require_answer
 from podium_cli.errors import UsageError
-from podium_cli.following import cancel, follow, require_answer
 from podium_cli.inputs import parse_labels, parse_money, parse_seconds
-from wire import duration_to_proto, money_to_proto
+from podium_kit.wire import duration_to_proto, money_to_proto
 
 PROMPT_MODES = {
     "": orchestrator_pb2.PROMPT_MODE_UNSPECIFIED,

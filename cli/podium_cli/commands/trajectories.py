@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from podium_cli.command import Session, command
-from podium_cli.trajectory_view import record_view
+from podium_cli.episodes.trajectory_view import record_view
 
 app = typer.Typer(
     name="trajectories",
@@ -26,7 +26,7 @@ async def tail(
 ) -> None:
     """Show trajectories as they are on the stream; with --json one per line."""
     # The Kafka client is slow to import, and needed here alone.
-    from podium_cli.trajectories_kafka import kafka_settings, tail_records  # noqa: PLC0415
+    from podium_cli.episodes.trajectories_kafka import kafka_settings, tail_records  # noqa: PLC0415
 
     servers = bootstrap or session.target.state.read_connection().kafka_bootstrap
     async for record in tail_records(kafka_settings(servers), topic, last, follow):

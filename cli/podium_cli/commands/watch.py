@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from podium_cli.command import Session, command
-from podium_cli.following import follow
+from podium_cli.episodes.following import follow
 
 Episode = Annotated[str, typer.Argument(help="Episode id.", show_default=False)]
 

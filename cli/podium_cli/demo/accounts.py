@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from money import Money
 from podium.episodes.v1 import episode_service_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb2
 from podium_cli.demo.outcomes import Outcome
 from podium_cli.gateway import Gateway, segment
-from wire import money_from_proto, optional_money_from_proto
+from podium_kit.money import Money
+from podium_kit.wire import money_from_proto, optional_money_from_proto
 
 CURRENCY = "USD"
 ORCHESTRATOR = "orchestrator model"

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from money import Money
 from podium_cli.demo.tasks import Task
+from podium_kit.money import Money
 
 
 @dataclass(frozen=True)

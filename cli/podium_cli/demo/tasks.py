@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from podium_cli.documents import InvalidDocument
-from verifiers import InvalidVerifier, Verifier, load_verifier
+from podium_cli.documents.documents import InvalidDocument
+from podium_kit.verifiers import InvalidVerifier, Verifier, load_verifier
 
 
 @dataclass(frozen=True)

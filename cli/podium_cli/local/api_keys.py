@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 import httpx
 
 from podium_cli.local.state import StateFolder, write_private
-from rpckit.identity import Identity, Role, acting_as
+from podium_kit.rpc.identity import Identity, Role, acting_as
 
 TENANT = "default"
 SUBJECT = "podium-up"
@@ -44,8 +44,8 @@ async def _works(gateway_url: str, key: str) -> bool:
 
 async def _issue(database_url: str) -> LocalKeys:
     # The gateway's own stack: slow to import, and needed at the first start alone.
-    from gateway.api_keys import KeyRequest  # noqa: PLC0415
     from gateway.config import DatabaseSettings  # noqa: PLC0415
+    from gateway.keys.service import KeyRequest  # noqa: PLC0415
     from gateway.server import api_keys  # noqa: PLC0415
 
     async with api_keys(DatabaseSettings(database_url=database_url)) as issued:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from bundled_files import bundled_folder
-from embedded import AdaptedModel, EmbeddedVllm, SmolLM2
 from podium_cli.local.services import Engine
-from policy_versions import VersionStore
+from podium_kit.bundled_files import bundled_folder
+from podium_kit.embedded import AdaptedModel, EmbeddedVllm, SmolLM2
+from podium_kit.policy_versions import VersionStore
 
 UNTRAINED_NAME, TRAINED_NAME = "smollm2-135m-instruct", "smollm2-135m-podium"
 # vLLM's CPU kernels compute as if every adapter had it.

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import psutil
 
-from bundled_files import BundledFilesMissing, bundled_folder
-from embedded import EmbeddedError, SmolLM2, VllmEnvironment
-from embedded.ports import free_ports
 from podium_cli import DISTRIBUTION
 from podium_cli.finding import Finding
 from podium_cli.formats import format_bytes
 from podium_cli.local.ports import SERVERS
+from podium_kit.bundled_files import BundledFilesMissing, bundled_folder
+from podium_kit.embedded import EmbeddedError, SmolLM2, VllmEnvironment
+from podium_kit.embedded.ports import free_ports
 from tool_adapters.sandbox import IsolationUnavailable, LocalRunner
 
 PYTHON_NEEDED = (3, 11)

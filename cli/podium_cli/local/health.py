@@ -4,7 +4,7 @@ import grpc
 import httpx
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from embedded.ports import LOOPBACK, accepts_connections
+from podium_kit.embedded.ports import LOOPBACK, accepts_connections
 
 CHECK_TIMEOUT_S = 1.0
 HTTP_PATHS = {"gateway": "/healthz", "vllm": "/health"}

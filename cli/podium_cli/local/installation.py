@@ -6,10 +6,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from embedded import SmolLM2, VllmEnvironment
-from embedded.vllm_environment import Progress as Report
 from podium_cli.errors import CliError
 from podium_cli.local.engines import EngineChoice, trained_model
+from podium_kit.embedded import SmolLM2, VllmEnvironment
+from podium_kit.embedded.vllm.environment import Progress as Report
 
 QUESTION = (
     "vLLM and its model are not installed yet (about 3 GB on disk, minutes). Install them now?"

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from podium_cli.local.state import write_private
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 # Who signs tokens: the gateway for its callers, the others for work they do by themselves.
 # A limit keeps those from administering anything: every change goes through the gateway.

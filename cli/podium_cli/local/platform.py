@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, ManagedProcess
-from embedded.server import EmbeddedServer
 from podium_cli.local.engines import EngineChoice, LocalEngine, make_engine
 from podium_cli.local.health import answers
 from podium_cli.local.keys import ensure_keys
@@ -25,6 +23,8 @@ from podium_cli.local.services import (
     service_processes,
 )
 from podium_cli.local.state import StateFolder
+from podium_kit.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, ManagedProcess
+from podium_kit.embedded.server import EmbeddedServer
 
 log = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 
 import json
 
-from embedded.ports import accepts_connections, free_ports, require_free
 from podium_cli.local.state import StateFolder
+from podium_kit.embedded.ports import accepts_connections, free_ports, require_free
 
 SERVERS = (
     "temporal",

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from podium_cli.errors import UsageError
-from tasksets.loaders.errors import UnreadableSource
-from tasksets.task import Split, Task
+from podium_training.tasks.loaders.errors import UnreadableSource
+from podium_training.tasks.task import Split, Task
 
 
 class SplitName(StrEnum):
@@ -56,7 +56,7 @@ Temperature = Annotated[
 def make_tasks(count: int, split: SplitName, seed: int, family: list[str] | None) -> list[Task]:
     """The tasks the options ask for. Raises UsageError."""
     # The families stand on the bundled tools, which are slow to import and needed here alone.
-    from tasksets.taskset import FAMILIES, TooFewTasks, generate  # noqa: PLC0415
+    from podium_training.tasks.taskset import FAMILIES, TooFewTasks, generate  # noqa: PLC0415
 
     names = family or list(FAMILIES)
     if unknown := [name for name in names if name not in FAMILIES]:
@@ -79,7 +79,7 @@ def load_tasks(
 ) -> list[Task]:
     """Tasks of any source. Raises UsageError."""
     # Each source is imported by those alone who ask for it.
-    from tasksets.loaders import bfcl, paper, reasoning_gym  # noqa: PLC0415
+    from podium_training.tasks.loaders import bfcl, paper, reasoning_gym  # noqa: PLC0415
 
     if (source is Source.PAPER) != (file is not None):
         raise UsageError("--file is for --from paper, which needs it", "name a file of JSON lines")

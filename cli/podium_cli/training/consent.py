@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from podium.registry.v1 import policy_pb2, policy_service_pb2
 from podium_cli.gateway import Gateway, segment
 from podium_cli.output import Output
-from tasksets.task import Split, Task
+from podium_training.tasks.task import Split, Task
 
 
 async def note_consent(

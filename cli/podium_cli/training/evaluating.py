@@ -2,9 +2,9 @@
 
 from decimal import Decimal
 
-from gate import Evaluated
 from podium.episodes.v1 import trajectory_pb2
-from wire import duration_from_proto, optional_money_from_proto
+from podium_kit.wire import duration_from_proto, optional_money_from_proto
+from podium_training.gate import Evaluated
 
 
 def evaluated(found: trajectory_pb2.Trajectory) -> Evaluated | None:

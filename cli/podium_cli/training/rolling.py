@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gate import Evaluated
-from money import Money
 from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
@@ -18,10 +16,12 @@ from podium_cli.concurrency import in_parallel
 from podium_cli.formats import enum_word
 from podium_cli.gateway import Gateway, segment
 from podium_cli.training.evaluating import evaluated
-from rollouts import RolloutLimits
-from rollouts.plan import Group, Rollout
-from tasksets.task import Task
-from wire import duration_from_proto, duration_to_proto, optional_money_from_proto
+from podium_kit.money import Money
+from podium_kit.wire import duration_from_proto, duration_to_proto, optional_money_from_proto
+from podium_training.gate import Evaluated
+from podium_training.rollouts import RolloutLimits
+from podium_training.rollouts.plan import Group, Rollout
+from podium_training.tasks.task import Task
 
 COMPLETION_TOKENS_MAX = 128
 # Behaviour log-probabilities are those of the whole distribution only where none of it is cut off.

@@ -10,12 +10,12 @@ from temporalio.exceptions import ApplicationError
 
 from podium_cli.errors import CliError
 from podium_cli.gateway import Gateway, Unreachable
-from podium_cli.refusals import Refused
+from podium_cli.rejections import Refused
 from podium_cli.training.rolling import Rolled, Roller, known_tools
 from podium_cli.training.task_files import read_tasks, task_digest
-from rollouts.payloads import GroupOfRun, PlannedRun, RolloutRun, RolloutTotals
-from rollouts.plan import Group, InvalidRun, Offer, plan
-from rollouts.workflow import PLAN_RUN, ROLL_GROUP
+from podium_training.rollouts.payloads import GroupOfRun, PlannedRun, RolloutRun, RolloutTotals
+from podium_training.rollouts.plan import Group, InvalidRun, Offer, plan
+from podium_training.rollouts.workflow import PLAN_RUN, ROLL_GROUP
 
 HEARTBEAT_S = 1.0
 

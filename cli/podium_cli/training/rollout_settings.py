@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from episodes.temporal_settings import TemporalSettings
+from episodes.temporal.settings import TemporalSettings
 from podium_cli.errors import UsageError
 
 if TYPE_CHECKING:

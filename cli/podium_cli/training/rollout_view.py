@@ -9,7 +9,7 @@ from rich.table import Table
 from podium_cli.formats import format_seconds
 from podium_cli.listing import listing
 from podium_cli.training.rolling import Rolled
-from rollouts.plan import Group
+from podium_training.rollouts.plan import Group
 
 COLUMNS = ("task", "tools#", "solved#", "unjudged#", "time#", "question…")
 

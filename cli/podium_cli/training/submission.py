@@ -15,13 +15,13 @@ from temporalio.client import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from episodes.temporal import connect_temporal
+from episodes.temporal.client import connect_temporal
 from podium_cli.errors import CliError, UsageError
 from podium_cli.gateway import Gateway
 from podium_cli.training.rollout_activities import RolloutActivities
 from podium_cli.training.rollout_settings import RolloutSettings
-from rollouts.payloads import RolloutProgress, RolloutRun
-from rollouts.workflow import RolloutWorkflow
+from podium_training.rollouts.payloads import RolloutProgress, RolloutRun
+from podium_training.rollouts.workflow import RolloutWorkflow
 
 # How soon a worker that ends is noticed, and how soon a cancel reaches a group.
 HEARTBEAT_THROTTLE = timedelta(seconds=1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from podium_cli.errors import UsageError
 from podium_cli.inputs import unreadable
-from tasksets.task import InvalidTask, Task
+from podium_training.tasks.task import InvalidTask, Task
 
 
 def read_tasks(path: Path) -> list[Task]:

@@ -6,16 +6,16 @@ from functools import partial
 
 from pydantic import Field, SecretStr
 
-import telemetry
-from episodes.temporal import check_temporal
+from episodes.temporal.client import check_temporal
 from podium_cli.gateway import Gateway
 from podium_cli.training.rollout_settings import RolloutSettings
 from podium_cli.training.submission import open_temporal, work
-from rpckit.health import HealthMonitor
-from rpckit.probes import answered_probes
-from rpckit.process import run
-from rpckit.settings import TlsFiles, load_settings
-from telemetry import TelemetrySettings
+from podium_kit import telemetry
+from podium_kit.rpc.health import HealthMonitor
+from podium_kit.rpc.probes import answered_probes
+from podium_kit.rpc.process import run
+from podium_kit.rpc.settings import TlsFiles, load_settings
+from podium_kit.telemetry import TelemetrySettings
 
 
 class WorkerSettings(RolloutSettings):

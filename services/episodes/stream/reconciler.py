@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from episodes.store_locks import Leadership
-from episodes.store_outbox import OutboxStore, PublishedRecord
+from episodes.stream.store_outbox import OutboxStore, PublishedRecord
 from episodes.stream.topic_kafka import TopicReader
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import math
 from episodes.keys import record_id
 from episodes.models import OutboxRecord
 from podium.episodes.v1 import trajectory_pb2 as pb
-from rpckit.errors import FailedPrecondition
+from podium_kit.rpc.errors import FailedPrecondition
 
 SCHEMA = "podium.episodes.v1.TrajectoryRecord"
 # Brokers refuse records above about 1 MB; larger trajectories travel by reference.

@@ -4,10 +4,10 @@ import asyncio
 import logging
 
 from episodes.store_locks import Leadership
-from episodes.store_outbox import OutboxStore, OwedRecord
 from episodes.stream.records import InvalidTrajectory, stream_body, validate
-from rpckit.errors import message_of
-from stream import Producer, StreamRecord
+from episodes.stream.store_outbox import OutboxStore, OwedRecord
+from podium_kit.rpc.errors import message_of
+from podium_kit.stream import Producer, StreamRecord
 
 log = logging.getLogger(__name__)
 

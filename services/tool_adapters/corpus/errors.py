@@ -1,6 +1,6 @@
 """What can be wrong with a request about corpora."""
 
-from rpckit.errors import InvalidArgument, NotFound, ResourceExhausted
+from podium_kit.rpc.errors import InvalidArgument, NotFound, ResourceExhausted
 
 
 class CorpusNotFound(NotFound):

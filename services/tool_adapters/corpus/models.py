@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rpckit.errors import InvalidArgument
+from podium_kit.rpc.errors import InvalidArgument
 from tool_adapters.corpus.errors import InvalidCorpusName, InvalidDocument
 
 CONTENT_CHARACTERS_MAX = 1_000_000

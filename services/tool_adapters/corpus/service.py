@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from embeddings import EmbeddingsUnavailable, OpenAiEmbeddings
-from rpckit.errors import InvalidArgument
-from rpckit.identity import Scope, current_identity, require_scope
+from podium_kit.embeddings import EmbeddingsUnavailable, OpenAiEmbeddings
+from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.rpc.identity import Scope, current_identity, require_scope
 from tool_adapters.corpus.errors import CorpusNotFound, InvalidSearch
 from tool_adapters.corpus.index import PassageIndex
 from tool_adapters.corpus.models import (

@@ -6,8 +6,8 @@ from grpc.aio import ServicerContext
 
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
-from rpckit.identity import current_identity
-from rpckit.pages import decode_page_token, encode_page_token, page_size
+from podium_kit.rpc.identity import current_identity
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 from tool_adapters.corpus.convert import (
     corpus_to_proto,
     document_from_proto,

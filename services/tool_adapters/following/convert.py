@@ -7,11 +7,11 @@ from uuid import UUID
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
-from tool_adapters.convert_discovery import discovery_to_proto
 from tool_adapters.convert_tools import mcp_from_proto
 from tool_adapters.following.errors import InvalidFollowing
 from tool_adapters.following.models import FollowedServer, ListedSpec
-from tool_adapters.mcp_discovery import Discovery
+from tool_adapters.mcp.convert import discovery_to_proto
+from tool_adapters.mcp.discovery import Discovery
 from tool_adapters.secret_store import PLATFORM
 
 

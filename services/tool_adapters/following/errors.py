@@ -1,6 +1,6 @@
 """What can be wrong with a request to follow a server."""
 
-from rpckit.errors import InvalidArgument, NotFound
+from podium_kit.rpc.errors import InvalidArgument, NotFound
 
 
 class InvalidFollowing(InvalidArgument):

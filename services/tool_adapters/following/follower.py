@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import tenacity
 
-from rpckit.errors import (
+from podium_kit.rpc.errors import (
     AlreadyExists,
     DomainError,
     FailedPrecondition,
@@ -25,7 +25,7 @@ from rpckit.errors import (
 from tool_adapters.adapter import CallFailed
 from tool_adapters.following.models import FollowedServer, ListedSpec
 from tool_adapters.following.watching import EachListing, ListWatch
-from tool_adapters.mcp_discovery import Discovery
+from tool_adapters.mcp.discovery import Discovery
 from tool_adapters.secret_store import SecretStore
 
 log = logging.getLogger(__name__)

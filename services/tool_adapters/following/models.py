@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tool_adapters.mcp_servers import ServerOwner
+from tool_adapters.mcp.servers import ServerOwner
 from tool_adapters.models import McpHttp, McpStdio
 from tool_adapters.secret_store import PLATFORM
 

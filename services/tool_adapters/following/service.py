@@ -2,10 +2,10 @@
 
 from typing import Protocol
 
-from rpckit.identity import Scope, current_identity, require_scope
+from podium_kit.rpc.identity import Scope, current_identity, require_scope
 from tool_adapters.following.errors import FollowedServerNotFound
 from tool_adapters.following.models import FollowedServer
-from tool_adapters.mcp_servers import McpServers
+from tool_adapters.mcp.servers import McpServers
 from tool_adapters.secret_store import PLATFORM
 
 

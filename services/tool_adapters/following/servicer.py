@@ -1,8 +1,8 @@
 """The RPCs about followed servers, part of podium.adapters.v1.ToolAdapterService."""
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
-from rpckit.identity import current_identity
-from rpckit.pages import decode_page_token, encode_page_token, page_size
+from podium_kit.rpc.identity import current_identity
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 from tool_adapters.following.convert import id_from_proto, server_from_proto, server_to_proto
 from tool_adapters.following.service import Following
 

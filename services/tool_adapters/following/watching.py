@@ -10,10 +10,10 @@ from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
-from failures import FailureKind
+from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
-from tool_adapters.mcp_discovery import Discovery, discovery_of
-from tool_adapters.mcp_servers import McpServers, ServerOwner
+from tool_adapters.mcp.discovery import Discovery, discovery_of
+from tool_adapters.mcp.servers import McpServers, ServerOwner
 from tool_adapters.models import McpHttp, McpStdio
 
 LIST_TIMEOUT_S = 30.0

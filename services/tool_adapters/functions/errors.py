@@ -1,6 +1,6 @@
 """How a bundled function says that it has no answer."""
 
-from failures import FailureKind, ToolFailure
+from podium_kit.failures import FailureKind, ToolFailure
 
 
 class FunctionFailed(Exception):

@@ -2,8 +2,8 @@
 
 import sys
 
-from rpckit.process import run
-from rpckit.settings import load_settings
+from podium_kit.rpc.process import run
+from podium_kit.rpc.settings import load_settings
 from tool_adapters.sandbox.config import Settings
 from tool_adapters.sandbox.local_runner import IsolationUnavailable
 from tool_adapters.sandbox.server import serve

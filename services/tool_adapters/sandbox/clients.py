@@ -3,7 +3,7 @@
 import grpc
 
 from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
-from rpckit.status import domain_error_from
+from podium_kit.rpc.status import domain_error_from
 from tool_adapters.sandbox.convert import job_to_proto, ran_from_proto
 from tool_adapters.sandbox.runner import Job, Ran, SandboxBroken
 

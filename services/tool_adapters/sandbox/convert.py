@@ -2,12 +2,17 @@
 
 from podium.adapters.v1 import sandbox_service_pb2 as pb
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapter_pb
-from rpckit.errors import InvalidArgument
+from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.wire import (
+    duration_from_proto,
+    duration_to_proto,
+    failure_from_proto,
+    failure_to_proto,
+)
 from tool_adapters.adapter import OutputFile
 from tool_adapters.sandbox.execution import Execution
 from tool_adapters.sandbox.limits import Limits
 from tool_adapters.sandbox.runner import Job, Ran
-from wire import duration_from_proto, duration_to_proto, failure_from_proto, failure_to_proto
 
 WALL_TIME_MAX_S = 600.0
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from failures import ToolFailure
+from podium_kit.failures import ToolFailure
 from tool_adapters.adapter import OutputFile
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from failures import FailureKind, ToolFailure
+from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import OutputFile
 from tool_adapters.sandbox.inside.cell import OUT_OF_MEMORY
 from tool_adapters.sandbox.limits import MIB, Limits

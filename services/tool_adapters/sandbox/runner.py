@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from rpckit.errors import Unavailable
+from podium_kit.rpc.errors import Unavailable
 from tool_adapters.sandbox.execution import Execution
 from tool_adapters.sandbox.limits import Limits
 

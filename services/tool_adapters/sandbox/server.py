@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-import telemetry
 from podium.adapters.v1.sandbox_service_pb2_grpc import add_SandboxServiceServicer_to_server
-from rpckit.health import Check
-from rpckit.server import Service, run_server
+from podium_kit import telemetry
+from podium_kit.rpc.health import Check
+from podium_kit.rpc.server import Service, run_server
 from tool_adapters.sandbox.config import Settings
 from tool_adapters.sandbox.local_runner import LocalRunner
 from tool_adapters.sandbox.servicer import SandboxServicer

@@ -1,5 +1,5 @@
 """Alembic entry point."""
 
-from rpckit.migrations import run_migrations_in_env
+from podium_kit.postgres.migrations import run_migrations_in_env
 
 run_migrations_in_env()

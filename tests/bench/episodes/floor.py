@@ -13,7 +13,7 @@ from temporalio.client import Client
 
 from bench.episodes.floor_worker import TASK_QUEUE, Floor, FloorInput
 from bench.figures import Load
-from embedded import EmbeddedTemporal, ManagedProcess, free_port
+from podium_kit.embedded import EmbeddedTemporal, ManagedProcess, free_port
 
 
 class TemporalFloor:

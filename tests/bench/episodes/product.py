@@ -19,21 +19,21 @@ from temporalio.client import Client
 
 from bench.episodes.model_server import MODEL
 from bench.figures import Load, say
-from embedded import ManagedProcess, free_port
-from embedded.ports import accepts_connections
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
 from podium_cli.local.running import fill
-from rpckit.channel import open_channel
-from rpckit.identity import Identity, Scope
+from podium_kit.embedded import ManagedProcess, free_port
+from podium_kit.embedded.ports import accepts_connections
+from podium_kit.rpc.channel import open_channel
+from podium_kit.rpc.identity import Identity, Scope
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.
     from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
-from rpckit.tokens import TokenSigner
+from podium_kit.rpc.tokens import TokenSigner
 
 ANSWERED = episode_pb2.STOP_REASON_ANSWERED
 

@@ -17,11 +17,11 @@ from bench.ledger.floor import BATCH, Floor, measure_floor
 from bench.ledger.reports import BY_DAY_AND_MODEL, BY_MODEL, Reader
 from bench.ledger.service import TENANTS, running_service
 from cost_ledger.server import MIGRATIONS
+from cost_ledger.spend.store_rollups import RollupStore
 from cost_ledger.store_engine import open_engine
-from cost_ledger.store_rollups import RollupStore
-from embedded import EmbeddedPostgres
 from integration.cost_ledger.running_ledger import as_service
-from rpckit.migrations import upgrade
+from podium_kit.embedded import EmbeddedPostgres
+from podium_kit.postgres.migrations import upgrade
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from embedded.postgres_cluster import SUPERUSER, binary
+from podium_kit.embedded.postgres_cluster import SUPERUSER, binary
 
 CLIENTS = 8
 SECONDS = 8

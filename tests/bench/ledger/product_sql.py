@@ -12,20 +12,20 @@ import asyncpg
 from sqlalchemy import make_url
 
 from bench.ledger.pgbench import rate
-from cost_ledger.admission import scope_asks
-from cost_ledger.batches import Operation, decide
-from cost_ledger.books import Books, Head, Rows
-from cost_ledger.budgets import BudgetScope, ScopeAsk, Standing
+from cost_ledger.budgets.models import BudgetScope, ScopeAsk, Standing
+from cost_ledger.decisions.admission import scope_asks
+from cost_ledger.decisions.batches import Operation, decide
+from cost_ledger.decisions.books import Books, Head, Rows
+from cost_ledger.decisions.operations import Capture, Reserve
+from cost_ledger.journal.store_rows import to_json
+from cost_ledger.journal.store_statements import COLUMNS, OPEN_BOOKS, write_statement
+from cost_ledger.journal.store_writes import parts_of
 from cost_ledger.models import Subject, UnknownPricePolicy
-from cost_ledger.operations import Capture, Reserve
-from cost_ledger.price_components import PriceComponent
-from cost_ledger.pricing import PriceHistory, PriceVersion
+from cost_ledger.prices.components import PriceComponent
+from cost_ledger.prices.models import PriceHistory, PriceVersion
 from cost_ledger.store_engine import KEYED_LOOKUPS
-from cost_ledger.store_journal_sql import COLUMNS, OPEN_BOOKS, write_statement
-from cost_ledger.store_rows import to_json
-from cost_ledger.store_writes import parts_of
-from metering import Dimension, Quantity, Usage, UsageSource
-from money import Money
+from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
+from podium_kit.money import Money
 
 TENANT, KEY, SEQUENCE = "the-tenant", "the-key", 1_000_000
 NOW = datetime.now(UTC)

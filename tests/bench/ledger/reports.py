@@ -10,8 +10,8 @@ from typing import Any
 from bench.ledger.filled_journal import TENANTS, tenant_name
 from bench.ledger.service import Service
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
-from rpckit.identity import Scope
-from wire import timestamp_to_proto
+from podium_kit.rpc.identity import Scope
+from podium_kit.wire import timestamp_to_proto
 
 MONTH = timedelta(days=30)
 ROWS_MAX = 1000

@@ -2,9 +2,9 @@
 
 from unittest.mock import patch
 
-from cost_ledger import journal
 from cost_ledger.__main__ import main
-from cost_ledger.chain import GENESIS
+from cost_ledger.decisions import drafts
+from cost_ledger.journal.chain import GENESIS
 from cost_ledger.models import Entry
 
 
@@ -14,5 +14,5 @@ def no_link(previous: bytes, entry: Entry) -> bytes:
 
 
 if __name__ == "__main__":
-    with patch.object(journal, "link", no_link):
+    with patch.object(drafts, "link", no_link):
         main()

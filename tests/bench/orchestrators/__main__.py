@@ -23,9 +23,9 @@ from bench.orchestrators.journal import Journal
 from bench.orchestrators.report import show
 from podium_cli.local.engines import EngineChoice, trained_model
 from podium_cli.local.installation import ensure_engine_installed
-from rollouts.ids import run_id_from
-from tasksets.task import Split
-from tasksets.taskset import FAMILIES, generate
+from podium_training.rollouts.ids import run_id_from
+from podium_training.tasks.task import Split
+from podium_training.tasks.taskset import FAMILIES, generate
 
 # Menus and ids follow from it; the date is of no account.
 STARTED = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.orchestrators.journal import Results
-from gate import Evaluated
-from gate.bootstrap import Interval, paired_interval
-from grpo.rewards import Features, Preferences, rewards
-from tool_registry.adherence import MINOR_UNITS, Behaviour, adherence_score
-from tool_registry.presets import PRESETS
+from podium_training.gate import Evaluated
+from podium_training.gate.bootstrap import Interval, paired_interval
+from podium_training.grpo.objective.rewards import Features, Preferences, rewards
+from tool_registry.policies.adherence import MINOR_UNITS, Behaviour, adherence_score
+from tool_registry.policies.presets import PRESETS
 
 # Each bound holds with this confidence, so both together with 95 %.
 ONE_SIDED = 0.975

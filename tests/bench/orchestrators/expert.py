@@ -12,11 +12,11 @@ from random import Random
 import yaml
 from google.protobuf import json_format
 
-from bundled_files import bundled_folder
-from demonstrator.completions import THINKING_TOKENS
 from openai_server import Body, OpenAiServer, Reply
 from podium.registry.v1 import tool_pb2
-from tasksets.task import Task
+from podium_kit.bundled_files import bundled_folder
+from podium_training.demonstrations.completions import THINKING_TOKENS
+from podium_training.tasks.task import Task
 
 TOOL, MODEL = "ask_expert", "expert"
 RIGHT_PROBABILITY = 0.9

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gate import Evaluated
+from podium_training.gate import Evaluated
 
 Results = Mapping[str, Sequence[Evaluated]]
 """Episodes by arm, in the order of the tasks."""

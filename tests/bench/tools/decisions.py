@@ -5,17 +5,17 @@ from decimal import Decimal
 
 from bench.figures import Figures, say
 from integration.tool_registry.builders import make_facts, make_spec
-from metering import Dimension
-from money import Money
 from podium.registry.v1 import policy_pb2
-from tool_registry.call_decisions import PlannedCall, decide_call
-from tool_registry.convert import stored_spec
-from tool_registry.convert_facts import facts_from_proto
-from tool_registry.convert_policies import policy_from_proto
-from tool_registry.measurements import utc_now
+from podium_kit.metering import Dimension
+from podium_kit.money import Money
+from podium_kit.wire import duration_to_proto, money_to_proto
+from tool_registry.facts.convert import facts_from_proto
+from tool_registry.facts.measurements import utc_now
 from tool_registry.models import Facts, Price, PriceComponent, ToolVersion
-from tool_registry.resolver import Known
-from wire import duration_to_proto, money_to_proto
+from tool_registry.policies.call_decisions import PlannedCall, decide_call
+from tool_registry.policies.convert import policy_from_proto
+from tool_registry.tools.convert import stored_spec
+from tool_registry.toolsets.resolver import Known
 
 TOOLS = 10_000
 ROUNDS = 5

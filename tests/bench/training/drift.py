@@ -13,19 +13,19 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 from bench.figures import Figures
-from bundled_files import bundled_folder
-from embedded import SmolLM2
-from grpo.forward import Distribution, token_logprobs
-from grpo.grammar import Constraint, GrammarReplay
-from grpo.policy import load_policy
-from grpo.samples import Row
-from grpo.trie import pack
 from orchestrator_inference.config import Settings
 from orchestrator_inference.server import assembled
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
-from rpckit.server import running_server
-from rpckit.testing import client_channel, make_identity, make_key_pair, write_verify_keys
+from podium_kit.bundled_files import bundled_folder
+from podium_kit.embedded import SmolLM2
+from podium_kit.rpc.server import running_server
+from podium_kit.rpc.testing import client_channel, make_identity, make_key_pair, write_verify_keys
+from podium_training.grpo.model.forward import Distribution, token_logprobs
+from podium_training.grpo.model.grammar import Constraint, GrammarReplay
+from podium_training.grpo.model.policy import load_policy
+from podium_training.grpo.model.samples import Row
+from podium_training.grpo.model.trie import pack
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.

@@ -10,12 +10,12 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from bench.figures import Figures
-from embedded import SmolLM2
-from grpo.publishing import Publisher, base_digest
-from orchestrator_inference.engine_replicas import EngineReplica
-from orchestrator_inference.version_admission import AdmissionRules, VersionAdmission
-from policy_versions import Format, VersionStore
-from policy_versions.reports import read_report
+from orchestrator_inference.engine.replicas import EngineReplica
+from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
+from podium_kit.embedded import SmolLM2
+from podium_kit.policy_versions import Format, VersionStore
+from podium_kit.policy_versions.reports import read_report
+from podium_training.grpo.publishing import Publisher, base_digest
 
 VERSIONS = 8
 RANK = 16

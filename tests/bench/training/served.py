@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from bench.figures import Figures, say
 from bench.training.drift import measure_drift
 from bench.training.publishing import RANK, measure_publishing
-from embedded import EmbeddedVllm, SmolLM2, free_port
+from podium_kit.embedded import EmbeddedVllm, SmolLM2, free_port
 
 NAME = "base"
 

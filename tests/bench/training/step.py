@@ -14,14 +14,20 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from embedded import SmolLM2
-from grpo.config import LoraConfig
-from grpo.forward import Distribution, token_logprobs
-from grpo.losses import Loss, LossOptions, TokenBatch, policy_loss, token_weights
-from grpo.policy import load_policy
-from grpo.samples import Row
-from grpo.trie import pack, worth_sharing
-from unit.grpo.trl_reference import trl_inputs, trl_trainer
+from podium_kit.embedded import SmolLM2
+from podium_training.grpo.config import LoraConfig
+from podium_training.grpo.model.forward import Distribution, token_logprobs
+from podium_training.grpo.model.policy import load_policy
+from podium_training.grpo.model.samples import Row
+from podium_training.grpo.model.trie import pack, worth_sharing
+from podium_training.grpo.objective.losses import (
+    Loss,
+    LossOptions,
+    TokenBatch,
+    policy_loss,
+    token_weights,
+)
+from unit.podium_training.grpo.trl_reference import trl_inputs, trl_trainer
 
 # Rows, prompt tokens, completion tokens; whether the rows share their prompt.
 SHAPES = {"shared": (8, 224, 32, True), "apart": (2, 256, 256, False)}

@@ -12,7 +12,7 @@ import yaml
 from chart.rendering import Json, of_kind, rendered
 from chart.slow.node import podman
 from kserve_server import KServeServer
-from policy_versions import Format, VersionStore
+from podium_kit.policy_versions import Format, VersionStore
 from version_folders import write_version
 
 pytestmark = [pytest.mark.timeout(300)]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import asyncpg
 
-from embedded import EmbeddedKafka, EmbeddedTemporal, ManagedProcess
-from embedded.ports import free_port
-from embedded.postgres_cluster import Cluster, binary
 from openai_server import OpenAiServer, Scripted
 from podium_cli.local.platform import DATABASES, TOPIC_PARTITIONS
+from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal, ManagedProcess
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.postgres_cluster import Cluster, binary
 
 HOST_RULES = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 START_TIMEOUT_S = 30.0

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from chart.rendering import CHARTS
-from embedded.ports import free_port
+from podium_kit.embedded.ports import free_port
 
 START_TIMEOUT_S = 20
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from cost_ledger import convert, convert_budgets, convert_operations, convert_reports
+from cost_ledger.budgets import convert as convert_budgets
+from cost_ledger.journal import convert, convert_operations
+from cost_ledger.spend import convert as convert_reports
 from podium.ledger.v1 import budget_service_pb2, cost_ledger_service_pb2, hold_pb2
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import cost_ledger
-from cost_ledger.convert_prices import spec_from_proto
-from podium_cli.price_lists import read_price_list
-from rpckit.testing import make_identity
+from cost_ledger.prices.convert import spec_from_proto
+from podium_cli.prices.lists import read_price_list
+from podium_kit.rpc.testing import make_identity
 
-LISTS = sorted((Path(cost_ledger.__file__).parent / "price_lists").glob("*.csv"))
+LISTS = sorted((Path(cost_ledger.__file__).parent / "prices" / "lists").glob("*.csv"))
 
 
 @pytest.mark.parametrize("path", LISTS, ids=lambda path: path.stem)

@@ -4,9 +4,9 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from gateway.clients import CONTRACTS
-from gateway.messages import method_of
-from gateway.openapi import PATH_PARAMETER
-from gateway.routes import ROUTES, Route
+from gateway.rest.messages import method_of
+from gateway.rest.openapi import PATH_PARAMETER
+from gateway.rest.routes import ROUTES, Route
 
 # Only services write these: costs, measurements, tools of followed servers, calls and decisions of
 # a running episode.

@@ -2,9 +2,9 @@
 
 import pytest
 
-from failures import FailureKind, ToolFailure
-from metering import Usage, UsageSource
 from podium.registry.v1 import tool_pb2
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import Usage, UsageSource
 from tool_adapters.adapter import Answer, Output, OutputFile
 from tool_adapters.convert import answer_from_proto, answer_to_proto
 from tool_adapters.convert_tools import tool_from_proto

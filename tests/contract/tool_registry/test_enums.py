@@ -3,9 +3,9 @@
 import pytest
 
 from podium.registry.v1 import policy_pb2, tool_pb2
-from tool_registry.convert import KIND_FROM_WIRE
-from tool_registry.convert_policies import PRESET_NAMES, RULE_FROM_WIRE
-from tool_registry.presets import INSTRUCTIONS, PRESETS
+from tool_registry.policies.convert import PRESET_NAMES, RULE_FROM_WIRE
+from tool_registry.policies.presets import INSTRUCTIONS, PRESETS
+from tool_registry.tools.convert import KIND_FROM_WIRE
 
 
 @pytest.mark.parametrize(

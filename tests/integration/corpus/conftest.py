@@ -10,11 +10,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 import tool_adapters
 from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
-from rpckit.identity import Identity
-from rpckit.migrations import upgrade
-from rpckit.server import Service, running_server
-from rpckit.settings import ServerSettings
-from rpckit.testing import client_channel, make_key_pair, write_verify_keys
+from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.identity import Identity
+from podium_kit.rpc.server import Service, running_server
+from podium_kit.rpc.settings import ServerSettings
+from podium_kit.rpc.testing import client_channel, make_key_pair, write_verify_keys
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store_postgres import PostgresCorpusStore

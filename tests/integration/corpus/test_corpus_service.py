@@ -9,8 +9,8 @@ from google.protobuf.message import Message
 from corpus_documents import make_pdf
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
-from rpckit.identity import Identity, Scope
-from rpckit.testing import make_identity
+from podium_kit.rpc.identity import Identity, Scope
+from podium_kit.rpc.testing import make_identity
 from tool_adapters.corpus import store_postgres
 
 Client = Callable[[Identity], "rpc.CorpusServiceAsyncStub"]

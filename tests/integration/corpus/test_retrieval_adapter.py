@@ -2,9 +2,9 @@
 
 import json
 
-from failures import FailureKind, ToolFailure
-from rpckit.identity import acting_as
-from rpckit.testing import make_identity
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.identity import acting_as
+from podium_kit.rpc.testing import make_identity
 from tool_adapters.adapter import Output, ToolCall
 from tool_adapters.corpus.models import Document, MediaType
 from tool_adapters.corpus.service import Corpora
@@ -15,7 +15,7 @@ from tool_adapters.models import (
     ToolDefinition,
     ToolKind,
 )
-from tool_adapters.retrieval_adapter import RetrievalAdapter
+from tool_adapters.retrieval.adapter import RetrievalAdapter
 
 
 def make_tool(corpus: str = "handbook", default_top_k: int = 2) -> ToolDefinition:

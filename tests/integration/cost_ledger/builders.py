@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from metering import Dimension
 from podium.common.v1 import money_pb2, usage_pb2
 from podium.ledger.v1 import budget_service_pb2, cost_ledger_service_pb2, hold_pb2
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from podium_kit.metering import Dimension
 
 GPT5 = "openai/gpt-5"
 # The paper's price of GPT-5, in dollars per million tokens.

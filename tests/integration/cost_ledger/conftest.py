@@ -8,7 +8,7 @@ import pytest_asyncio
 from integration.cost_ledger.builders import make_price
 from integration.cost_ledger.running_ledger import Client, RunningLedger, running_ledger
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 
 @pytest_asyncio.fixture

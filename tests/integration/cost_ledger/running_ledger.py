@@ -17,10 +17,16 @@ from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceStub
 from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
 from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
-from rpckit.identity import Scope
-from rpckit.migrations import upgrade
-from rpckit.server import running_server
-from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.identity import Scope
+from podium_kit.rpc.server import running_server
+from podium_kit.rpc.testing import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 
 if TYPE_CHECKING:  # the stub generator's async types exist for type checkers alone
     from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceAsyncStub

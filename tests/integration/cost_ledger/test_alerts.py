@@ -13,7 +13,6 @@ import pytest
 import pytest_asyncio
 from kafka import KafkaConsumer, TopicPartition
 
-from embedded import EmbeddedKafka, free_port
 from integration.cost_ledger.builders import (
     make_budget,
     make_capture,
@@ -26,7 +25,8 @@ from integration.cost_ledger.running_ledger import Client, RunningLedger, runnin
 from podium.ledger.v1 import alert_pb2
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from rpckit.identity import Scope
+from podium_kit.embedded import EmbeddedKafka, free_port
+from podium_kit.rpc.identity import Scope
 
 TOPIC = "ledger.alerts.v1"
 CAPTURE = "0.00225"

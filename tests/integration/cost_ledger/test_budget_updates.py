@@ -23,7 +23,7 @@ from integration.cost_ledger.verified import findings_of, refusal_of
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 INVALID, BLOCKED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION
 

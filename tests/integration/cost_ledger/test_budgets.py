@@ -20,7 +20,7 @@ from integration.cost_ledger.running_ledger import Client, RunningLedger
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 PEOPLE = {"team": "red", "user": "bob", "agent": "bot", "episode_id": "e1"}
 

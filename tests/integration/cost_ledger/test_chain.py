@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import text
 
-from cost_ledger.chain import GENESIS, first_break
+from cost_ledger.journal.chain import GENESIS, first_break
+from cost_ledger.journal.store_rows import entry_from_row
 from cost_ledger.models import Entry
-from cost_ledger.store_rows import entry_from_row
 from integration.cost_ledger.builders import make_capture, make_record, make_reserve
 from integration.cost_ledger.running_ledger import Client, RunningLedger
 from integration.cost_ledger.sql_access import as_owner, rows_of

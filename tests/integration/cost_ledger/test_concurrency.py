@@ -9,7 +9,6 @@ from pathlib import Path
 import grpc
 import pytest
 
-from embedded import EmbeddedPostgres
 from integration.cost_ledger.builders import (
     make_budget,
     make_capture,
@@ -23,7 +22,8 @@ from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from rpckit.identity import Scope
+from podium_kit.embedded import EmbeddedPostgres
+from podium_kit.rpc.identity import Scope
 
 CALL = {"worst_case": quantities(call=1), "sku": "tool/search"}
 

@@ -26,7 +26,7 @@ from integration.cost_ledger.running_ledger import Client, RunningLedger
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 # Two or three calls fill it, so that most examples are refused something.
 LIMIT = Decimal("0.02")

@@ -10,8 +10,8 @@ from integration.cost_ledger.builders import make_budget, make_record, make_rese
 from integration.cost_ledger.running_ledger import RunningLedger, as_service
 from integration.cost_ledger.sql_access import as_owner, as_tenants, rows_of
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
-from rpckit.errors import DomainError
-from rpckit.identity import Scope
+from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.identity import Scope
 
 CANARY = "canary-of-beta"
 TENANT_TABLES = """

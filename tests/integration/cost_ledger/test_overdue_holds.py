@@ -16,7 +16,7 @@ from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 Overdue = Callable[[], Awaitable[list[hold_pb2.Entry]]]
 

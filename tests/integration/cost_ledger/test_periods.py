@@ -12,7 +12,7 @@ from integration.cost_ledger.running_ledger import Client, RunningLedger
 from integration.cost_ledger.sql_access import as_owner, as_tenants, rows_of, set_clock
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
-from wire import timestamp_to_proto
+from podium_kit.wire import timestamp_to_proto
 
 PRUNE = text("SELECT prune_keys(1000)")
 

@@ -22,7 +22,7 @@ from integration.cost_ledger.running_ledger import Client, RunningLedger
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium.ledger.v1 import price_book_service_pb2 as pb
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 DEARER = {"input_fresh": ("2.5", "1000000"), "output_text": ("20", "1000000")}
 JANUARY, MARCH = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)

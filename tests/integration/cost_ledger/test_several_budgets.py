@@ -24,7 +24,7 @@ from integration.cost_ledger.running_ledger import Client, RunningLedger, runnin
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 CALL = Decimal("0.01125")
 MINI, NANO = "openai/gpt-5-mini", "openai/gpt-5-nano"

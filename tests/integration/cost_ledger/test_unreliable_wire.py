@@ -14,7 +14,7 @@ from integration.cost_ledger.unreliable_wire import FAULTS, unreliable_wire
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 CALLS = 60
 # A call is held at $0.01125 and captured at $0.00225; forty fit.

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from embedded import EmbeddedKafka, EmbeddedTemporal, free_port
 from integration.episodes.platform_under_test import EpisodesPlatform, run_platform
+from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal, free_port
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

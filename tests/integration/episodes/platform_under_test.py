@@ -13,7 +13,6 @@ import grpc
 import uuid_utils
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from embedded import EmbeddedKafka, EmbeddedTemporal, ManagedProcess, free_port
 from integration.episodes.neighbours import (
     FixedPolicies,
     FixedRegistry,
@@ -30,8 +29,15 @@ from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
 from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
-from rpckit.identity import Identity
-from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal, ManagedProcess, free_port
+from podium_kit.rpc.identity import Identity
+from podium_kit.rpc.testing import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.

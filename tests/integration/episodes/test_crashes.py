@@ -8,11 +8,11 @@ from decimal import Decimal
 import grpc
 import pytest
 
-from embedded import EmbeddedPostgres
 from integration.episodes.neighbours import answer, call, calls, in_turns
 from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
 from integration.episodes.topic import read_topic
 from podium.episodes.v1 import episode_pb2
+from podium_kit.embedded import EmbeddedPostgres
 
 pytestmark = pytest.mark.chaos
 

@@ -19,7 +19,7 @@ from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from rpckit.testing import make_identity
+from podium_kit.rpc.testing import make_identity
 
 
 async def test_episode_calls_its_tool_and_answers(platform: EpisodesPlatform) -> None:

@@ -12,7 +12,7 @@ from integration.episodes.platform_under_test import EpisodesPlatform, events, f
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import check_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
-from verifiers.python_check import MARK
+from podium_kit.verifiers.python_check import MARK
 
 if TYPE_CHECKING:
     from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub

@@ -9,19 +9,19 @@ import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import episodes
-from embedded import EmbeddedKafka
 from episodes.store_engine import open_engine
 from episodes.store_locks import Leadership
-from episodes.store_outbox import OutboxStore
 from episodes.stream.reconciler import Findings, Reconciler
 from episodes.stream.records import trajectory_record
 from episodes.stream.relay import Relay
+from episodes.stream.store_outbox import OutboxStore
 from episodes.stream.topic_kafka import TopicReader
 from integration.episodes.platform_under_test import new_id
 from integration.episodes.topic import read_topic
 from podium.episodes.v1 import trajectory_pb2
-from rpckit.migrations import upgrade
-from stream import KafkaSettings, Producer
+from podium_kit.embedded import EmbeddedKafka
+from podium_kit.postgres.migrations import upgrade
+from podium_kit.stream import KafkaSettings, Producer
 
 
 class BusyTopic(TopicReader):

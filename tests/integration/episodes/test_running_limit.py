@@ -8,9 +8,9 @@ import grpc
 from integration.episodes.platform_under_test import EpisodesPlatform, finished, new_id
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
-from rpckit.errors import ResourceExhausted
-from rpckit.status import domain_error_from
-from rpckit.testing import make_identity
+from podium_kit.rpc.errors import ResourceExhausted
+from podium_kit.rpc.status import domain_error_from
+from podium_kit.rpc.testing import make_identity
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.

@@ -13,13 +13,13 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from certificates import Authority
-from embedded import EmbeddedKafka, EmbeddedTemporal, free_port
-from episodes.temporal import TemporalUnreachable, check_temporal, connect_temporal
-from episodes.temporal_connection import TemporalConnection
-from episodes.temporal_settings import TemporalSettings
+from episodes.temporal.client import TemporalUnreachable, check_temporal, connect_temporal
+from episodes.temporal.connection import TemporalConnection
+from episodes.temporal.settings import TemporalSettings
 from integration.episodes.platform_under_test import finished, run_platform, start
 from podium.episodes.v1 import episode_pb2
-from rpckit.settings import TlsFiles
+from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal, free_port
+from podium_kit.rpc.settings import TlsFiles
 from tls_terminator import TlsTerminator
 
 

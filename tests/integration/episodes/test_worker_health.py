@@ -11,8 +11,8 @@ import pytest
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, free_port
 from integration.episodes.platform_under_test import EpisodesPlatform, run_platform
+from podium_kit.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, free_port
 
 pytestmark = pytest.mark.chaos
 

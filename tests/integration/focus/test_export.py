@@ -14,7 +14,7 @@ from podium.ledger.v1 import audit_pb2, hold_pb2
 from podium_cli.auditing import export_rows, focus
 from podium_cli.auditing.focus_versions import FOCUS_VERSIONS, VALIDATOR_NAMES
 from podium_cli.auditing.table_files import write_table
-from wire import timestamp_to_proto
+from podium_kit.wire import timestamp_to_proto
 
 OCTOBER, NOVEMBER = datetime(2026, 10, 31, 23, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)
 

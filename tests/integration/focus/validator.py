@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from embedded.cache import cache_dir
+from podium_kit.embedded.cache import cache_dir
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 

@@ -11,8 +11,8 @@ import httpx
 import uvicorn
 from openai import AsyncOpenAI
 
-from gateway.api_keys import KeyRequest
 from gateway.config import DatabaseSettings, Settings
+from gateway.keys.service import KeyRequest
 from gateway.server import api_keys, application
 from integration.gateway.neighbours import (
     Budgets,
@@ -36,10 +36,10 @@ from podium.registry.v1.policy_service_pb2_grpc import add_PolicyServiceServicer
 from podium.registry.v1.tool_registry_service_pb2_grpc import (
     add_ToolRegistryServiceServicer_to_server,
 )
-from rpckit.identity import Scope, acting_as
-from rpckit.server import Service, running_server
-from rpckit.settings import ServerSettings
-from rpckit.testing import KeyPair, make_identity, make_key_pair, write_verify_keys
+from podium_kit.rpc.identity import Scope, acting_as
+from podium_kit.rpc.server import Service, running_server
+from podium_kit.rpc.settings import ServerSettings
+from podium_kit.rpc.testing import KeyPair, make_identity, make_key_pair, write_verify_keys
 
 EPISODES, REGISTRY = "podium.episodes.v1", "podium.registry.v1"
 LEDGER, ADAPTERS, MODELS = "podium.ledger.v1", "podium.adapters.v1", "podium.orchestrator.v1"

@@ -18,8 +18,8 @@ from podium.registry.v1 import policy_service_pb2 as policy_service_pb
 from podium.registry.v1 import policy_service_pb2_grpc as policy_rpc
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
-from rpckit.errors import NotFound
-from rpckit.identity import Scope, require_scope
+from podium_kit.rpc.errors import NotFound
+from podium_kit.rpc.identity import Scope, require_scope
 
 
 class ToolNotFound(NotFound):

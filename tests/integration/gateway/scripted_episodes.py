@@ -12,8 +12,8 @@ from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1 import episode_service_pb2_grpc as rpc
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator
-from rpckit.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable
-from rpckit.identity import current_identity
+from podium_kit.rpc.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable
+from podium_kit.rpc.identity import current_identity
 
 CALL = orchestrator.ToolCall(tool_name="calculator", arguments_json='{"expression": "6*7"}')
 Script = Callable[[pb.StartEpisodeRequest], list[episode.EpisodeEvent]]

@@ -8,13 +8,13 @@ from pathlib import Path
 import openai
 import pytest
 
-from gateway.api_keys import KeyRequest
 from gateway.config import DatabaseSettings
+from gateway.keys.service import KeyRequest
 from gateway.server import api_keys
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
-from rpckit.identity import Scope, acting_as
-from rpckit.pages import encode_page_token
-from rpckit.testing import make_identity
+from podium_kit.rpc.identity import Scope, acting_as
+from podium_kit.rpc.pages import encode_page_token
+from podium_kit.rpc.testing import make_identity
 
 
 @pytest.mark.parametrize("key", ["sk-nonsense", "pod_0011_abc", "pod_", "pod__"])

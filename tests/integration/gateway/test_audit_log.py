@@ -5,11 +5,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from gateway.audited_calls import RESOURCES
-from gateway.routes import ROUTES
+from gateway.rest.audited_calls import RESOURCES
+from gateway.rest.routes import ROUTES
 from integration.gateway.gateway_under_test import GatewayUnderTest
-from rpckit.access import access_of
-from rpckit.identity import Scope
+from podium_kit.rpc.access import access_of
+from podium_kit.rpc.identity import Scope
 
 TOOL: dict[str, Any] = {"spec": {"name": "weather", "description": "before"}}
 

@@ -9,9 +9,9 @@ from contextlib import AsyncExitStack, suppress
 import httpx
 import pytest
 
-from embedded import free_port
 from integration.gateway.gateway_under_test import GatewayUnderTest
 from integration.gateway.test_serving import start_command, until_ready
+from podium_kit.embedded import free_port
 
 pytestmark = pytest.mark.chaos
 

@@ -12,16 +12,16 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from gateway.errors import TooManyRequests
-from gateway.limits import TenantLimits
-from gateway.open_requests import OpenRequests
-from gateway.rate_limiter import LEASE_S, RateLimiter, batch
+from gateway.limits.open_requests import OpenRequests
+from gateway.limits.rate_limiter import LEASE_S, RateLimiter, batch
+from gateway.limits.service import TenantLimits
+from gateway.limits.store import PostgresBucketStore, PostgresSlotStore
 from gateway.server import MIGRATIONS
 from gateway.store_engine import open_engine
-from gateway.store_limits import PostgresBucketStore, PostgresSlotStore
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from integration.gateway.scripted_episodes import make_finish
-from rpckit import migrations
-from rpckit.identity import Scope
+from podium_kit.postgres import migrations
+from podium_kit.rpc.identity import Scope
 
 Database = Callable[[], Awaitable[str]]
 

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from joserfc.jwk import ECKey
 
-from gateway import oidc_keys
+from gateway.oidc import keys as oidc_keys
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from integration.gateway.identity_provider import IdentityProvider, rsa
 

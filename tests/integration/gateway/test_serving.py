@@ -14,10 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from embedded import free_port
-from gateway.routes import ROUTES
+from gateway.rest.routes import ROUTES
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from integration.gateway.scripted_episodes import make_finish
+from podium_kit.embedded import free_port
 
 
 async def test_ready_while_everything_answers_and_not_while_draining(

@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from embedded import EmbeddedPostgres
 from integration.misbehaviour.charged_calls import ChargedCalls
 from integration.tools_platform.running_platform import ToolsPlatform, running_platform
+from podium_kit.embedded import EmbeddedPostgres
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")

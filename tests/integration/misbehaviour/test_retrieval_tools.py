@@ -10,7 +10,6 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from embedded import EmbeddedPostgres
 from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
 from integration.misbehaviour.database_wire import DatabaseWire, database_wire
 from integration.misbehaviour.faults import DEGREES, Fault
@@ -21,8 +20,9 @@ from integration.tools_platform.running_platform import ToolsPlatform, running_p
 from podium.adapters.v1 import corpus_service_pb2 as corpus_pb
 from podium.adapters.v1.corpus_service_pb2_grpc import CorpusServiceStub
 from podium.registry.v1 import tool_pb2
-from rpckit.identity import Scope
-from rpckit.testing import client_channel, make_identity
+from podium_kit.embedded import EmbeddedPostgres
+from podium_kit.rpc.identity import Scope
+from podium_kit.rpc.testing import client_channel, make_identity
 
 PASSAGE = "Every employee has 27 days of leave."
 QUESTION = json.dumps({"query": "days of leave"})

@@ -3,10 +3,10 @@
 import httpx
 import pytest
 
-from orchestrator_inference.engine_replicas import EngineReplica
-from policy_versions import CanaryPrompt
-from policy_versions.canary import PROMPTS
-from unit.grpo.builders import make_model
+from orchestrator_inference.engine.replicas import EngineReplica
+from podium_kit.policy_versions import CanaryPrompt
+from podium_kit.policy_versions.canary import PROMPTS
+from unit.podium_training.grpo.builders import make_model
 from vllm_server import BASE, VllmServer
 
 

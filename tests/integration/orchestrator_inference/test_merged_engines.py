@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from openai_server import OpenAiServer
-from orchestrator_inference.engine import ModelCall
-from orchestrator_inference.engine_merged import MergedEngines
-from orchestrator_inference.engine_openai import OpenAiEngine, engine_client
-from orchestrator_inference.engine_pool import EnginePool
+from orchestrator_inference.engine.engine import ModelCall
+from orchestrator_inference.engine.merged import MergedEngines
+from orchestrator_inference.engine.openai import OpenAiEngine, engine_client
+from orchestrator_inference.engine.pool import EnginePool
 from orchestrator_inference.errors import ModelNotFound
 from orchestrator_inference.models import Constraint, Message, Sampling
 

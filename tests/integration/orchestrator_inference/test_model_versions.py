@@ -10,19 +10,19 @@ import pytest
 import pytest_asyncio
 
 from evaluations import evaluated
-from gate import GateRules, decide, write_decision
 from orchestrator_inference.server import VERSIONS_SERVICE_NAME
-from orchestrator_inference.servicer_versions import ModelVersionServicer
-from orchestrator_inference.version_catalogue import VersionCatalogue
+from orchestrator_inference.versions.catalogue import VersionCatalogue
+from orchestrator_inference.versions.servicer import ModelVersionServicer
 from podium.orchestrator.v1 import model_version_service_pb2 as pb
 from podium.orchestrator.v1 import model_version_service_pb2_grpc as rpc
-from policy_versions import Alias, Aliases, VersionStore
-from policy_versions.reports import Report, write_report
-from rpckit.identity import Scope
-from rpckit.server import Service, running_server
-from rpckit.settings import ServerSettings
-from rpckit.testing import client_channel, make_identity, make_key_pair, write_verify_keys
-from unit.policy_versions.test_store import fill, make_manifest
+from podium_kit.policy_versions import Alias, Aliases, VersionStore
+from podium_kit.policy_versions.reports import Report, write_report
+from podium_kit.rpc.identity import Scope
+from podium_kit.rpc.server import Service, running_server
+from podium_kit.rpc.settings import ServerSettings
+from podium_kit.rpc.testing import client_channel, make_identity, make_key_pair, write_verify_keys
+from podium_training.gate import GateRules, decide, write_decision
+from unit.podium_kit.policy_versions.test_store import fill, make_manifest
 
 OLD, NEW, NEWEST = "policy-demo-v9", "policy-demo-v10", "policy-demo-v11"
 

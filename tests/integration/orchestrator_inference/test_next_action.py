@@ -10,8 +10,8 @@ import pytest
 from openai_server import OpenAiServer, Reply
 from podium.common.v1 import failure_pb2, usage_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from rpckit.status import domain_error_from
-from rpckit.testing import make_identity
+from podium_kit.rpc.status import domain_error_from
+from podium_kit.rpc.testing import make_identity
 
 CALL = {"tool": "calculator", "arguments": {"expression": "6*7"}}
 CALCULATOR = pb.ToolDefinition(

@@ -12,14 +12,19 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from chart.rendering import Json, of_kind, rendered
-from embedded import free_port
 from kserve_server import KServeServer
-from orchestrator_inference.engines.blueprint import ENGINE_OF, VERSION, EngineRules, engine_name
-from orchestrator_inference.engines.errors import ClusterRefused, ClusterUnreachable
-from orchestrator_inference.engines.keeper import EngineKeeper
-from orchestrator_inference.engines.kserve_api import KServeEngines, not_ready
-from orchestrator_inference.engines.worker import keep
-from policy_versions import Alias, Aliases, Format, VersionStore
+from orchestrator_inference.policy_engines.blueprint import (
+    ENGINE_OF,
+    VERSION,
+    EngineRules,
+    engine_name,
+)
+from orchestrator_inference.policy_engines.errors import ClusterRefused, ClusterUnreachable
+from orchestrator_inference.policy_engines.keeper import EngineKeeper
+from orchestrator_inference.policy_engines.kserve_api import KServeEngines, not_ready
+from orchestrator_inference.policy_engines.worker import keep
+from podium_kit.embedded import free_port
+from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
 from version_folders import write_version
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -254,7 +259,7 @@ async def test_the_process_makes_engines_answers_probes_and_ends_when_asked(
         "HEALTH_PORT": str(health),
     }
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "orchestrator_inference.engines"),
+        *(sys.executable, "-m", "orchestrator_inference.policy_engines"),
         env={
             "PYTHONPATH": ":".join(sys.path),
             "KUBECONFIG": str(cluster.kubeconfig),

@@ -14,15 +14,15 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from evaluations import evaluated
-from gate import GateRules, decide, write_decision
-from orchestrator_inference.engine_replicas import EngineReplica
-from orchestrator_inference.version_admission import AdmissionRules, VersionAdmission
-from orchestrator_inference.version_promotion import promote, roll_back
+from orchestrator_inference.engine.replicas import EngineReplica
+from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
+from orchestrator_inference.versions.promotion import promote, roll_back
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
+from podium_kit.policy_versions.reports import read_report
+from podium_kit.rpc.errors import DomainError
+from podium_training.gate import GateRules, decide, write_decision
 from policy_version_builders import make_base, publish_adapter
-from policy_versions import Alias, Aliases, Format, VersionStore
-from policy_versions.reports import read_report
-from rpckit.errors import DomainError
 from vllm_server import BASE, AnswerAs, RefuseToLoad, Serve, VllmServer
 
 FAULTS = 100

@@ -10,13 +10,13 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from embedded import EmbeddedVllm, SmolLM2, free_port
-from grpo.canary import record_canary
-from grpo.publishing import Publisher, base_digest
-from orchestrator_inference.engine_replicas import EngineReplica
-from orchestrator_inference.version_admission import AdmissionRules, VersionAdmission
-from policy_versions import Canary, CanaryPrompt, Format, VersionStore, canary_fault
-from policy_versions.reports import read_report
+from orchestrator_inference.engine.replicas import EngineReplica
+from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
+from podium_kit.embedded import EmbeddedVllm, SmolLM2, free_port
+from podium_kit.policy_versions import Canary, CanaryPrompt, Format, VersionStore, canary_fault
+from podium_kit.policy_versions.reports import read_report
+from podium_training.grpo.canary import record_canary
+from podium_training.grpo.publishing import Publisher, base_digest
 
 pytestmark = [
     pytest.mark.vllm,

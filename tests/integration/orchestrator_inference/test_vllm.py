@@ -11,10 +11,10 @@ import pytest
 import pytest_asyncio
 from transformers import AutoTokenizer
 
-from embedded import EmbeddedVllm, SmolLM2, free_port
-from grpo.grammar import Constraint, GrammarReplay
-from grpo.policy import prompt_digest
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium_kit.embedded import EmbeddedVllm, SmolLM2, free_port
+from podium_training.grpo.model.grammar import Constraint, GrammarReplay
+from podium_training.grpo.model.policy import prompt_digest
 
 pytestmark = [
     pytest.mark.vllm,

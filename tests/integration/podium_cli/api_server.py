@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 from podium_cli.cluster.requirements import integrations, of_modes
-from rpckit.settings import TlsFiles
+from podium_kit.rpc.settings import TlsFiles
 
 
 class ApiServer:

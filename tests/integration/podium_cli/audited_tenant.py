@@ -15,10 +15,10 @@ import asyncpg
 import httpx
 from typer.testing import CliRunner
 
-from embedded import EmbeddedPostgres
 from integration.podium_cli.conftest import Platform
 from openai_server import Reply
 from podium_cli.app import app
+from podium_kit.embedded import EmbeddedPostgres
 
 TENANT = "auditee"
 PRICES = """sku,dimension,unit_price,per,tenant_override,source

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from integration.podium_cli.conftest import CommandLine, end_quietly, wait_until_up
+from podium_training.tasks.task import Call, Split, Task
 from policy_version_builders import make_base, publish_adapter
-from tasksets.task import Call, Split, Task
 from vllm_server import BASE, VllmServer
 
 VERSION, UNSEEN = "policy-demo-v1", "policy-demo-v9"

@@ -6,7 +6,7 @@ from typing import Any
 
 from integration.podium_cli.conftest import CommandLine
 from openai_server import OpenAiServer
-from tasksets.task import Call, Split, Task
+from podium_training.tasks.task import Call, Split, Task
 
 TASK = Task(
     "sum-1",

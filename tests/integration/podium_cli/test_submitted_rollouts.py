@@ -13,7 +13,7 @@ import pytest
 
 from integration.podium_cli.conftest import CommandLine
 from openai_server import OpenAiServer, Reply
-from tasksets.task import Call, Split, Task
+from podium_training.tasks.task import Call, Split, Task
 
 TASKS, SIZE = 4, 2
 PATIENCE_S = 90

@@ -11,10 +11,10 @@ import pytest
 
 from integration.podium_cli.conftest import CommandLine
 from openai_server import OpenAiServer
-from synthesis.draft import Draft
-from synthesis.pipeline import task_of
-from tasksets.task import Split, Task
-from unit.synthesis.library_domain import make_domain, make_draft
+from podium_training.synthesis.draft import Draft
+from podium_training.synthesis.pipeline import task_of
+from podium_training.tasks.task import Split, Task
+from unit.podium_training.synthesis.library_domain import make_domain, make_draft
 
 DOMAIN = make_domain()
 ROLLOUT_TIMEOUT_S = 150
@@ -91,7 +91,7 @@ def test_the_state_of_a_synthesized_domain_is_compared_with_that_of_the_golden_c
     domain = tmp_path / "domain.json"
     domain.write_text(DOMAIN.model_dump_json())
     environment = ("env", f"PYTHONPATH={os.pathsep.join(sys.path)}")
-    server = (*environment, "python", "-m", "synthesis.server", str(domain))
+    server = (*environment, "python", "-m", "podium_training.synthesis.server", str(domain))
     imported = podium(
         *("tools", "import-mcp", "--shared", "--prefix", f"{DOMAIN.name}_"),
         *("--sku", "tool/tau2_mock", "--", *server),

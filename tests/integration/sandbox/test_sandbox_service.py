@@ -10,14 +10,20 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from failures import FailureKind, ToolFailure
 from podium.adapters.v1 import sandbox_service_pb2 as pb
 from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
-from rpckit.identity import Identity, Scope
-from rpckit.server import running_server
-from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.identity import Identity, Scope
+from podium_kit.rpc.server import running_server
+from podium_kit.rpc.testing import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 from tool_adapters.adapter import Output, ToolCall
-from tool_adapters.code_adapter import CodeAdapter
+from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.sandbox import Limits, Sandbox, SandboxBroken, Workspaces
 from tool_adapters.sandbox.clients import RemoteRunner

@@ -7,7 +7,7 @@ import grpc
 import httpx
 import pytest
 
-from gateway.routes import ROUTES
+from gateway.rest.routes import ROUTES
 from integration.tenancy.cases import NAMELESS, NOT_SERVED, OWN, REFUSED, RPCS, filled
 from integration.tenancy.cases import ROUTES as GATEWAY_ROUTES
 from integration.tenancy.two_tenants import CANARY, OTHER_STRANGER, OWNER, STRANGER, TwoTenants

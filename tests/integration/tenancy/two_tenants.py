@@ -16,14 +16,14 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from gateway.api_keys import KeyRequest
 from gateway.config import DatabaseSettings
+from gateway.keys.service import KeyRequest
 from gateway.server import api_keys
 from podium_cli.local.keys import SigningKeys
 from podium_cli.local.platform import LocalPlatform
-from rpckit.channel import open_channel
-from rpckit.identity import Identity, Role, Scope, acting_as
-from rpckit.tokens import TokenSigner
+from podium_kit.rpc.channel import open_channel
+from podium_kit.rpc.identity import Identity, Role, Scope, acting_as
+from podium_kit.rpc.tokens import TokenSigner
 
 CANARY = "canary-7f3a9c"
 OWNER, STRANGER, OTHER_STRANGER = "acme", "umbrella", "globex"

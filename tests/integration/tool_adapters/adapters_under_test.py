@@ -17,10 +17,16 @@ from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceS
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
-from rpckit.identity import Scope
-from rpckit.server import running_server
-from rpckit.settings import SigningKey
-from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+from podium_kit.rpc.identity import Scope
+from podium_kit.rpc.server import running_server
+from podium_kit.rpc.settings import SigningKey
+from podium_kit.rpc.testing import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 from tool_adapters.config import Settings
 from tool_adapters.server import assembled
 

@@ -12,12 +12,12 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from failures import FailureKind
 from integration.misbehaviour.grpc_server import METHOD, descriptor_set
+from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
-from tool_adapters.clients_grpc_tools import GrpcMethods
-from tool_adapters.http_client import HttpClient, HttpRequest
-from tool_adapters.mcp_servers import McpServers, ServerOwner
+from tool_adapters.grpc.methods import GrpcMethods
+from tool_adapters.http.client import HttpClient, HttpRequest
+from tool_adapters.mcp.servers import McpServers, ServerOwner
 from tool_adapters.models import (
     Connection,
     GrpcConnection,

@@ -17,7 +17,7 @@ from integration.tool_adapters.web_server import WebServer
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2, usage_pb2
 from podium.registry.v1 import tool_pb2
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 
 async def test_a_call_answers_with_output_usage_price_and_time(

@@ -6,7 +6,7 @@ from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
 from integration.tool_adapters.tool_specs import http_spec, tool_limits
 from integration.tool_adapters.web_server import WebServer
 from podium.common.v1 import failure_pb2
-from tool_adapters.breaker import FAILURES_TO_OPEN
+from tool_adapters.calls.breaker import FAILURES_TO_OPEN
 
 
 async def test_no_more_calls_are_in_flight_than_the_tool_allows(

@@ -13,7 +13,7 @@ from integration.tool_adapters.tool_specs import mcp_spec
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2
 from podium.registry.v1 import tool_pb2
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 # Its state is a file; a relative path lies in the session's own folder.
 STDIO = tool_pb2.McpStdio(command="tau2-mock-mcp-eval", env={"TAU2_MOCK_MCP_STATE_DIR": "state"})

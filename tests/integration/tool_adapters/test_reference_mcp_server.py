@@ -6,7 +6,7 @@ from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2
 from podium.registry.v1 import tool_pb2
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 SERVER = tool_pb2.McpStdio(command="mcp-server-time", args=["--local-timezone", "UTC"])
 DISCOVERY = pb.DiscoverMcpToolsRequest(

@@ -6,11 +6,11 @@ from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
-from metering import Dimension, LatencyHistogram, Quantity
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import price_book_service_pb2 as ledger_pb
 from podium.registry.v1 import tool_pb2
-from wire import quantities_to_proto
+from podium_kit.metering import Dimension, LatencyHistogram, Quantity
+from podium_kit.wire import quantities_to_proto
 
 CALL = usage_pb2.USAGE_DIMENSION_CALL
 INPUT = usage_pb2.USAGE_DIMENSION_INPUT_FRESH

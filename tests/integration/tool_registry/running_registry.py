@@ -16,11 +16,17 @@ from podium.registry.v1 import policy_service_pb2 as policies_pb
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
-from rpckit.identity import Scope, current_identity
-from rpckit.migrations import upgrade
-from rpckit.server import Service, running_server
-from rpckit.settings import ServerSettings
-from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.identity import Scope, current_identity
+from podium_kit.rpc.server import Service, running_server
+from podium_kit.rpc.settings import ServerSettings
+from podium_kit.rpc.testing import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 from tool_registry.config import Settings
 from tool_registry.server import MIGRATIONS, assembled
 

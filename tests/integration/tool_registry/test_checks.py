@@ -10,7 +10,7 @@ from integration.tool_registry.running_registry import Caller, RunningRegistry, 
 from podium.common.v1 import money_pb2
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
-from wire import timestamp_to_proto
+from podium_kit.wire import timestamp_to_proto
 
 
 def planned(tool: str, model: str = "", version: int = 1) -> pb.PlannedCall:

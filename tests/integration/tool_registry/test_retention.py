@@ -15,7 +15,7 @@ from integration.tool_registry.running_registry import (
     running_registry,
 )
 from podium.registry.v1 import tool_registry_service_pb2 as pb
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 
 async def delete(caller: Caller, name: str, version: int = 0) -> list[int]:

@@ -9,7 +9,7 @@ from integration.tool_registry.builders import make_llm_spec, make_model, make_s
 from integration.tool_registry.running_registry import RunningRegistry, refused
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 
 async def test_the_same_spec_again_returns_the_version_it_has(registry: RunningRegistry) -> None:

@@ -23,7 +23,7 @@ from podium.common.v1 import money_pb2
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as policies_pb
 from podium.registry.v1 import tool_registry_service_pb2 as pb
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 PER_CALL = {"CALL": ("0.01", "1")}
 TOKENS = {"INPUT_FRESH": ("0.20", "1000000"), "OUTPUT_TEXT": ("0.80", "1000000")}

@@ -17,11 +17,17 @@ from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_cli.local.keys import SCOPES_OF_SIGNER
-from rpckit.identity import Scope
-from rpckit.migrations import upgrade
-from rpckit.server import running_server
-from rpckit.settings import SigningKey
-from rpckit.testing import KeyPair, client_channel, make_identity, make_key_pair, write_verify_keys
+from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.identity import Scope
+from podium_kit.rpc.server import running_server
+from podium_kit.rpc.settings import SigningKey
+from podium_kit.rpc.testing import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 from tool_adapters.config import Settings as AdaptersSettings
 from tool_adapters.server import assembled as assembled_adapters
 from tool_registry.config import Settings as RegistrySettings

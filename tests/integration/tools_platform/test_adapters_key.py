@@ -14,7 +14,7 @@ from integration.tools_platform.running_platform import Caller, ToolsPlatform
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
-from rpckit.identity import Scope
+from podium_kit.rpc.identity import Scope
 
 SERVER_ID = str(uuid4())
 URL = "http://127.0.0.1:1/mcp"

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from bench.orchestrators.comparison import gain, lines
-from gate import Evaluated
+from podium_training.gate import Evaluated
 
 
 def make_episode(task: int, score: float, cost: str, latency_s: float) -> Evaluated:

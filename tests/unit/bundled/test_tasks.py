@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
+from podium_kit.verifiers import Verifier, load_verifier
+from podium_kit.verifiers.numeric import NumericMatch
+from podium_kit.verifiers.text import normalized, numbers
 from tool_adapters.corpus.extraction import blocks_of
 from tool_adapters.corpus.index import PassageIndex
 from tool_adapters.corpus.models import Document, MediaType, Passage
 from tool_adapters.corpus.passages import joined
 from tool_adapters.functions.table import FUNCTIONS
 from tool_adapters.sandbox import Limits, LocalRunner, Sandbox, Workspaces
-from verifiers import Verifier, load_verifier
-from verifiers.numeric import NumericMatch
-from verifiers.text import normalized, numbers
 
 BUNDLED = Path(__file__).resolve().parents[3] / "bundled"
 LIBRARY = BUNDLED / "corpus" / "library.jsonl"

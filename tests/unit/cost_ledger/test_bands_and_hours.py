@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cost_ledger.errors import InvalidPrice
-from cost_ledger.price_components import PROMPT, PriceComponent, TokenBand
-from cost_ledger.price_hours import WeeklyHours, minute_of, time_text
-from cost_ledger.price_specs import PriceKey, PriceSpec
-from cost_ledger.pricing import Period, PriceHistory, PriceVersion
-from metering import Dimension, Quantity
-from money import Money
+from cost_ledger.prices.components import PROMPT, PriceComponent, TokenBand
+from cost_ledger.prices.hours import WeeklyHours, minute_of, time_text
+from cost_ledger.prices.models import Period, PriceHistory, PriceVersion
+from cost_ledger.prices.specs import PriceKey, PriceSpec
+from podium_kit.metering import Dimension, Quantity
+from podium_kit.money import Money
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 WORKDAYS = frozenset(range(5))

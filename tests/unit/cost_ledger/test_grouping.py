@@ -6,8 +6,8 @@ from itertools import chain
 import pytest
 
 from cost_ledger.errors import JournalRejected, KeyReused, LedgerUnavailable
-from cost_ledger.grouping import GroupCommit
-from rpckit.errors import DomainError
+from cost_ledger.journal.grouping import GroupCommit
+from podium_kit.rpc.errors import DomainError
 
 
 class Commits:

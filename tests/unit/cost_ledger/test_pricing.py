@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cost_ledger.errors import InvalidPrice
-from cost_ledger.price_components import PriceComponent
-from cost_ledger.pricing import Period, PriceVersion
-from metering import Dimension, Quantity
-from money import Money
+from cost_ledger.prices.components import PriceComponent
+from cost_ledger.prices.models import Period, PriceVersion
+from podium_kit.metering import Dimension, Quantity
+from podium_kit.money import Money
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PERIOD = Period(NOW, NOW + timedelta(hours=1))

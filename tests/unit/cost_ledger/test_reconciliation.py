@@ -8,12 +8,12 @@ from decimal import ROUND_HALF_UP, Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_ledger.invoices import Invoice, InvoiceLine, MatchState
+from cost_ledger.invoices.models import Invoice, InvoiceLine, MatchState
+from cost_ledger.invoices.reconciliation import reconcile
 from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
 from cost_ledger.months import Month
-from cost_ledger.reconciliation import reconcile
-from metering import Usage, UsageSource
-from money import Money
+from podium_kit.metering import Usage, UsageSource
+from podium_kit.money import Money
 
 START = datetime(2026, 10, 1, tzinfo=UTC)
 INVOICE = Invoice("october", "openai", Month(2026, 10))

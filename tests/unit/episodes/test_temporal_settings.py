@@ -7,8 +7,8 @@ import pytest
 from pydantic import SecretStr, ValidationError
 from temporalio.service import TLSConfig
 
-from episodes.temporal import connection_security
-from episodes.temporal_settings import TemporalSettings
+from episodes.temporal.client import connection_security
+from episodes.temporal.settings import TemporalSettings
 
 
 def test_nothing_set_is_plaintext() -> None:

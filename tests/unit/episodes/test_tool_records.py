@@ -2,9 +2,9 @@
 
 import pytest
 
-from episodes.tool_records import refused
-from failures import FailureKind
+from episodes.turns.tool_records import refused
 from podium.ledger.v1 import hold_pb2
+from podium_kit.failures import FailureKind
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gateway.errors import MalformedRequest
-from gateway.messages import merge_body, merge_query, to_json
+from gateway.rest.messages import merge_body, merge_query, to_json
 from podium.episodes.v1 import episode_service_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2, price_book_service_pb2
 from podium.registry.v1 import policy_service_pb2, tool_registry_service_pb2

@@ -4,14 +4,14 @@ from decimal import Decimal
 
 import pytest
 
-from failures import FailureKind, ToolFailure
-from gateway.chat_response import podium, usage
+from gateway.chat.outcomes import episode_error, finish_reason
+from gateway.chat.response import podium, usage
 from gateway.error_responses import error_body, error_response, http_status
 from gateway.models import Outcome, StopReason
-from gateway.outcomes import episode_error, finish_reason
-from metering import Dimension, Quantity
-from money import Money
-from rpckit.errors import DomainError
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import Dimension, Quantity
+from podium_kit.money import Money
+from podium_kit.rpc.errors import DomainError
 
 
 def make_outcome(

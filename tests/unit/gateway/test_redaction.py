@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.redaction import REDACTED, redacted
+from gateway.audit.redaction import REDACTED, redacted
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-"""Every RPC of every contract states who may call it; rpckit refuses one that does not."""
+"""Every RPC of every contract states who may call it; podium_kit.rpc refuses one that does not."""
 
 from importlib import import_module
 
 from google.protobuf.descriptor import MethodDescriptor
 
-from rpckit.access import AccessUnstated, access_of
+from podium_kit.rpc.access import AccessUnstated, access_of
 from unit.house.source_files import ROOT
 
 GENERATED = ROOT / "protos" / "gen"

@@ -17,18 +17,17 @@ from unit.house.source_files import (
 
 LINES_MAX = 400
 VAGUE_NAMES = {"utils", "helpers", "misc", "common"}
-# An episode's activities are its clients: they call services so that the workflow does not.
 EDGE_FILES = re.compile(
-    r".*/((servicer|convert|server|clients|interceptors|channel)(_\w+)?|activities/\w+)\.py"
+    r".*/((servicer|convert|server|clients|interceptors|channel)(_\w+)?|tool_adapters/grpc/\w+)\.py"
 )
 # The step log stores contract messages as they are (docs/adr/0009), so what works on it reads
-# them; the workflow, the models and the stores of the service still know nothing of the wire.
+# them, and an episode's activities are its clients; the workflow, the models and the stores of
+# the service still know nothing of the wire.
 STEP_LOG_FILES = re.compile(
-    r".*/episodes/(stream/records|(admission|charges|child_answers|child_calls|model_catalogue"
-    r"|purchases|running_episode|service|shared_budget|step_log|stop_reasons|tool_records"
-    r"|trajectory))\.py"
+    r".*/episodes/((turns|children|charges)/\w+|steps/log|stream/(records|trajectory)"
+    r"|admission|model_catalogue|service|stop_reasons)\.py"
 )
-STORE_FILES = re.compile(r"(store_\w+|server|worker)\.py")
+STORE_FILES = re.compile(r"(store(_\w+)?|server|worker)\.py")
 DATABASE_PACKAGES = {"sqlalchemy", "asyncpg", "psycopg", "alembic"}
 WIRE_PACKAGES = {"grpc", "podium"}
 NONDETERMINISTIC = re.compile(r"(^|\.)(uuid4|uuid1|uuid7|utcnow|urandom)$|^datetime\.now$|^time\.")
@@ -36,7 +35,7 @@ SQL = re.compile(
     r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b", re.DOTALL
 )
 # Turns what nobody foresaw into "internal error".
-INTERCEPTORS = {"libs/rpckit/interceptors.py", "services/gateway/request_log.py"}
+INTERCEPTORS = {"libs/podium_kit/rpc/interceptors.py", "services/gateway/request_log.py"}
 BROAD_EXCEPT_WITH_REASON = re.compile(r"except .*#.*BLE001(, \w+)*\W+\w+ \w+")
 MACHINE_PATHS = re.compile(r"(?<![\w.}\-])/(?:root|home/\w+|Users/\w+|work)/\w")
 REGISTRY_HOSTS = re.compile(
@@ -51,7 +50,7 @@ def test_a_servicer_never_aborts_it_raises_a_domain_error() -> None:
         for name, call in calls(path)
         if name.endswith("context.abort")
     ]
-    assert not found, f"raise a DomainError, rpckit picks the status: {found}"
+    assert not found, f"raise a DomainError, podium_kit.rpc picks the status: {found}"
 
 
 def test_workflow_code_can_be_replayed() -> None:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from failures import FailureKind
 from orchestrator_builders import make_completion
-from orchestrator_inference.action_parser import parse_action
+from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.models import Action, NativeCall, PastTurn
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium_kit.failures import FailureKind
 
 TOOLS = {"calculator"}
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from grammar_values import grammar_values
 from orchestrator_builders import make_completion, make_tool
-from orchestrator_inference.action_parser import parse_action, sendable
-from orchestrator_inference.action_schema import ActionOptions, action_schema, build_constraint
+from orchestrator_inference.action.limits import Bounds
+from orchestrator_inference.action.parser import parse_action, sendable
+from orchestrator_inference.action.schema import ActionOptions, action_schema, build_constraint
 from orchestrator_inference.errors import InvalidToolSchema
 from orchestrator_inference.models import ResultSection, ToolDefinition
-from orchestrator_inference.schema_limits import Bounds
 from smallest_instance import smallest_instance
 
 NAMES = st.sampled_from(["a", "unit", "type", "format", "größe", 'q"uote', "$ref", "x y"])

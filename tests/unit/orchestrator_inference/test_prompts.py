@@ -2,20 +2,20 @@
 
 import pytest
 
-from failures import FailureKind, ToolFailure
 from orchestrator_builders import make_tool, make_turn
-from orchestrator_inference.budgets import (
+from orchestrator_inference.errors import ContextTooLong
+from orchestrator_inference.models import Action, Message, PastTurn, ResultSection, Situation
+from orchestrator_inference.prompt.budgets import (
     Room,
     SectionBudgets,
     estimated_tokens,
     keep_end,
     room_for,
 )
-from orchestrator_inference.errors import ContextTooLong
-from orchestrator_inference.models import Action, Message, PastTurn, ResultSection, Situation
-from orchestrator_inference.prompt_chat import build_chat
-from orchestrator_inference.prompt_stateless import build_stateless
-from orchestrator_inference.toolset import Toolset
+from orchestrator_inference.prompt.chat import build_chat
+from orchestrator_inference.prompt.stateless import build_stateless
+from orchestrator_inference.prompt.toolset import Toolset
+from podium_kit.failures import FailureKind, ToolFailure
 
 TOOLS = (
     make_tool(),

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from bundled_files import bundled_folder
-from money import Money
 from podium.episodes.v1 import episode_pb2
 from podium_cli.demo.accounts import Accounts, ToolSpend
 from podium_cli.demo.outcomes import Outcome, accuracy, accuracy_by_kind
@@ -16,10 +14,12 @@ from podium_cli.demo.report import write_report
 from podium_cli.demo.solving import Solver
 from podium_cli.demo.tables import called
 from podium_cli.demo.tasks import Task, choose, load_tasks, tools_by_kind
-from podium_cli.documents import InvalidDocument
+from podium_cli.documents.documents import InvalidDocument
 from podium_cli.gateway import Gateway, Unreachable
 from podium_cli.output import Output
-from verifiers import load_verifier
+from podium_kit.bundled_files import bundled_folder
+from podium_kit.money import Money
+from podium_kit.verifiers import load_verifier
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from bundled_files import bundled_folder
 from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import policy_pb2, tool_pb2
-from podium_cli.documents import InvalidDocument, read_message, read_messages
+from podium_cli.documents.documents import InvalidDocument, read_message, read_messages
+from podium_kit.bundled_files import bundled_folder
 
 TOOL = """
 name: weather

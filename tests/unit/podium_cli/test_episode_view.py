@@ -8,7 +8,7 @@ from rich.console import Console
 from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
-from podium_cli.episode_view import EpisodeView, totals
+from podium_cli.episodes.view import EpisodeView, totals
 
 CALL = orchestrator_pb2.ToolCall(tool_name="calculator", arguments_json='{"expression":"[2]+2"}')
 COST = money_pb2.Money(currency_code="USD", amount="0.000002")

@@ -2,8 +2,8 @@ from decimal import Decimal
 
 import pytest
 
-from money import Money
 from podium_cli.formats import format_bytes, format_money, format_seconds, one_line
+from podium_kit.money import Money
 
 
 @pytest.mark.parametrize(

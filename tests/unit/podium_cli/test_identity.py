@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from typer.testing import CliRunner
 
 from podium_cli.app import app
-from rpckit.errors import Unauthenticated
-from rpckit.identity import Identity, Scope
-from rpckit.tokens import TokenSigner, TokenVerifier
+from podium_kit.rpc.errors import Unauthenticated
+from podium_kit.rpc.identity import Identity, Scope
+from podium_kit.rpc.tokens import TokenSigner, TokenVerifier
 
 FILES = {
     "verify-keys.json",

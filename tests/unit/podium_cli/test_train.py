@@ -6,8 +6,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from podium_cli.app import app
-from tasksets.task import Split, Task
-from tasksets.taskset import generate
+from podium_training.tasks.task import Split, Task
+from podium_training.tasks.taskset import generate
 
 RUNNER = CliRunner()
 

@@ -8,9 +8,9 @@ from typer.testing import CliRunner, Result
 
 from evaluations import evaluated
 from podium_cli.app import app
-from policy_versions import Alias, Aliases, ArtifactRefused, VersionStore
-from policy_versions.reports import Report, write_report
-from unit.policy_versions.test_store import fill, make_manifest
+from podium_kit.policy_versions import Alias, Aliases, ArtifactRefused, VersionStore
+from podium_kit.policy_versions.reports import Report, write_report
+from unit.podium_kit.policy_versions.test_store import fill, make_manifest
 
 OLD, NEW = "policy-demo-v1", "policy-demo-v2"
 

@@ -1,6 +1,6 @@
 """The breaker opens, probes and closes."""
 
-from tool_adapters.breaker import Breaker
+from tool_adapters.calls.breaker import Breaker
 
 
 class Clock:

@@ -2,8 +2,8 @@
 
 from decimal import Decimal
 
-from metering import Dimension, Usage, UsageSource
-from tool_adapters.facts import WINDOW_S, FactsBook
+from podium_kit.metering import Dimension, Usage, UsageSource
+from tool_adapters.calls.facts import WINDOW_S, FactsBook
 
 CALL = Usage.of(UsageSource.MEASURED, call=1)
 

@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from failures import FailureKind, ToolFailure
-from metering import UsageSource
-from rpckit.identity import acting_as
-from rpckit.testing import make_identity
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import UsageSource
+from podium_kit.rpc.identity import acting_as
+from podium_kit.rpc.testing import make_identity
 from tool_adapters.adapter import AdapterResult, Answer, Output, ToolCall
-from tool_adapters.attempts import Attempts
-from tool_adapters.effects import Claim, EffectLog
-from tool_adapters.facts import FactsBook
-from tool_adapters.gates import Gates
+from tool_adapters.calls.attempts import Attempts
+from tool_adapters.calls.bulkheads import Gates
+from tool_adapters.calls.effects import Claim, EffectLog
+from tool_adapters.calls.facts import FactsBook
 from tool_adapters.models import (
     FunctionConnection,
     Limits,

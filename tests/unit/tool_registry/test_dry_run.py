@@ -2,10 +2,10 @@
 
 from decimal import Decimal
 
-from money import Money
-from tool_registry.call_decisions import CallDecision
-from tool_registry.dry_run import dry_run
-from tool_registry.past_episodes import PastCall
+from podium_kit.money import Money
+from tool_registry.policies.call_decisions import CallDecision
+from tool_registry.policies.dry_run import dry_run
+from tool_registry.policies.past_episodes import PastCall
 from unit.tool_registry.test_adherence import episode
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from podium.registry.v1 import tool_pb2
-from tool_registry.convert_connections import check_connection
 from tool_registry.errors import InvalidTool
+from tool_registry.tools.convert_connections import check_connection
 
 KEY = tool_pb2.SecretRef(name="key")
 OAUTH2: dict[str, Any] = {

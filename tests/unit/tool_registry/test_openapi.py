@@ -9,8 +9,8 @@ import yaml
 
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
-from tool_registry.convert_openapi import read_openapi
-from tool_registry.openapi.errors import InvalidOpenApi
+from tool_registry.tools.convert_openapi import read_openapi
+from tool_registry.tools.openapi.errors import InvalidOpenApi
 
 PETSTORE = """
 openapi: 3.0.3

@@ -6,8 +6,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from money import Money
-from tool_registry.compiled_policy import Circumstances, refusal
+from podium_kit.money import Money
 from tool_registry.models import (
     ModelChoice,
     PolicySpec,
@@ -17,6 +16,7 @@ from tool_registry.models import (
     ToolSpec,
     UnknownPriceRule,
 )
+from tool_registry.policies.compiled import Circumstances, refusal
 
 WORDS = st.sampled_from(["a", "b", "c", "d"])
 SETS = st.frozensets(WORDS, max_size=3)

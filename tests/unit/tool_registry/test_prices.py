@@ -4,10 +4,10 @@ from decimal import Decimal
 
 import pytest
 
-from metering import Dimension, Quantity
-from money import Money
+from podium_kit.metering import Dimension, Quantity
+from podium_kit.money import Money
 from tool_registry.models import Price, PriceComponent
-from tool_registry.prices import cost_of
+from tool_registry.toolsets.prices import cost_of
 
 PRICE = Price(
     "USD",

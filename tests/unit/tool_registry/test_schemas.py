@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tool_registry.errors import InvalidSchema
-from tool_registry.schemas import check_parameters_schema
+from tool_registry.tools.schemas import check_parameters_schema
 
 
 def fault(schema: Any) -> InvalidSchema:

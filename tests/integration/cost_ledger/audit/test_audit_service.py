@@ -10,8 +10,8 @@ from integration.cost_ledger.builders import make_price, make_record, make_usage
 from integration.cost_ledger.running_ledger import Client, RunningLedger
 from podium.ledger.v1 import audit_pb2
 from podium.ledger.v1 import audit_service_pb2 as pb
-from rpckit.identity import Scope
-from wire import timestamp_to_proto
+from podium_kit.rpc.identity import Scope
+from podium_kit.wire import timestamp_to_proto
 
 MONTH = f"{datetime.now(UTC):%Y-%m}"
 

@@ -10,12 +10,12 @@ import pytest
 from integration.cost_ledger.audit.auditor import as_superuser, roll_up, verified
 from integration.cost_ledger.builders import make_price, make_record, make_subject, make_usage
 from integration.cost_ledger.running_ledger import Client, RunningLedger
-from metering import Dimension
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from rpckit.identity import Scope
-from wire import timestamp_to_proto
-from wire.usage import dimension_to_proto
+from podium_kit.metering import Dimension
+from podium_kit.rpc.identity import Scope
+from podium_kit.wire import timestamp_to_proto
+from podium_kit.wire.usage import dimension_to_proto
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 RECORDS = 60

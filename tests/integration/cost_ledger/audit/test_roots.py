@@ -5,14 +5,14 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from anchors import load_public_key
-from cost_ledger.anchoring import Anchors
+from cost_ledger.audit.anchoring import Anchors
+from cost_ledger.audit.store_anchors import PostgresAnchorStore
 from cost_ledger.errors import NothingAnchored
-from cost_ledger.store_anchors import PostgresAnchorStore
 from cost_ledger.store_engine import open_engine
 from integration.cost_ledger.audit.auditor import as_superuser, fill, verified
 from integration.cost_ledger.builders import make_record
 from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
+from podium_kit.anchors import load_public_key
 
 DAY = date(2026, 10, 30)
 

@@ -8,11 +8,11 @@ from uuid import uuid4
 
 import pytest_asyncio
 
-from embedded import EmbeddedPostgres
 from integration.cost_ledger.builders import make_price
 from integration.cost_ledger.complaints.books import Books, Replicas
 from integration.cost_ledger.running_ledger import running_ledger
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from podium_kit.embedded import EmbeddedPostgres
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -15,9 +15,9 @@ import aiohttp
 from integration.cost_ledger.builders import make_capture, make_reserve, make_usage, quantities
 from integration.cost_ledger.complaints.books import until_answered
 from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
-from rpckit.channel import open_channel
-from rpckit.identity import Identity, Scope
-from rpckit.tokens import TokenSigner
+from podium_kit.rpc.channel import open_channel
+from podium_kit.rpc.identity import Identity, Scope
+from podium_kit.rpc.tokens import TokenSigner
 
 if TYPE_CHECKING:  # the stub generator's async types exist for type checkers alone
     from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceAsyncStub

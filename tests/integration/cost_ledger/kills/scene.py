@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedded import EmbeddedPostgres, ManagedProcess, free_port
-from embedded.ports import accepts_connections
 from integration.cost_ledger.builders import make_budget, make_price
 from integration.cost_ledger.kills.caller import SKU, TENANT
 from integration.cost_ledger.kills.provider import Provider
 from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from rpckit.identity import Scope
-from rpckit.testing import make_key_pair, write_verify_keys
+from podium_kit.embedded import EmbeddedPostgres, ManagedProcess, free_port
+from podium_kit.embedded.ports import accepts_connections
+from podium_kit.rpc.identity import Scope
+from podium_kit.rpc.testing import make_key_pair, write_verify_keys
 
 TESTS = Path(__file__).parents[3]
 PRICE = "0.0003"

@@ -21,7 +21,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from embedded import EmbeddedPostgres
 from integration.cost_ledger.builders import (
     make_budget,
     make_capture,
@@ -39,7 +38,8 @@ from podium.ledger.v1 import audit_service_pb2 as audit_pb
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from rpckit.identity import Scope
+from podium_kit.embedded import EmbeddedPostgres
+from podium_kit.rpc.identity import Scope
 
 # `EXAMPLES=1000` for a night.
 EXAMPLES = int(os.environ.get("EXAMPLES", "8"))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from failures import FailureKind
+from podium_kit.failures import FailureKind
 from tool_adapters.functions.errors import FunctionFailed
 from tool_adapters.functions.table import FUNCTIONS
 

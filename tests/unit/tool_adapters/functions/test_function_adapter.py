@@ -2,9 +2,9 @@
 
 import json
 
-from failures import FailureKind, ToolFailure
+from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import Output, ToolCall
-from tool_adapters.function_adapter import FunctionAdapter
+from tool_adapters.functions.adapter import FunctionAdapter
 from tool_adapters.models import (
     FunctionConnection,
     JsonObject,

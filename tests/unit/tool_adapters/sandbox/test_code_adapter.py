@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from failures import FailureKind, ToolFailure
-from metering import Dimension
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import Dimension
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
-from tool_adapters.code_adapter import CodeAdapter
+from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, Limits, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.sandbox import LocalRunner, Sandbox, Workspaces
 

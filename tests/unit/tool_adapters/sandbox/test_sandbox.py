@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from failures import FailureKind
+from podium_kit.failures import FailureKind
 from tool_adapters.sandbox import (
     Execution,
     IsolationUnavailable,

@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pyseccomp  # type: ignore[import-untyped]
 
-from failures import FailureKind
+from podium_kit.failures import FailureKind
 
 MIB = 1024 * 1024
 DENIED = "-1 Function not implemented"

@@ -1,0 +1,118 @@
+"""`podium tools follow-mcp`, `unfollow-mcp` and `followed`: MCP servers whose changes arrive."""
+
+import shlex
+from typing import Annotated
+from uuid import uuid4
+
+import typer
+
+from podium.adapters.v1 import tool_adapter_service_pb2
+from podium.registry.v1 import tool_pb2
+from podium_cli.command import Session, command
+from podium_cli.commands.tools.imports import McpServer, Sku, Tags
+from podium_cli.commands.tools.tools import Shared, app
+from podium_cli.documents.mcp_import import connection_of, discover
+from podium_cli.errors import CliError
+from podium_cli.gateway import Gateway, segment
+from podium_cli.listing import listing
+
+PATH = "/v1/followed-mcp-servers"
+
+
+@command(app, "follow-mcp")
+async def follow_mcp(
+    session: Session,
+    server: McpServer,
+    *,
+    prefix: Annotated[
+        str, typer.Option(help="Put before every name, like airline_; no other server's.")
+    ],
+    sku: Sku = "",
+    tag: Tags = None,
+    shared: Shared = False,
+) -> None:
+    """Register every tool of a Model Context Protocol server, and its changes from now on.
+
+    podium tools follow-mcp --prefix board_ -- tau2-mock-mcp-eval
+
+    A changed tool gets a version, a vanished one is deprecated, within seconds. The same
+    prefix again follows the server named now.
+    """
+    async with session.gateway(admin=shared) as gateway:
+        # A server that does not answer now is more likely misspelt than away.
+        found = await discover(gateway, server, prefix)
+        known = await _followed(gateway, prefix, shared)
+        asked = tool_adapter_service_pb2.FollowedMcpServer(
+            id=known.id if known else str(uuid4()),
+            connection=connection_of(server),
+            name_prefix=prefix,
+            sku=sku,
+            tags=tag or [],
+            shared=shared,
+        )
+        reply = await gateway.post(
+            PATH,
+            tool_adapter_service_pb2.FollowMcpServerRequest(server=asked),
+            tool_adapter_service_pb2.FollowMcpServerResponse,
+        )
+    session.output.result(reply, f"{prefix} is followed: {len(found)} tools, within seconds")
+
+
+@command(app, "unfollow-mcp")
+async def unfollow_mcp(
+    session: Session,
+    prefix: Annotated[str, typer.Argument(help="Prefix of its tools.", show_default=False)],
+    *,
+    shared: Shared = False,
+) -> None:
+    """Stop following a server; its tools stay as they are."""
+    async with session.gateway(admin=shared) as gateway:
+        known = await _followed(gateway, prefix, shared)
+        if known is None:
+            whose = "for every tenant " if shared else ""
+            raise CliError(
+                f"no MCP server is followed {whose}with the prefix {prefix}",
+                "`podium tools followed` lists the followed servers",
+            )
+        await gateway.delete(
+            f"{PATH}/{segment(known.id)}", tool_adapter_service_pb2.UnfollowMcpServerResponse
+        )
+    session.output.result(known, f"{prefix} is not followed any more; its tools stay")
+
+
+@command(app, "followed")
+async def followed(session: Session) -> None:
+    """List the MCP servers that are followed, and what is wrong with any."""
+    async with session.gateway() as gateway:
+        found = await _all(gateway)
+    rows = [
+        (
+            server.name_prefix,
+            _address(server.connection),
+            "everybody" if server.shared else "your tenant",
+            str(len(server.tool_names)),
+            server.problem or "followed",
+        )
+        for server in found.servers
+    ]
+    session.output.result(found, listing(("prefix", "server", "for", "tools#", "state"), rows))
+
+
+async def _followed(
+    gateway: Gateway, prefix: str, shared: bool
+) -> tool_adapter_service_pb2.FollowedMcpServer | None:
+    """The one with the prefix: an owner has no two."""
+    for server in (await _all(gateway)).servers:
+        if (server.name_prefix, server.shared) == (prefix, shared):
+            return server
+    return None
+
+
+async def _all(gateway: Gateway) -> tool_adapter_service_pb2.ListFollowedMcpServersResponse:
+    return await gateway.all(PATH, tool_adapter_service_pb2.ListFollowedMcpServersResponse)
+
+
+def _address(connection: tool_pb2.McpConnection) -> str:
+    if connection.HasField("http"):
+        return connection.http.url
+    return shlex.join([connection.stdio.command, *connection.stdio.args])

@@ -1,0 +1,84 @@
+"""`podium train watch|report`: how a run goes, from the metrics it writes."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from podium_cli.command import Session, command
+from podium_cli.commands.train.train import app
+from podium_cli.errors import UsageError
+from podium_cli.training.metrics import InvalidMetrics, Metrics, read_metrics
+from podium_cli.writing import writing
+
+EVERY_S = 1.0
+REFUSED = "refused "
+Run = Annotated[Path, typer.Argument(help="Output folder of the run, or its metrics.jsonl.")]
+
+
+@command(app, "watch")
+async def watch(
+    session: Session,
+    run: Run,
+    *,
+    follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C.")] = True,
+) -> None:
+    """Show each step as it is taken: reward, solved, cost, drift, lag, and records refused so far.
+
+    Which and why is in refused.jsonl beside the metrics.
+    """
+    shown = 0
+    while True:
+        steps = _read(run, missing_is_empty=follow)
+        for step in steps[shown:]:
+            session.output.result(step, _line(step))
+        shown = len(steps)
+        if not follow:
+            return
+        await asyncio.sleep(EVERY_S)
+
+
+@command(app, "report")
+async def report(
+    session: Session,
+    run: Run,
+    *,
+    out: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("training.html"),
+) -> None:
+    """Write a page of plots: learning curves, reward, cost against accuracy, tool calls."""
+    steps = _read(run)
+    if not steps:
+        raise UsageError(f"{run} has no step yet", "wait for the first; see `podium train watch`")
+    # matplotlib is slow to import and needed here alone.
+    from podium_cli.training.report import write_report_page  # noqa: PLC0415
+
+    with writing(out):
+        write_report_page(out, steps)
+    session.output.result({"page": str(out), "steps": len(steps)}, str(out))
+
+
+def _read(run: Path, missing_is_empty: bool = False) -> list[Metrics]:
+    path = run / "metrics.jsonl" if run.is_dir() else run
+    if missing_is_empty and not path.exists():
+        return []
+    try:
+        return read_metrics(path)
+    except InvalidMetrics as error:
+        raise UsageError(str(error), "name the output folder of a run") from error
+
+
+def _line(step: Metrics) -> str:
+    def number(name: str, form: str) -> str:
+        value = step.get(name)
+        # A figure that a run does not write is unknown, not 0.
+        return "?" if value is None else format(value, form)
+
+    # A reason is written from its first record on.
+    refused = sum(count for name, count in step.items() if name.startswith(REFUSED))
+    return (
+        f"step {number('step', '.0f')}  reward {number('reward_mean', '.3f')}"
+        f"  solved {number('reward_solved', '.0%')}  cost {number('cost_mean', '.4g')}"
+        f"  drift {number('drift_mean', '.2g')}  lag {number('lag', '.0f')}"
+        f"  refused {refused:.0f}"
+    )

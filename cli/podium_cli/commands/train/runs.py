@@ -1,0 +1,100 @@
+"""`podium train submit|worker`: rollouts without a terminal, once or on a schedule."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uuid_utils
+
+from podium_cli.command import Session, command
+from podium_cli.commands.train.train import app
+from podium_cli.inputs import parse_seconds
+from podium_cli.training.choosing import Always, Menus, PriceSpread, Temperature
+from podium_cli.training.consent import note_consent
+from podium_cli.training.rollout_settings import RolloutSettings
+from podium_cli.training.task_files import read_tasks, task_digest
+from podium_training.rollouts import RolloutLimits
+from podium_training.rollouts.payloads import RolloutProgress, RolloutRun
+
+
+@command(app, "submit")
+async def submit(
+    session: Session,
+    *,
+    task_file: Annotated[
+        Path, typer.Option(help="JSONL of `podium train tasks`, where workers find it, too.")
+    ],
+    size: Annotated[int, typer.Option(min=1, help="Episodes per task: the group.")] = 8,
+    at_once: Annotated[int, typer.Option(min=1, help="Groups in flight.")] = 2,
+    policy: Annotated[str, typer.Option(help="Policy; the tenant's by default.")] = "",
+    model: Annotated[str, typer.Option(help="Like candidate; users' by default.")] = "",
+    tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
+    always: Always = None,
+    menus: Menus = 0,
+    price_spread: PriceSpread = 1.0,
+    turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
+    time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
+    run: Annotated[str, typer.Option(help="Run to give again: it goes on, or is there.")] = "",
+    temperature: Temperature = 1.0,
+    cron: Annotated[str, typer.Option(help='Again and again, like "0 3 * * *" (UTC).')] = "",
+    name: Annotated[str, typer.Option(help="Name of the schedule.")] = "rollouts",
+    wait: Annotated[bool, typer.Option(help="Wait for the end.")] = False,
+) -> None:
+    """Hand a run of groups to `podium train worker`; workers may be killed and come back."""
+    tasks = read_tasks(task_file)
+    wanted = RolloutRun(
+        task_file=str(task_file.resolve()),
+        task_digest=task_digest(task_file),
+        group_size=size,
+        groups_at_once=at_once,
+        tools_max=tools,
+        limits=RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), temperature),
+        run_id=run or ("" if cron else str(uuid_utils.uuid7())),
+        price_spread=price_spread,
+        menus=menus,
+        always=always or [],
+    )
+    async with session.gateway() as gateway:
+        await note_consent(session.output, gateway, policy, tasks)
+    settings = RolloutSettings()
+    # Temporal's client is slow to import and needed here alone, as in `worker`.
+    from podium_cli.training.submission import (  # noqa: PLC0415
+        ended,
+        open_temporal,
+        schedule_runs,
+        start_run,
+    )
+
+    client = await open_temporal(settings, settings.address(session.target))
+    if cron:
+        await schedule_runs(client, settings.task_queue, wanted, name, cron)
+        session.output.result({"schedule": name}, f"schedule {name}: {cron}")
+        return
+    handle = await start_run(client, settings.task_queue, wanted)
+    session.output.note(f"run {wanted.run_id} is workflow {handle.id}")
+    if wait:
+        done = await ended(handle)
+        session.output.result(asdict(done), _line(done))
+    else:
+        session.output.result({"run": wanted.run_id, "workflow": handle.id}, handle.id)
+
+
+@command(app, "worker")
+async def worker(session: Session) -> None:
+    """Run what was submitted, until Ctrl-C. Any number of workers may run."""
+    settings = RolloutSettings()
+    from podium_cli.training.submission import open_temporal, work  # noqa: PLC0415
+
+    client = await open_temporal(settings, settings.address(session.target))
+    async with session.gateway() as gateway:
+        session.output.note(f"working on task queue {settings.task_queue}; Ctrl-C ends it")
+        await work(client, settings.task_queue, gateway)
+
+
+def _line(found: RolloutProgress) -> str:
+    done = found.done
+    return (
+        f"{done.solved} of {done.episodes} episodes solved, {done.unjudged} unjudged,"
+        f" in {done.groups} of {found.group_count} groups"
+    )

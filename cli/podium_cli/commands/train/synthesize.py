@@ -1,0 +1,106 @@
+"""`podium train synthesize`: a new domain and its tasks, made by a language model."""
+
+import asyncio
+import os
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from podium_cli.command import Session, command
+from podium_cli.commands.train.train import app
+from podium_cli.errors import CliError, UsageError
+from podium_cli.listing import listing
+from podium_cli.training.choosing import Seed
+from podium_kit.money import Money
+from podium_training.synthesis.journal import Journal
+from podium_training.synthesis.model import ChatModel, ModelUnusable, NoGoodReply, Prices
+from podium_training.synthesis.pipeline import JOURNAL_FILE, Made, Plan, synthesize, write
+from podium_training.synthesis.steps import Steps
+
+KEY_VARIABLE = "PODIUM_SYNTHESIS_API_KEY"
+
+
+@command(app, "synthesize")
+async def synthesize_domain(
+    session: Session,
+    *,
+    subject: Annotated[str, typer.Option(help='Like "a city library".')],
+    model_url: Annotated[str, typer.Option(help="OpenAI-compatible, up to and including /v1.")],
+    model: Annotated[str, typer.Option(help="Model that makes and solves.")],
+    out: Annotated[Path, typer.Option(help="Folder; one that was begun goes on.")],
+    checker: Annotated[str, typer.Option(help="Model that checks; the same by default.")] = "",
+    count: Annotated[int, typer.Option(min=1, help="Tasks to try for; filters keep fewer.")] = 20,
+    rounds: Annotated[int, typer.Option(min=1, help="Times three rows per table.")] = 3,
+    evolve: Annotated[int, typer.Option(min=0, help="Times a task is made harder.")] = 1,
+    attempts: Annotated[int, typer.Option(min=0, help="One must solve a task; 0: none.")] = 8,
+    at_once: Annotated[int, typer.Option(min=1, help="Requests in flight.")] = 4,
+    input_price: Annotated[str, typer.Option(help="USD per million prompt tokens.")] = "",
+    output_price: Annotated[str, typer.Option(help="USD per million completion tokens.")] = "",
+    seed: Seed = 0,
+) -> None:
+    """Make tables, rows, tools and tasks of a domain, in the paper's steps and filters.
+
+    A key for the model is read from PODIUM_SYNTHESIS_API_KEY.
+    """
+    prices = _prices(input_price, output_price)
+    out.mkdir(parents=True, exist_ok=True)
+    journal, gate = Journal(out / JOURNAL_FILE), asyncio.Semaphore(at_once)
+    before = len(journal)
+    async with httpx.AsyncClient(headers=_headers(), trust_env=False) as client:
+        maker, reviewer = (
+            ChatModel(model_url.rstrip("/"), name, client, journal, seed, gate, prices)
+            for name in (model, checker or model)
+        )
+        steps = Steps(maker, reviewer, subject, seed)
+        try:
+            made = await synthesize(steps, Plan(count, rounds, evolve, attempts))
+        except ModelUnusable as error:
+            mend = "the same command goes on from what was said so far"
+            raise CliError(str(error), mend) from error
+        except NoGoodReply as error:
+            raise CliError(str(error), "take a stronger model or another --seed") from error
+    write(out, made)
+    _report(session, made, [maker, reviewer], len(journal) - before)
+
+
+def _headers() -> dict[str, str]:
+    key = os.environ.get(KEY_VARIABLE)
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def _prices(given_input: str, given_output: str) -> Prices | None:
+    if not (given_input or given_output):
+        return None
+    try:
+        amounts = [Decimal(text) for text in (given_input, given_output)]
+        if not all(amount.is_finite() and amount >= 0 for amount in amounts):
+            raise UsageError("a price is 0 or more", "write dollars, like 0.15")
+    except InvalidOperation as error:
+        raise UsageError("both prices must be given", "write dollars, like 0.15") from error
+    return Prices(*(Money(amount, "USD") for amount in amounts))
+
+
+def _report(session: Session, made: Made, models: list[ChatModel], asked: int) -> None:
+    costs = [each.cost() for each in models]
+    cost = None if costs[0] is None or costs[1] is None else costs[0] + costs[1]
+    tokens = sum((each.tokens for each in models), models[0].tokens.__class__())
+    refused = {str(reason): count for reason, count in made.refusals.items() if count}
+    values = {
+        "domain": made.domain.name,
+        "tools": [tool.name for tool in made.domain.tools],
+        "tasks": len(made.tasks),
+        "refused": refused,
+        "replies_asked": asked,
+        "tokens": dict(tokens),
+        "cost": str(cost.amount) if cost else None,
+    }
+    rows = [(reason, str(count)) for reason, count in sorted(refused.items())]
+    told = f"{len(made.tasks)} tasks, {len(made.domain.tools)} tools in domain {made.domain.name}"
+    spent = f"{sum(tokens.values())} tokens, cost {cost or 'unknown'}"
+    view = Group(listing(("refused", "count#"), rows), Text(told), Text(spent))
+    session.output.result(values, view)

@@ -1,0 +1,118 @@
+"""`podium train`: tasks to learn from, and episodes that try them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uuid_utils
+
+from podium_cli.command import Session, command
+from podium_cli.errors import UsageError
+from podium_cli.inputs import parse_seconds
+from podium_cli.output import Output, escaped
+from podium_cli.training.choosing import (
+    Always,
+    Count,
+    Family,
+    Menus,
+    PriceSpread,
+    Seed,
+    SplitName,
+    SplitOption,
+    Temperature,
+    make_tasks,
+)
+from podium_cli.training.consent import note_consent
+from podium_cli.training.rolling import Rolled, Roller, known_tools
+from podium_cli.training.rollout_view import rollout_table, rollout_values, summary
+from podium_cli.training.task_files import read_tasks
+from podium_cli.writing import writing
+from podium_training.rollouts import Group, Offer, RolloutLimits, plan
+from podium_training.tasks.task import Task
+
+app = typer.Typer(
+    name="train",
+    help="Make tasks, run episodes, and give users what was learnt.",
+    no_args_is_help=True,
+)
+
+
+@command(app, "rollout")
+async def rollout(
+    session: Session,
+    *,
+    size: Annotated[int, typer.Option(min=1, help="Episodes per task: the group.")] = 8,
+    at_once: Annotated[int, typer.Option(min=1, help="Episodes in flight.")] = 8,
+    policy: Annotated[str, typer.Option(help="Policy; the tenant's by default.")] = "",
+    model: Annotated[str, typer.Option(help="Orchestrator model; the default one.")] = "",
+    tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
+    always: Always = None,
+    menus: Menus = 0,
+    price_spread: PriceSpread = 1.0,
+    turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
+    time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
+    task_file: Annotated[Path | None, typer.Option(help="JSONL of `podium train tasks`.")] = None,
+    count: Count = 8,
+    split: SplitOption = SplitName.TRAIN,
+    seed: Seed = 0,
+    family: Family = None,
+    resume: Annotated[str, typer.Option(help="Run to go on with; same options.")] = "",
+    evaluation: Annotated[
+        Path | None, typer.Option(help="JSONL file to write for `podium train gate`.")
+    ] = None,
+    temperature: Temperature = 1.0,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="The likeliest tokens, as users get; to measure only.")
+    ] = False,
+) -> None:
+    """Run groups of episodes of one task each; every answer is judged.
+
+    A run that is interrupted goes on with --resume: no episode is started twice.
+    """
+    chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
+    run_id = resume or str(uuid_utils.uuid7())
+    sampled_at = _temperature(temperature, greedy)
+    limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), sampled_at)
+    session.output.note(f"run {run_id}; `--resume {run_id}` goes on with it")
+    async with session.gateway() as gateway:
+        await note_consent(session.output, gateway, policy, chosen)
+        offer = Offer(await known_tools(gateway), tools, price_spread, menus, tuple(always or ()))
+        groups = _plan(run_id, chosen, size, offer)
+        roller = Roller(gateway, limits, run_id)
+        counted = _Counted(session.output, sum(len(group.rollouts) for group in groups))
+        rolled = await roller.roll(groups, at_once, counted)
+    session.output.result(rollout_values(run_id, groups, rolled), rollout_table(groups, rolled))
+    session.output.note(summary(rolled))
+    if evaluation is not None:
+        lines = [each.evaluated.model_dump_json() for each in rolled if each.evaluated]
+        with writing(evaluation):
+            evaluation.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _temperature(asked: float, greedy: bool) -> float:
+    if greedy and asked != 1:
+        raise UsageError(
+            "--greedy takes the likeliest tokens at any --temperature", "leave out one"
+        )
+    return 0.0 if greedy else asked
+
+
+def _plan(run_id: str, tasks: list[Task], size: int, offer: Offer) -> list[Group]:
+    try:
+        return plan(run_id, tasks, size, offer)
+    except ValueError as error:
+        raise UsageError(str(error), "see `podium tools list`, and --resume") from error
+
+
+class _Counted:
+    """Says of every ended episode how it went."""
+
+    def __init__(self, output: Output, total: int) -> None:
+        self._output, self._total, self._done = output, total, 0
+
+    def __call__(self, rolled: Rolled) -> None:
+        self._done += 1
+        unjudged = f"unjudged: {escaped(rolled.reason)}"
+        score = unjudged if rolled.score is None else f"{rolled.score:g}"
+        place = f"{rolled.group.task.id} #{rolled.rollout.sample_index}"
+        self._output.note(f"{self._done}/{self._total} {place}: {score} ({rolled.stop_reason})")

@@ -1,0 +1,178 @@
+"""`podium train publish`, `gate`, `promote`, ...: from a checkpoint to what users get."""
+
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from podium.orchestrator.v1 import model_version_service_pb2 as pb
+from podium_cli.command import Session, command
+from podium_cli.commands.train.train import app
+from podium_cli.errors import CliError, UsageError
+from podium_cli.gateway import Gateway, segment
+from podium_cli.output import message_values
+from podium_cli.training.version_view import decision_table, version_table
+from podium_kit.policy_versions import Alias, Aliases, VersionName, VersionStore
+from podium_kit.policy_versions.retirement import removable
+from podium_training.gate import (
+    Decision,
+    GateRules,
+    InvalidEvaluation,
+    Objective,
+    UnplannedLook,
+    Verdict,
+    decide,
+    pair,
+    read_decision,
+    read_evaluation,
+    write_decision,
+)
+
+Store = Annotated[
+    Path,
+    typer.Option(envvar="PODIUM_POLICY_STORE", help="Folder of the policy versions.", exists=True),
+]
+Version = Annotated[str, typer.Argument(help="Like policy-demo-v12.")]
+
+
+@command(app, "publish")
+async def publish(
+    session: Session, config: Annotated[Path, typer.Argument(help="YAML file of the run.")]
+) -> None:
+    """Publish the newest checkpoint of a run as a version; again changes nothing."""
+    # torch is not part of every installation, and slow to import.
+    try:
+        from podium_training.grpo.config import InvalidConfig, read_config  # noqa: PLC0415
+        from podium_training.grpo.run import publish_latest  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        mend = "run this where training runs, such as the training image"
+        raise CliError(f"{error.name} is not installed here", mend) from error
+    try:
+        manifest = publish_latest(read_config(config))
+    except InvalidConfig as error:
+        raise UsageError(str(error)) from error
+    values = {"version": manifest.name, "format": manifest.format, "step": manifest.step}
+    session.output.result(values, manifest.name)
+
+
+@command(app, "versions")
+async def versions(session: Session) -> None:
+    """List the versions: who serves them, what the gate said, which the aliases mean.
+
+    Platform admins only, as for promote and rollback.
+    """
+    async with session.gateway(admin=True) as gateway:
+        found = await _versions(gateway)
+    session.output.result(message_values(found), version_table(found.versions))
+
+
+@command(app, "gate")
+async def gate(
+    session: Session,
+    version: Version,
+    *,
+    store: Store,
+    candidate: Annotated[Path, typer.Option(help="JSONL of `rollout --evaluation`.")],
+    promoted: Annotated[Path, typer.Option(help="The same of the promoted policy.")],
+    objective: Annotated[
+        Objective, typer.Option(help="What it must be better at.")
+    ] = Objective.SCORE,
+    delta: Annotated[float, typer.Option(min=0, help="Score it may at most lose.")] = 0.02,
+    look: Annotated[int, typer.Option(min=1, help="Number of this look.")] = 1,
+    looks: Annotated[int, typer.Option(min=1, help="Looks in all.")] = 1,
+    pairs_min: Annotated[int, typer.Option(min=1, help="Pairs before anything is decided.")] = 30,
+    cost_max: Annotated[str, typer.Option(help="Largest mean cost of a task.")] = "",
+    latency_max: Annotated[
+        float | None, typer.Option(min=0, help="Largest latency p95 in seconds.")
+    ] = None,
+) -> None:
+    """Decide whether a version may replace the promoted one; the decision is recorded.
+
+    Exit status 1 unless it may.
+    """
+    rules = GateRules(
+        objective=objective,
+        delta=delta,
+        looks=looks,
+        pairs_min=pairs_min,
+        cost_max=_amount(cost_max),
+        latency_p95_max_s=latency_max,
+    )
+    decision = _decided(version, store, (candidate, promoted), rules, look)
+    write_decision(store, decision)
+    session.output.result(decision.model_dump(mode="json"), decision_table(decision))
+    if decision.verdict is not Verdict.PROMOTE:
+        raise typer.Exit(1)
+
+
+@command(app, "promote")
+async def promote(session: Session, version: Version) -> None:
+    """Give a version to users: one that is served and that the gate let through."""
+    async with session.gateway(admin=True) as gateway:
+        reply = await gateway.post(
+            f"/v1/model-versions/{segment(version)}/promote", {}, pb.PromoteModelVersionResponse
+        )
+    session.output.result(message_values(reply), f"{reply.version.name} is promoted")
+
+
+@command(app, "rollback")
+async def rollback(
+    session: Session,
+    version: Annotated[
+        str, typer.Argument(help="The version to take back; the promoted one by default.")
+    ] = "",
+) -> None:
+    """Give users the version before, from the next call on."""
+    async with session.gateway(admin=True) as gateway:
+        name = version or await _promoted(gateway)
+        reply = await gateway.post(
+            f"/v1/model-versions/{segment(name)}/roll-back", {}, pb.RollBackModelVersionResponse
+        )
+    session.output.result(message_values(reply), f"{reply.version.name} is promoted again")
+
+
+@command(app, "prune")
+async def prune(session: Session, *, store: Store) -> None:
+    """Delete the files of versions that no alias means and no engine has loaded any more."""
+    found = VersionStore(store)
+    names = removable(found)
+    for name in names:
+        found.remove(name)
+    session.output.result({"removed": names}, "\n".join(names) or "nothing to delete")
+
+
+async def _versions(gateway: Gateway) -> pb.ListModelVersionsResponse:
+    return await gateway.all("/v1/model-versions", pb.ListModelVersionsResponse)
+
+
+async def _promoted(gateway: Gateway) -> str:
+    for version in (await _versions(gateway)).versions:
+        if Alias.PROMOTED in version.aliases:
+            return version.name
+    raise UsageError("no version is promoted", "see `podium train versions`")
+
+
+def _decided(
+    version: str, store: Path, files: tuple[Path, Path], rules: GateRules, look: int
+) -> Decision:
+    VersionName.parse(version)
+    current = Aliases(store).current(Alias.PROMOTED)
+    earlier = read_decision(store, version)
+    if earlier is not None and earlier.promoted == current and earlier.look >= look:
+        mend = "take the next look with --look, or publish a new version"
+        raise UsageError(f"look {earlier.look} at {version} was taken already", mend)
+    try:
+        pairs = pair(*map(read_evaluation, files))
+        return decide(version, current, pairs, rules, look=look)
+    except (InvalidEvaluation, UnplannedLook) as error:
+        raise UsageError(str(error)) from error
+
+
+def _amount(text: str) -> Decimal | None:
+    if not text:
+        return None
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:
+        raise UsageError(f"{text!r} is no amount", "write it like 0.05") from error

@@ -1,0 +1,1 @@
+"""Documents that people write, and files they upload."""

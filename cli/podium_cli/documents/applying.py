@@ -1,0 +1,142 @@
+"""Registering tools from specs, with the differences to what is registered."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+import yaml
+from rich.syntax import Syntax
+from rich.text import Text
+
+from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
+from podium_cli.errors import CliError
+from podium_cli.gateway import Gateway, segment
+from podium_cli.output import Output, escaped, message_values
+from podium_cli.rejections import Refused
+
+
+class WrongSpecs(CliError):
+    """Some specs cannot become tools: all of them, each with its cause."""
+
+    def __init__(self, causes: list[str], wanted: int) -> None:
+        super().__init__(
+            "\n".join([f"{len(causes)} of {wanted} tools are wrong", *causes]),
+            "mend them, nothing was registered; or register the others with --skip-wrong",
+        )
+
+
+class ApplyTools:
+    """Checks all specs first, so that a wrong one leaves nothing half done."""
+
+    def __init__(
+        self, gateway: Gateway, output: Output, *, shared: bool, dry_run: bool, skip_wrong: bool
+    ) -> None:
+        self._gateway = gateway
+        self._output = output
+        self._shared = shared
+        self._dry_run = dry_run
+        self._skip_wrong = skip_wrong
+
+    async def run(
+        self,
+        specs: Sequence[tool_pb2.ToolSpec],
+        wrong: Sequence[str] = (),
+        gone: Sequence[str] = (),
+    ) -> None:
+        """Prints one line or difference per tool. Raises WrongSpecs, which names all of them.
+
+        `wrong` says what is known to be wrong before anybody was asked, `gone` names tools
+        to deprecate.
+        """
+        causes, good, checked = list(wrong), [], []
+        before = await self._registered()
+        for spec in specs:
+            try:
+                checked.append(await self._register(spec, validate_only=True))
+                good.append(spec)
+            except Refused as refused:
+                causes.append(refused.cause)
+        if causes and not self._skip_wrong:
+            raise WrongSpecs(causes, len(specs) + len(wrong))
+        for cause in causes:
+            self._output.note(f"left out: {escaped(cause)}")
+        if self._dry_run:
+            self._show_differences(good, before)
+            replies = checked
+        else:
+            replies = [await self._register(spec, validate_only=False) for spec in good]
+            await self._deprecate(gone)
+        values = {
+            "tools": [message_values(reply) for reply in replies],
+            "deprecated": list(gone),
+            "left_out": causes,
+            "dry_run": self._dry_run,
+        }
+        lines = [self._line(reply, before) for reply in replies]
+        verb = "would be deprecated" if self._dry_run else "deprecated"
+        lines += [f"{name} {verb}: the server no longer has it" for name in gone]
+        self._output.result(values, Text("\n".join(lines)))
+
+    async def _deprecate(self, names: Sequence[str]) -> None:
+        for name in names:
+            await self._gateway.post(
+                f"/v1/tools/{segment(name)}/deprecate",
+                {},
+                tool_registry_service_pb2.DeprecateToolResponse,
+            )
+
+    async def _register(
+        self, spec: tool_pb2.ToolSpec, validate_only: bool
+    ) -> tool_registry_service_pb2.RegisterToolResponse:
+        request = tool_registry_service_pb2.RegisterToolRequest(
+            spec=spec, shared=self._shared, validate_only=validate_only
+        )
+        try:
+            return await self._gateway.post(
+                "/v1/tools", request, tool_registry_service_pb2.RegisterToolResponse
+            )
+        except Refused as refused:
+            refused.cause = f"{spec.name}: {refused.cause}"
+            raise
+
+    async def _registered(self) -> dict[str, tool_pb2.Tool]:
+        """Tools of new episodes, by name."""
+        reply = await self._gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
+        return {tool.spec.name: tool for tool in reply.tools}
+
+    def _show_differences(
+        self, specs: list[tool_pb2.ToolSpec], before: Mapping[str, tool_pb2.Tool]
+    ) -> None:
+        for spec in specs:
+            known = before.get(spec.name)
+            text = difference(known.spec if known else None, spec)
+            if text:
+                self._output.progress.print(Syntax(text, "diff", background_color="default"))
+
+    def _line(
+        self,
+        reply: tool_registry_service_pb2.RegisterToolResponse,
+        before: Mapping[str, tool_pb2.Tool],
+    ) -> str:
+        name, version = reply.tool.spec.name, reply.tool.version
+        if reply.created:
+            return f"{name} v{version} {'would be registered' if self._dry_run else 'registered'}"
+        if name in before and before[name].version == version:
+            return f"{name} v{version} unchanged"
+        return f"{name} v{version} {'would be' if self._dry_run else 'is'} current again"
+
+
+def difference(old: tool_pb2.ToolSpec | None, new: tool_pb2.ToolSpec) -> str:
+    """A unified difference of two specs as YAML; "" when they are the same."""
+    lines = difflib.unified_diff(
+        _yaml(old) if old is not None else [],
+        _yaml(new),
+        f"{new.name} (registered)",
+        f"{new.name} (file)",
+        lineterm="",
+    )
+    return "\n".join(lines)
+
+
+def _yaml(spec: tool_pb2.ToolSpec) -> list[str]:
+    given = {key: value for key, value in message_values(spec).items() if value}
+    return yaml.safe_dump(given, sort_keys=False, allow_unicode=True).splitlines()

@@ -1,0 +1,1 @@
+"""Episodes and trajectories as a terminal shows them."""

@@ -1,0 +1,61 @@
+"""Following an episode to its end, and ending it early."""
+
+from rich.text import Text
+
+from podium.episodes.v1 import episode_pb2, episode_service_pb2
+from podium_cli.episodes.view import EpisodeView, totals
+from podium_cli.errors import CliError
+from podium_cli.formats import enum_word
+from podium_cli.gateway import Gateway, segment
+from podium_cli.output import Output
+
+
+class NoAnswer(CliError):
+    """The episode ended without a final answer."""
+
+    def __init__(self, episode: episode_pb2.Episode) -> None:
+        reason = enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_")
+        why = f": {episode.failure.message}" if episode.HasField("failure") else ""
+        super().__init__(
+            f"no answer ({reason}{why})", f"`podium episodes show {episode.id}` shows its turns"
+        )
+
+
+async def follow(
+    gateway: Gateway, episode_id: str, output: Output, after_sequence: int = 0
+) -> episode_pb2.Episode:
+    """Shows events until the episode ends. Raises Refused, Unreachable."""
+    view = EpisodeView(output.progress)
+    episode = episode_pb2.Episode()
+    with view.live():
+        async for event in gateway.events(episode_id, after_sequence):
+            if output.as_json:
+                output.json(event)
+            else:
+                view.show(event)
+            episode = event.finished.episode
+    if not output.as_json:
+        output.progress.print(totals(episode))
+        if episode.answer:
+            # Plain text: a model may write what looks like markup.
+            output.results.print(Text(episode.answer), soft_wrap=True)
+    return episode
+
+
+async def cancel(gateway: Gateway, episode_id: str, output: Output) -> None:
+    """Cancels the episode and says so, also when that was no longer possible."""
+    try:
+        await gateway.post(
+            f"/v1/episodes/{segment(episode_id)}/cancel",
+            {"reason": "interrupted at the terminal"},
+            episode_service_pb2.CancelEpisodeResponse,
+        )
+        output.note(f"cancelled episode {episode_id}")
+    except CliError as error:
+        output.error(error)
+
+
+def require_answer(episode: episode_pb2.Episode) -> None:
+    """Raises NoAnswer."""
+    if episode.stop_reason != episode_pb2.STOP_REASON_ANSWERED:
+        raise NoAnswer(episode)

@@ -1,0 +1,1 @@
+"""Podium's libraries: one capability each, shared by services, command and training."""

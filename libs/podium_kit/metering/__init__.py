@@ -1,0 +1,16 @@
+"""What a call used, in disjoint dimensions, and how long calls took."""
+
+from podium_kit.metering.histogram import LatencyHistogram
+from podium_kit.metering.price_factors import InvalidPriceFactors, PriceFactors
+from podium_kit.metering.usage import Dimension, InvalidUsage, Quantity, Usage, UsageSource
+
+__all__ = [
+    "Dimension",
+    "InvalidPriceFactors",
+    "InvalidUsage",
+    "LatencyHistogram",
+    "PriceFactors",
+    "Quantity",
+    "Usage",
+    "UsageSource",
+]

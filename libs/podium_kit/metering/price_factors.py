@@ -1,0 +1,55 @@
+"""A price schedule as factors: by SKU, how many times its price a call is said to cost.
+
+The paper trains with another price schedule per example. A factor scales every component of a
+price alike, so a call's cost under the schedule is its cost times the factor, whatever it used.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+
+from podium_kit.money import Money
+from podium_kit.rpc.errors import InvalidArgument
+
+FACTORS_MAX = 1_000
+FACTOR_MAX = Decimal(1_000)
+
+
+class InvalidPriceFactors(InvalidArgument):
+    """A price schedule makes no sense."""
+
+
+class PriceFactors:
+    """Factors by SKU; a SKU without one keeps its price."""
+
+    def __init__(self, factors: Mapping[str, Decimal]) -> None:
+        self._factors = factors
+
+    @classmethod
+    def read(cls, written: Mapping[str, str]) -> "PriceFactors":
+        """The factors of decimal strings. Raises InvalidPriceFactors."""
+        if len(written) > FACTORS_MAX:
+            raise InvalidPriceFactors(f"{len(written)} price factors; give at most {FACTORS_MAX}")
+        return cls({sku: _factor(sku, text) for sku, text in written.items()})
+
+    def __bool__(self) -> bool:
+        return bool(self._factors)
+
+    def of(self, sku: str) -> Decimal:
+        """The factor of a SKU."""
+        return self._factors.get(sku, Decimal(1))
+
+    def cost(self, cost: Money | None, sku: str) -> Money | None:
+        """What a call would have cost; unknown stays unknown."""
+        return None if cost is None else (cost * self.of(sku)).quantized()
+
+
+def _factor(sku: str, text: str) -> Decimal:
+    try:
+        factor = Decimal(text)
+    except InvalidOperation as error:
+        raise InvalidPriceFactors(f"the price factor of {sku} is no decimal: {text!r}") from error
+    if not (factor.is_finite() and 1 / FACTOR_MAX <= factor <= FACTOR_MAX):
+        raise InvalidPriceFactors(
+            f"the price factor of {sku} is {text}; give {1 / FACTOR_MAX} to {FACTOR_MAX}"
+        )
+    return factor

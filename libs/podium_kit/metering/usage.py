@@ -1,0 +1,85 @@
+"""Usage: quantities of disjoint dimensions, so that priced parts can be added."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from podium_kit.rpc.errors import InvalidArgument
+
+
+class Dimension(StrEnum):
+    """What one unit of a quantity counts; see podium.common.v1.UsageDimension."""
+
+    INPUT_FRESH = "input_fresh"
+    CACHE_READ = "cache_read"
+    CACHE_WRITE_5M = "cache_write_5m"
+    CACHE_WRITE_1H = "cache_write_1h"
+    OUTPUT_TEXT = "output_text"
+    REASONING = "reasoning"
+    CALL = "call"
+    SECOND = "second"
+    GPU_SECOND = "gpu_second"
+    SEARCH = "search"
+    DOCUMENT = "document"
+    IMAGE = "image"
+    AUDIO_INPUT = "audio_input"
+    AUDIO_OUTPUT = "audio_output"
+
+
+class UsageSource(StrEnum):
+    """Who says how much was used; see podium.common.v1.UsageSource."""
+
+    MEASURED = "measured"
+    PROVIDER = "provider"
+    ESTIMATED = "estimated"
+
+
+class InvalidUsage(InvalidArgument):
+    """A quantity that cannot be priced."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A counted amount of one dimension; never negative."""
+
+    dimension: Dimension
+    amount: Decimal
+
+    def __post_init__(self) -> None:
+        if not self.amount.is_finite() or self.amount < 0:
+            raise InvalidUsage(f"{self.dimension.value} is {self.amount}; it must not be negative")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one call used. A dimension appears at most once."""
+
+    quantities: tuple[Quantity, ...]
+    source: UsageSource
+    provider_request_id: str = ""
+
+    def __post_init__(self) -> None:
+        dimensions = [quantity.dimension for quantity in self.quantities]
+        if len(set(dimensions)) != len(dimensions):
+            raise InvalidUsage("a dimension appears twice in one usage")
+
+    def get(self, dimension: Dimension) -> Decimal:
+        """Amount of a dimension; zero when it was not used."""
+        amounts = (entry.amount for entry in self.quantities if entry.dimension is dimension)
+        return next(amounts, Decimal(0))
+
+    @classmethod
+    def of(cls, source: UsageSource, **amounts: Decimal | int | str) -> "Usage":
+        """Usage by dimension name, for example `Usage.of(MEASURED, call=1)`."""
+        quantities = (Quantity(Dimension(name), Decimal(value)) for name, value in amounts.items())
+        return cls(tuple(entry for entry in quantities if entry.amount), source)
+
+    @classmethod
+    def total(cls, usages: "list[Usage]") -> tuple[Quantity, ...]:
+        """Sums per dimension, in the order of Dimension."""
+        sums: defaultdict[Dimension, Decimal] = defaultdict(Decimal)
+        for usage in usages:
+            for entry in usage.quantities:
+                sums[entry.dimension] += entry.amount
+        return tuple(Quantity(name, sums[name]) for name in Dimension if name in sums)

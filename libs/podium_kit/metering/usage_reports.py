@@ -1,0 +1,156 @@
+"""What providers report about tokens, as disjoint quantities.
+
+OpenAI and vLLM count cached tokens inside the prompt and reasoning inside the completion;
+Anthropic counts cache reads and writes beside its input. A part that is larger than its
+whole is cut to it, so the quantities always add up to what the provider counted. A report
+that counts nothing at all is no report: None, and the caller estimates; an explicit zero is
+a count. Sources: the API references of OpenAI (chat completions and responses, "usage"),
+Anthropic (messages, "usage"; prompt caching) and vLLM (OpenAI-compatible server).
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+from podium_kit.metering.usage import Usage, UsageSource
+
+Report = Mapping[str, Any]
+# Of English text in the tokenizers of both; used only where no report arrived.
+BYTES_PER_TOKEN = 4
+
+
+def openai_usage(report: Report, request_id: object = "") -> Usage | None:
+    """Chat completions: quantities whose sum is prompt_tokens + completion_tokens."""
+    if not _counts_any(report, "prompt_tokens", "completion_tokens"):
+        return None
+    inside_prompt = _details(report, "prompt_tokens_details")
+    inside_completion = _details(report, "completion_tokens_details")
+    prompt, completion = _count(report, "prompt_tokens"), _count(report, "completion_tokens")
+    cached, audio_in, fresh = _split(
+        prompt, _count(inside_prompt, "cached_tokens"), _count(inside_prompt, "audio_tokens")
+    )
+    reasoning, audio_out, text = _split(
+        completion,
+        _count(inside_completion, "reasoning_tokens"),
+        _count(inside_completion, "audio_tokens"),
+    )
+    return _provider_usage(
+        request_id,
+        input_fresh=fresh,
+        cache_read=cached,
+        audio_input=audio_in,
+        output_text=text,
+        reasoning=reasoning,
+        audio_output=audio_out,
+    )
+
+
+def openai_responses_usage(report: Report, request_id: object = "") -> Usage | None:
+    """Responses: quantities whose sum is input_tokens + output_tokens."""
+    if not _counts_any(report, "input_tokens", "output_tokens"):
+        return None
+    cached, fresh = _split(
+        _count(report, "input_tokens"),
+        _count(_details(report, "input_tokens_details"), "cached_tokens"),
+    )
+    reasoning, text = _split(
+        _count(report, "output_tokens"),
+        _count(_details(report, "output_tokens_details"), "reasoning_tokens"),
+    )
+    return _provider_usage(
+        request_id, input_fresh=fresh, cache_read=cached, output_text=text, reasoning=reasoning
+    )
+
+
+def anthropic_usage(report: Report, request_id: object = "") -> Usage | None:
+    """Messages: input and output tokens, cache reads, cache writes by lifetime."""
+    if not _counts_any(report, "input_tokens", "output_tokens"):
+        return None
+    writes = _details(report, "cache_creation")
+    written = _count(report, "cache_creation_input_tokens")
+    one_hour = _count(writes, "ephemeral_1h_input_tokens")
+    five_minutes = _count(writes, "ephemeral_5m_input_tokens")
+    return _provider_usage(
+        request_id,
+        input_fresh=_count(report, "input_tokens"),
+        cache_read=_count(report, "cache_read_input_tokens"),
+        # Without the split every write is of the default lifetime.
+        cache_write_5m=max(five_minutes, written - one_hour),
+        cache_write_1h=one_hour,
+        output_text=_count(report, "output_tokens"),
+        search=_count(_details(report, "server_tool_use"), "web_search_requests"),
+    )
+
+
+def vllm_usage(report: Report, request_id: object = "") -> Usage | None:
+    """vLLM's chat completions: OpenAI's report, or a total where the completion is left out.
+
+    A request that is cut off before its first token reports the prompt and the total alone.
+    """
+    if "completion_tokens" in report or not _counts_any(report, "prompt_tokens", "total_tokens"):
+        return openai_usage(report, request_id)
+    completion = _count(report, "total_tokens") - _count(report, "prompt_tokens")
+    return openai_usage({**report, "completion_tokens": max(0, completion)}, request_id)
+
+
+def merged_report(earlier: Report, later: object) -> dict[str, Any]:
+    """One report of two in a stream: the counts are totals, so the larger of each stands.
+
+    Anthropic reports the input when a message starts and the output as it goes on; OpenAI
+    reports once, at the end, some servers with every chunk. Added up, such a stream would be
+    billed again for every chunk; and a later report may leave out what an earlier one counts.
+    """
+    merged = dict(earlier)
+    for name, value in later.items() if isinstance(later, Mapping) else ():
+        known = merged.get(name)
+        if isinstance(value, Mapping):
+            merged[name] = merged_report(known if isinstance(known, Mapping) else {}, value)
+        elif not _is_count(known) or (_is_count(value) and value > known):
+            merged[name] = known if value is None else value
+    return merged
+
+
+def estimated_usage(prompt: str, completion: str) -> Usage:
+    """A guess from the length of the texts, for calls whose report never arrived."""
+    return Usage.of(
+        UsageSource.ESTIMATED,
+        input_fresh=_estimated_tokens(prompt),
+        output_text=_estimated_tokens(completion),
+    )
+
+
+def _split(whole: int, *parts: int) -> tuple[int, ...]:
+    """The parts, each cut to what is left of the whole, and what remains."""
+    taken: list[int] = []
+    for part in parts:
+        taken.append(min(part, whole - sum(taken)))
+    return (*taken, whole - sum(taken))
+
+
+def _provider_usage(request_id: object, **amounts: int) -> Usage:
+    usage = Usage.of(UsageSource.PROVIDER, **amounts)
+    # Some servers send no id, or null; the word "None" would be an id that calls share.
+    known = request_id if isinstance(request_id, str) else ""
+    return Usage(usage.quantities, usage.source, known)
+
+
+def _estimated_tokens(text: str) -> int:
+    return -(-len(text.encode()) // BYTES_PER_TOKEN)
+
+
+def _details(report: Report, name: str) -> Report:
+    details = report.get(name)
+    return details if isinstance(details, Mapping) else {}
+
+
+def _counts_any(report: Report, *names: str) -> bool:
+    return any(_is_count(report.get(name)) for name in names)
+
+
+def _count(report: Report, name: str) -> int:
+    count = report.get(name)
+    return count if _is_count(count) else 0
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    # True is an int to Python and no count to anybody.
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

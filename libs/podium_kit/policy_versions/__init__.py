@@ -1,0 +1,29 @@
+"""Trained policies as folders that are whole or not there, and which of them is served."""
+
+from podium_kit.policy_versions.aliases import Alias, Aliases
+from podium_kit.policy_versions.canary import Canary, CanaryPrompt, canary_fault
+from podium_kit.policy_versions.errors import (
+    ArtifactRefused,
+    InvalidVersionName,
+    NoEarlierVersion,
+    NotReady,
+)
+from podium_kit.policy_versions.manifest import Format, Manifest
+from podium_kit.policy_versions.names import VersionName
+from podium_kit.policy_versions.store import VersionStore
+
+__all__ = [
+    "Alias",
+    "Aliases",
+    "ArtifactRefused",
+    "Canary",
+    "CanaryPrompt",
+    "Format",
+    "InvalidVersionName",
+    "Manifest",
+    "NoEarlierVersion",
+    "NotReady",
+    "VersionName",
+    "VersionStore",
+    "canary_fault",
+]

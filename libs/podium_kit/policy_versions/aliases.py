@@ -1,0 +1,81 @@
+"""Which version `candidate` and `promoted` mean: a file each, replaced in one step.
+
+Replacing it is the commit: before, every call goes to the old version, after, to the new one.
+"""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+
+from podium_kit.policy_versions.errors import ArtifactRefused, NoEarlierVersion
+from podium_kit.policy_versions.names import VersionName
+from podium_kit.policy_versions.writing import replace_text
+
+FOLDER = "aliases"
+HISTORY_MAX = 50
+
+
+class Alias(StrEnum):
+    """The names that move."""
+
+    CANDIDATE = "candidate"
+    """What training rollouts use: the newest version that every check let through."""
+    PROMOTED = "promoted"
+    """What users get: the newest version that passed the gate."""
+
+
+class Aliases:
+    """The aliases of a store, and what they meant before."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = root / FOLDER
+
+    def current(self, alias: Alias) -> str:
+        """The version; "" while there is none."""
+        history = self.history(alias)
+        return history[-1] if history else ""
+
+    def history(self, alias: Alias) -> list[str]:
+        """Versions it can go back to, oldest first, and the current one. Raises ArtifactRefused."""
+        try:
+            found = json.loads(self._path(alias).read_text(encoding="utf-8"))
+            return [str(VersionName.parse(name)) for name in found["history"]]
+        except FileNotFoundError:
+            return []
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArtifactRefused(alias, "the alias's file is damaged; write it again") from error
+
+    def move(self, alias: Alias, name: str) -> None:
+        """Points the alias at a version."""
+        with self._locked():
+            history = self.history(alias)
+            if not history or history[-1] != name:
+                self._write(alias, [*history, str(VersionName.parse(name))][-HISTORY_MAX:])
+
+    def back(self, alias: Alias, name: str) -> str:
+        """Points the alias from a version at the one before; that one. Raises NoEarlierVersion."""
+        with self._locked():
+            found = self.history(alias)
+            history = found[:-1]
+            # Another one's move since the caller looked is not undone.
+            if not history or found[-1] != name:
+                raise NoEarlierVersion
+            self._write(alias, history)
+            return history[-1]
+
+    def _write(self, alias: Alias, history: list[str]) -> None:
+        replace_text(self._path(alias), json.dumps({"history": history}))
+
+    def _path(self, alias: Alias) -> Path:
+        return self._folder / f"{alias}.json"
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One writer at a time, also of other processes."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield

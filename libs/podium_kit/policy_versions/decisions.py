@@ -1,0 +1,51 @@
+"""What a gate decided about a version, as whoever promotes has to read it.
+
+The gate writes more (`training/podium_training/gate`): every number its verdict stands on.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from podium_kit.policy_versions.names import VersionName
+
+FOLDER = "decisions"
+
+
+class Verdict(StrEnum):
+    """What follows."""
+
+    PROMOTE = "promote"
+    KEEP = "keep"
+    """The promoted policy stays; for good."""
+    CONTINUE = "continue"
+    """Too early to tell: evaluate more pairs and look again."""
+
+
+class Decided(BaseModel):
+    """The part of a decision that a promotion depends on."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    candidate: str
+    promoted: str
+    """"" when the candidate was compared with the model the run started from."""
+    verdict: Verdict
+    reasons: tuple[str, ...]
+
+
+def decision_file(root: Path, candidate: str) -> Path:
+    """Where the latest decision about a version lies. Raises InvalidVersionName."""
+    return root / FOLDER / f"{VersionName.parse(candidate)}.json"
+
+
+def read_decided(root: Path, candidate: str) -> Decided | None:
+    """The latest about a candidate; None when there is none that can be read."""
+    try:
+        text = decision_file(root, candidate).read_text(encoding="utf-8")
+        found = Decided.model_validate_json(text)
+    except (OSError, UnicodeDecodeError, ValidationError):
+        return None
+    # A file copied to another version's place says nothing about that one.
+    return found if found.candidate == candidate else None

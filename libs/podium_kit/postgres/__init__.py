@@ -1,0 +1,1 @@
+"""PostgreSQL for services: migrations."""

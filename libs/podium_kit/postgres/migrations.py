@@ -1,0 +1,67 @@
+"""Alembic migrations of a service, run before it serves."""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from asyncpg import PostgresError
+from sqlalchemy import Connection, MetaData, make_url, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from podium_kit.rpc.errors import Unavailable
+
+# Any constant will do: it keeps two starting replicas from migrating at once.
+MIGRATION_LOCK = 7_263_001
+
+
+class DatabaseUnreachable(Unavailable):
+    """Nothing answers at the database's URL, or it does not let this role in."""
+
+    def __init__(self, database_url: str, cause: Exception) -> None:
+        where = make_url(database_url).render_as_string(hide_password=True)
+        super().__init__(
+            f"the database {where} cannot be used: {cause or type(cause).__name__}; "
+            "start it, or correct the service's DATABASE_URL"
+        )
+
+
+async def upgrade(database_url: str, script_location: Path) -> None:
+    """Brings the database to the newest revision. `script_location` holds env.py.
+
+    Raises DatabaseUnreachable.
+    """
+    engine = create_async_engine(database_url)
+    try:
+        await _require_answer(engine, database_url)
+        async with engine.begin() as connection:
+            await connection.execute(
+                text("SELECT pg_advisory_xact_lock(:k)"), {"k": MIGRATION_LOCK}
+            )
+            await connection.run_sync(_upgrade, script_location)
+    finally:
+        await engine.dispose()
+
+
+async def _require_answer(engine: AsyncEngine, database_url: str) -> None:
+    try:
+        await (await engine.connect()).close()
+    except (OSError, PostgresError, SQLAlchemyError) as error:
+        raise DatabaseUnreachable(database_url, error) from error
+
+
+def _upgrade(connection: Connection, script_location: Path) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(script_location))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def run_migrations_in_env(target_metadata: MetaData | None = None) -> None:
+    """The whole of a service's `migrations/env.py`: runs on the given connection."""
+    from alembic import context  # noqa: PLC0415  only importable inside Alembic's env.py
+
+    connection = context.config.attributes["connection"]
+    context.configure(connection=connection, target_metadata=target_metadata)
+    with context.begin_transaction():
+        context.run_migrations()

@@ -1,0 +1,68 @@
+"""Domain errors: what went wrong, in words of the domain.
+
+A service subclasses the class that fits (`class ToolNotFound(NotFound)`) and
+raises it anywhere; only `podium_kit.rpc.interceptors` knows which gRPC status it means.
+The reason on the wire is the class name in upper snake case (AIP-193).
+"""
+
+import re
+
+
+class DomainError(Exception):
+    """An error whose message may be shown to the caller: cause and mend, no secrets."""
+
+    def __init__(self, message: str, /, **metadata: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.metadata = {key: str(value) for key, value in metadata.items() if value is not None}
+
+    @property
+    def reason(self) -> str:
+        """Stable machine-readable name, for example TOOL_NOT_FOUND."""
+        given = self.metadata.get("reason")
+        return given or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).upper()
+
+
+def message_of(error: BaseException) -> str:
+    """What may be logged of an error: a domain error's message, or else only its kind."""
+    return error.message if isinstance(error, DomainError) else type(error).__name__
+
+
+class InvalidArgument(DomainError):
+    """The request is wrong whatever the state of the system."""
+
+
+class NotFound(DomainError):
+    """The named thing does not exist, or the caller may not know that it does."""
+
+
+class AlreadyExists(DomainError):
+    """The id is taken by something else."""
+
+
+class FailedPrecondition(DomainError):
+    """The request is right, but not in the state things are in."""
+
+
+class PermissionDenied(DomainError):
+    """The caller is known and may not do this."""
+
+
+class Unauthenticated(DomainError):
+    """The caller is not known."""
+
+
+class ResourceExhausted(DomainError):
+    """A quota, a rate or a budget is used up."""
+
+
+class Unavailable(DomainError):
+    """Something this needs does not answer; the same call may work later."""
+
+
+class DeadlineExceeded(DomainError):
+    """No answer in time."""
+
+
+class Aborted(DomainError):
+    """Lost against a concurrent change; the same call may work now."""

@@ -1,0 +1,60 @@
+"""grpc.health.v1 that follows the dependencies: SERVING only while they answer."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from grpc_health.v1 import health_pb2
+from grpc_health.v1._async import HealthServicer
+
+from podium_kit.rpc.errors import message_of
+
+log = logging.getLogger(__name__)
+
+Check = Callable[[], Awaitable[None]]
+CHECK_INTERVAL_S = 2.0
+CHECK_TIMEOUT_S = 2.0
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+class HealthMonitor:
+    """Runs the readiness checks again and again and publishes what they say.
+
+    "" and the service names and "readiness" follow the checks; "liveness" says
+    only that the process runs, so that a lost database does not restart pods.
+    """
+
+    def __init__(self, service_names: Sequence[str], checks: Mapping[str, Check]) -> None:
+        self.servicer = HealthServicer()
+        self._names = ("", "readiness", *service_names)
+        self._checks = checks
+        self._unwell: set[str] | None = None
+
+    async def run(self) -> None:
+        """Checks until cancelled."""
+        await self.servicer.set("liveness", SERVING)
+        while True:
+            await self._publish({name for name in self._checks if not await self._passes(name)})
+            await asyncio.sleep(CHECK_INTERVAL_S)
+
+    async def stop_serving(self) -> None:
+        """Tells load balancers to send nothing new."""
+        await self.servicer.enter_graceful_shutdown()
+
+    async def _passes(self, name: str) -> bool:
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT_S):
+                await self._checks[name]()
+        except Exception as error:  # noqa: BLE001  a check may fail in any way its library likes
+            if self._unwell is None or name not in self._unwell:
+                log.warning("dependency %s is unwell: %s", name, message_of(error))
+            return False
+        return True
+
+    async def _publish(self, unwell: set[str]) -> None:
+        if unwell == self._unwell:
+            return
+        self._unwell = unwell
+        for name in self._names:
+            await self.servicer.set(name, NOT_SERVING if unwell else SERVING)

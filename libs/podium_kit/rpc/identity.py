@@ -1,0 +1,143 @@
+"""Who is calling, and what roles and scopes let a caller do.
+
+The tenant is read from here and from nowhere else. Which scope an RPC asks for stands in
+its contract (podium_kit.rpc.access); which scopes a role has stands in ROLE_SCOPES below.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+
+from podium_kit.rpc.errors import PermissionDenied, Unauthenticated
+
+
+class Scope(StrEnum):
+    """What an identity may do."""
+
+    PLATFORM_ADMIN = "platform:admin"
+    TENANT_ADMIN = "tenant:admin"
+    TOOLS_WRITE = "tools:write"
+    EPISODES_RUN = "episodes:run"
+    SPEND_READ = "spend:read"
+    AUDIT_READ = "audit:read"
+    LEDGER_WRITE = "ledger:write"
+    FACTS_WRITE = "facts:write"
+    TOOLS_FOLLOW = "tools:follow"
+
+
+# Services sign these for work of their own; no key of a person carries one.
+SERVICE_SCOPES = frozenset({Scope.LEDGER_WRITE, Scope.FACTS_WRITE, Scope.TOOLS_FOLLOW})
+
+
+class Role(StrEnum):
+    """What people are called; keys and identity providers name these or single scopes."""
+
+    PLATFORM_ADMIN = "platform-admin"
+    TENANT_ADMIN = "tenant-admin"
+    TOOL_OWNER = "tool-owner"
+    DEVELOPER = "developer"
+    AUDITOR = "auditor"
+
+
+ROLE_SCOPES = {
+    # Every tenant's limits, shared tools, list prices: whoever runs the platform.
+    Role.PLATFORM_ADMIN: frozenset({Scope.PLATFORM_ADMIN}),
+    # Everything of one tenant: keys, policies, budgets, the tenant's own prices.
+    Role.TENANT_ADMIN: frozenset({Scope.TENANT_ADMIN}),
+    # Registers tools and corpora, and tries them.
+    Role.TOOL_OWNER: frozenset({Scope.TOOLS_WRITE, Scope.EPISODES_RUN}),
+    # Runs episodes and sees what they cost.
+    Role.DEVELOPER: frozenset({Scope.EPISODES_RUN, Scope.SPEND_READ}),
+    # Sees spending and administrative changes; changes nothing.
+    Role.AUDITOR: frozenset({Scope.SPEND_READ, Scope.AUDIT_READ}),
+}
+# What a tenant admin's scope implies. Shared tools, list prices and posting costs are not in it.
+TENANT_SCOPES = frozenset(
+    {
+        Scope.TENANT_ADMIN,
+        Scope.TOOLS_WRITE,
+        Scope.EPISODES_RUN,
+        Scope.SPEND_READ,
+        Scope.AUDIT_READ,
+    }
+)
+
+
+class ScopeMissing(PermissionDenied):
+    """The caller is known and has none of the scopes that would do."""
+
+    def __init__(self, identity: "Identity", scopes: Iterable[Scope]) -> None:
+        wanted = frozenset(scopes)
+        names = sorted(scope.value for scope in wanted)
+        super().__init__(
+            f"{identity.subject} of tenant {identity.tenant} lacks the scope {' or '.join(names)}; "
+            f"{_whoever_grants(wanted)}",
+            scope=",".join(names),
+        )
+
+
+def _whoever_grants(scopes: frozenset[Scope]) -> str:
+    """What mends that a caller has none of the scopes."""
+    if scopes & TENANT_SCOPES:
+        return "an admin of the tenant can create a key with it"
+    if Scope.PLATFORM_ADMIN in scopes:
+        return "an admin of the platform can create a key with it"
+    return "no key has it: services sign it for work of their own"
+
+
+def scopes_of(roles: Iterable[Role]) -> frozenset[str]:
+    """What all of the roles together may do."""
+    return frozenset(scope for role in roles for scope in ROLE_SCOPES[role])
+
+
+@dataclass(frozen=True)
+class Identity:
+    """An authenticated caller."""
+
+    tenant: str
+    subject: str
+    scopes: frozenset[str]
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the scopes allow it, directly or through an admin scope."""
+        if Scope.PLATFORM_ADMIN in self.scopes or scope in self.scopes:
+            return True
+        return Scope.TENANT_ADMIN in self.scopes and scope in TENANT_SCOPES
+
+
+_identity: ContextVar[Identity | None] = ContextVar("identity", default=None)
+_token: ContextVar[str | None] = ContextVar("token", default=None)
+
+
+def current_identity() -> Identity:
+    """The caller of the request being served. Raises Unauthenticated outside of one."""
+    identity = _identity.get()
+    if identity is None:
+        raise Unauthenticated("this call carries no identity")
+    return identity
+
+
+def require_scope(*scopes: Scope) -> Identity:
+    """The caller, when it has one of the scopes. Raises ScopeMissing."""
+    identity = current_identity()
+    if not any(identity.may(scope) for scope in scopes):
+        raise ScopeMissing(identity, scopes)
+    return identity
+
+
+def current_token() -> str | None:
+    """The token the request being served came with, to be forwarded."""
+    return _token.get()
+
+
+@contextmanager
+def acting_as(identity: Identity, token: str | None = None) -> Iterator[None]:
+    """Makes `identity` the caller of everything inside."""
+    resets = _identity.set(identity), _token.set(token)
+    try:
+        yield
+    finally:
+        _identity.reset(resets[0])
+        _token.reset(resets[1])

@@ -1,0 +1,78 @@
+"""What happens around every RPC: identity, access, deadline, and errors mapped to status.
+
+This is the one place that knows gRPC status codes and the one broad `except`:
+an unknown error says "internal error" outside and keeps its stack trace inside.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+
+from podium_kit.rpc.access import require_access
+from podium_kit.rpc.allowed_clients import require_allowed
+from podium_kit.rpc.errors import DeadlineExceeded, DomainError, Unauthenticated
+from podium_kit.rpc.identity import acting_as
+from podium_kit.rpc.status import status_of
+from podium_kit.rpc.tokens import TokenVerifier
+from podium_kit.telemetry.handlers import AroundCalls, Context
+
+log = logging.getLogger(__name__)
+
+DEFAULT_DEADLINE_S = 600.0
+
+
+class GuardInterceptor(AroundCalls):
+    """Runs every call as its caller, if that caller may, within a deadline, with mapped errors."""
+
+    def __init__(
+        self, verifier: TokenVerifier, allowed_clients: frozenset[str] | None = None
+    ) -> None:
+        super().__init__()
+        self._verifier = verifier
+        self._allowed_clients = allowed_clients
+
+    @asynccontextmanager
+    async def around(self, method: str, context: Context) -> AsyncIterator[None]:
+        """Ends the call with a status when it must not or cannot go on."""
+        try:
+            if self._allowed_clients is not None:
+                require_allowed(context, self._allowed_clients)
+            token = bearer_token(context)
+            with acting_as(self._verifier.verify(token), token):
+                require_access(method)
+                async with _deadline(context):
+                    yield
+        except DomainError as error:
+            status = status_of(error)
+            await context.abort(status.code, status.details, status.trailing_metadata)
+        except (asyncio.CancelledError, grpc.aio.AbortError):
+            raise
+        except Exception:
+            log.exception("internal error")
+            await context.abort(grpc.StatusCode.INTERNAL, "internal error")
+
+
+@asynccontextmanager
+async def _deadline(context: Context) -> AsyncIterator[None]:
+    """Ends calls whose client set no deadline; gRPC itself ends the others."""
+    if context.time_remaining() is not None:
+        yield
+        return
+    try:
+        async with asyncio.timeout(DEFAULT_DEADLINE_S) as limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise DeadlineExceeded(f"no answer within {DEFAULT_DEADLINE_S:.0f} s") from error
+
+
+def bearer_token(context: Context) -> str:
+    """The internal token of the call. Raises Unauthenticated."""
+    for key, value in context.invocation_metadata() or ():
+        if key == "authorization" and str(value).startswith("Bearer "):
+            return str(value)[len("Bearer ") :]
+    raise Unauthenticated("this call carries no internal token")

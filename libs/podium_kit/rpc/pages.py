@@ -1,0 +1,39 @@
+"""Page tokens and sizes of list RPCs (AIP-158)."""
+
+import base64
+import binascii
+import json
+
+from podium_kit.rpc.errors import InvalidArgument
+
+
+class InvalidPageToken(InvalidArgument):
+    """The token did not come from a previous page of this list."""
+
+    def __init__(self) -> None:
+        super().__init__("page_token did not come from this list; leave it out to start over")
+
+
+def encode_page_token(values: dict[str, str]) -> str:
+    """An opaque token that says where the next page starts."""
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+
+
+def decode_page_token(token: str) -> dict[str, str]:
+    """What the token says; empty for the first page. Raises InvalidPageToken."""
+    if not token:
+        return {}
+    try:
+        values = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    except (binascii.Error, ValueError) as error:
+        raise InvalidPageToken from error
+    if not isinstance(values, dict):
+        raise InvalidPageToken
+    return {str(key): str(value) for key, value in values.items()}
+
+
+def page_size(requested: int, default: int, maximum: int) -> int:
+    """Rows to return: the default for 0, never more than the maximum."""
+    if requested < 0:
+        raise InvalidArgument(f"page_size is {requested}; give 1 to {maximum}, or 0 for {default}")
+    return min(requested or default, maximum)

@@ -1,0 +1,16 @@
+"""Keyed records to a Kafka topic, acknowledged by the broker, and where a topic ends."""
+
+from podium_kit.stream.check_kafka import BrokerCheck
+from podium_kit.stream.offsets_kafka import end_offsets
+from podium_kit.stream.producer_kafka import Producer, StreamRecord
+from podium_kit.stream.refusals import BrokerUnavailable
+from podium_kit.stream.settings import KafkaSettings
+
+__all__ = [
+    "BrokerCheck",
+    "BrokerUnavailable",
+    "KafkaSettings",
+    "Producer",
+    "StreamRecord",
+    "end_offsets",
+]

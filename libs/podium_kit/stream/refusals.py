@@ -1,0 +1,65 @@
+"""Why the brokers cannot be used, in words that say what to mend.
+
+The client says "unable to bootstrap" whatever the cause. So after a failure over TLS one handshake
+is made by hand, with the same files, and what it says is the message.
+"""
+
+import socket
+import ssl
+
+from podium_kit.rpc.errors import Unavailable
+from podium_kit.stream.settings import KafkaSettings
+
+TIMEOUT_S = 2.0
+
+
+class BrokerUnavailable(Unavailable):
+    """The broker did not take the records; they are still owed."""
+
+    def __init__(self, kafka: KafkaSettings, error: Exception) -> None:
+        cause = tls_refusal(kafka) or type(error).__name__
+        super().__init__(f"the brokers at {kafka.bootstrap} do not answer: {cause}")
+
+
+def tls_refusal(kafka: KafkaSettings) -> str:
+    """Why TLS with the first bootstrap server fails; empty when it does not, or has no part."""
+    if kafka.security_protocol == "PLAINTEXT":
+        return ""
+    host, _, port = kafka.bootstrap.split(",")[0].rpartition(":")
+    try:
+        accepted = _handshake(_context(kafka), host, int(port))
+    except ssl.SSLCertVerificationError as error:
+        cause = error.verify_message.rstrip(".")
+        return f"their certificate is not accepted: {cause}. Mend authority or host."
+    except ssl.SSLError as error:
+        return f"TLS fails with {error.reason}. Mend certificate and private_key, or the protocol."
+    except OSError as error:
+        return f"{error.strerror or 'no connection'}. Mend bootstrap, or start them."
+    if accepted:
+        return ""
+    held = f"the certificate {kafka.certificate}" if kafka.certificate else "a client without one"
+    return f"after the handshake they leave: they do not accept {held}. Mend certificate."
+
+
+def _context(kafka: KafkaSettings) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=kafka.authority and str(kafka.authority))
+    if kafka.certificate:
+        context.load_cert_chain(kafka.certificate, kafka.private_key)
+    return context
+
+
+def _handshake(context: ssl.SSLContext, host: str, port: int) -> bool:
+    """Whether the server stays. Raises SSLError or OSError when it never came to that."""
+    with (
+        socket.create_connection((host, port), TIMEOUT_S) as plain,
+        context.wrap_socket(plain, server_hostname=host) as secured,
+    ):
+        # In TLS 1.3 a server looks at our certificate after our side is done (RFC 8446, 4.4.2);
+        # some then send an alert, others just go. One that accepts it waits for a request.
+        secured.settimeout(TIMEOUT_S / 4)
+        try:
+            return secured.recv(1) != b""
+        except TimeoutError:
+            return True
+        except (ConnectionError, ssl.SSLError):
+            return False

@@ -1,0 +1,38 @@
+"""A number near the expected one."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, Field
+
+from podium_kit.verifiers.text import numbers
+from podium_kit.verifiers.verifier import Expected, Verdict, Verifier
+
+
+def _one_number(expected: tuple[str, ...]) -> tuple[str, ...]:
+    if len(expected) == 1 and len(numbers(expected[0])) == 1:
+        return expected
+    raise ValueError(f"{list(expected)} is not one number")
+
+
+class NumericMatch(Verifier):
+    """Accepts an answer whose last number is within the tolerance of the expected one.
+
+    The last number counts because people and models show their sum first: "12 * 12 = 144".
+    """
+
+    name: ClassVar[str] = "numeric"
+    version: ClassVar[str] = "1"
+
+    expected: Annotated[Expected, AfterValidator(_one_number)]
+    tolerance: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)] = Decimal(0)
+    """Absolute and inclusive."""
+
+    def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
+        """1 if the last number is near enough; an answer without a number is 0."""
+        wanted, found = numbers(self.expected[0])[0], numbers(answer)
+        if not found:
+            return Verdict.of(False, "the answer holds no number")
+        right = abs(found[-1] - wanted) <= self.tolerance
+        return Verdict.of(right, f"found {found[-1]}, expected {wanted} within {self.tolerance}")

@@ -1,0 +1,32 @@
+"""The common messages of the contract as domain values, and back."""
+
+from podium_kit.wire.failure import failure_from_proto, failure_to_proto
+from podium_kit.wire.money import money_from_proto, money_to_proto, optional_money_from_proto
+from podium_kit.wire.time import (
+    duration_from_proto,
+    duration_to_proto,
+    timestamp_from_proto,
+    timestamp_to_proto,
+)
+from podium_kit.wire.usage import (
+    quantities_from_proto,
+    quantities_to_proto,
+    usage_from_proto,
+    usage_to_proto,
+)
+
+__all__ = [
+    "duration_from_proto",
+    "duration_to_proto",
+    "failure_from_proto",
+    "failure_to_proto",
+    "money_from_proto",
+    "money_to_proto",
+    "optional_money_from_proto",
+    "quantities_from_proto",
+    "quantities_to_proto",
+    "timestamp_from_proto",
+    "timestamp_to_proto",
+    "usage_from_proto",
+    "usage_to_proto",
+]

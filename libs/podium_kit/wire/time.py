@@ -1,0 +1,42 @@
+"""Timestamps are aware datetimes in UTC; durations are seconds as float."""
+
+from datetime import UTC, datetime
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from podium_kit.rpc.errors import InvalidArgument
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SECONDS_PER_DAY = 86_400
+
+
+def timestamp_to_proto(moment: datetime) -> Timestamp:
+    """The message of an aware datetime."""
+    since = moment - EPOCH
+    # What Timestamp.FromDatetime does, in one step: every entry has two of these.
+    return Timestamp(
+        seconds=since.days * SECONDS_PER_DAY + since.seconds, nanos=since.microseconds * 1000
+    )
+
+
+def timestamp_from_proto(message: Timestamp) -> datetime:
+    """An aware datetime in UTC, to the microsecond. Raises InvalidArgument."""
+    try:
+        return message.ToDatetime(tzinfo=UTC)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"timestamp of {message.seconds} s and {message.nanos} ns is not in years 1 to 9999"
+        ) from error
+
+
+def duration_to_proto(seconds: float) -> Duration:
+    """The message, to the nanosecond."""
+    message = Duration()
+    message.FromNanoseconds(round(seconds * 1e9))
+    return message
+
+
+def duration_from_proto(message: Duration) -> float:
+    """Seconds."""
+    return message.ToNanoseconds() / 1e9

@@ -1,0 +1,1 @@
+"""What auditors ask: explanations, verification, signed daily roots, simulation."""

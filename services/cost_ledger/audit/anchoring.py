@@ -1,0 +1,144 @@
+"""Signs, once a day, a root over the ends of all tenants' journals, and proves entries under it."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Protocol
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from cost_ledger.errors import LedgerUnavailable, NothingAnchored
+from podium_kit.anchors import (
+    DailyRoot,
+    EntryProof,
+    TenantHead,
+    audit_path,
+    head_leaf,
+    leaf_hash,
+    public_pem,
+    root_of_heads,
+    tree_root,
+)
+
+log = logging.getLogger(__name__)
+INTERVAL_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a tenant's journal, and the last sequence that a root covers."""
+
+    tenant: str
+    anchored_sequence: int
+    sequence: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A signed root."""
+
+    root: DailyRoot
+    signature: bytes
+    public_key: str
+    create_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AnchoredHead:
+    """A tenant's leaf under a root, with its way to it."""
+
+    head: TenantHead
+    tenant_index: int
+    tenant_path: tuple[bytes, ...]
+
+
+class AnchorStore(Protocol):
+    """Where roots are kept."""
+
+    async def last(self) -> Anchor | None: ...
+    async def page(self, after: str, limit: int) -> list[Anchor]: ...
+    async def heads(self) -> list[Head]: ...
+    async def hashes(self, tenant: str, first: int, last: int) -> list[bytes]: ...
+    async def add(self, anchor: Anchor, heads: Sequence[AnchoredHead]) -> bool: ...
+    async def covering(self, tenant: str, sequence: int) -> tuple[Anchor, AnchoredHead] | None: ...
+
+
+class Anchors:
+    """The signed roots. Without a key nothing is signed, and old roots still prove."""
+
+    def __init__(self, store: AnchorStore, key: Ed25519PrivateKey | None) -> None:
+        self._store = store
+        self._key = key
+
+    async def page(self, after: str, limit: int) -> list[Anchor]:
+        """Roots of the days after `after`, oldest first."""
+        return await self._store.page(after, limit)
+
+    async def sign_day(self, day: date, now: datetime) -> Anchor | None:
+        """Signs the root of a day that has ended; None when there is nothing to do."""
+        last = await self._store.last()
+        if self._key is None or (last and last.root.day >= day.isoformat()):
+            return None
+        heads = [await self._tenant_head(head) for head in await self._store.heads()]
+        if not heads:
+            return None
+        previous = last.root.root if last else b""
+        root = DailyRoot(day.isoformat(), root_of_heads(heads), len(heads), previous)
+        pem = public_pem(self._key.public_key())
+        anchor = Anchor(root, root.sign(self._key), pem, now)
+        # Another replica may have been faster.
+        return anchor if await self._store.add(anchor, _anchored(heads)) else None
+
+    async def prove(self, tenant: str, sequence: int) -> tuple[EntryProof, Anchor]:
+        """The way from an entry to the first root that covers it. Raises NothingAnchored."""
+        found = await self._store.covering(tenant, sequence)
+        if found is None:
+            raise NothingAnchored(sequence)
+        anchor, anchored = found
+        head = anchored.head
+        hashes = await self._store.hashes(tenant, head.first_sequence, head.last_sequence)
+        index = sequence - head.first_sequence
+        return EntryProof(
+            sequence=sequence,
+            entry_hash=hashes[index],
+            entry_path=tuple(audit_path([leaf_hash(each) for each in hashes], index)),
+            tenant=tenant,
+            first_sequence=head.first_sequence,
+            last_sequence=head.last_sequence,
+            head_hash=head.head_hash,
+            tenant_index=anchored.tenant_index,
+            tenant_path=anchored.tenant_path,
+        ), anchor
+
+    async def _tenant_head(self, head: Head) -> TenantHead:
+        first = head.anchored_sequence + 1
+        hashes = await self._store.hashes(head.tenant, first, head.sequence)
+        # In a thread: a day of a large tenant takes seconds, in which others post.
+        entries_root = await asyncio.to_thread(_entries_root, hashes)
+        return TenantHead(head.tenant, first, head.sequence, head.hash, entries_root)
+
+
+async def anchor_forever(anchors: Anchors) -> None:
+    """Signs every day soon after it ends, until it is cancelled."""
+    while True:
+        now = datetime.now(UTC)
+        try:
+            await anchors.sign_day(now.date() - timedelta(days=1), now)
+        except LedgerUnavailable as error:
+            log.warning("no root was signed: %s", error.message)
+        await asyncio.sleep(INTERVAL_S)
+
+
+def _entries_root(hashes: Sequence[bytes]) -> bytes:
+    return tree_root([leaf_hash(each) for each in hashes])
+
+
+def _anchored(heads: Sequence[TenantHead]) -> list[AnchoredHead]:
+    leaves = [head_leaf(head) for head in heads]
+    return [
+        AnchoredHead(head, index, tuple(audit_path(leaves, index)))
+        for index, head in enumerate(heads)
+    ]

@@ -1,0 +1,86 @@
+"""A cost with the parts it is made of, for explanations and exports."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from cost_ledger.models import Entry
+from cost_ledger.prices.components import EVERY_SIZE, EXACT, PriceComponent
+from cost_ledger.prices.models import PriceHistory, PriceVersion
+from cost_ledger.spend.models import CALLS_OF
+from podium_kit.metering import Quantity, UsageSource
+
+EXACT_PLACES = Decimal(1).scaleb(-30)
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeLine:
+    """What one quantity cost. Without a component nothing prices it."""
+
+    quantity: Quantity
+    component: PriceComponent | None
+    sign: int
+
+    @property
+    def amount(self) -> Decimal:
+        """As posted: rounded half-even to 12 places, negative in a correction."""
+        return (
+            self.sign * self.component.amount_of(self.quantity.amount)
+            if self.component
+            else Decimal(0)
+        )
+
+    @property
+    def exact_amount(self) -> Decimal:
+        """Unrounded, to 30 places."""
+        if self.component is None:
+            return Decimal(0)
+        product = EXACT.multiply(self.quantity.amount, self.component.unit_price)
+        exact = EXACT.divide(product, self.component.per).quantize(EXACT_PLACES, context=EXACT)
+        return self.sign * exact
+
+    @property
+    def band(self) -> str:
+        """The prompt sizes the price holds for; empty for all."""
+        return (
+            ""
+            if self.component is None or self.component.band == EVERY_SIZE
+            else str(self.component.band)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A cost or its correction. No lines: the price is unknown, or the hold was posted."""
+
+    entry: Entry
+    price: PriceVersion | None
+    lines: tuple[ChargeLine, ...]
+    corrected_create_time: datetime | None = None
+
+
+def charge_of(
+    entry: Entry, history: PriceHistory | None, corrected_create_time: datetime | None = None
+) -> Charge:
+    """The charge of an entry that posts a cost."""
+    price = history.version(entry.price_version_id) if history else None
+    return Charge(entry, price, _lines(entry, price), corrected_create_time)
+
+
+def is_priced_by_usage(entry: Entry) -> bool:
+    """Whether the amount is quantities times prices; else it is a hold, or a difference."""
+    posted = entry.postings
+    measured = entry.usage is not None and entry.usage.source is not UsageSource.ESTIMATED
+    return measured and bool(CALLS_OF.get(entry.kind)) and not posted.provisional
+
+
+def _lines(entry: Entry, price: PriceVersion | None) -> tuple[ChargeLine, ...]:
+    if price is None or entry.usage is None or not is_priced_by_usage(entry):
+        return ()
+    sign = CALLS_OF[entry.kind]
+    quantities = entry.usage.quantities
+    components = {
+        line.quantity.dimension: line.component
+        for line in price.lines(quantities, entry.occur_time)
+    }
+    return tuple(ChargeLine(each, components.get(each.dimension), sign) for each in quantities)

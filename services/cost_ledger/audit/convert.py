@@ -1,0 +1,212 @@
+"""podium.ledger.v1 explanations, charges, verifications, proofs and simulations."""
+
+from cost_ledger.audit.anchoring import Anchor
+from cost_ledger.audit.charges import Charge, ChargeLine
+from cost_ledger.audit.explanations import BudgetDecision, Explanation, Found
+from cost_ledger.audit.service import ChargesPage, Window
+from cost_ledger.audit.simulation import SimulatedCost
+from cost_ledger.audit.store_invariants import Finding
+from cost_ledger.audit.verification import Position, Range, Step
+from cost_ledger.convert_times import optional_time
+from cost_ledger.fingerprint import decimal_text
+from cost_ledger.journal.chain import canonical
+from cost_ledger.journal.convert import entry_to_proto, hold_to_proto, listed_entry_to_proto
+from cost_ledger.prices.convert import price_to_proto, spec_from_proto
+from cost_ledger.prices.specs import PriceSpec
+from podium.common.v1 import money_pb2
+from podium.ledger.v1 import audit_pb2
+from podium.ledger.v1 import audit_service_pb2 as pb
+from podium_kit.anchors import EntryProof
+from podium_kit.money import Money
+from podium_kit.rpc.identity import Identity
+from podium_kit.rpc.pages import InvalidPageToken, decode_page_token, encode_page_token, page_size
+from podium_kit.wire import money_to_proto, quantities_to_proto, timestamp_to_proto
+from podium_kit.wire.usage import dimension_to_proto
+
+ENTRIES_DEFAULT, ENTRIES_MAX = 20_000, 50_000
+
+
+def explanation_to_proto(explanation: Explanation) -> audit_pb2.Explanation:
+    """The message."""
+    found, price = explanation.found, explanation.charge.price
+    charge = charge_to_proto(explanation.charge)
+    charge.entry.CopyFrom(listed_entry_to_proto(explanation.charge.entry))
+    return audit_pb2.Explanation(
+        charge=charge,
+        price=price_to_proto(price) if price else None,
+        recomputed_amount=_money(explanation.recomputed_amount),
+        hold=hold_to_proto(found.hold) if found.hold else None,
+        related=[entry_to_proto(entry) for entry in found.related],
+        budgets=[_budget_to_proto(budget) for budget in found.budgets],
+        chain=audit_pb2.ChainProof(
+            previous_hash=explanation.previous_hash,
+            hash=found.entry.hash,
+            recomputed_hash=explanation.recomputed_hash,
+            anchor_day=explanation.anchor_day,
+        ),
+    )
+
+
+def charge_to_proto(charge: Charge) -> audit_pb2.Charge:
+    """The message."""
+    currency = charge.price.currency_code if charge.price else ""
+    corrected = charge.corrected_create_time
+    return audit_pb2.Charge(
+        entry=entry_to_proto(charge.entry),
+        lines=[_line_to_proto(line, currency) for line in charge.lines],
+        corrected_create_time=timestamp_to_proto(corrected) if corrected else None,
+    )
+
+
+def charges_to_proto(page: ChargesPage, tenant: str) -> pb.ListChargesResponse:
+    """The message; the token says up to which sequence it reaches."""
+    more = page.sequence < page.head
+    return pb.ListChargesResponse(
+        charges=[charge_to_proto(charge) for charge in page.charges],
+        next_page_token=encode_page_token({"after": str(page.sequence)}) if more else "",
+        tenant=tenant,
+        sequence=page.sequence,
+        head_sequence=page.head,
+    )
+
+
+def range_from_proto(message: pb.VerifyLedgerRequest) -> tuple[Range, Position]:
+    """What to verify, and how far it is. Raises InvalidReport, InvalidPageToken."""
+    token = decode_page_token(message.page_token)
+    first = message.from_sequence or 1
+    asked = Range(
+        first,
+        message.to_sequence,
+        page_size(message.page_size, ENTRIES_DEFAULT, ENTRIES_MAX),
+    )
+    after = token_number(token, "sequence", first - 1)
+    return asked, Position(after, token_number(token, "rules", 0), token.get("day", ""))
+
+
+def step_to_proto(step: Step) -> pb.VerifyLedgerResponse:
+    """The message."""
+    return pb.VerifyLedgerResponse(
+        findings=[_finding_to_proto(finding) for finding in step.findings],
+        rules=[rule for rule, _ in step.rules],
+        rule_texts=[words for _, words in step.rules],
+        checked_count=step.checked,
+        total_count=step.total,
+        next_page_token=_position_token(step.next) if step.next else "",
+    )
+
+
+def anchor_to_proto(anchor: Anchor) -> audit_pb2.Anchor:
+    """The message."""
+    root = anchor.root
+    return audit_pb2.Anchor(
+        day=root.day,
+        root=root.root,
+        tenant_count=root.tenant_count,
+        previous_root=root.previous_root,
+        signature=anchor.signature,
+        public_key=anchor.public_key,
+        create_time=timestamp_to_proto(anchor.create_time),
+    )
+
+
+def proof_to_proto(found: Found, proof: EntryProof, anchor: Anchor) -> audit_pb2.InclusionProof:
+    """The message; it needs nothing beside a public key to be verified."""
+    previous = found.previous.hash if found.previous else bytes(32)
+    return audit_pb2.InclusionProof(
+        tenant=proof.tenant,
+        sequence=proof.sequence,
+        hash=proof.entry_hash,
+        entry_path=proof.entry_path,
+        first_sequence=proof.first_sequence,
+        last_sequence=proof.last_sequence,
+        tenant_path=proof.tenant_path,
+        tenant_index=proof.tenant_index,
+        anchor=anchor_to_proto(anchor),
+        head_hash=proof.head_hash,
+        previous_hash=previous,
+        content=canonical(found.entry).decode(),
+    )
+
+
+def window_from_proto(message: pb.SimulatePricesRequest) -> Window:
+    """Which calls to simulate. Raises InvalidPageToken."""
+    return Window(
+        start=optional_time(message, "start_time"),
+        end=optional_time(message, "end_time"),
+        after=token_number(decode_page_token(message.page_token), "after", 0),
+        limit=page_size(message.page_size, ENTRIES_DEFAULT, ENTRIES_MAX),
+    )
+
+
+def specs_from_proto(message: pb.SimulatePricesRequest, caller: Identity) -> list[PriceSpec]:
+    """The other prices. Raises InvalidPrice."""
+    return [spec_from_proto(spec, caller) for spec in message.specs]
+
+
+def simulated_to_proto(costs: list[SimulatedCost], last: int) -> pb.SimulatePricesResponse:
+    """The message; `last` is 0 on the last page."""
+    return pb.SimulatePricesResponse(
+        costs=[_simulated_to_proto(cost) for cost in costs],
+        next_page_token=encode_page_token({"after": str(last)}) if last else "",
+    )
+
+
+def token_number(token: dict[str, str], name: str, default: int) -> int:
+    """A number of a page token. Raises InvalidPageToken."""
+    text = token.get(name, str(default))
+    if not text.isdecimal() or len(text) > 18:
+        raise InvalidPageToken
+    return int(text)
+
+
+def _position_token(position: Position) -> str:
+    return encode_page_token(
+        {"sequence": str(position.sequence), "rules": str(position.rules), "day": position.day}
+    )
+
+
+def _line_to_proto(line: ChargeLine, currency: str) -> audit_pb2.ChargeLine:
+    message = audit_pb2.ChargeLine(quantity=quantities_to_proto([line.quantity])[0])
+    if line.component:
+        message.unit_price = decimal_text(line.component.unit_price)
+        message.per = decimal_text(line.component.per)
+        message.priced_as = dimension_to_proto(line.component.dimension)
+        message.band = line.band
+        message.exact_amount = decimal_text(line.exact_amount)
+        message.amount.CopyFrom(money_to_proto(Money(line.amount, currency)))
+    return message
+
+
+def _budget_to_proto(budget: BudgetDecision) -> audit_pb2.BudgetDecision:
+    return audit_pb2.BudgetDecision(
+        budget_id=budget.budget_id,
+        window_start=timestamp_to_proto(budget.window_start),
+        hard_limit=_money(budget.hard_limit),
+        posted=_money(budget.posted),
+        held=_money(budget.held),
+    )
+
+
+def _finding_to_proto(finding: Finding) -> audit_pb2.Finding:
+    return audit_pb2.Finding(
+        rule=finding.rule, rule_text=finding.rule_text, row=finding.row, problem=finding.problem
+    )
+
+
+def _simulated_to_proto(cost: SimulatedCost) -> audit_pb2.SimulatedCost:
+    return audit_pb2.SimulatedCost(
+        sku=cost.sku,
+        model=cost.model,
+        tool=cost.tool,
+        call_count=cost.call_count,
+        posted=[money_to_proto(Money(each, code)) for code, each in sorted(cost.posted.items())],
+        simulated=[
+            money_to_proto(Money(each, code)) for code, each in sorted(cost.simulated.items())
+        ],
+        unpriced_posted_count=cost.unpriced_posted_count,
+        unpriced_simulated_count=cost.unpriced_simulated_count,
+    )
+
+
+def _money(money: Money | None) -> money_pb2.Money | None:
+    return money_to_proto(money) if money else None

@@ -1,0 +1,59 @@
+"""Everything the ledger knows about one entry, put together for an auditor."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from cost_ledger.audit.charges import Charge
+from cost_ledger.journal.chain import GENESIS, link
+from cost_ledger.models import Entry, Hold
+from podium_kit.money import Money
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetDecision:
+    """A budget window that the entry counts in, as it stands now."""
+
+    budget_id: str
+    window_start: datetime
+    hard_limit: Money | None
+    posted: Money | None
+    held: Money | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What belongs to an entry in the database."""
+
+    entry: Entry
+    previous: Entry | None
+    hold: Hold | None
+    related: tuple[Entry, ...]
+    budgets: tuple[BudgetDecision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """An entry, the parts of its amount, and why it can be trusted."""
+
+    found: Found
+    charge: Charge
+    anchor_day: str
+
+    @property
+    def previous_hash(self) -> bytes:
+        """Hash of the entry before."""
+        return self.found.previous.hash if self.found.previous else GENESIS
+
+    @property
+    def recomputed_hash(self) -> bytes:
+        """What the hash must be."""
+        return link(self.previous_hash, self.found.entry)
+
+    @property
+    def recomputed_amount(self) -> Money | None:
+        """What the amount must be; None when it is not made of quantities and prices."""
+        if not self.charge.lines or self.charge.price is None:
+            return None
+        total = sum((line.amount for line in self.charge.lines), Decimal(0))
+        return Money(total, self.charge.price.currency_code)

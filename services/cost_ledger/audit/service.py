@@ -1,0 +1,126 @@
+"""What an auditor asks of one tenant's ledger, beyond verifying it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cost_ledger.audit.anchoring import Anchor, Anchors
+from cost_ledger.audit.charges import Charge, charge_of
+from cost_ledger.audit.explanations import Explanation, Found
+from cost_ledger.audit.simulation import OtherPrices, SimulatedCost
+from cost_ledger.audit.store import AuditStore
+from cost_ledger.errors import EntryUnknown, InvoiceNotFound, NothingAnchored
+from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
+from cost_ledger.invoices.reconciliation import reconcile
+from cost_ledger.invoices.store import InvoiceStore
+from cost_ledger.models import Entry
+from cost_ledger.months import Month
+from cost_ledger.prices.service import PriceBook
+from cost_ledger.prices.specs import PriceSpec
+from podium_kit.anchors import EntryProof
+
+
+@dataclass(frozen=True, slots=True)
+class ChargesPage:
+    """Charges, and how far into the journal they reach."""
+
+    charges: tuple[Charge, ...]
+    sequence: int
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Calls that happened in [start, end), None without a bound, posted after a sequence."""
+
+    start: datetime | None
+    end: datetime | None
+    after: int
+    limit: int
+
+
+class Audit:
+    """Explains, proves, exports, compares and simulates; changes nothing in the journal."""
+
+    def __init__(
+        self, journal: AuditStore, invoices: InvoiceStore, anchors: Anchors, prices: PriceBook
+    ) -> None:
+        self._journal = journal
+        self._invoices = invoices
+        self._anchors = anchors
+        self._prices = prices
+
+    async def explain(self, tenant: str, sequence_or_key: str) -> Explanation:
+        """Everything about one entry. Raises EntryUnknown, also for another tenant's."""
+        found = await self._find(tenant, sequence_or_key)
+        charge = (await self._charges(tenant, [(found.entry, None)]))[0]
+        try:
+            _, anchor = await self._anchors.prove(tenant, found.entry.sequence)
+        except NothingAnchored:
+            return Explanation(found, charge, "")
+        return Explanation(found, charge, anchor.root.day)
+
+    async def prove(self, tenant: str, sequence_or_key: str) -> tuple[Found, EntryProof, Anchor]:
+        """The way from an entry to a signed root. Raises EntryUnknown, NothingAnchored."""
+        found = await self._find(tenant, sequence_or_key)
+        return found, *(await self._anchors.prove(tenant, found.entry.sequence))
+
+    async def charges(
+        self, tenant: str, month: Month | None, after: int, limit: int
+    ) -> ChargesPage:
+        """A page of costs posted in a month, with their parts."""
+        head = await self._journal.head(tenant)
+        rows = await self._journal.charges(tenant, month, after, limit)
+        charges = tuple(await self._charges(tenant, rows))
+        return ChargesPage(charges, rows[-1][0].sequence if len(rows) == limit else head, head)
+
+    async def add_invoice(self, tenant: str, invoice: Invoice, lines: Sequence[InvoiceLine]) -> int:
+        """Stores lines of an invoice; how many were new. Raises InvoiceConflict."""
+        return await self._invoices.add(tenant, invoice, lines)
+
+    async def reconcile(self, tenant: str, invoice_id: str) -> tuple[Invoice, list[Match]]:
+        """Compares a stored invoice with the ledger. Raises InvoiceNotFound."""
+        invoice = await self._invoice(tenant, invoice_id)
+        matches = reconcile(invoice, *await self._invoices.sides(tenant, invoice))
+        await self._invoices.keep(tenant, invoice_id, matches)
+        return invoice, matches
+
+    async def matches(
+        self, tenant: str, invoice_id: str, states: Sequence[MatchState], after: int, limit: int
+    ) -> list[tuple[int, Match]]:
+        """A page of the last comparison. Raises InvoiceNotFound."""
+        await self._invoice(tenant, invoice_id)
+        return await self._invoices.matches(tenant, invoice_id, states, after, limit)
+
+    async def simulate(
+        self, tenant: str, specs: Sequence[PriceSpec], window: Window
+    ) -> tuple[list[SimulatedCost], int]:
+        """What a page of calls would have cost, and its last sequence; 0 on the last page."""
+        prices = OtherPrices(specs, datetime.now(UTC))
+        entries = await self._journal.costs(
+            tenant, window.start, window.end, window.after, window.limit
+        )
+        last = entries[-1].sequence if len(entries) == window.limit else 0
+        return prices.simulate(entries), last
+
+    async def _find(self, tenant: str, sequence_or_key: str) -> Found:
+        found = await self._journal.find(tenant, sequence_or_key)
+        if found is None:
+            raise EntryUnknown(tenant, sequence_or_key)
+        return found
+
+    async def _invoice(self, tenant: str, invoice_id: str) -> Invoice:
+        invoice = await self._invoices.find(tenant, invoice_id)
+        if invoice is None:
+            raise InvoiceNotFound(invoice_id)
+        return invoice
+
+    async def _charges(
+        self, tenant: str, rows: Sequence[tuple[Entry, datetime | None]]
+    ) -> list[Charge]:
+        keys = {(tenant, entry.call.sku) for entry, _ in rows if entry.call.sku}
+        histories = await self._prices.histories(keys)
+        return [
+            charge_of(entry, histories.get((tenant, entry.call.sku)), corrected)
+            for entry, corrected in rows
+        ]

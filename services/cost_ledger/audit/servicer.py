@@ -1,0 +1,124 @@
+"""podium.ledger.v1.AuditService: convert, call, convert."""
+
+from typing import Any
+
+import grpc
+
+from cost_ledger.access import require_audit
+from cost_ledger.audit.anchoring import Anchors
+from cost_ledger.audit.convert import (
+    anchor_to_proto,
+    charges_to_proto,
+    explanation_to_proto,
+    proof_to_proto,
+    range_from_proto,
+    simulated_to_proto,
+    specs_from_proto,
+    step_to_proto,
+    token_number,
+    window_from_proto,
+)
+from cost_ledger.audit.service import Audit
+from cost_ledger.audit.verification import Verification
+from cost_ledger.invoices.convert import (
+    after_match,
+    invoice_from_proto,
+    lines_from_proto,
+    matches_to_proto,
+    reconciled_to_proto,
+    states_from_proto,
+)
+from cost_ledger.months import Month
+from podium.ledger.v1 import audit_service_pb2 as pb
+from podium.ledger.v1 import audit_service_pb2_grpc as rpc
+from podium_kit.rpc.identity import Scope, require_scope
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class AuditServicer(rpc.AuditServiceServicer):
+    """Everything needs spend:read; another tenant's ledger, the platform's admin scope."""
+
+    def __init__(self, audit: Audit, verification: Verification, anchors: Anchors) -> None:
+        self._audit = audit
+        self._verification = verification
+        self._anchors = anchors
+
+    async def ExplainEntry(
+        self, request: pb.ExplainEntryRequest, context: Context
+    ) -> pb.ExplainEntryResponse:
+        explanation = await self._audit.explain(require_audit(request.tenant), request.entry)
+        return pb.ExplainEntryResponse(explanation=explanation_to_proto(explanation))
+
+    async def VerifyLedger(
+        self, request: pb.VerifyLedgerRequest, context: Context
+    ) -> pb.VerifyLedgerResponse:
+        tenant = require_audit(request.tenant)
+        return step_to_proto(await self._verification.step(tenant, *range_from_proto(request)))
+
+    async def ListAnchors(
+        self, request: pb.ListAnchorsRequest, context: Context
+    ) -> pb.ListAnchorsResponse:
+        require_scope(Scope.SPEND_READ)
+        limit = page_size(request.page_size, 100, 1000)
+        found = await self._anchors.page(
+            decode_page_token(request.page_token).get("day", ""), limit
+        )
+        more = len(found) == limit
+        return pb.ListAnchorsResponse(
+            anchors=[anchor_to_proto(anchor) for anchor in found],
+            next_page_token=encode_page_token({"day": found[-1].root.day}) if more else "",
+        )
+
+    async def ProveEntry(
+        self, request: pb.ProveEntryRequest, context: Context
+    ) -> pb.ProveEntryResponse:
+        proven = await self._audit.prove(require_audit(request.tenant), request.entry)
+        return pb.ProveEntryResponse(proof=proof_to_proto(*proven))
+
+    async def ListCharges(
+        self, request: pb.ListChargesRequest, context: Context
+    ) -> pb.ListChargesResponse:
+        tenant = require_audit(request.tenant)
+        month = Month.parse(request.month) if request.month else None
+        after = token_number(decode_page_token(request.page_token), "after", 0)
+        limit = page_size(request.page_size, 1000, 5000)
+        return charges_to_proto(await self._audit.charges(tenant, month, after, limit), tenant)
+
+    async def AddInvoiceLines(
+        self, request: pb.AddInvoiceLinesRequest, context: Context
+    ) -> pb.AddInvoiceLinesResponse:
+        caller = require_scope(Scope.SPEND_READ)
+        invoice, lines = invoice_from_proto(request.invoice), lines_from_proto(request)
+        count = await self._audit.add_invoice(caller.tenant, invoice, lines)
+        return pb.AddInvoiceLinesResponse(created_count=count)
+
+    async def ReconcileInvoice(
+        self, request: pb.ReconcileInvoiceRequest, context: Context
+    ) -> pb.ReconcileInvoiceResponse:
+        caller = require_scope(Scope.SPEND_READ)
+        return reconciled_to_proto(*await self._audit.reconcile(caller.tenant, request.invoice_id))
+
+    async def ListInvoiceMatches(
+        self, request: pb.ListInvoiceMatchesRequest, context: Context
+    ) -> pb.ListInvoiceMatchesResponse:
+        caller = require_scope(Scope.SPEND_READ)
+        limit = page_size(request.page_size, 100, 1000)
+        matches = await self._audit.matches(
+            caller.tenant,
+            request.invoice_id,
+            states_from_proto(request),
+            after_match(request.page_token),
+            limit,
+        )
+        return matches_to_proto(matches, limit)
+
+    async def SimulatePrices(
+        self, request: pb.SimulatePricesRequest, context: Context
+    ) -> pb.SimulatePricesResponse:
+        tenant = require_audit(request.tenant)
+        specs = specs_from_proto(request, require_scope(Scope.SPEND_READ))
+        return simulated_to_proto(
+            *await self._audit.simulate(tenant, specs, window_from_proto(request))
+        )

@@ -1,0 +1,1 @@
+"""Budgets, their windows, and alerts when a soft limit is passed."""

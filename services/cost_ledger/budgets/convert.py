@@ -1,0 +1,99 @@
+"""podium.ledger.v1 budgets as domain values, and back."""
+
+from cost_ledger.budgets.changes import BudgetChange, BudgetField
+from cost_ledger.budgets.models import Budget, BudgetScope, BudgetStatus, BudgetWindow
+from cost_ledger.convert_times import optional_time
+from cost_ledger.errors import InvalidBudget
+from podium.ledger.v1 import budget_service_pb2 as pb
+from podium_kit.money import Money
+from podium_kit.wire import (
+    duration_from_proto,
+    duration_to_proto,
+    money_from_proto,
+    money_to_proto,
+    optional_money_from_proto,
+    timestamp_to_proto,
+)
+
+SCOPE_TO_WIRE = {scope: pb.BudgetScope.Value(f"BUDGET_SCOPE_{scope.name}") for scope in BudgetScope}
+SCOPE_FROM_WIRE = {number: scope for scope, number in SCOPE_TO_WIRE.items()}
+FIELDS = tuple(BudgetField)
+WINDOW_TO_WIRE = {
+    window: pb.BudgetWindow.Value(f"BUDGET_WINDOW_{window.name}") for window in BudgetWindow
+}
+WINDOW_FROM_WIRE = {number: window for window, number in WINDOW_TO_WIRE.items()}
+
+
+def budget_from_proto(message: pb.Budget, tenant: str) -> Budget:
+    """The budget. Raises InvalidBudget or InvalidMoney."""
+    if message.scope not in SCOPE_FROM_WIRE:
+        raise InvalidBudget("scope is unset; say whose calls the budget covers")
+    if message.window not in WINDOW_FROM_WIRE:
+        raise InvalidBudget("window is unset; say when the budget starts anew")
+    return Budget(
+        tenant=tenant,
+        id=message.id,
+        scope=SCOPE_FROM_WIRE[message.scope],
+        scope_id=message.scope_id,
+        window=WINDOW_FROM_WIRE[message.window],
+        rolling_length_s=duration_from_proto(message.rolling_length),
+        time_zone=message.time_zone or "UTC",
+        hard_limit=money_from_proto(message.hard_limit),
+        soft_limits=tuple(money_from_proto(limit) for limit in message.soft_limits),
+        start_time=optional_time(message, "start_time"),
+        end_time=optional_time(message, "end_time"),
+    )
+
+
+def budget_to_proto(budget: Budget) -> pb.Budget:
+    """The message."""
+    rolling = budget.window is BudgetWindow.ROLLING
+    return pb.Budget(
+        id=budget.id,
+        scope=SCOPE_TO_WIRE[budget.scope],
+        scope_id=budget.scope_id,
+        window=WINDOW_TO_WIRE[budget.window],
+        rolling_length=duration_to_proto(budget.rolling_length_s) if rolling else None,
+        time_zone=budget.time_zone,
+        hard_limit=money_to_proto(budget.hard_limit),
+        soft_limits=[money_to_proto(limit) for limit in budget.soft_limits],
+        create_time=timestamp_to_proto(budget.create_time) if budget.create_time else None,
+        close_time=timestamp_to_proto(budget.close_time) if budget.close_time else None,
+        start_time=timestamp_to_proto(budget.start_time) if budget.start_time else None,
+        end_time=timestamp_to_proto(budget.end_time) if budget.end_time else None,
+        version=budget.version,
+    )
+
+
+def change_from_proto(message: pb.UpdateBudgetRequest, tenant: str) -> BudgetChange:
+    """The change. Raises InvalidBudget or InvalidMoney."""
+    return BudgetChange(
+        tenant=tenant,
+        budget_id=message.id,
+        version=message.version,
+        fields=frozenset(_field(path) for path in message.update_mask.paths),
+        hard_limit=optional_money_from_proto(message.hard_limit),
+        soft_limits=tuple(money_from_proto(limit) for limit in message.soft_limits),
+        end_time=optional_time(message, "end_time"),
+    )
+
+
+def _field(path: str) -> BudgetField:
+    if path not in FIELDS:
+        raise InvalidBudget(
+            f"update_mask names {path!r}; only {', '.join(FIELDS)} can change: close the budget "
+            "and create another one"
+        )
+    return BudgetField(path)
+
+
+def status_to_proto(status: BudgetStatus) -> pb.BudgetStatus:
+    """The message of a budget and its window."""
+    code = status.budget.hard_limit.currency_code
+    return pb.BudgetStatus(
+        budget=budget_to_proto(status.budget),
+        window_start=timestamp_to_proto(status.window_start),
+        posted=money_to_proto(Money(status.posted, code)),
+        held=money_to_proto(Money(status.held, code)),
+        remaining=money_to_proto(Money(status.remaining, code)),
+    )

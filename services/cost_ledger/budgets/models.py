@@ -1,0 +1,156 @@
+"""Budgets: whose spending is limited, in which window, to how much."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from zoneinfo import available_timezones
+
+from cost_ledger.errors import BudgetEnded, InvalidBudget
+from podium_kit.money import Money
+
+ID_CHARACTERS_MAX = 128
+CLOCK_SKEW_MAX = timedelta(minutes=5)
+ROLLING_MIN_S = 60.0
+ROLLING_MAX_S = 31 * 86_400.0
+TIME_ZONES = frozenset(available_timezones())
+
+
+class BudgetScope(StrEnum):
+    """Whose calls a budget covers."""
+
+    TENANT = "tenant"
+    TEAM = "team"
+    USER = "user"
+    AGENT = "agent"
+    EPISODE = "episode"
+    NAMED = "named"
+
+
+class BudgetWindow(StrEnum):
+    """When a budget starts anew. A new window is a new row, never a reset."""
+
+    TOTAL = "total"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    ROLLING = "rolling"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit on spending. `create_time` and `close_time` are None until the store fills them."""
+
+    tenant: str
+    id: str
+    scope: BudgetScope
+    scope_id: str
+    window: BudgetWindow
+    rolling_length_s: float
+    time_zone: str
+    hard_limit: Money
+    soft_limits: tuple[Money, ...] = ()
+    # None: from its creation, until it is closed.
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    create_time: datetime | None = None
+    close_time: datetime | None = None
+    # Counts from 1; 0 until the store fills it.
+    version: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.id or len(self.id) > ID_CHARACTERS_MAX or "\0" in self.id:
+            raise InvalidBudget(f"id must have 1 to {ID_CHARACTERS_MAX} characters")
+        if self.time_zone not in TIME_ZONES:
+            raise InvalidBudget(f"time_zone {self.time_zone!r} is no IANA zone like Europe/Berlin")
+        self._check_scope()
+        self._check_window()
+        self._check_limits()
+
+    def _check_scope(self) -> None:
+        needs_id = self.scope not in (BudgetScope.TENANT, BudgetScope.NAMED)
+        if needs_id and (not self.scope_id or "\0" in self.scope_id):
+            raise InvalidBudget(f"scope_id is unset; name the {self.scope.value} it covers")
+        if not needs_id and self.scope_id:
+            raise InvalidBudget(f"scope_id must be unset for the scope {self.scope.value}")
+
+    def _check_window(self) -> None:
+        rolling = self.window is BudgetWindow.ROLLING
+        if rolling and not ROLLING_MIN_S <= self.rolling_length_s <= ROLLING_MAX_S:
+            raise InvalidBudget("rolling_length must be between one minute and 31 days")
+        if not rolling and self.rolling_length_s:
+            raise InvalidBudget("rolling_length must be unset unless the window is ROLLING")
+        if self.start_time and self.end_time and self.end_time <= self.start_time:
+            raise InvalidBudget("end_time must be after start_time")
+
+    def _check_limits(self) -> None:
+        for limit in (self.hard_limit, *self.soft_limits):
+            if limit.amount < 0:
+                raise InvalidBudget(f"limit {limit} is negative")
+            if limit.currency_code != self.hard_limit.currency_code:
+                raise InvalidBudget("soft limits must be in the currency of the hard limit")
+            if limit.amount > self.hard_limit.amount:
+                raise InvalidBudget(f"soft limit {limit} is above the hard limit: never reached")
+
+    def check_not_past(self, now: datetime) -> None:
+        """Raises InvalidBudget when it would have to count what nobody counted."""
+        if self.start_time and self.start_time < now - CLOCK_SKEW_MAX:
+            raise InvalidBudget(
+                "start_time is in the past; what was spent before the budget existed was not "
+                "counted: leave it unset for now"
+            )
+        self.check_end(now)
+
+    def check_end(self, now: datetime) -> None:
+        """Raises InvalidBudget when it would have ended before it decides a call."""
+        if self.end_time and self.end_time <= now:
+            raise InvalidBudget("end_time is in the past; the budget would decide no call")
+
+    def check_open(self, now: datetime) -> None:
+        """Raises BudgetEnded when it decides no call any more."""
+        if self.close_time:
+            raise BudgetEnded(self.id, "closed")
+        if self.end_time and self.end_time <= now:
+            raise BudgetEnded(self.id, f"over since {self.end_time.isoformat()}")
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetStatus:
+    """Where one window of a budget stands."""
+
+    budget: Budget
+    window_start: datetime
+    posted: Decimal
+    held: Decimal
+
+    @property
+    def remaining(self) -> Decimal:
+        """What is left of the hard limit, never below zero."""
+        return max(Decimal(0), self.budget.hard_limit.amount - self.posted - self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeAsk:
+    """Asks for the budgets of one scope as they stand at a time; None means now."""
+
+    tenant: str
+    scope: BudgetScope
+    scope_id: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A budget's window as read under the lock, which new holds are decided against.
+
+    A rolling window is counted from `first` to `start` in buckets of a minute; of a
+    calendar window both are the same. `row_exists` says whether `start` has a row.
+    """
+
+    tenant: str
+    budget_id: str
+    limit: Money
+    first: datetime
+    start: datetime
+    used: Decimal
+    row_exists: bool

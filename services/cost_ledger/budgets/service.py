@@ -1,0 +1,62 @@
+"""Creates, shows, changes and ends budgets; the journal enforces them."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from cost_ledger.budgets.alerts import BudgetAlert
+from cost_ledger.budgets.changes import BudgetChange
+from cost_ledger.budgets.models import Budget, BudgetStatus
+from cost_ledger.budgets.store import BudgetStore
+from cost_ledger.budgets.store_alerts import AlertStore
+from cost_ledger.errors import BudgetConflict, BudgetNotFound
+
+
+class BudgetBook:
+    """A tenant's budgets."""
+
+    def __init__(self, store: BudgetStore, alerts: AlertStore) -> None:
+        self._store = store
+        self._alerts = alerts
+
+    async def create(self, budget: Budget) -> Budget:
+        """The stored budget. Raises BudgetConflict when the id has other content."""
+        if await self._store.status(budget.tenant, budget.id) is None:
+            budget.check_not_past(datetime.now(UTC))
+            await self._store.add(budget)
+        stored = (await self.status(budget.tenant, budget.id)).budget
+        created = replace(await self._store.as_created(stored), create_time=None, close_time=None)
+        if replace(created, version=budget.version) != budget:
+            raise BudgetConflict(budget.id)
+        return stored
+
+    async def status(self, tenant: str, budget_id: str) -> BudgetStatus:
+        """The budget and where its window stands. Raises BudgetNotFound."""
+        status = await self._store.status(tenant, budget_id)
+        if status is None:
+            raise BudgetNotFound(budget_id)
+        return status
+
+    async def page(self, tenant: str, after: str, limit: int) -> list[BudgetStatus]:
+        """Budgets in id order."""
+        return await self._store.page(tenant, after, limit)
+
+    async def update(self, change: BudgetChange) -> Budget:
+        """The changed budget. Raises BudgetNotFound, BudgetEnded, BudgetChanged, InvalidBudget."""
+        async with self._store.changing(change.tenant, change.budget_id) as changing:
+            if changing is None:
+                raise BudgetNotFound(change.budget_id)
+            changed = change.applied_to(changing.budget, changing.now)
+            if changed != changing.budget:
+                await changing.write(changed)
+        return changed
+
+    async def close(self, tenant: str, budget_id: str) -> Budget:
+        """The ended budget. Raises BudgetNotFound."""
+        await self._store.close(tenant, budget_id)
+        return (await self.status(tenant, budget_id)).budget
+
+    async def alerts(
+        self, tenant: str, budget_id: str, before: int, limit: int
+    ) -> list[BudgetAlert]:
+        """Soft limits that were passed, newest first; an empty id means any budget's."""
+        return await self._alerts.page(tenant, budget_id, before, limit)

@@ -1,0 +1,85 @@
+"""podium.ledger.v1.BudgetService: convert, call, convert."""
+
+from typing import Any
+
+import grpc
+
+from cost_ledger.access import require_budget_read, require_budget_write
+from cost_ledger.budgets.convert import (
+    budget_from_proto,
+    budget_to_proto,
+    change_from_proto,
+    status_to_proto,
+)
+from cost_ledger.budgets.convert_alerts import alert_to_proto, before_from_token, next_alerts_page
+from cost_ledger.budgets.service import BudgetBook
+from podium.ledger.v1 import budget_service_pb2 as pb
+from podium.ledger.v1 import budget_service_pb2_grpc as rpc
+from podium_kit.rpc.identity import current_identity
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class BudgetServicer(rpc.BudgetServiceServicer):
+    """The caller's tenant's budgets."""
+
+    def __init__(self, budgets: BudgetBook) -> None:
+        self._budgets = budgets
+
+    async def CreateBudget(
+        self, request: pb.CreateBudgetRequest, context: Context
+    ) -> pb.CreateBudgetResponse:
+        budget = budget_from_proto(request.budget, current_identity().tenant)
+        require_budget_write(budget.scope, budget.id)
+        return pb.CreateBudgetResponse(budget=budget_to_proto(await self._budgets.create(budget)))
+
+    async def GetBudget(
+        self, request: pb.GetBudgetRequest, context: Context
+    ) -> pb.GetBudgetResponse:
+        caller = require_budget_read()
+        status = await self._budgets.status(caller.tenant, request.id)
+        return pb.GetBudgetResponse(status=status_to_proto(status))
+
+    async def ListBudgets(
+        self, request: pb.ListBudgetsRequest, context: Context
+    ) -> pb.ListBudgetsResponse:
+        caller = require_budget_read()
+        limit = page_size(request.page_size, 50, 500)
+        after = decode_page_token(request.page_token).get("after", "")
+        statuses = await self._budgets.page(caller.tenant, after, limit)
+        more = len(statuses) == limit
+        return pb.ListBudgetsResponse(
+            statuses=[status_to_proto(status) for status in statuses],
+            next_page_token=encode_page_token({"after": statuses[-1].budget.id}) if more else "",
+        )
+
+    async def UpdateBudget(
+        self, request: pb.UpdateBudgetRequest, context: Context
+    ) -> pb.UpdateBudgetResponse:
+        change = change_from_proto(request, current_identity().tenant)
+        status = await self._budgets.status(change.tenant, change.budget_id)
+        require_budget_write(status.budget.scope)
+        return pb.UpdateBudgetResponse(budget=budget_to_proto(await self._budgets.update(change)))
+
+    async def CloseBudget(
+        self, request: pb.CloseBudgetRequest, context: Context
+    ) -> pb.CloseBudgetResponse:
+        tenant = current_identity().tenant
+        status = await self._budgets.status(tenant, request.id)
+        require_budget_write(status.budget.scope, status.budget.id)
+        return pb.CloseBudgetResponse(
+            budget=budget_to_proto(await self._budgets.close(tenant, request.id))
+        )
+
+    async def ListAlerts(
+        self, request: pb.ListAlertsRequest, context: Context
+    ) -> pb.ListAlertsResponse:
+        caller = require_budget_read()
+        limit = page_size(request.page_size, 50, 500)
+        before = before_from_token(request.page_token)
+        alerts = await self._budgets.alerts(caller.tenant, request.budget_id, before, limit)
+        return pb.ListAlertsResponse(
+            alerts=[alert_to_proto(alert) for alert in alerts],
+            next_page_token=next_alerts_page(alerts, limit),
+        )

@@ -1,0 +1,191 @@
+"""Budgets in PostgreSQL, and where their current windows stand."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from cost_ledger.budgets.models import Budget, BudgetScope, BudgetStatus, BudgetWindow
+from cost_ledger.store_engine import tenant_transaction
+from podium_kit.money import Money
+
+ADD = text("""
+    INSERT INTO budget (tenant, id, scope, scope_id, budget_window, rolling_length_s, time_zone,
+                        currency, hard_limit, soft_limits, start_time, end_time)
+    VALUES (:tenant, :id, :scope, :scope_id, :window, :rolling_length_s, :time_zone,
+            :currency, :hard_limit, CAST(:soft_limits AS numeric[]), :start_time, :end_time)
+    ON CONFLICT DO NOTHING
+""")
+
+STATUS = """
+    SELECT b.*, span.start, used.posted, used.held
+    FROM budget b
+    CROSS JOIN LATERAL (
+        SELECT window_first(b, ledger_clock()) AS first,
+               window_start(b, ledger_clock()) AS start
+    ) span
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(w.posted), 0) AS posted, coalesce(sum(w.held), 0) AS held
+        FROM budget_window w
+        WHERE w.tenant = b.tenant AND w.budget_id = b.id
+          AND w.start BETWEEN span.first AND span.start
+    ) used
+    WHERE b.tenant = :tenant
+"""
+ONE = text(STATUS + "AND b.id = :id")
+PAGE = text(STATUS + "AND b.id > :after ORDER BY b.id LIMIT :limit")
+
+CLOSE = text("""
+    UPDATE budget SET close_time = ledger_clock()
+    WHERE tenant = :tenant AND id = :id AND close_time IS NULL
+""")
+
+
+OPEN_HEAD = text("INSERT INTO ledger_head (tenant) VALUES (:tenant) ON CONFLICT DO NOTHING")
+LOCK_HEAD = text("SELECT lock_heads(ARRAY[CAST(:tenant AS text)])")
+CLOCK = text("SELECT ledger_clock()")
+UPDATE = text("""
+    UPDATE budget
+    SET hard_limit = :hard_limit, soft_limits = CAST(:soft_limits AS numeric[]),
+        end_time = :end_time, version = :version
+    WHERE tenant = :tenant AND id = :id
+""")
+# Alerts are raised when a window's row is written; this writes its newest as it is.
+TOUCH = text("""
+    UPDATE budget_window SET posted = posted
+    WHERE tenant = :tenant AND budget_id = :id AND start = (
+        SELECT max(w.start) FROM budget b
+        JOIN budget_window w ON (w.tenant, w.budget_id) = (b.tenant, b.id)
+        WHERE b.tenant = :tenant AND b.id = :id
+          AND w.start BETWEEN window_first(b, ledger_clock()) AND window_start(b, ledger_clock())
+    )
+""")
+CREATED = text("""
+    SELECT hard_limit, soft_limits, end_time FROM budget_version
+    WHERE tenant = :tenant AND budget_id = :id AND version = 1
+""")
+
+
+class BudgetStore:
+    """Budgets are few and change rarely; the journal reads them in its own statements."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def add(self, budget: Budget) -> None:
+        """Adds the budget unless its id is taken."""
+        await self._execute(
+            ADD,
+            tenant=budget.tenant,
+            id=budget.id,
+            scope=budget.scope,
+            # One index finds every covering budget, so a named one is found by its own id.
+            scope_id=budget.id if budget.scope is BudgetScope.NAMED else budget.scope_id,
+            window=budget.window,
+            rolling_length_s=budget.rolling_length_s,
+            time_zone=budget.time_zone,
+            currency=budget.hard_limit.currency_code,
+            hard_limit=budget.hard_limit.amount,
+            soft_limits=[limit.amount for limit in budget.soft_limits],
+            start_time=budget.start_time,
+            end_time=budget.end_time,
+        )
+
+    async def close(self, tenant: str, budget_id: str) -> None:
+        """Ends the budget; once closed it stays closed at its first time."""
+        await self._execute(CLOSE, tenant=tenant, id=budget_id)
+
+    async def as_created(self, budget: Budget) -> Budget:
+        """The budget with the limits and the end it was created with."""
+        if budget.version == 1:
+            return budget
+        values = {"tenant": budget.tenant, "id": budget.id}
+        async with tenant_transaction(self._engine, budget.tenant) as connection:
+            row = (await connection.execute(CREATED, values)).one()
+        code = budget.hard_limit.currency_code
+        return replace(
+            budget,
+            hard_limit=Money(row.hard_limit, code),
+            soft_limits=tuple(Money(amount, code) for amount in row.soft_limits),
+            end_time=row.end_time,
+        )
+
+    @asynccontextmanager
+    async def changing(
+        self, tenant: str, budget_id: str
+    ) -> AsyncIterator["BudgetBeingChanged | None"]:
+        """The budget while the tenant's journal stands still; None when there is none.
+
+        The lock is that of every entry, so each entry is decided by one version.
+        """
+        async with tenant_transaction(self._engine, tenant) as connection:
+            await connection.execute(OPEN_HEAD, {"tenant": tenant})
+            await connection.execute(LOCK_HEAD, {"tenant": tenant})
+            now = (await connection.execute(CLOCK)).scalar_one()
+            values = {"tenant": tenant, "id": budget_id}
+            row = (await connection.execute(ONE, values)).one_or_none()
+            yield BudgetBeingChanged(connection, _status(row).budget, now) if row else None
+
+    async def status(self, tenant: str, budget_id: str) -> BudgetStatus | None:
+        """The budget and its current window."""
+        values = {"tenant": tenant, "id": budget_id}
+        async with tenant_transaction(self._engine, tenant) as connection:
+            row = (await connection.execute(ONE, values)).one_or_none()
+        return _status(row) if row else None
+
+    async def page(self, tenant: str, after: str, limit: int) -> list[BudgetStatus]:
+        """The tenant's budgets in id order."""
+        values = {"tenant": tenant, "after": after, "limit": limit}
+        async with tenant_transaction(self._engine, tenant) as connection:
+            return [_status(row) for row in await connection.execute(PAGE, values)]
+
+    async def _execute(self, statement: Any, tenant: str, **values: object) -> None:
+        async with tenant_transaction(self._engine, tenant) as connection:
+            await connection.execute(statement, {"tenant": tenant, **values})
+
+
+@dataclass(frozen=True)
+class BudgetBeingChanged:
+    """A budget that nobody else can change or decide by until its transaction ends."""
+
+    connection: AsyncConnection
+    budget: Budget
+    now: datetime
+
+    async def write(self, changed: Budget) -> None:
+        """Stores the next version, and raises the alerts of soft limits passed already."""
+        values = {
+            "tenant": changed.tenant,
+            "id": changed.id,
+            "hard_limit": changed.hard_limit.amount,
+            "soft_limits": [limit.amount for limit in changed.soft_limits],
+            "end_time": changed.end_time,
+            "version": changed.version,
+        }
+        await self.connection.execute(UPDATE, values)
+        await self.connection.execute(TOUCH, {"tenant": changed.tenant, "id": changed.id})
+
+
+def _status(row: Any) -> BudgetStatus:
+    scope = BudgetScope(row.scope)
+    budget = Budget(
+        tenant=row.tenant,
+        id=row.id,
+        scope=scope,
+        scope_id="" if scope is BudgetScope.NAMED else row.scope_id,
+        window=BudgetWindow(row.budget_window),
+        rolling_length_s=row.rolling_length_s,
+        time_zone=row.time_zone,
+        hard_limit=Money(row.hard_limit, row.currency),
+        soft_limits=tuple(Money(amount, row.currency) for amount in row.soft_limits),
+        start_time=row.start_time,
+        end_time=row.end_time,
+        create_time=row.create_time,
+        close_time=row.close_time,
+        version=row.version,
+    )
+    return BudgetStatus(budget, row.start, row.posted, row.held)

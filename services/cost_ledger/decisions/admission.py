@@ -1,0 +1,253 @@
+"""Whether the worst case of a call may be held: its price, then every budget that covers it.
+
+When the budgets do not cover all of it, the call is clamped to the output they cover, if
+the caller says that so little is worth it; else the refusal names what would fit.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import partial
+
+from cost_ledger.budgets.models import BudgetScope, ScopeAsk, Standing
+from cost_ledger.decisions.books import Books, window_key
+from cost_ledger.decisions.fallbacks import fitting_output_tokens, with_fallbacks, worst_cost
+from cost_ledger.decisions.operations import Extend, Reserve
+from cost_ledger.errors import BudgetNotFound, CurrencyMismatch
+from cost_ledger.models import (
+    BudgetWindowKey,
+    Call,
+    FittingAlternative,
+    Hold,
+    HoldState,
+    Refusal,
+    RefusalReason,
+    Subject,
+    UnknownPricePolicy,
+)
+from cost_ledger.prices.models import Period, PriceVersion
+from podium_kit.metering import Dimension, Quantity
+from podium_kit.money import Money
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A budget that does not cover the worst case."""
+
+    standing: Standing
+    remaining: Money
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What is held: a worst case and the most it can cost; None is unknown."""
+
+    price: PriceVersion | None
+    worst_case: tuple[Quantity, ...]
+    amount: Money | None
+
+
+def admit(asked: Reserve, books: Books) -> Hold | Refusal:
+    """The hold, or the refusal that names the tightest budget and what would fit."""
+    price = books.price(asked.tenant, asked.sku, books.now, asked.service_class, asked.region)
+    if price is None and asked.unknown_price is UnknownPricePolicy.REFUSE:
+        return _unknown_price(asked)
+    period = _period(asked, books)
+    amount = price.worst_cost(asked.worst_case, period) if price else asked.unpriced_amount
+    standings = standings_of(asked.tenant, asked.subject, asked.budget_ids, None, books)
+    shortage = _shortage(standings, amount, books) if amount else None
+    if shortage is None:
+        offer = Offer(price, asked.worst_case, amount)
+        return _hold(asked, offer, standings, period, books)
+    fitting = price and price.fitting_output_tokens(asked.worst_case, shortage.remaining, period)
+    if price and fitting and 0 < asked.min_output_tokens <= fitting:
+        clamped = _clamped(asked.worst_case, fitting)
+        offer = Offer(price, clamped, price.worst_cost(clamped, period))
+        return _hold(asked, offer, standings, period, books)
+    alternative = _next_cheaper(asked, shortage.remaining, period, books)
+    return _exhausted(shortage, fitting or None, alternative)
+
+
+def readmit(asked: Extend, hold: Hold, books: Books) -> Hold | Refusal:
+    """The hold with its new worst case and expiry, counted in the windows of now.
+
+    What it held before is already withdrawn. Its price stays the one it was admitted at.
+    """
+    call, lifetime_s = hold.call, asked.time_to_live_s
+    expire_time = books.now + timedelta(seconds=lifetime_s) if lifetime_s else hold.expire_time
+    period = Period(hold.create_time, expire_time)
+    worst_case = asked.worst_case or hold.worst_case
+    amount = worst_cost(hold, worst_case, period, books)
+    standings = [
+        standing for ask in asks_of(hold, None) for standing in books.standings.get(ask, ())
+    ]
+    shortage = _shortage(standings, amount, books) if amount else None
+    if shortage:
+        fits = fitting_output_tokens(hold, worst_case, shortage.remaining, period, books)
+        return _exhausted(shortage, fits, None)
+    windows = tuple(window_key(standing) for standing in standings)
+    return replace(
+        hold,
+        call=replace(call, windows=windows),
+        worst_case=worst_case,
+        amount=amount,
+        expire_time=expire_time,
+    )
+
+
+def asks_of(hold: Hold, at: datetime | None) -> Iterator[ScopeAsk]:
+    """Every scope whose budgets cover a hold: also those budgets that it named, if open."""
+    budget_ids = tuple(window.budget_id for window in hold.call.windows)
+    return scope_asks(hold.call.tenant, hold.call.subject, budget_ids, at)
+
+
+def windows_of(
+    tenant: str, subject: Subject, at: datetime | None, books: Books
+) -> tuple[BudgetWindowKey, ...]:
+    """The budget windows that count a call which needs no admission; None means now."""
+    return tuple(window_key(entry) for entry in standings_of(tenant, subject, (), at, books))
+
+
+def scope_asks(
+    tenant: str, subject: Subject, budget_ids: tuple[str, ...], at: datetime | None
+) -> Iterator[ScopeAsk]:
+    """Every scope whose budgets cover a call."""
+    yield ScopeAsk(tenant, BudgetScope.TENANT, "", at)
+    scopes = (
+        (BudgetScope.TEAM, subject.team),
+        (BudgetScope.USER, subject.user),
+        (BudgetScope.AGENT, subject.agent),
+        (BudgetScope.EPISODE, subject.episode_id),
+    )
+    yield from (ScopeAsk(tenant, scope, name, at) for scope, name in scopes if name)
+    for budget_id in sorted(set(budget_ids)):
+        yield ScopeAsk(tenant, BudgetScope.NAMED, budget_id, at)
+
+
+def standings_of(
+    tenant: str,
+    subject: Subject,
+    budget_ids: tuple[str, ...],
+    at: datetime | None,
+    books: Books,
+) -> list[Standing]:
+    """Where every covering budget stands. Raises BudgetNotFound for a name without budget."""
+    standings: list[Standing] = []
+    for ask in scope_asks(tenant, subject, budget_ids, at):
+        found = books.standings.get(ask, [])
+        # A budget that was named and is gone must not mean "no limit".
+        if ask.scope is BudgetScope.NAMED and not found:
+            raise BudgetNotFound(ask.scope_id)
+        standings.extend(found)
+    return standings
+
+
+def _shortage(standings: list[Standing], amount: Money, books: Books) -> Shortage | None:
+    """The budget with the least left among those that do not cover the amount."""
+    shortages = []
+    for standing in standings:
+        if standing.limit.currency_code != amount.currency_code:
+            raise CurrencyMismatch(
+                standing.budget_id, standing.limit.currency_code, amount.currency_code
+            )
+        left = standing.limit.amount - books.used(standing)
+        if amount.amount > left:
+            remaining = Money(max(Decimal(0), left), amount.currency_code)
+            shortages.append(Shortage(standing, remaining))
+    return min(shortages, key=lambda shortage: shortage.remaining.amount, default=None)
+
+
+def _covers(standings: list[Standing], books: Books, amount: Money) -> bool:
+    return all(
+        standing.limit.currency_code == amount.currency_code
+        and amount.amount <= standing.limit.amount - books.used(standing)
+        for standing in standings
+    )
+
+
+def _period(asked: Reserve, books: Books) -> Period:
+    """When the call may be made: the hold covers the dearest hour of it."""
+    return Period(books.now, books.now + timedelta(seconds=asked.time_to_live_s))
+
+
+def _hold(
+    asked: Reserve, offer: Offer, standings: list[Standing], period: Period, books: Books
+) -> Hold:
+    call = Call(
+        tenant=asked.tenant,
+        key=asked.key,
+        subject=asked.subject,
+        sku=asked.sku,
+        windows=tuple(window_key(standing) for standing in standings),
+        service_class=asked.service_class,
+        region=asked.region,
+        policy_version=asked.policy_version,
+    )
+    hold = Hold(
+        call=call,
+        worst_case=offer.worst_case,
+        amount=offer.amount,
+        state=HoldState.OPEN,
+        price_version_id=offer.price.id if offer.price else "",
+        create_time=period.start,
+        expire_time=period.end,
+        dispatched=asked.dispatched,
+    )
+    if not asked.fallbacks:
+        return hold
+    return with_fallbacks(hold, asked, partial(_covers, standings, books), books)
+
+
+def _clamped(worst_case: tuple[Quantity, ...], output_tokens: int) -> tuple[Quantity, ...]:
+    return tuple(
+        Quantity(entry.dimension, Decimal(output_tokens))
+        if entry.dimension is Dimension.OUTPUT_TEXT
+        else entry
+        for entry in worst_case
+    )
+
+
+def _next_cheaper(
+    asked: Reserve, remaining: Money, period: Period, books: Books
+) -> FittingAlternative | None:
+    """The dearest alternative that the tightest budget, and so every budget, covers."""
+    fitting = [
+        FittingAlternative(each.tool, each.model, cost)
+        for each in asked.alternatives
+        if (price := books.price(asked.tenant, each.sku, books.now))
+        and price.currency_code == remaining.currency_code
+        and (cost := price.worst_cost(each.worst_case, period)) <= remaining
+    ]
+    return max(fitting, key=lambda each: each.worst_case_cost.amount, default=None)
+
+
+def _exhausted(
+    shortage: Shortage, fitting: int | None, alternative: FittingAlternative | None
+) -> Refusal:
+    mends = []
+    if fitting:
+        mends.append(f"ask for at most {fitting} output tokens")
+    if alternative:
+        model = f" with model {alternative.model}" if alternative.model else ""
+        mends.append(
+            f"use {alternative.tool}{model}, which costs at most {alternative.worst_case_cost}"
+        )
+    return Refusal(
+        RefusalReason.BUDGET_EXHAUSTED,
+        f"budget {shortage.standing.budget_id} has {shortage.remaining} left, "
+        f"less than the call can cost; {' or '.join(mends) or 'raise the budget or wait'}",
+        shortage.standing.budget_id,
+        shortage.remaining,
+        fitting,
+        alternative,
+    )
+
+
+def _unknown_price(asked: Reserve) -> Refusal:
+    name = asked.sku or "a call without SKU"
+    return Refusal(
+        RefusalReason.UNKNOWN_PRICE,
+        f"the price of {name} is unknown; add it to the price book, "
+        "or admit calls of unknown price",
+    )

@@ -1,0 +1,64 @@
+"""The same key gets the same answer; what an operation names must be in the books."""
+
+from datetime import datetime
+from typing import Protocol
+
+from cost_ledger.decisions.books import Answer, Books
+from cost_ledger.errors import EntryNotFound, HoldNotFound, KeyReused
+from cost_ledger.models import Entry, Hold, Refusal
+
+
+class Keyed(Protocol):
+    """An operation whose answer is kept under its key."""
+
+    @property
+    def name(self) -> str:
+        """What is asked; every name has its own keys."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose books."""
+
+    @property
+    def key(self) -> str:
+        """The caller's key."""
+
+    def request_hash(self) -> str:
+        """What a retry must repeat."""
+
+
+def answered(asked: Keyed, books: Books) -> Answer | None:
+    """The answer the key already has. Raises KeyReused when the content differs."""
+    answer = books.answer(asked.tenant, asked.name, asked.key)
+    if answer and answer.request_hash != asked.request_hash():
+        raise KeyReused(asked.name, asked.key)
+    return answer
+
+
+def remember(
+    asked: Keyed,
+    books: Books,
+    entry: Entry | None = None,
+    refusal: Refusal | None = None,
+    occur_time: datetime | None = None,
+) -> None:
+    """Keeps the answer: an entry, or why there is none."""
+    sequence = entry.sequence if entry else 0
+    answer = Answer(asked.request_hash(), sequence, refusal, occur_time)
+    books.draft.answers[asked.tenant, asked.name, asked.key] = answer
+
+
+def hold_of(tenant: str, key: str, books: Books) -> Hold:
+    """The hold under a key. Raises HoldNotFound."""
+    hold = books.hold(tenant, key)
+    if hold is None:
+        raise HoldNotFound(key)
+    return hold
+
+
+def entry_of(tenant: str, sequence: int, books: Books) -> Entry:
+    """The entry with a sequence. Raises EntryNotFound."""
+    entry = books.entry(tenant, sequence)
+    if entry is None:
+        raise EntryNotFound(sequence)
+    return entry

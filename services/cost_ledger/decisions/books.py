@@ -1,0 +1,179 @@
+"""The working set of a group: the rows it read and the rows it will write.
+
+Decisions are made here in memory, in order, while the tenants' heads are locked in
+the database. A batch drafts its changes and they join the group's only when all of
+its operations succeed, so half a batch is never written.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from cost_ledger.budgets.models import ScopeAsk, Standing
+from cost_ledger.models import ZERO, BudgetWindowKey, Entry, Hold, Refusal
+from cost_ledger.prices.models import PriceHistory, PriceVersion
+
+HoldKey = tuple[str, str]
+EntryKey = tuple[str, int]
+AnswerKey = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a key was answered with: an entry's sequence or a refusal.
+
+    `occur_time` is the time that the request itself named: once its period is closed, a
+    retry is refused by that time, and the answer may be forgotten.
+    """
+
+    request_hash: str
+    sequence: int
+    refusal: Refusal | None
+    occur_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a tenant's journal ends: the last sequence, its hash, and what is closed."""
+
+    sequence: int
+    hash: bytes
+    closed_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """What later entries did to one: whether it was taken back, and its adjustments."""
+
+    is_taken_back: bool = False
+    adjusted: Decimal = ZERO
+
+
+@dataclass(slots=True)
+class Move:
+    """What is added to a budget window."""
+
+    posted: Decimal = ZERO
+    held: Decimal = ZERO
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows read, or rows to write."""
+
+    heads: dict[str, Head] = field(default_factory=dict)
+    entries: dict[EntryKey, Entry] = field(default_factory=dict)
+    holds: dict[HoldKey, Hold] = field(default_factory=dict)
+    answers: dict[AnswerKey, Answer] = field(default_factory=dict)
+    corrections: dict[EntryKey, Corrections] = field(default_factory=dict)
+    moves: dict[BudgetWindowKey, Move] = field(default_factory=dict)
+
+    def absorb(self, later: "Rows") -> None:
+        """Adds later rows over these."""
+        self.heads |= later.heads
+        self.entries |= later.entries
+        self.holds |= later.holds
+        self.answers |= later.answers
+        self.corrections |= later.corrections
+        for key, move in later.moves.items():
+            self.move(key, move.posted, move.held)
+
+    def move(self, key: BudgetWindowKey, posted: Decimal, held: Decimal) -> None:
+        """Adds to a budget window."""
+        total = self.moves.setdefault(key, Move())
+        total.posted += posted
+        total.held += held
+
+
+@dataclass(slots=True)
+class Books:
+    """Reads fall through from the draft to what the group wrote to what the database had."""
+
+    now: datetime
+    loaded: Rows
+    standings: dict[ScopeAsk, list[Standing]] = field(default_factory=dict)
+    prices: dict[tuple[str, str], PriceHistory] = field(default_factory=dict)
+    written: Rows = field(default_factory=Rows)
+    draft: Rows = field(default_factory=Rows)
+
+    def accept(self) -> None:
+        """The batch succeeded: its draft joins what the group writes."""
+        self.written.absorb(self.draft)
+        self.draft = Rows()
+
+    def discard(self) -> None:
+        """The batch failed: nothing of it is written."""
+        self.draft = Rows()
+
+    def hold(self, tenant: str, key: str) -> Hold | None:
+        """The hold as it stands."""
+        at = (tenant, key)
+        return self.draft.holds.get(at) or self.written.holds.get(at) or self.loaded.holds.get(at)
+
+    def entry(self, tenant: str, sequence: int) -> Entry | None:
+        """A journal entry."""
+        at = (tenant, sequence)
+        layers = (self.draft.entries, self.written.entries, self.loaded.entries)
+        return next((layer[at] for layer in layers if at in layer), None)
+
+    def answer(self, tenant: str, operation: str, key: str) -> Answer | None:
+        """What the key was answered with before."""
+        at = (tenant, operation, key)
+        layers = (self.draft.answers, self.written.answers, self.loaded.answers)
+        return next((layer[at] for layer in layers if at in layer), None)
+
+    def corrections(self, tenant: str, sequence: int) -> Corrections:
+        """What reversals, settlements and adjustments did to the entry so far."""
+        at = (tenant, sequence)
+        layers = (self.draft.corrections, self.written.corrections, self.loaded.corrections)
+        return next((layer[at] for layer in layers if at in layer), Corrections())
+
+    def head(self, tenant: str) -> Head:
+        """Where the tenant's journal ends."""
+        layers = (self.draft.heads, self.written.heads, self.loaded.heads)
+        return next(layer[tenant] for layer in layers if tenant in layer)
+
+    def is_closed(self, tenant: str, at: datetime) -> bool:
+        """Whether the time lies in a closed period."""
+        closed_before = self.head(tenant).closed_before
+        return closed_before is not None and at < closed_before
+
+    def used(self, standing: Standing) -> Decimal:
+        """Posted and held in the window, with what this group has moved so far."""
+        moved = self._moved(self.written, standing) + self._moved(self.draft, standing)
+        return standing.used + moved
+
+    def price(
+        self, tenant: str, sku: str, at: datetime, service_class: str = "", region: str = ""
+    ) -> PriceVersion | None:
+        """The price that holds at a time; None: unknown."""
+        history = self.prices.get((tenant, sku))
+        return history.effective(at, service_class, region) if history else None
+
+    def price_version(self, tenant: str, sku: str, version_id: str) -> PriceVersion | None:
+        """A version by its id."""
+        history = self.prices.get((tenant, sku))
+        return history.version(version_id) if history and version_id else None
+
+    def _moved(self, rows: Rows, standing: Standing) -> Decimal:
+        return sum((move.posted + move.held for move in _within(rows, standing)), ZERO)
+
+
+def _within(rows: Rows, standing: Standing) -> Iterable[Move]:
+    if standing.first == standing.start:
+        move = rows.moves.get(window_key(standing))
+        return [move] if move else []
+    return [
+        move
+        for key, move in rows.moves.items()
+        if (key.tenant, key.budget_id) == (standing.tenant, standing.budget_id)
+        and standing.first <= key.start <= standing.start
+    ]
+
+
+def window_key(standing: Standing) -> BudgetWindowKey:
+    """The window row that new money of a standing goes to."""
+    return BudgetWindowKey(
+        standing.tenant, standing.budget_id, standing.start, standing.limit.currency_code
+    )

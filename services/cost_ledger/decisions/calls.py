@@ -1,0 +1,177 @@
+"""Decides one operation against the books and drafts every row it changes.
+
+Nothing here waits or touches a database, so every rule can be tested as a function.
+The same key with the same content gets the same answer; refusals are answers too.
+"""
+
+from dataclasses import replace
+
+from cost_ledger.decisions import postings
+from cost_ledger.decisions.admission import admit, readmit, windows_of
+from cost_ledger.decisions.answers import answered, entry_of, hold_of, remember
+from cost_ledger.decisions.books import Books
+from cost_ledger.decisions.costs import (
+    answered_call,
+    check_time,
+    post_cost,
+    post_provisional,
+    withdraw,
+)
+from cost_ledger.decisions.drafts import move, post_hold
+from cost_ledger.decisions.operations import (
+    Capture,
+    Dispatch,
+    Expire,
+    Extend,
+    Record,
+    Release,
+    Reserve,
+)
+from cost_ledger.errors import HoldClosed
+from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Refusal
+
+
+def reserve(asked: Reserve, books: Books) -> Hold | Refusal:
+    """Holds the worst case, or says why not."""
+    if answer := answered(asked, books):
+        return answer.refusal or _as_reserved(asked, answer.sequence, books)
+    outcome = admit(asked, books)
+    if isinstance(outcome, Refusal):
+        remember(asked, books, refusal=outcome)
+        return outcome
+    move(books, outcome.call, held=outcome.amount)
+    entry = post_hold(books, EntryKind.RESERVE, outcome, postings.hold(outcome.amount))
+    remember(asked, books, entry)
+    return _keep(outcome, books)
+
+
+def extend(asked: Extend, books: Books) -> Hold | Refusal:
+    """Holds a call's new worst case in the windows of now, or leaves it as it is."""
+    hold = hold_of(asked.tenant, asked.hold_key, books)
+    if answer := answered(asked, books):
+        return answer.refusal or hold
+    if hold.state is not HoldState.OPEN:
+        raise HoldClosed(asked.hold_key, hold.state.value, "extended")
+    withdraw(hold, books)
+    outcome = readmit(asked, hold, books)
+    if isinstance(outcome, Refusal):
+        move(books, hold.call, held=hold.amount)
+        remember(asked, books, refusal=outcome)
+        return outcome
+    move(books, outcome.call, held=outcome.amount)
+    change = postings.change_hold(hold.amount, outcome.amount)
+    entry = post_hold(books, EntryKind.EXTEND, outcome, change)
+    remember(asked, books, entry)
+    return _keep(outcome, books)
+
+
+def dispatch(asked: Dispatch, books: Books) -> Hold:
+    """Notes that the call is about to be made."""
+    hold = hold_of(asked.tenant, asked.key, books)
+    if hold.dispatched:
+        return hold
+    if hold.state is not HoldState.OPEN:
+        raise HoldClosed(asked.key, hold.state.value, "dispatched")
+    dispatched = replace(hold, dispatched=True)
+    post_hold(books, EntryKind.DISPATCH, dispatched, postings.NOTHING)
+    return _keep(dispatched, books)
+
+
+def capture(asked: Capture, books: Books) -> Entry:
+    """Posts the truth, also above the hold and in place of a provisional cost."""
+    if answer := answered(asked, books):
+        return entry_of(asked.tenant, answer.sequence, books)
+    hold = hold_of(asked.tenant, asked.key, books)
+    if hold.state in (HoldState.RELEASED, HoldState.CAPTURED):
+        raise HoldClosed(asked.key, hold.state.value, "captured")
+    check_time(asked.tenant, asked.occur_time, books)
+    at = asked.occur_time or books.now
+    ended = withdraw(hold, books)
+    call, price = answered_call(hold, asked.answered_by, at, books)
+    entry = post_cost(
+        books, EntryKind.CAPTURE, call, usage=asked.usage, price=price, at=at, ended=ended
+    )
+    _close(hold, HoldState.CAPTURED, books, entry.sequence)
+    remember(asked, books, entry, occur_time=asked.occur_time)
+    return entry
+
+
+def release(asked: Release, books: Books) -> Hold | None:
+    """Gives a hold back; None when it was to be left alone."""
+    if asked.only_if_open and not _is_open(asked, books):
+        return None
+    hold = hold_of(asked.tenant, asked.key, books)
+    if hold.state is HoldState.CAPTURED:
+        raise HoldClosed(asked.key, hold.state.value, "released")
+    return hold if hold.state is HoldState.RELEASED else _release(hold, books)
+
+
+def record(asked: Record, books: Books) -> Entry:
+    """Posts a cost without a hold; budgets count it but cannot stop it."""
+    if answer := answered(asked, books):
+        return entry_of(asked.tenant, answer.sequence, books)
+    check_time(asked.tenant, asked.occur_time, books)
+    at = asked.occur_time or books.now
+    call = Call(
+        asked.tenant,
+        asked.key,
+        asked.subject,
+        asked.sku,
+        windows_of(asked.tenant, asked.subject, asked.occur_time, books),
+        asked.service_class,
+        asked.region,
+        asked.policy_version,
+    )
+    price = books.price(asked.tenant, asked.sku, at, asked.service_class, asked.region)
+    entry = post_cost(books, EntryKind.RECORD, call, usage=asked.usage, price=price, at=at)
+    remember(asked, books, entry, occur_time=asked.occur_time)
+    return entry
+
+
+def expire(asked: Expire, books: Books) -> Entry | Hold | None:
+    """Ends an overdue hold: the worst case of a call that was made, nothing of one that was not."""
+    hold = books.hold(asked.tenant, asked.key)
+    if hold is None or hold.state is not HoldState.OPEN or hold.expire_time > books.now:
+        return None
+    if not hold.dispatched:
+        return _release(hold, books)
+    entry = post_provisional(hold, withdraw(hold, books), books)
+    _close(hold, HoldState.PROVISIONAL, books, entry.sequence)
+    return entry
+
+
+def _release(hold: Hold, books: Books) -> Hold:
+    ended = withdraw(hold, books)
+    post_hold(books, EntryKind.RELEASE, hold, ended)
+    return _close(hold, HoldState.RELEASED, books)
+
+
+def _as_reserved(asked: Reserve, sequence: int, books: Books) -> Hold:
+    """The hold as it was answered first, whatever became of it."""
+    entry = entry_of(asked.tenant, sequence, books)
+    assert entry.expire_time is not None  # every reserve has one
+    return Hold(
+        call=entry.call,
+        worst_case=entry.worst_case,
+        amount=entry.amount,
+        state=HoldState.OPEN,
+        price_version_id=entry.price_version_id,
+        create_time=entry.create_time,
+        expire_time=entry.expire_time,
+        dispatched=entry.dispatched,
+        fallbacks=hold_of(asked.tenant, asked.key, books).fallbacks,
+    )
+
+
+def _keep(hold: Hold, books: Books) -> Hold:
+    books.draft.holds[hold.call.tenant, hold.call.key] = hold
+    return hold
+
+
+def _close(hold: Hold, state: HoldState, books: Books, posted_sequence: int = 0) -> Hold:
+    return _keep(replace(hold, state=state, posted_sequence=posted_sequence), books)
+
+
+def _is_open(asked: Release, books: Books) -> bool:
+    hold = books.hold(asked.tenant, asked.key)
+    return hold is not None and hold.state is HoldState.OPEN

@@ -1,0 +1,121 @@
+"""Decides what puts a journal right: the wrong entry stays, another one says what was wrong."""
+
+from dataclasses import replace
+
+from cost_ledger.decisions.answers import answered, entry_of, hold_of, remember
+from cost_ledger.decisions.books import Books, Head
+from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
+from cost_ledger.decisions.costs import post_cost, price_of
+from cost_ledger.decisions.drafts import adjust_by, post, take_back
+from cost_ledger.decisions.postings import NOTHING
+from cost_ledger.errors import (
+    NotAdjustable,
+    NotReversible,
+    NotSettleable,
+    PeriodNotClosable,
+)
+from cost_ledger.models import Call, Entry, EntryKind, HoldState, Subject
+from podium_kit.metering import UsageSource
+
+COSTS = {EntryKind.CAPTURE, EntryKind.RECORD}
+
+
+def reverse(asked: Reverse, books: Books) -> Entry:
+    """Posts the opposite of a final cost and gives its budgets the money back."""
+    if answer := answered(asked, books):
+        return entry_of(asked.tenant, answer.sequence, books)
+    wrong = entry_of(asked.tenant, asked.sequence, books)
+    if fault := _not_final(wrong, books):
+        raise NotReversible(wrong.sequence, fault)
+    if books.corrections(asked.tenant, asked.sequence).adjusted:
+        raise NotReversible(wrong.sequence, "it was adjusted; adjust it back first")
+    entry = take_back(books, EntryKind.REVERSE, wrong, asked.key, asked.reason)
+    remember(asked, books, entry)
+    return entry
+
+
+def adjust(asked: Adjust, books: Books) -> Entry:
+    """Posts a difference to a final cost; what is left of it is never below zero."""
+    if answer := answered(asked, books):
+        return entry_of(asked.tenant, answer.sequence, books)
+    wrong = entry_of(asked.tenant, asked.sequence, books)
+    if fault := _not_final(wrong, books) or _not_adjustable(wrong, asked, books):
+        raise NotAdjustable(wrong.sequence, fault)
+    entry = adjust_by(books, wrong, asked.key, asked.change, asked.reason)
+    remember(asked, books, entry)
+    return entry
+
+
+def settle(asked: Settle, books: Books) -> Entry:
+    """Replaces a provisional or estimated cost by what the provider says was used."""
+    if answer := answered(asked, books):
+        return entry_of(asked.tenant, answer.sequence, books)
+    hold = hold_of(asked.tenant, asked.key, books)
+    if not hold.posted_sequence:
+        raise NotSettleable(asked.key, "it has none yet; capture it")
+    posted = entry_of(asked.tenant, hold.posted_sequence, books)
+    if fault := _not_settleable(posted, books):
+        raise NotSettleable(asked.key, fault)
+    take_back(books, EntryKind.SETTLE, posted, asked.key)
+    at = posted.occur_time if not books.is_closed(asked.tenant, posted.occur_time) else books.now
+    # Whoever answered stays who answered.
+    price = price_of(posted.call, posted.price_version_id, posted.occur_time, books)
+    entry = post_cost(books, EntryKind.CAPTURE, posted.call, usage=asked.usage, price=price, at=at)
+    books.draft.holds[asked.tenant, asked.key] = replace(
+        hold, state=HoldState.CAPTURED, posted_sequence=entry.sequence
+    )
+    remember(asked, books, entry)
+    return entry
+
+
+def close_period(asked: ClosePeriod, books: Books) -> Entry:
+    """Ends every period before a time: what occurred in it is refused from now on."""
+    if answer := answered(asked, books):
+        return entry_of(asked.tenant, answer.sequence, books)
+    closed_before = books.head(asked.tenant).closed_before
+    if asked.end_time > books.now:
+        raise PeriodNotClosable(
+            f"the period ends in the future, at {asked.end_time.isoformat()}; "
+            "close it when it has passed"
+        )
+    if closed_before and asked.end_time <= closed_before:
+        raise PeriodNotClosable(
+            f"the books before {closed_before.isoformat()} are closed already; "
+            "only what ends later can be closed"
+        )
+    call = Call(asked.tenant, asked.key, Subject(), sku="")
+    entry = post(books, EntryKind.CLOSE, call, NOTHING, occur_time=asked.end_time)
+    books.draft.heads[asked.tenant] = Head(entry.sequence, entry.hash, asked.end_time)
+    remember(asked, books, entry)
+    return entry
+
+
+def _not_final(entry: Entry, books: Books) -> str | None:
+    """Why an entry is no final cost."""
+    if entry.kind not in COSTS:
+        return f"a {entry.kind.value} is no cost"
+    if entry.postings.provisional:
+        return "it is provisional; capture, settle or release its hold"
+    if books.corrections(entry.call.tenant, entry.sequence).is_taken_back:
+        return "an earlier entry already corrects it"
+    return None
+
+
+def _not_adjustable(entry: Entry, asked: Adjust, books: Books) -> str | None:
+    cost = entry.cost
+    if cost is None:
+        return "its price is unknown; reverse it and record it again"
+    if cost.currency_code != asked.change.currency_code:
+        return f"it is in {cost.currency_code}"
+    adjusted = books.corrections(asked.tenant, entry.sequence).adjusted
+    if cost.amount + adjusted + asked.change.amount < 0:
+        return "less than nothing would be left of it"
+    return None
+
+
+def _not_settleable(posted: Entry, books: Books) -> str | None:
+    if books.corrections(posted.call.tenant, posted.sequence).is_taken_back:
+        return "an earlier entry already took it back"
+    if posted.usage is None or posted.usage.source is not UsageSource.ESTIMATED:
+        return "its usage is no estimate; adjust it"
+    return None

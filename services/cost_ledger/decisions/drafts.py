@@ -1,0 +1,118 @@
+"""Drafts journal entries and the budget movements that belong to them."""
+
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+
+from cost_ledger.decisions import postings
+from cost_ledger.decisions.books import Books, Corrections, Head
+from cost_ledger.journal.chain import link
+from cost_ledger.models import ZERO, Call, Entry, EntryKind, Hold, Postings
+from podium_kit.metering import Quantity, Usage
+from podium_kit.money import Money
+
+
+def post(
+    books: Books,
+    kind: EntryKind,
+    call: Call,
+    posted: Postings,
+    *,
+    price_version_id: str = "",
+    usage: Usage | None = None,
+    worst_case: tuple[Quantity, ...] = (),
+    dispatched: bool = False,
+    occur_time: datetime | None = None,
+    expire_time: datetime | None = None,
+    reason: str = "",
+) -> Entry:
+    """Appends an entry to the tenant's journal."""
+    entry = Entry(
+        sequence=books.head(call.tenant).sequence + 1,
+        kind=kind,
+        call=call,
+        postings=posted,
+        price_version_id=price_version_id,
+        occur_time=occur_time or books.now,
+        create_time=books.now,
+        usage=usage,
+        worst_case=worst_case,
+        dispatched=dispatched,
+        expire_time=expire_time,
+        reason=reason,
+    )
+    return _append(books, entry)
+
+
+def post_hold(books: Books, kind: EntryKind, hold: Hold, posted: Postings) -> Entry:
+    """Appends that money is held, or held differently."""
+    return post(
+        books,
+        kind,
+        hold.call,
+        posted,
+        price_version_id=hold.price_version_id,
+        worst_case=hold.worst_case,
+        dispatched=hold.dispatched,
+        expire_time=hold.expire_time,
+    )
+
+
+def take_back(books: Books, kind: EntryKind, wrong: Entry, key: str, reason: str = "") -> Entry:
+    """Appends the opposite of a cost, and takes it out of the budgets that counted it."""
+    sequence = wrong.sequence
+    adjusted = books.corrections(wrong.call.tenant, sequence).adjusted
+    books.draft.corrections[wrong.call.tenant, sequence] = Corrections(True, adjusted)
+    return _correct(
+        books, kind, wrong, postings.opposite_cost(wrong.postings), key=key, reason=reason
+    )
+
+
+def adjust_by(books: Books, wrong: Entry, key: str, change: Money, reason: str) -> Entry:
+    """Appends the difference between what an entry says and what is true."""
+    sequence = wrong.sequence
+    adjusted = books.corrections(wrong.call.tenant, sequence).adjusted + change.amount
+    books.draft.corrections[wrong.call.tenant, sequence] = Corrections(adjusted=adjusted)
+    return _correct(books, EntryKind.ADJUST, wrong, postings.spend(change), key=key, reason=reason)
+
+
+def _correct(
+    books: Books, kind: EntryKind, wrong: Entry, posted: Postings, *, key: str, reason: str
+) -> Entry:
+    """A correction occurs when what it corrects did; of a closed period, it occurs now."""
+    is_closed = books.is_closed(wrong.call.tenant, wrong.occur_time)
+    entry = replace(
+        wrong,
+        sequence=books.head(wrong.call.tenant).sequence + 1,
+        kind=kind,
+        call=replace(wrong.call, key=key),
+        postings=posted,
+        usage=None if kind is EntryKind.ADJUST else wrong.usage,
+        occur_time=books.now if is_closed else wrong.occur_time,
+        create_time=books.now,
+        corrects_sequence=wrong.sequence,
+        reason=reason,
+    )
+    move(books, wrong.call, posted=entry.cost)
+    return _append(books, entry)
+
+
+def move(books: Books, call: Call, posted: Money | None = None, held: Money | None = None) -> None:
+    """Adds to every budget window of the call that counts the currency."""
+    for window in call.windows:
+        books.draft.move(
+            window, _amount(posted, window.currency_code), _amount(held, window.currency_code)
+        )
+
+
+def _append(books: Books, entry: Entry) -> Entry:
+    tenant = entry.call.tenant
+    head = books.head(tenant)
+    chained = replace(entry, hash=link(head.hash, entry))
+    books.draft.entries[tenant, entry.sequence] = chained
+    books.draft.heads[tenant] = Head(entry.sequence, chained.hash, head.closed_before)
+    return chained
+
+
+def _amount(money: Money | None, currency_code: str) -> Decimal:
+    return money.amount if money and money.currency_code == currency_code else ZERO

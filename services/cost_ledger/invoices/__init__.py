@@ -1,0 +1,1 @@
+"""Providers' invoices, matched against the ledger's entries."""

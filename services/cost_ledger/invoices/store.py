@@ -1,0 +1,187 @@
+"""Invoices, their lines and what the last comparison said of them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from cost_ledger.audit.store import entry_from_json, read_entries
+from cost_ledger.errors import InvoiceConflict
+from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
+from cost_ledger.journal.store_rows import to_json
+from cost_ledger.models import Entry
+from cost_ledger.months import Month
+from cost_ledger.store_engine import tenant_transaction
+from podium_kit.money import Money
+
+ADD_INVOICE = text("""
+    INSERT INTO invoice (tenant, id, provider, month, create_time)
+    VALUES (:tenant, :id, :provider, :month, ledger_clock()) ON CONFLICT DO NOTHING
+""")
+INVOICE = text("SELECT id, provider, month FROM invoice WHERE tenant = :tenant AND id = :id")
+# In one statement: what is stored wins, and what differs from it is returned.
+ADD_LINES = text("""
+    WITH given AS (
+        SELECT * FROM json_populate_recordset(NULL::invoice_line, CAST(:lines AS json))
+    ), stored AS (
+        SELECT l.* FROM invoice_line l JOIN given USING (tenant, invoice_id, position)
+    ), added AS (
+        INSERT INTO invoice_line SELECT * FROM given ON CONFLICT DO NOTHING RETURNING position
+    )
+    SELECT (SELECT count(*) FROM added) AS added,
+           (SELECT min(g.position) FROM given g JOIN stored s USING (tenant, invoice_id, position)
+            WHERE g IS DISTINCT FROM s) AS differing
+""")
+LINES = text("""
+    SELECT position, provider_request_id, sku, occur_time, amount, currency FROM invoice_line
+    WHERE tenant = :tenant AND invoice_id = :id ORDER BY position
+""")
+# What stands of a provider's calls: costs that nothing took back.
+STANDING = text("""
+    SELECT row_to_json(e)::text FROM entry e
+    WHERE e.tenant = :tenant AND e.unit <> '' AND e.kind IN ('capture', 'record')
+      AND e.usage_source <> 'estimated' AND starts_with(e.sku, :sku_prefix)
+      AND e.occur_time >= :start AND e.occur_time < :end
+      AND NOT EXISTS (
+          SELECT FROM entry c WHERE c.tenant = e.tenant AND c.corrects_sequence > 0
+            AND c.corrects_sequence = e.sequence AND c.kind IN ('reverse', 'settle')
+      )
+    ORDER BY e.sequence
+""")
+FORGET_MATCHES = text("DELETE FROM invoice_match WHERE tenant = :tenant AND invoice_id = :id")
+ADD_MATCHES = text("""
+    INSERT INTO invoice_match
+    SELECT * FROM json_populate_recordset(NULL::invoice_match, CAST(:matches AS json))
+""")
+RECONCILED = text("""
+    UPDATE invoice SET reconcile_time = ledger_clock() WHERE tenant = :tenant AND id = :id
+""")
+MATCHES = text("""
+    SELECT m.ordinal, m.state, l.position, l.provider_request_id, l.sku, l.occur_time, l.amount,
+           l.currency, row_to_json(e)::text AS entry
+    FROM invoice_match m
+    LEFT JOIN invoice_line l ON (l.tenant, l.invoice_id, l.position)
+        = (m.tenant, m.invoice_id, m.position)
+    LEFT JOIN entry e ON (e.tenant, e.sequence) = (m.tenant, m.sequence)
+    WHERE m.tenant = :tenant AND m.invoice_id = :id AND m.ordinal > :after
+      AND (:any_state OR m.state = ANY(CAST(:states AS text[])))
+    ORDER BY m.ordinal LIMIT :limit
+""")
+
+
+class InvoiceStore:
+    """What is kept of invoices: lines for ever, the comparison until the next one."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def add(self, tenant: str, invoice: Invoice, lines: Sequence[InvoiceLine]) -> int:
+        """Stores an invoice and lines of it, once; how many were new. Raises InvoiceConflict."""
+        named = {"tenant": tenant, "id": invoice.id}
+        row = {**named, "provider": invoice.provider, "month": str(invoice.month)}
+        values = {"lines": to_json(_line_row(tenant, invoice.id, line) for line in lines)}
+        async with tenant_transaction(self._engine, tenant) as connection:
+            await connection.execute(ADD_INVOICE, row)
+            if await _invoice(connection, named) != invoice:
+                raise InvoiceConflict(invoice.id, "provider or month")
+            result = (await connection.execute(ADD_LINES, values)).one()
+            if result.differing:
+                raise InvoiceConflict(invoice.id, f"line {result.differing}")
+            return int(result.added)
+
+    async def find(self, tenant: str, invoice_id: str) -> Invoice | None:
+        """The invoice."""
+        async with tenant_transaction(self._engine, tenant) as connection:
+            return await _invoice(connection, {"tenant": tenant, "id": invoice_id})
+
+    async def sides(self, tenant: str, invoice: Invoice) -> tuple[list[InvoiceLine], list[Entry]]:
+        """The invoice's lines, and what stands of the provider's calls in its month and the
+        months beside it."""
+        month = invoice.month
+        async with tenant_transaction(self._engine, tenant) as connection:
+            rows = await connection.execute(LINES, {"tenant": tenant, "id": invoice.id})
+            entries = await read_entries(
+                connection,
+                STANDING,
+                tenant,
+                sku_prefix=f"{invoice.provider}/",
+                start=month.moved(-1).start,
+                end=month.next().end,
+            )
+            return [_line(row) for row in rows], entries
+
+    async def keep(self, tenant: str, invoice_id: str, matches: Iterable[Match]) -> None:
+        """Stores a comparison in place of the one before."""
+        named = {"tenant": tenant, "id": invoice_id}
+        rows = to_json(
+            _match_row(tenant, invoice_id, number, match)
+            for number, match in enumerate(matches, start=1)
+        )
+        async with tenant_transaction(self._engine, tenant) as connection:
+            await connection.execute(FORGET_MATCHES, named)
+            await connection.execute(ADD_MATCHES, {"matches": rows})
+            await connection.execute(RECONCILED, named)
+
+    async def matches(
+        self, tenant: str, invoice_id: str, states: Sequence[MatchState], after: int, limit: int
+    ) -> list[tuple[int, Match]]:
+        """A page of the last comparison, each with its place."""
+        values = {
+            "tenant": tenant,
+            "id": invoice_id,
+            "after": after,
+            "any_state": not states,
+            "states": [state.value for state in states],
+            "limit": limit,
+        }
+        async with tenant_transaction(self._engine, tenant) as connection:
+            rows = (await connection.execute(MATCHES, values)).all()
+        return [(row.ordinal, _match(row)) for row in rows]
+
+
+async def _invoice(connection: AsyncConnection, named: dict[str, str]) -> Invoice | None:
+    row = (await connection.execute(INVOICE, named)).first()
+    return Invoice(row.id, row.provider, Month.parse(row.month)) if row else None
+
+
+def _line_row(tenant: str, invoice_id: str, line: InvoiceLine) -> dict[str, Any]:
+    return {
+        "tenant": tenant,
+        "invoice_id": invoice_id,
+        "position": line.position,
+        "provider_request_id": line.provider_request_id,
+        "sku": line.sku,
+        "occur_time": line.occur_time,
+        "amount": line.amount.amount,
+        "currency": line.amount.currency_code,
+    }
+
+
+def _line(row: Any) -> InvoiceLine:
+    return InvoiceLine(
+        row.position,
+        row.provider_request_id,
+        row.sku,
+        row.occur_time,
+        Money(row.amount, row.currency),
+    )
+
+
+def _match_row(tenant: str, invoice_id: str, number: int, match: Match) -> dict[str, Any]:
+    return {
+        "tenant": tenant,
+        "invoice_id": invoice_id,
+        "ordinal": number,
+        "state": match.state,
+        "position": match.line.position if match.line else None,
+        "sequence": match.entry.sequence if match.entry else None,
+    }
+
+
+def _match(row: Any) -> Match:
+    return Match(
+        MatchState(row.state),
+        _line(row) if row.position else None,
+        entry_from_json(row.entry) if row.entry else None,
+    )

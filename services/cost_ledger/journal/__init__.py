@@ -1,0 +1,1 @@
+"""Holds and journal entries: batches of operations in, outcomes out, group commit in between."""

@@ -1,0 +1,106 @@
+"""podium.ledger.v1 holds, refusals and entries of domain values."""
+
+from cost_ledger.fingerprint import decimal_text
+from cost_ledger.models import (
+    Entry,
+    EntryKind,
+    FittingAlternative,
+    Hold,
+    HoldState,
+    Refusal,
+    RefusalReason,
+    Subject,
+)
+from podium.ledger.v1 import hold_pb2
+from podium_kit.wire import money_to_proto, quantities_to_proto, timestamp_to_proto, usage_to_proto
+
+STATE_TO_WIRE = {state: hold_pb2.HoldState.Value(f"HOLD_STATE_{state.name}") for state in HoldState}
+REASON_TO_WIRE = {
+    reason: hold_pb2.RefusalReason.Value(f"REFUSAL_REASON_{reason.name}")
+    for reason in RefusalReason
+}
+KIND_TO_WIRE = {kind: hold_pb2.EntryKind.Value(f"ENTRY_KIND_{kind.name}") for kind in EntryKind}
+
+
+def hold_to_proto(hold: Hold) -> hold_pb2.Hold:
+    """The message; an unknown amount stays unset."""
+    return hold_pb2.Hold(
+        key=hold.call.key,
+        subject=_subject_to_proto(hold.call.subject),
+        sku=hold.call.sku,
+        amount=money_to_proto(hold.amount) if hold.amount else None,
+        state=STATE_TO_WIRE[hold.state],
+        price_version_id=hold.price_version_id,
+        create_time=timestamp_to_proto(hold.create_time),
+        expire_time=timestamp_to_proto(hold.expire_time),
+        worst_case=quantities_to_proto(hold.worst_case),
+        service_class=hold.call.service_class,
+        region=hold.call.region,
+        dispatched=hold.dispatched,
+        fallbacks=[hold_pb2.Fallback(model=each.model, sku=each.sku) for each in hold.fallbacks],
+    )
+
+
+def refusal_to_proto(refusal: Refusal) -> hold_pb2.Refusal:
+    """The message."""
+    return hold_pb2.Refusal(
+        reason=REASON_TO_WIRE[refusal.reason],
+        message=refusal.message,
+        budget_id=refusal.budget_id,
+        remaining=money_to_proto(refusal.remaining) if refusal.remaining else None,
+        fitting_output_tokens=refusal.fitting_output_tokens,
+        alternative=_alternative_to_proto(refusal.alternative) if refusal.alternative else None,
+    )
+
+
+def _alternative_to_proto(alternative: FittingAlternative) -> hold_pb2.FittingAlternative:
+    return hold_pb2.FittingAlternative(
+        tool=alternative.tool,
+        model=alternative.model,
+        worst_case_cost=money_to_proto(alternative.worst_case_cost),
+    )
+
+
+def entry_to_proto(entry: Entry) -> hold_pb2.Entry:
+    """The message; an unknown amount stays unset."""
+    return hold_pb2.Entry(
+        sequence=entry.sequence,
+        kind=KIND_TO_WIRE[entry.kind],
+        key=entry.call.key,
+        subject=_subject_to_proto(entry.call.subject),
+        sku=entry.call.sku,
+        usage=usage_to_proto(entry.usage) if entry.usage else None,
+        amount=money_to_proto(entry.amount) if entry.amount else None,
+        price_version_id=entry.price_version_id,
+        corrects_sequence=entry.corrects_sequence,
+        occur_time=timestamp_to_proto(entry.occur_time),
+        create_time=timestamp_to_proto(entry.create_time),
+        hash=entry.hash,
+        reason=entry.reason,
+        worst_case=quantities_to_proto(entry.worst_case),
+        service_class=entry.call.service_class,
+        region=entry.call.region,
+        policy_version=entry.call.policy_version,
+    )
+
+
+def listed_entry_to_proto(entry: Entry) -> hold_pb2.Entry:
+    """The message with what the entry posts to each account."""
+    message = entry_to_proto(entry)
+    message.postings.extend(
+        hold_pb2.Posting(account=account, unit=unit, amount=decimal_text(amount))
+        for account, unit, amount in entry.postings.by_account()
+    )
+    return message
+
+
+def _subject_to_proto(subject: Subject) -> hold_pb2.Subject:
+    return hold_pb2.Subject(
+        episode_id=subject.episode_id,
+        turn=subject.turn,
+        tool=subject.tool,
+        model=subject.model,
+        team=subject.team,
+        user=subject.user,
+        agent=subject.agent,
+    )

@@ -1,0 +1,163 @@
+"""podium.ledger.v1 requests as operations of the caller's tenant."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cost_ledger.decisions.batches import Operation
+from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
+from cost_ledger.decisions.operations import Capture, Dispatch, Extend, Record, Release, Reserve
+from cost_ledger.errors import InvalidOperation
+from cost_ledger.models import Alternative, Fallback, Subject, UnknownPricePolicy
+from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+from podium.ledger.v1 import hold_pb2
+from podium_kit.rpc.identity import Identity
+from podium_kit.wire import (
+    duration_from_proto,
+    money_from_proto,
+    optional_money_from_proto,
+    quantities_from_proto,
+    timestamp_from_proto,
+    usage_from_proto,
+)
+
+TIME_TO_LIVE_S = 3600.0
+POLICY_FROM_WIRE = {
+    hold_pb2.UNKNOWN_PRICE_POLICY_UNSPECIFIED: UnknownPricePolicy.REFUSE,
+    hold_pb2.UNKNOWN_PRICE_POLICY_REFUSE: UnknownPricePolicy.REFUSE,
+    hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING: UnknownPricePolicy.ADMIT_AT_CEILING,
+    hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT: UnknownPricePolicy.ADMIT,
+}
+
+
+def reserve_from_proto(message: pb.ReserveRequest, caller: Identity) -> Reserve:
+    """The operation. Raises InvalidArgument naming what is wrong."""
+    if message.unknown_price not in POLICY_FROM_WIRE:
+        raise InvalidOperation(f"unknown_price {message.unknown_price} is not a known policy")
+    has_time = message.HasField("time_to_live")
+    return Reserve(
+        tenant=caller.tenant,
+        key=message.key,
+        subject=_subject_from_proto(message.subject, caller),
+        sku=message.sku,
+        worst_case=quantities_from_proto(message.worst_case),
+        unknown_price=POLICY_FROM_WIRE[message.unknown_price],
+        ceiling=optional_money_from_proto(message.ceiling),
+        time_to_live_s=duration_from_proto(message.time_to_live) if has_time else TIME_TO_LIVE_S,
+        budget_ids=tuple(message.budget_ids),
+        service_class=message.service_class,
+        region=message.region,
+        alternatives=tuple(
+            Alternative(each.tool, each.model, each.sku, quantities_from_proto(each.worst_case))
+            for each in message.alternatives
+        ),
+        min_output_tokens=message.min_output_tokens,
+        dispatched=message.dispatched,
+        policy_version=message.policy_version,
+        fallbacks=tuple(_fallback_from_proto(each) for each in message.fallbacks),
+    )
+
+
+def extend_from_proto(message: pb.ExtendRequest, caller: Identity) -> Extend:
+    """The operation. Raises InvalidArgument naming what is wrong."""
+    has_time = message.HasField("time_to_live")
+    return Extend(
+        caller.tenant,
+        message.key,
+        message.hold_key,
+        quantities_from_proto(message.worst_case),
+        duration_from_proto(message.time_to_live) if has_time else None,
+    )
+
+
+def dispatch_from_proto(message: pb.MarkDispatchedRequest, caller: Identity) -> Dispatch:
+    """The operation."""
+    return Dispatch(caller.tenant, message.key)
+
+
+def capture_from_proto(message: pb.CaptureRequest, caller: Identity) -> Capture:
+    """The operation. Raises InvalidArgument naming what is wrong."""
+    occurred = timestamp_from_proto(message.occur_time) if message.HasField("occur_time") else None
+    by = _fallback_from_proto(message.answered_by) if message.HasField("answered_by") else None
+    return Capture(caller.tenant, message.key, usage_from_proto(message.usage), occurred, by)
+
+
+def release_from_proto(message: pb.ReleaseRequest, caller: Identity) -> Release:
+    """The operation."""
+    return Release(caller.tenant, message.key)
+
+
+def record_from_proto(message: pb.RecordRequest, caller: Identity) -> Record:
+    """The operation. Raises InvalidArgument naming what is wrong."""
+    return Record(
+        tenant=caller.tenant,
+        key=message.key,
+        subject=_subject_from_proto(message.subject, caller),
+        sku=message.sku,
+        usage=usage_from_proto(message.usage),
+        occur_time=(
+            timestamp_from_proto(message.occur_time) if message.HasField("occur_time") else None
+        ),
+        service_class=message.service_class,
+        region=message.region,
+        policy_version=message.policy_version,
+    )
+
+
+def reverse_from_proto(message: pb.ReverseRequest, caller: Identity) -> Reverse:
+    """The operation. Raises InvalidArgument naming what is wrong."""
+    return Reverse(caller.tenant, message.key, message.sequence, message.reason)
+
+
+def adjust_from_proto(message: pb.AdjustRequest, caller: Identity) -> Adjust:
+    """The operation. Raises InvalidArgument naming what is wrong."""
+    change = money_from_proto(message.change)
+    return Adjust(caller.tenant, message.key, message.sequence, change, message.reason)
+
+
+def settle_from_proto(message: pb.SettleRequest, caller: Identity) -> Settle:
+    """The operation. Raises InvalidArgument naming what is wrong."""
+    return Settle(caller.tenant, message.key, usage_from_proto(message.usage))
+
+
+def close_from_proto(message: pb.ClosePeriodRequest, caller: Identity) -> ClosePeriod:
+    """The operation. Raises InvalidArgument naming what is wrong."""
+    if not message.HasField("end_time"):
+        raise InvalidOperation("end_time is unset; name the time before which the books close")
+    return ClosePeriod(caller.tenant, message.key, timestamp_from_proto(message.end_time))
+
+
+def operation_from_proto(message: pb.Operation, caller: Identity) -> Operation:
+    """The operation of a batch. Raises InvalidArgument when none is set."""
+    name = message.WhichOneof("operation")
+    if name is None:
+        raise InvalidOperation("an operation of the batch is unset")
+    return FROM_PROTO[name](getattr(message, name), caller)
+
+
+def _fallback_from_proto(message: hold_pb2.Fallback) -> Fallback:
+    return Fallback(message.model, message.sku)
+
+
+def _subject_from_proto(message: hold_pb2.Subject, caller: Identity) -> Subject:
+    return Subject(
+        episode_id=message.episode_id,
+        turn=message.turn,
+        tool=message.tool,
+        model=message.model,
+        team=message.team,
+        user=message.user or caller.subject,
+        agent=message.agent,
+    )
+
+
+FROM_PROTO: dict[str, Callable[[Any, Identity], Operation]] = {
+    "reserve": reserve_from_proto,
+    "extend": extend_from_proto,
+    "mark_dispatched": dispatch_from_proto,
+    "capture": capture_from_proto,
+    "release": release_from_proto,
+    "record": record_from_proto,
+    "reverse": reverse_from_proto,
+    "adjust": adjust_from_proto,
+    "settle": settle_from_proto,
+}

@@ -1,0 +1,124 @@
+"""The ledger: batches of operations in, outcomes out, many batches to one commit."""
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from cost_ledger.decisions.batches import Batch, Operation, Outcome, decide
+from cost_ledger.decisions.books import Books
+from cost_ledger.decisions.operations import Capture, Expire, Record, Release, Reserve
+from cost_ledger.errors import InvalidOperation
+from cost_ledger.journal.grouping import GroupCommit
+from cost_ledger.journal.store import JournalStore
+from cost_ledger.journal.store_reads import ReportStore
+from cost_ledger.models import Entry, Fallback, Hold
+from cost_ledger.prices.service import PriceBook
+from cost_ledger.spend.models import EntryFilter
+from podium_kit.rpc.errors import DomainError
+
+OPERATIONS_PER_BATCH_MAX = 1000
+OPERATIONS_PER_GROUP = 500
+Outcomes = tuple[Outcome, ...]
+
+
+class CostLedger:
+    """Applies operations and answers questions about them."""
+
+    def __init__(self, journal: JournalStore, reports: ReportStore, prices: PriceBook) -> None:
+        self._journal = journal
+        self._reports = reports
+        self._prices = prices
+        # One group at a time: two would be half as large, and a group costs more than its
+        # operations do.
+        self._groups: GroupCommit[Batch, Outcomes] = GroupCommit(
+            self._commit, weight_of=len, weight_max=OPERATIONS_PER_GROUP
+        )
+
+    async def apply(self, batch: Iterable[Operation]) -> Outcomes:
+        """Applies operations in order, all or none; a refused reserve is no failure."""
+        operations = tuple(batch)
+        if len(operations) > OPERATIONS_PER_BATCH_MAX:
+            raise InvalidOperation(
+                f"{len(operations)} operations; apply at most {OPERATIONS_PER_BATCH_MAX} at once"
+            )
+        return await self._groups.submit(operations) if operations else ()
+
+    async def release_episode(self, tenant: str, episode_id: str) -> list[Hold]:
+        """Gives back every open hold of an episode; the released ones."""
+        if not episode_id:
+            raise InvalidOperation("episode_id is unset")
+        keys = await self._reports.open_hold_keys(tenant, episode_id)
+        releases = (Release(tenant, key, only_if_open=True) for key in keys)
+        return [hold for batch in _batches(releases) for hold in await self._released(batch)]
+
+    async def expire_overdue(self, limit: int) -> int:
+        """Turns overdue holds into provisional costs; how many there were."""
+        overdue = await self._reports.overdue_holds(limit)
+        for _, holds in groupby(sorted(overdue), key=lambda hold: hold[0]):
+            for batch in _batches(Expire(tenant, key) for tenant, key in holds):
+                await self.apply(batch)
+        return len(overdue)
+
+    async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
+        """A page of the tenant's journal, oldest first."""
+        return await self._reports.entries(tenant, wanted)
+
+    async def close(self) -> None:
+        """Waits for what was submitted to be committed."""
+        await self._groups.close()
+
+    async def _released(self, batch: Batch) -> list[Hold]:
+        return [hold for hold in await self.apply(batch) if isinstance(hold, Hold)]
+
+    async def _commit(self, batches: list[Batch]) -> list[Outcomes | DomainError]:
+        async with self._journal.books(batches) as books:
+            books.prices = await self._prices.histories(_price_keys(batches, books))
+            return [decide(batch, books) for batch in batches]
+
+
+def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:
+    """The prices that new operations and the loaded holds need."""
+    asked = {
+        (operation.tenant, operation.sku)
+        for batch in batches
+        for operation in batch
+        if isinstance(operation, Reserve | Record)
+    }
+    offered = {
+        (operation.tenant, each.sku)
+        for batch in batches
+        for operation in batch
+        if isinstance(operation, Reserve)
+        for each in operation.alternatives
+    }
+    held = {
+        (hold.call.tenant, sku)
+        for hold in books.loaded.holds.values()
+        for sku in (hold.call.sku, *(each.sku for each in hold.fallbacks))
+    }
+    posted = {(tenant, entry.call.sku) for (tenant, _), entry in books.loaded.entries.items()}
+    return {key for key in asked | offered | held | posted | _fallbacks(batches) if key[1]}
+
+
+def _fallbacks(batches: list[Batch]) -> set[tuple[str, str]]:
+    """The models that may answer, or did, in place of the one asked for."""
+    return {
+        (operation.tenant, each.sku)
+        for batch in batches
+        for operation in batch
+        for each in _fallbacks_of(operation)
+    }
+
+
+def _fallbacks_of(operation: Operation) -> tuple[Fallback, ...]:
+    match operation:
+        case Reserve(fallbacks=fallbacks):
+            return fallbacks
+        case Capture(answered_by=Fallback() as answered_by):
+            return (answered_by,)
+    return ()
+
+
+def _batches(operations: Iterable[Operation]) -> list[Batch]:
+    every = tuple(operations)
+    size = OPERATIONS_PER_BATCH_MAX
+    return [every[start : start + size] for start in range(0, len(every), size)]

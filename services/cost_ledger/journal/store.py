@@ -1,0 +1,175 @@
+"""The journal's hot path: one round trip reads under lock, one writes, whatever the group.
+
+The lock on a tenant's head row orders its writers, also those of other replicas, so
+what is read after it is the truth until the commit. This is the one store on the bare
+driver: what SQLAlchemy adds to a statement was most of what a statement cost here.
+"""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from cost_ledger.budgets.models import BudgetScope, ScopeAsk, Standing
+from cost_ledger.decisions.admission import asks_of, scope_asks
+from cost_ledger.decisions.batches import Batch, Operation
+from cost_ledger.decisions.books import Books, Corrections, Rows
+from cost_ledger.decisions.corrections import Adjust, Reverse, Settle
+from cost_ledger.decisions.operations import Extend, Record, Reserve
+from cost_ledger.journal.store_rows import (
+    answer_from_row,
+    entry_from_row,
+    head_from_row,
+    hold_from_row,
+    moment,
+    parsed,
+    to_json,
+)
+from cost_ledger.journal.store_statements import OPEN_BOOKS, READ_ENTRIES, READ_STANDINGS
+from cost_ledger.journal.store_writes import write
+from cost_ledger.models import HoldState
+from cost_ledger.store_engine import database_errors
+from podium_kit.money import Money
+
+Connection = Any  # asyncpg.Connection, or what its pool lends in its place
+
+
+class JournalStore:
+    """Opens a group: its books under lock, written when the block ends."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    @asynccontextmanager
+    async def books(self, batches: list[Batch]) -> AsyncIterator[Books]:
+        """The books of the batches; what was accepted in them is committed at the end.
+
+        Raises LedgerUnavailable (whether it was kept shows on retry) or JournalRejected.
+        """
+        operations = [operation for batch in batches for operation in batch]
+        with database_errors():
+            async with self._pool.acquire() as connection, connection.transaction():
+                books = await _read(connection, operations)
+                yield books
+                await write(connection, books)
+
+
+async def _read(connection: Connection, operations: list[Operation]) -> Books:
+    books = await _open(connection, operations)
+    sequences = _sequences(operations, books)
+    if sequences:
+        _add_entries(books, await connection.fetch(READ_ENTRIES, *_columns(sequences)))
+    asks = _asks_of_extended(operations, books)
+    if asks:
+        standings = await connection.fetchval(READ_STANDINGS, _rows(asks), books.now)
+        books.standings |= _standings(standings)
+    return books
+
+
+async def _open(connection: Connection, operations: list[Operation]) -> Books:
+    tenants = sorted({operation.tenant for operation in operations})
+    asks = _asks(operations)
+    row = await connection.fetchrow(
+        OPEN_BOOKS,
+        tenants,
+        *_columns({_key(operation) for operation in operations}),
+        _rows(asks) if asks else None,
+    )
+    heads = {head["tenant"]: head_from_row(head) for head in parsed(row["heads"])}
+    books = Books(now=row["now"], loaded=Rows(heads=heads))
+    for found in parsed(row["known"]) or ():
+        _add_found(books.loaded, found)
+    books.standings = _standings(row["standings"])
+    return books
+
+
+def _key(operation: Operation) -> tuple[str, str, str, str]:
+    """Whose, which key, and the hold it is about."""
+    hold_key = operation.hold_key if isinstance(operation, Extend) else operation.key
+    return operation.tenant, operation.name, operation.key, hold_key
+
+
+def _columns(rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
+    return zip(*rows, strict=True)
+
+
+def _add_found(rows: Rows, found: dict[str, Any]) -> None:
+    tenant = found["tenant"]
+    if found["answer"]:
+        key = tenant, found["operation"], found["key"]
+        rows.answers[key] = answer_from_row(found["answer"])
+    if found["hold"]:
+        hold = hold_from_row(found["hold"])
+        rows.holds[tenant, hold.call.key] = hold
+
+
+def _sequences(operations: list[Operation], books: Books) -> set[tuple[str, int]]:
+    """The entries that the operations or their answers are about."""
+    settled = {(it.tenant, it.key) for it in operations if isinstance(it, Settle)}
+    answered = {(key[0], answer.sequence) for key, answer in books.loaded.answers.items()}
+    corrected = {(it.tenant, it.sequence) for it in operations if isinstance(it, Reverse | Adjust)}
+    posted = {
+        (key[0], hold.posted_sequence)
+        for key, hold in books.loaded.holds.items()
+        if hold.state is HoldState.PROVISIONAL or key in settled
+    }
+    return {at for at in answered | corrected | posted if at[1]}
+
+
+def _add_entries(books: Books, rows: Iterable[Any]) -> None:
+    for row in rows:
+        entry = entry_from_row(parsed(row["entry"]))
+        at = entry.call.tenant, entry.sequence
+        books.loaded.entries[at] = entry
+        books.loaded.corrections[at] = Corrections(row["is_taken_back"], row["adjusted"])
+
+
+def _asks(operations: list[Operation]) -> set[ScopeAsk]:
+    """The budgets that may cover the operations."""
+    asks: set[ScopeAsk] = set()
+    for operation in operations:
+        match operation:
+            case Reserve(tenant=tenant, subject=subject, budget_ids=budget_ids):
+                asks.update(scope_asks(tenant, subject, budget_ids, None))
+            case Record(tenant=tenant, subject=subject, occur_time=occur_time):
+                asks.update(scope_asks(tenant, subject, (), occur_time))
+    return asks
+
+
+def _asks_of_extended(operations: list[Operation], books: Books) -> set[ScopeAsk]:
+    holds = (
+        books.hold(operation.tenant, operation.hold_key)
+        for operation in operations
+        if isinstance(operation, Extend)
+    )
+    return {ask for hold in holds if hold for ask in asks_of(hold, None)}
+
+
+def _rows(asks: set[ScopeAsk]) -> str:
+    return to_json(
+        {"tenant": ask.tenant, "scope": ask.scope, "scope_id": ask.scope_id, "at": ask.at}
+        for ask in asks
+    )
+
+
+def _standings(text: str | None) -> dict[ScopeAsk, list[Standing]]:
+    standings: defaultdict[ScopeAsk, list[Standing]] = defaultdict(list)
+    for row in parsed(text) or ():
+        at = row["at"] and moment(row["at"])
+        ask = ScopeAsk(row["tenant"], BudgetScope(row["scope"]), row["scope_id"], at)
+        standings[ask].append(_standing(row))
+    return standings
+
+
+def _standing(row: dict[str, Any]) -> Standing:
+    return Standing(
+        row["tenant"],
+        row["id"],
+        Money(row["hard_limit"], row["currency"]),
+        moment(row["first"]),
+        moment(row["start"]),
+        row["used"],
+        row_exists=row["row_exists"],
+    )

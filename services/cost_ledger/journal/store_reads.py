@@ -1,0 +1,69 @@
+"""Reads of the journal: entries, open and overdue holds."""
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from cost_ledger.journal.store_rows import entry_from_row
+from cost_ledger.models import Entry
+from cost_ledger.spend.models import EntryFilter
+from cost_ledger.store_engine import tenant_transaction
+
+OPEN_HOLD_KEYS = text("""
+    SELECT key FROM hold WHERE tenant = :tenant AND episode_id = :episode_id AND state = 'open'
+    ORDER BY create_time, key
+""")
+
+OVERDUE_HOLDS = text("SELECT tenant, key FROM overdue_holds(:limit)")
+
+ENTRIES = """
+    SELECT row_to_json(entry)::text AS entry FROM entry
+    WHERE tenant = :tenant AND sequence > :after {of_episode}
+      AND (:any_kind OR kind = ANY(CAST(:kinds AS text[])))
+    ORDER BY sequence LIMIT :limit
+"""
+# Names the partial index's condition, or it could not be used.
+OF_EPISODE = "AND episode_id = :episode_id AND episode_id <> ''"
+
+
+class ReportStore:
+    """Queries that lock nothing."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def open_hold_keys(self, tenant: str, episode_id: str) -> list[str]:
+        """Keys of the episode's open holds, oldest first."""
+        rows = await self._all(OPEN_HOLD_KEYS, tenant=tenant, episode_id=episode_id)
+        return [row.key for row in rows]
+
+    async def overdue_holds(self, limit: int) -> list[tuple[str, str]]:
+        """(tenant, key) of open holds whose time is over, longest overdue first."""
+        async with tenant_transaction(self._engine) as connection:
+            rows = await connection.execute(OVERDUE_HOLDS, {"limit": limit})
+            return [(row.tenant, row.key) for row in rows]
+
+    async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
+        """A page of the journal, oldest first."""
+        rows = await self._all(
+            text(ENTRIES.format(of_episode=OF_EPISODE if wanted.episode_id else "")),
+            tenant=tenant,
+            **_of_episode(wanted.episode_id),
+            after=wanted.after_sequence,
+            any_kind=not wanted.kinds,
+            kinds=[kind.value for kind in wanted.kinds],
+            limit=wanted.limit,
+        )
+        return [entry_from_row(json.loads(row.entry, parse_float=Decimal)) for row in rows]
+
+    async def _all(self, statement: Any, tenant: str, **values: object) -> Sequence[Any]:
+        async with tenant_transaction(self._engine, tenant) as connection:
+            return (await connection.execute(statement, {"tenant": tenant, **values})).all()
+
+
+def _of_episode(episode_id: str) -> dict[str, str]:
+    return {"episode_id": episode_id} if episode_id else {}

@@ -1,0 +1,326 @@
+"""Rows of the journal's tables as domain values, and back as values of their columns.
+
+Rows are written as one array per column and read as JSON, whose numbers are parsed as
+decimals, so no amount ever is a float.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from cost_ledger.decisions.books import Answer, Head
+from cost_ledger.fingerprint import quantities_text
+from cost_ledger.models import (
+    BudgetWindowKey,
+    Call,
+    Entry,
+    EntryKind,
+    Fallback,
+    FittingAlternative,
+    Hold,
+    HoldState,
+    Postings,
+    Refusal,
+    RefusalReason,
+    Subject,
+)
+from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
+from podium_kit.money import Money
+
+Row = Mapping[str, Any]
+
+
+def to_json(rows: Iterable[dict[str, Any]]) -> str:
+    """Rows for json_to_recordset; times and decimals as text."""
+    return json.dumps(list(rows), default=str)
+
+
+ACCOUNTS = ("held", "available", "spend", "provisional", "suspense", "payable")
+# Column by column: its name and its type in PostgreSQL.
+CALL_COLUMNS = {
+    "tenant": "text",
+    "key": "text",
+    "episode_id": "text",
+    "turn": "integer",
+    "tool": "text",
+    "model": "text",
+    "team": "text",
+    "user_id": "text",
+    "agent": "text",
+    "sku": "text",
+    "service_class": "text",
+    "region": "text",
+    "policy_version": "text",
+    "windows": "json",
+}
+ENTRY_COLUMNS = {
+    **CALL_COLUMNS,
+    "sequence": "bigint",
+    "kind": "text",
+    "quantities": "jsonb",
+    "usage_source": "text",
+    "provider_request_id": "text",
+    "dispatched": "boolean",
+    "expire_time": "timestamptz",
+    "hold_unit": "text",
+    "held": "numeric",
+    "available": "numeric",
+    "unit": "text",
+    "spend": "numeric",
+    "provisional": "numeric",
+    "suspense": "numeric",
+    "payable": "numeric",
+    "price_version_id": "text",
+    "occur_time": "timestamptz",
+    "create_time": "timestamptz",
+    "corrects_sequence": "bigint",
+    "reason": "text",
+    "hash": "bytea",
+}
+HOLD_COLUMNS = {
+    **CALL_COLUMNS,
+    "worst_case": "jsonb",
+    "amount": "numeric",
+    "currency": "text",
+    "state": "text",
+    "dispatched": "boolean",
+    "price_version_id": "text",
+    "create_time": "timestamptz",
+    "expire_time": "timestamptz",
+    "posted_sequence": "bigint",
+    "fallbacks": "json",
+}
+ANSWER_COLUMNS = {
+    "tenant": "text",
+    "operation": "text",
+    "key": "text",
+    "request_hash": "text",
+    "sequence": "bigint",
+    "occur_time": "timestamptz",
+    "refusal": "json",
+}
+
+
+def entry_values(entry: Entry) -> tuple[object, ...]:
+    """The values of ENTRY_COLUMNS."""
+    usage, posted = entry.usage, entry.postings
+    quantities = usage.quantities if usage else entry.worst_case
+    return (
+        *_call_values(entry.call),
+        entry.sequence,
+        entry.kind.value,
+        json.dumps(quantities_text(quantities)),
+        usage.source.value if usage else None,
+        usage.provider_request_id if usage else None,
+        entry.dispatched,
+        entry.expire_time,
+        posted.hold_unit,
+        posted.held,
+        posted.available,
+        posted.unit,
+        posted.spend,
+        posted.provisional,
+        posted.suspense,
+        posted.payable,
+        entry.price_version_id,
+        entry.occur_time,
+        entry.create_time,
+        entry.corrects_sequence,
+        entry.reason,
+        entry.hash,
+    )
+
+
+def hold_values(hold: Hold) -> tuple[object, ...]:
+    """The values of HOLD_COLUMNS."""
+    amount = hold.amount
+    return (
+        *_call_values(hold.call),
+        json.dumps(quantities_text(hold.worst_case)),
+        amount.amount if amount else None,
+        amount.currency_code if amount else None,
+        hold.state.value,
+        hold.dispatched,
+        hold.price_version_id,
+        hold.create_time,
+        hold.expire_time,
+        hold.posted_sequence,
+        _fallbacks_text(hold.fallbacks),
+    )
+
+
+def answer_values(tenant: str, operation: str, key: str, answer: Answer) -> tuple[object, ...]:
+    """The values of ANSWER_COLUMNS."""
+    refusal = json.dumps(asdict(answer.refusal), default=str) if answer.refusal else None
+    return (
+        tenant,
+        operation,
+        key,
+        answer.request_hash,
+        answer.sequence,
+        answer.occur_time,
+        refusal,
+    )
+
+
+def parsed(text: str | None) -> Any:
+    """JSON whose numbers with decimals are exact; None stays None."""
+    return json.loads(text, parse_float=Decimal) if text else None
+
+
+def entry_from_row(row: Row) -> Entry:
+    """The entry; without a source of usage, its quantities are a worst case."""
+    source, quantities = row["usage_source"], _quantities_from_row(row["quantities"] or {})
+    usage = Usage(quantities, UsageSource(source), row["provider_request_id"]) if source else None
+    expire_time = row["expire_time"]
+    return Entry(
+        sequence=row["sequence"],
+        kind=EntryKind(row["kind"]),
+        call=_call_from_row(row),
+        postings=_postings_from_row(row),
+        price_version_id=row["price_version_id"],
+        occur_time=moment(row["occur_time"]),
+        create_time=moment(row["create_time"]),
+        usage=usage,
+        worst_case=() if usage else quantities,
+        dispatched=row["dispatched"],
+        expire_time=expire_time and moment(expire_time),
+        corrects_sequence=row["corrects_sequence"],
+        reason=row["reason"],
+        hash=_bytes(row["hash"]),
+    )
+
+
+def hold_from_row(row: Row) -> Hold:
+    """The hold."""
+    return Hold(
+        call=_call_from_row(row),
+        worst_case=_quantities_from_row(row["worst_case"]),
+        amount=_money_from_row(row),
+        state=HoldState(row["state"]),
+        price_version_id=row["price_version_id"],
+        create_time=moment(row["create_time"]),
+        expire_time=moment(row["expire_time"]),
+        dispatched=row["dispatched"],
+        posted_sequence=row["posted_sequence"],
+        fallbacks=tuple(Fallback(*each) for each in row["fallbacks"]),
+    )
+
+
+def head_from_row(row: Row) -> Head:
+    """Where a journal ends."""
+    closed_before = row["closed_before"]
+    return Head(
+        row["sequence"], bytes.fromhex(row["hash"]), closed_before and moment(closed_before)
+    )
+
+
+def answer_from_row(row: Row) -> Answer:
+    """The answer a key has for ever."""
+    occur_time = row["occur_time"]
+    return Answer(
+        row["request_hash"],
+        row["sequence"],
+        _refusal_from_row(row["refusal"]),
+        occur_time and moment(occur_time),
+    )
+
+
+def moment(value: str | datetime) -> datetime:
+    """A time as the driver or as JSON gives it."""
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+def _call_values(call: Call) -> tuple[object, ...]:
+    subject = call.subject
+    windows = [[key.budget_id, key.start.isoformat(), key.currency_code] for key in call.windows]
+    return (
+        call.tenant,
+        call.key,
+        subject.episode_id,
+        subject.turn,
+        subject.tool,
+        subject.model,
+        subject.team,
+        subject.user,
+        subject.agent,
+        call.sku,
+        call.service_class,
+        call.region,
+        call.policy_version,
+        json.dumps(windows),
+    )
+
+
+def _call_from_row(row: Row) -> Call:
+    tenant = row["tenant"]
+    return Call(
+        tenant=tenant,
+        key=row["key"],
+        subject=Subject(
+            episode_id=row["episode_id"],
+            turn=row["turn"],
+            tool=row["tool"],
+            model=row["model"],
+            team=row["team"],
+            user=row["user_id"],
+            agent=row["agent"],
+        ),
+        sku=row["sku"],
+        windows=tuple(
+            BudgetWindowKey(tenant, budget_id, moment(start), currency)
+            for budget_id, start, currency in row["windows"]
+        ),
+        service_class=row["service_class"],
+        region=row["region"],
+        policy_version=row["policy_version"],
+    )
+
+
+def _fallbacks_text(fallbacks: tuple[Fallback, ...]) -> str:
+    columns = [[each.model, each.sku, each.price_version_id] for each in fallbacks]
+    return json.dumps(columns) if columns else "[]"
+
+
+def _money_from_row(row: Row) -> Money | None:
+    return None if row["amount"] is None else Money(Decimal(row["amount"]), row["currency"])
+
+
+def _quantities_from_row(amounts: Mapping[str, str]) -> tuple[Quantity, ...]:
+    return tuple(Quantity(Dimension(name), Decimal(text)) for name, text in amounts.items())
+
+
+def _postings_from_row(row: Row) -> Postings:
+    amounts = {name: Decimal(row[name]) for name in ACCOUNTS}
+    return Postings(hold_unit=row["hold_unit"], unit=row["unit"], **amounts)
+
+
+def _bytes(value: bytes | str) -> bytes:
+    """bytea as the driver or as JSON gives it."""
+    return bytes.fromhex(value.removeprefix("\\x")) if isinstance(value, str) else value
+
+
+def _refusal_from_row(row: Row | None) -> Refusal | None:
+    if row is None:
+        return None
+    remaining, alternative = row["remaining"], row.get("alternative")
+    return Refusal(
+        reason=RefusalReason(row["reason"]),
+        message=row["message"],
+        budget_id=row["budget_id"],
+        remaining=remaining and _plain_money(remaining),
+        fitting_output_tokens=row["fitting_output_tokens"],
+        alternative=alternative
+        and FittingAlternative(
+            alternative["tool"],
+            alternative["model"],
+            _plain_money(alternative["worst_case_cost"]),
+        ),
+    )
+
+
+def _plain_money(fields: Row) -> Money:
+    return Money(Decimal(fields["amount"]), fields["currency_code"])

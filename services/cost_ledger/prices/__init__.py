@@ -1,0 +1,1 @@
+"""Versioned prices, and what quantities cost under them."""

@@ -1,0 +1,185 @@
+"""What quantities cost under one price version.
+
+amount = sum over dimensions of round_half_even(quantity * unit_price / per, 12 places)
+
+Each dimension is rounded once, so an amount can be recomputed for ever from the stored
+quantities, the time of the call and the price version.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from functools import cached_property
+
+from cost_ledger.prices.components import EXACT, PriceComponent, prompt_tokens
+from podium_kit.metering import Dimension, Quantity
+from podium_kit.money import Money
+
+# Tokens that a price does not list cost what they are a kind of. A price of 0 for them
+# would hide what the provider bills.
+CHARGED_AS = {
+    Dimension.CACHE_READ: Dimension.INPUT_FRESH,
+    Dimension.CACHE_WRITE_5M: Dimension.INPUT_FRESH,
+    Dimension.CACHE_WRITE_1H: Dimension.INPUT_FRESH,
+    Dimension.AUDIO_INPUT: Dimension.INPUT_FRESH,
+    Dimension.REASONING: Dimension.OUTPUT_TEXT,
+    Dimension.AUDIO_OUTPUT: Dimension.OUTPUT_TEXT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PricedQuantity:
+    """A quantity, the component that priced it, and the rounded amount."""
+
+    quantity: Quantity
+    component: PriceComponent
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """When a call may be made: from `start` up to `end`."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True)
+class PriceVersion:
+    """What a SKU costs from `start_time` (None: since ever) until `end_time` (None: for ever).
+
+    An empty tenant means the list price of every tenant, an empty service class the
+    standard one, an empty region every region without a price of its own.
+    """
+
+    id: str
+    tenant: str
+    sku: str
+    currency_code: str
+    components: tuple[PriceComponent, ...]
+    start_time: datetime | None
+    end_time: datetime | None
+    source: str
+    create_time: datetime
+    service_class: str = ""
+    region: str = ""
+
+    def holds_at(self, at: datetime) -> bool:
+        """Whether `at` is in the half-open validity."""
+        started = self.start_time is None or self.start_time <= at
+        return started and (self.end_time is None or at < self.end_time)
+
+    def cost(self, quantities: tuple[Quantity, ...], at: datetime) -> Money:
+        """What a call made at a time costs.
+
+        Raises InvalidMoney when the sum is beyond what the ledger can store.
+        """
+        return self._total(line.amount for line in self.lines(quantities, at))
+
+    def lines(self, quantities: tuple[Quantity, ...], at: datetime) -> tuple[PricedQuantity, ...]:
+        """The parts of a cost; quantities that cost nothing have none."""
+        size = prompt_tokens(quantities)
+        parts = ((entry, self._component(entry.dimension, size, at)) for entry in quantities)
+        return tuple(
+            PricedQuantity(entry, component, component.amount_of(entry.amount))
+            for entry, component in parts
+            if component
+        )
+
+    def worst_cost(self, quantities: tuple[Quantity, ...], period: Period) -> Money:
+        """The most a call can cost that uses at most so much, whenever it is made in the period.
+
+        Raises InvalidMoney when the sum is beyond what the ledger can store.
+        """
+        size = prompt_tokens(quantities)
+        dearest = ((entry, self._dearest(entry.dimension, size, period)) for entry in quantities)
+        return self._total(part.amount_of(entry.amount) for entry, part in dearest if part)
+
+    def fitting_output_tokens(
+        self, worst_case: tuple[Quantity, ...], remaining: Money, period: Period
+    ) -> int | None:
+        """Most output tokens that cost at most `remaining` with the rest of the worst case.
+
+        None when not even one fits, or when the output is not what costs too much.
+        """
+        output = self._dearest(Dimension.OUTPUT_TEXT, prompt_tokens(worst_case), period)
+        asked = [entry for entry in worst_case if entry.dimension is Dimension.OUTPUT_TEXT]
+        rest = tuple(entry for entry in worst_case if entry.dimension is not Dimension.OUTPUT_TEXT)
+        left = remaining - self.worst_cost(rest, period)
+        if output is None or not output.unit_price or not asked or left.amount < 0:
+            return None
+        fitting = min(output.largest_quantity(left.amount), asked[0].amount)
+        return int(fitting) or None
+
+    def _total(self, amounts: Iterable[Decimal]) -> Money:
+        total = Decimal(0)
+        for amount in amounts:
+            total = EXACT.add(total, amount)
+        return Money(total, self.currency_code)
+
+    def _component(
+        self, dimension: Dimension, size: Decimal, at: datetime
+    ) -> PriceComponent | None:
+        candidates = self._listed.get(dimension, ())
+        if len(candidates) == 1:
+            return candidates[0]  # a component on its own has neither band nor hours
+        fitting = [each for each in candidates if each.band.holds(size)]
+        in_hours = (each for each in fitting if each.hours and each.hours.hold_at(at))
+        at_all_times = (each for each in fitting if not each.hours)
+        return next(in_hours, None) or next(at_all_times, None)
+
+    def _dearest(
+        self, dimension: Dimension, size: Decimal, period: Period
+    ) -> PriceComponent | None:
+        candidates = self._listed.get(dimension, ())
+        # Before a call nobody knows which of its output tokens will be reasoning.
+        if dimension is Dimension.OUTPUT_TEXT and Dimension.REASONING in self._listed:
+            candidates = (*candidates, *self._listed[Dimension.REASONING])
+        # The prompt may turn out smaller than the worst case, and be in a dearer band.
+        possible = (
+            each
+            for each in candidates
+            if each.band.from_tokens <= size
+            and (not each.hours or each.hours.hold_within(period.start, period.end))
+        )
+        return max(possible, key=lambda each: each.rate, default=None)
+
+    @cached_property
+    def _listed(self) -> dict[Dimension, tuple[PriceComponent, ...]]:
+        """What may price a dimension: its own components, else those of its kind."""
+        own = {
+            dimension: tuple(each for each in self.components if each.dimension is dimension)
+            for dimension in Dimension
+        }
+        kinds = {dimension: own[kind] for dimension, kind in CHARGED_AS.items()}
+        return {name: found for name in Dimension if (found := own[name] or kinds.get(name, ()))}
+
+
+@dataclass(frozen=True, slots=True)
+class PriceHistory:
+    """Every version of one SKU that one tenant can be charged by.
+
+    `retired` ones were corrected: they price no new call, but holds still name them.
+    """
+
+    versions: tuple[PriceVersion, ...]
+    retired: tuple[PriceVersion, ...] = ()
+
+    def effective(
+        self, at: datetime, service_class: str = "", region: str = ""
+    ) -> PriceVersion | None:
+        """The version that holds: the tenant's own first, then the region's; None: unknown."""
+        holding = [
+            version
+            for version in self.versions
+            if version.holds_at(at)
+            and version.service_class == service_class
+            and version.region in ("", region)
+        ]
+        return max(holding, key=lambda each: (bool(each.tenant), bool(each.region)), default=None)
+
+    def version(self, version_id: str) -> PriceVersion | None:
+        """The version with the id."""
+        every = (*self.versions, *self.retired)
+        return next((entry for entry in every if entry.id == version_id), None)

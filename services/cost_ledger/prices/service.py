@@ -1,0 +1,132 @@
+"""The price book: versioned prices, and what a SKU costs a tenant at a time."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Protocol
+
+from cost_ledger.errors import InvalidPrice
+from cost_ledger.prices.models import PriceHistory, PriceVersion
+from cost_ledger.prices.specs import Placement, PriceSpec
+
+# How late a price published through another replica may take effect here.
+CACHE_LIFETIME_S = 2.0
+CACHE_SIZE_MAX = 20_000
+BATCH_MAX = 1000
+# Tenant and SKU.
+HistoryKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PriceQuestion:
+    """Asks what a call of a service class in a region costs; None times mean now.
+
+    `known_at` leaves out what was learned later, whenever it holds.
+    """
+
+    at: datetime | None = None
+    known_at: datetime | None = None
+    service_class: str = ""
+    region: str = ""
+
+
+class PriceStore(Protocol):
+    """What the price book keeps its versions in."""
+
+    async def create(self, specs: list[PriceSpec], validate_only: bool) -> list[Placement]:
+        """Adds all specs or none."""
+
+    async def page(
+        self,
+        tenant: str,
+        sku_prefix: str,
+        after: tuple[str, str],
+        limit: int,
+        known_at: datetime | None,
+    ) -> list[PriceVersion]:
+        """Versions the tenant can see, by SKU and id."""
+
+    async def histories(
+        self, keys: Iterable[HistoryKey], known_at: datetime | None = None
+    ) -> dict[HistoryKey, PriceHistory]:
+        """Every version of every (tenant, SKU), as it was known at a time (None: now)."""
+
+    async def revision(self) -> int:
+        """A number that is another one after every change of a price."""
+
+
+class PriceBook:
+    """Prices with a cache short enough that nobody waits for a new price."""
+
+    def __init__(self, store: PriceStore) -> None:
+        self._store = store
+        self._cache: dict[HistoryKey, PriceHistory] = {}
+        self._revision = 0
+        self._fresh_until = 0.0
+
+    async def create(self, specs: list[PriceSpec], validate_only: bool) -> list[Placement]:
+        """Adds price versions, all or none. Raises PriceOverlap, PriceNotFound."""
+        _check_count(len(specs), "prices")
+        placements = await self._store.create(specs, validate_only)
+        self._cache.clear()
+        return placements
+
+    async def page(
+        self,
+        tenant: str,
+        sku_prefix: str,
+        after: tuple[str, str],
+        limit: int,
+        known_at: datetime | None = None,
+    ) -> list[PriceVersion]:
+        """A page of what the tenant can see: list prices and its own."""
+        return await self._store.page(tenant, sku_prefix, after, limit, known_at)
+
+    async def effective(
+        self, tenant: str, skus: list[str], asked: PriceQuestion
+    ) -> dict[str, PriceVersion]:
+        """What SKUs cost; a SKU without a known price is left out."""
+        _check_count(len(skus), "SKUs")
+        keys = {(tenant, sku) for sku in skus}
+        if asked.known_at:
+            histories = await self._store.histories(keys, asked.known_at)
+        else:
+            histories = await self.histories(keys)
+        at = asked.at or datetime.now(UTC)
+        found = {
+            sku: histories[tenant, sku].effective(at, asked.service_class, asked.region)
+            for sku in skus
+        }
+        return {sku: version for sku, version in found.items() if version}
+
+    async def histories(self, keys: set[HistoryKey]) -> dict[HistoryKey, PriceHistory]:
+        """Every version of every (tenant, SKU), from the cache while no price has changed."""
+        await self._forget_if_changed()
+        known = {key: self._cache[key] for key in keys if key in self._cache}
+        missing = keys - known.keys()
+        return known | (await self._fetch(missing) if missing else {})
+
+    async def _forget_if_changed(self) -> None:
+        now = monotonic()
+        if now < self._fresh_until:
+            return
+        revision = await self._store.revision()
+        if revision != self._revision:
+            self._cache.clear()
+        self._revision, self._fresh_until = revision, now + CACHE_LIFETIME_S
+
+    async def _fetch(self, keys: set[HistoryKey]) -> dict[HistoryKey, PriceHistory]:
+        revision = self._revision
+        found = await self._store.histories(keys)
+        if len(self._cache) > CACHE_SIZE_MAX:
+            self._cache.clear()
+        # What was read before somebody saw a newer revision may be older than that.
+        if revision == self._revision:
+            self._cache |= found
+        return found
+
+
+def _check_count(count: int, what: str) -> None:
+    if count > BATCH_MAX:
+        raise InvalidPrice(f"{count} {what}; send at most {BATCH_MAX} at once")

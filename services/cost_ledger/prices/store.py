@@ -1,0 +1,264 @@
+"""Price versions in PostgreSQL: immutable, with a validity that is itself versioned.
+
+A row of `price_validity` says when a version holds and, in `recorded`, when that was what
+the price book knew. Ending a version closes its row and adds another one, so the book can
+be read as it was known at any time. Two prices of one key never overlap in both.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from uuid_utils import uuid7
+
+from cost_ledger.journal.store_rows import to_json
+from cost_ledger.prices.components import PriceComponent, TokenBand
+from cost_ledger.prices.hours import WeeklyHours
+from cost_ledger.prices.models import PriceHistory, PriceVersion
+from cost_ledger.prices.service import HistoryKey
+from cost_ledger.prices.specs import (
+    Placement,
+    PriceChange,
+    PriceKey,
+    PriceSpec,
+    StoredVersion,
+    place,
+)
+from cost_ledger.store_engine import database_errors, tenant_transaction
+from podium_kit.metering import Dimension
+
+COLUMNS = """
+    v.id, v.tenant, v.sku, v.service_class, v.region, v.currency, v.source, v.create_time,
+    lower(p.valid) AS start_time, upper(p.valid) AS end_time, p.end_is_given,
+    (SELECT json_agg(c ORDER BY c.ordinal)::text
+     FROM price_component c WHERE c.price_version_id = v.id) AS components
+"""
+
+# Authors are few and their changes depend on each other; readers are not held up.
+LOCK = text("SELECT pg_advisory_xact_lock(hashtext('price_version'))")
+
+# Of every version what was known last: also a corrected one may price an open hold.
+BY_KEYS = text(f"""
+    SELECT asked.tenant AS asked_tenant, {COLUMNS}, p.is_known
+    FROM json_to_recordset(CAST(:keys AS json)) AS asked(tenant text, sku text)
+    JOIN price_version v ON v.sku = asked.sku AND v.tenant IN ('', asked.tenant)
+    CROSS JOIN LATERAL (
+        SELECT known.*, CASE WHEN CAST(:known_at AS timestamptz) IS NULL
+            THEN upper_inf(known.recorded) ELSE known.recorded @> :known_at END AS is_known
+        FROM price_validity known
+        WHERE known.price_version_id = v.id
+          AND lower(known.recorded) <= coalesce(CAST(:known_at AS timestamptz), 'infinity')
+        ORDER BY lower(known.recorded) DESC LIMIT 1
+    ) p
+    ORDER BY v.id
+""")  # noqa: S608  the columns are the constant above
+
+PAGE = text(f"""
+    SELECT {COLUMNS} FROM price_version v
+    JOIN price_validity p ON p.price_version_id = v.id AND CASE
+        WHEN CAST(:known_at AS timestamptz) IS NULL THEN upper_inf(p.recorded)
+        ELSE p.recorded @> :known_at END
+    WHERE v.tenant IN ('', :tenant) AND starts_with(v.sku, :prefix)
+      AND (v.sku, v.id) > (:after_sku, :after_id)
+    ORDER BY v.sku, v.id LIMIT :limit
+""")  # noqa: S608  the columns are the constant above
+
+CLOSE_RECORD = text("""
+    UPDATE price_validity SET recorded = tstzrange(lower(recorded), :now)
+    WHERE price_version_id = :id AND upper_inf(recorded)
+""")
+
+ADD_VALIDITY = text("""
+    INSERT INTO price_validity (price_version_id, tenant, sku, service_class, region, valid,
+                                end_is_given, recorded)
+    SELECT id, tenant, sku, service_class, region, tstzrange(:start_time, :end_time),
+           :end_is_given, tstzrange(:now, NULL)
+    FROM price_version WHERE id = :id
+""")
+
+ADD_VERSION = text("""
+    INSERT INTO price_version (id, tenant, sku, service_class, region, currency, source,
+                               create_time)
+    VALUES (:id, :tenant, :sku, :service_class, :region, :currency, :source, :now)
+""")
+
+REVISION = text("SELECT revision FROM price_revision")
+
+ADD_COMPONENTS = text("""
+    INSERT INTO price_component
+    SELECT * FROM json_populate_recordset(NULL::price_component, CAST(:components AS json))
+""")
+
+
+class PostgresPriceStore:
+    """Implements `price_book.PriceStore`."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def create(self, specs: list[PriceSpec], validate_only: bool) -> list[Placement]:
+        """Adds all specs or none. Raises PriceOverlap, PriceNotFound."""
+        tenants = (spec.key.tenant for spec in specs)
+        async with tenant_transaction(self._engine, *tenants) as connection:
+            await connection.execute(LOCK)
+            placements = [await _place(connection, spec) for spec in specs]
+            if validate_only:
+                await connection.rollback()
+        return placements
+
+    async def page(
+        self,
+        tenant: str,
+        sku_prefix: str,
+        after: tuple[str, str],
+        limit: int,
+        known_at: datetime | None,
+    ) -> list[PriceVersion]:
+        """List prices and the tenant's own, by SKU and id, as known at a time (None: now)."""
+        values = {
+            "tenant": tenant,
+            "prefix": sku_prefix,
+            "limit": limit,
+            "after_sku": after[0],
+            "after_id": after[1],
+            "known_at": known_at,
+        }
+        async with tenant_transaction(self._engine, tenant) as connection:
+            rows = (await connection.execute(PAGE, values)).all()
+        return [_version(row) for row in rows]
+
+    async def histories(
+        self, keys: Iterable[HistoryKey], known_at: datetime | None = None
+    ) -> dict[HistoryKey, PriceHistory]:
+        """Every version of every (tenant, SKU); an unknown SKU has none."""
+        wanted = set(keys)
+        known: defaultdict[HistoryKey, list[PriceVersion]] = defaultdict(list)
+        retired: defaultdict[HistoryKey, list[PriceVersion]] = defaultdict(list)
+        tenants = (tenant for tenant, _ in wanted)
+        async with tenant_transaction(self._engine, *tenants) as connection:
+            for row in await _rows(connection, wanted, known_at):
+                versions = known if row.is_known else retired
+                versions[row.asked_tenant, row.sku].append(_version(row))
+        return {key: PriceHistory(tuple(known[key]), tuple(retired[key])) for key in wanted}
+
+    async def revision(self) -> int:
+        """A number that is another one after every change of a price."""
+        with database_errors():
+            async with self._engine.connect() as connection:
+                return int((await connection.execute(REVISION)).scalar_one())
+
+
+async def _rows(
+    connection: AsyncConnection, keys: set[HistoryKey], known_at: datetime | None = None
+) -> Iterable[Any]:
+    asked = to_json({"tenant": tenant, "sku": sku} for tenant, sku in keys)
+    return (await connection.execute(BY_KEYS, {"keys": asked, "known_at": known_at})).all()
+
+
+async def _place(connection: AsyncConnection, spec: PriceSpec) -> Placement:
+    key = spec.key
+    stored = [
+        StoredVersion(_version(row), row.end_is_given)
+        for row in await _rows(connection, {(key.tenant, key.sku)})
+        if row.is_known and PriceKey(row.tenant, row.sku, row.service_class, row.region) == key
+    ]
+    # Not the transaction's time: what is placed before in it must have been known earlier.
+    now: datetime = (await connection.execute(text("SELECT ledger_clock()"))).scalar_one()
+    placement = place(spec, stored, str(uuid7()), now)
+    if placement.change is not PriceChange.UNCHANGED:
+        await _store(connection, placement)
+    return placement
+
+
+async def _store(connection: AsyncConnection, placement: Placement) -> None:
+    version, now = placement.version, placement.version.create_time
+    if placement.before:
+        await connection.execute(CLOSE_RECORD, {"id": placement.before.id, "now": now})
+    if placement.shortened:
+        await _add_validity(connection, placement.shortened, now, end_is_given=False)
+    await connection.execute(
+        ADD_VERSION,
+        {
+            "id": version.id,
+            "tenant": version.tenant,
+            "sku": version.sku,
+            "service_class": version.service_class,
+            "region": version.region,
+            "currency": version.currency_code,
+            "source": version.source,
+            "now": now,
+        },
+    )
+    await _add_validity(connection, version, now, placement.end_is_given)
+    rows = to_json(_component_row(version.id, *each) for each in enumerate(version.components))
+    await connection.execute(ADD_COMPONENTS, {"components": rows})
+
+
+async def _add_validity(
+    connection: AsyncConnection, version: PriceVersion, now: datetime, end_is_given: bool
+) -> None:
+    values = {
+        "id": version.id,
+        "start_time": version.start_time,
+        "end_time": version.end_time,
+        "end_is_given": end_is_given,
+        "now": now,
+    }
+    await connection.execute(ADD_VALIDITY, values)
+
+
+def _component_row(version_id: str, ordinal: int, component: PriceComponent) -> dict[str, Any]:
+    hours = component.hours
+    return {
+        "price_version_id": version_id,
+        "ordinal": ordinal,
+        "dimension": component.dimension,
+        "unit_price": component.unit_price,
+        "per": component.per,
+        "from_tokens": component.band.from_tokens,
+        "until_tokens": component.band.until_tokens,
+        "weekdays": sorted(hours.weekdays) if hours else None,
+        "start_minute": hours.start_minute if hours else None,
+        "end_minute": hours.end_minute if hours else None,
+    }
+
+
+def _component(row: dict[str, Any]) -> PriceComponent:
+    weekdays = row["weekdays"]
+    return PriceComponent(
+        dimension=Dimension(row["dimension"]),
+        unit_price=row["unit_price"],
+        per=row["per"],
+        band=TokenBand(int(row["from_tokens"]), _integer(row["until_tokens"])),
+        hours=(
+            WeeklyHours(frozenset(weekdays), row["start_minute"], row["end_minute"])
+            if weekdays
+            else None
+        ),
+    )
+
+
+def _integer(number: int | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def _version(row: Any) -> PriceVersion:
+    components = json.loads(row.components, parse_float=Decimal)
+    return PriceVersion(
+        id=row.id,
+        tenant=row.tenant,
+        sku=row.sku,
+        currency_code=row.currency,
+        components=tuple(_component(each) for each in components),
+        start_time=row.start_time,
+        end_time=row.end_time,
+        source=row.source,
+        create_time=row.create_time,
+        service_class=row.service_class,
+        region=row.region,
+    )

@@ -1,0 +1,1 @@
+"""Spend reports, read from daily sums and the journal's tail."""

@@ -1,0 +1,76 @@
+"""podium.ledger.v1 listings and reports as domain values, and back; their page tokens."""
+
+from cost_ledger.convert_times import optional_time
+from cost_ledger.errors import InvalidReport
+from cost_ledger.models import Entry, EntryKind
+from cost_ledger.spend.models import EntryFilter, Report, SpendDimension, SpendRow
+from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+from podium.ledger.v1 import hold_pb2
+from podium_kit.rpc.pages import InvalidPageToken, decode_page_token, encode_page_token, page_size
+from podium_kit.wire import money_to_proto, quantities_to_proto
+
+KIND_FROM_WIRE = {hold_pb2.EntryKind.Value(f"ENTRY_KIND_{kind.name}"): kind for kind in EntryKind}
+DIMENSION_FROM_WIRE = {
+    pb.SpendDimension.Value(f"SPEND_DIMENSION_{dimension.name}"): dimension
+    for dimension in SpendDimension
+}
+
+
+def filter_from_proto(message: pb.ListEntriesRequest) -> EntryFilter:
+    """Which entries to list. Raises InvalidReport or InvalidPageToken."""
+    if unknown := [number for number in message.kinds if number not in KIND_FROM_WIRE]:
+        raise InvalidReport(f"kinds contains {unknown[0]}, which is no kind of entry")
+    token = decode_page_token(message.page_token)
+    return EntryFilter(
+        episode_id=message.episode_id,
+        kinds=tuple(KIND_FROM_WIRE[number] for number in message.kinds),
+        after_sequence=_number(token.get("after", "0")),
+        limit=page_size(message.page_size, 100, 1000),
+    )
+
+
+def next_entries_page(entries: list[Entry], limit: int) -> str:
+    """Where the next page starts; empty on the last one."""
+    if len(entries) < limit:
+        return ""
+    return encode_page_token({"after": str(entries[-1].sequence)})
+
+
+def report_from_proto(message: pb.ReportSpendRequest) -> Report:
+    """The report. Raises InvalidReport or InvalidPageToken."""
+    if unknown := [number for number in message.group_by if number not in DIMENSION_FROM_WIRE]:
+        raise InvalidReport(f"group_by contains {unknown[0]}, which is no dimension")
+    token = decode_page_token(message.page_token)
+    return Report(
+        group_by=tuple(DIMENSION_FROM_WIRE[number] for number in message.group_by),
+        start_time=optional_time(message, "start_time"),
+        end_time=optional_time(message, "end_time"),
+        episode_id=message.episode_id,
+        limit=page_size(message.page_size, 100, 1000),
+        offset=_number(token.get("offset", "0")),
+        all_tenants=message.all_tenants,
+    )
+
+
+def next_report_page(report: Report, rows: list[SpendRow]) -> str:
+    """Where the next page starts; empty on the last one."""
+    if len(rows) < report.limit:
+        return ""
+    return encode_page_token({"offset": str(report.offset + report.limit)})
+
+
+def spend_row_to_proto(row: SpendRow) -> pb.SpendRow:
+    """The message."""
+    return pb.SpendRow(
+        values=row.values,
+        amounts=[money_to_proto(amount) for amount in row.amounts],
+        call_count=row.call_count,
+        unpriced_call_count=row.unpriced_call_count,
+        quantities=quantities_to_proto(row.quantities),
+    )
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise InvalidPageToken
+    return int(text)

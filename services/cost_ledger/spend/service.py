@@ -1,0 +1,39 @@
+"""Spend reports, and the daily sums that they are read from."""
+
+import asyncio
+import logging
+
+from cost_ledger.errors import LedgerUnavailable
+from cost_ledger.spend.models import Report, SpendRow
+from cost_ledger.spend.store import SpendStore
+from cost_ledger.spend.store_rollups import RollupStore
+
+log = logging.getLogger(__name__)
+
+
+class SpendReports:
+    """Answers reports; always as if the whole journal was read."""
+
+    def __init__(self, store: SpendStore, rollups: RollupStore) -> None:
+        self._store = store
+        self._rollups = rollups
+
+    async def page(self, tenant: str, report: Report) -> list[SpendRow]:
+        """A page of a report, dearest first."""
+        # The sums come first: reading what they lack from the journal would cost more.
+        if report.all_tenants:
+            await self._rollups.advance()
+            return await self._store.platform_spend(tenant, report)
+        if report.from_sums:
+            await self._rollups.advance_of([tenant])
+        return await self._store.spend(tenant, report)
+
+
+async def roll_up_forever(rollups: RollupStore, interval_s: float) -> None:
+    """Adds to the daily sums what is new, until it is cancelled."""
+    while True:
+        try:
+            await rollups.advance()
+        except LedgerUnavailable as error:
+            log.warning("daily sums were not moved on: %s", error.message)
+        await asyncio.sleep(interval_s)

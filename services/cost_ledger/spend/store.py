@@ -1,0 +1,200 @@
+"""Spend reports: whole days from the daily sums, parts of days from the journal.
+
+The journal is also read for what the sums do not know: groups by episode, user or team.
+"""
+
+from datetime import UTC, date, datetime, time
+from decimal import Context, Decimal
+from functools import cache, reduce
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import TextClause, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from cost_ledger.spend.models import Report, SpendDimension, SpendRow
+from cost_ledger.store_engine import tenant_transaction
+from podium_kit.metering import Dimension, Quantity
+from podium_kit.money import Money
+
+JOURNAL_COLUMNS = {
+    SpendDimension.DAY: "to_char(occur_time AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+    SpendDimension.MODEL: "model",
+    SpendDimension.TOOL: "tool",
+    SpendDimension.EPISODE: "episode_id",
+    SpendDimension.USER: "user_id",
+    SpendDimension.TEAM: "team",
+    SpendDimension.PRICE_VERSION: "price_version_id",
+}
+SUM_COLUMNS = JOURNAL_COLUMNS | {SpendDimension.DAY: "day::text"}
+PLATFORM_COLUMNS = {
+    **{name: name.value for name in JOURNAL_COLUMNS},
+    SpendDimension.TENANT: "tenant",
+}
+DIMENSIONS = list(Dimension)
+AMOUNTS = "currency, amount, calls, unpriced_calls"
+# As exact as the database's sums.
+WIDE = Context(prec=200)
+# Of the sums, which have a column for each dimension; of an entry (sign() of an integer is a
+# float); of none, for the platform.
+SUMMED = ", ".join(DIMENSIONS)
+USED = ", ".join(
+    f"sign(calls::numeric) * (quantities->>'{name}')::numeric AS {name}" for name in DIMENSIONS
+)
+UNKNOWN = ", ".join(f"NULL::numeric AS {name}" for name in DIMENSIONS)
+# Names the partial index's condition, or it could not be used.
+OF_EPISODE = "AND episode_id = :episode_id AND episode_id <> ''"
+
+# The constants have column names in them, and the arguments of these are bound.
+FROM_JOURNAL = f"""
+    SELECT ARRAY[{{names}}]::text[] AS names, {AMOUNTS}, {USED}
+    FROM charge WHERE tenant = :tenant {{of_episode}}
+      AND (CAST(:start_time AS timestamptz) IS NULL OR occur_time >= :start_time)
+      AND (CAST(:end_time AS timestamptz) IS NULL OR occur_time < :end_time)
+"""  # noqa: S608
+FROM_SUMS = f"""
+    SELECT ARRAY[{{names}}]::text[] AS names, {AMOUNTS}, {SUMMED}
+    FROM rollup_day WHERE tenant = :tenant {{whole_days}}
+"""  # noqa: S608
+# Up to the watermark, so that a report is of one state of the journal.
+FROM_EDGE = f"""
+    UNION ALL SELECT ARRAY[{{names}}]::text[], {AMOUNTS}, {USED}
+    FROM charge
+    WHERE tenant = :tenant AND occur_time >= :{{edge}}_from AND occur_time < :{{edge}}_until
+      AND sequence <= (SELECT sequence FROM rollup_watermark WHERE tenant = :tenant)
+"""  # noqa: S608
+FROM_PLATFORM = f"""
+    SELECT ARRAY[{{names}}]::text[] AS names, {AMOUNTS}, {UNKNOWN}
+    FROM platform_spend(:first_day, :end_day, :by_tenant, :by_day, :by_model, :by_tool,
+                        :by_price_version)
+"""  # noqa: S608
+
+# A row per group and currency, the groups by their largest amount. Nothing is joined or made
+# an array of: for hundreds of groups either costs several times the sums themselves.
+PAGE = f"""
+    WITH line AS ({{lines}}), summed AS (
+        SELECT names, currency, sum(amount) AS amount, sum(calls)::bigint AS calls,
+               sum(unpriced_calls)::bigint AS unpriced_calls,
+               {", ".join(f"sum({name}) AS {name}" for name in DIMENSIONS)}
+        FROM line GROUP BY names, currency
+    ), compared AS (
+        SELECT *, max(amount) FILTER (WHERE currency <> '') OVER (PARTITION BY names) AS dearest
+        FROM summed
+    ), placed AS (
+        SELECT *, dense_rank() OVER (ORDER BY dearest DESC NULLS LAST, names) AS place
+        FROM compared
+    )
+    SELECT names, {AMOUNTS}, {SUMMED} FROM placed
+    WHERE place > :offset AND place <= :offset + :limit ORDER BY place, currency
+"""  # noqa: S608
+
+
+class SpendStore:
+    """Sums that lock nothing."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def spend(self, tenant: str, report: Report) -> list[SpendRow]:
+        """A page of the tenant's sums, dearest first; of what is in the daily sums if it can be."""
+        read = _from_sums if report.from_sums else _from_journal
+        lines, values = read(report)
+        return await self._page(tenant, lines, values | {"tenant": tenant}, report)
+
+    async def platform_spend(self, tenant: str, report: Report) -> list[SpendRow]:
+        """A page of every tenant's sums; `tenant` is the caller's."""
+        lines = FROM_PLATFORM.format(names=_columns(PLATFORM_COLUMNS, report))
+        groups = {f"by_{name}": name in report.group_by for name in PLATFORM_COLUMNS}
+        asked = {name: groups[name] for name in groups if f":{name}" in FROM_PLATFORM}
+        values = {"first_day": report.first_day, "end_day": report.end_day, **asked}
+        return await self._page(tenant, lines, values, report)
+
+    async def _page(
+        self, tenant: str, lines: str, values: dict[str, Any], report: Report
+    ) -> list[SpendRow]:
+        page = {"limit": report.limit, "offset": report.offset}
+        async with tenant_transaction(self._engine, tenant) as connection:
+            rows = await connection.execute(_statement(lines), values | page)
+            groups = groupby(rows, key=itemgetter(0))
+            return [_spend_row(list(of_group)) for _, of_group in groups]
+
+
+@cache  # parsed once; there are as many as ways to group and to end
+def _statement(lines: str) -> TextClause:
+    return text(PAGE.format(lines=lines))
+
+
+def _from_journal(report: Report) -> tuple[str, dict[str, Any]]:
+    lines = FROM_JOURNAL.format(
+        names=_columns(JOURNAL_COLUMNS, report),
+        of_episode=OF_EPISODE if report.episode_id else "",
+    )
+    values = {"start_time": report.start_time, "end_time": report.end_time}
+    return lines, values | ({"episode_id": report.episode_id} if report.episode_id else {})
+
+
+def _from_sums(report: Report) -> tuple[str, dict[str, Any]]:
+    whole_days, bounds = _whole_days(report)
+    edges, spans = _edges(report)
+    lines = FROM_SUMS.format(names=_columns(SUM_COLUMNS, report), whole_days=whole_days)
+    return lines + edges, bounds | spans
+
+
+def _columns(columns: dict[SpendDimension, str], report: Report) -> str:
+    return ", ".join(columns[dimension] for dimension in report.group_by)
+
+
+def _whole_days(report: Report) -> tuple[str, dict[str, date]]:
+    conditions, values = "", {}
+    if report.first_day:
+        conditions, values["first_day"] = "AND day >= :first_day", report.first_day
+    if report.end_day:
+        conditions += " AND day < :end_day"
+        values["end_day"] = report.end_day
+    return conditions, values
+
+
+def _edges(report: Report) -> tuple[str, dict[str, datetime]]:
+    """Parts of days that the journal must be asked for."""
+    spans: dict[str, tuple[datetime, datetime]] = {}
+    start, end = report.start_time, report.end_time
+    first, after = report.first_day, report.end_day
+    if start and end and first and after and first > after:
+        spans["inside"] = (start, end)
+    else:
+        if start and first and start < _start_of(first):
+            spans["before"] = (start, _start_of(first))
+        if end and after and _start_of(after) < end:
+            spans["after"] = (_start_of(after), end)
+    names = _columns(JOURNAL_COLUMNS, report)
+    sql = "".join(FROM_EDGE.format(names=names, edge=edge) for edge in spans)
+    values = {f"{edge}_from": span[0] for edge, span in spans.items()}
+    return sql, values | {f"{edge}_until": span[1] for edge, span in spans.items()}
+
+
+def _start_of(day: date) -> datetime:
+    return datetime.combine(day, time(), tzinfo=UTC)
+
+
+def _spend_row(rows: list[Any]) -> SpendRow:
+    """The row of a group, from its rows per currency."""
+    names, _, _, calls, unpriced_calls, *used = rows[0] if len(rows) == 1 else _in_all(rows)
+    return SpendRow(
+        values=tuple(names),
+        amounts=tuple(Money(row[2], row[1]) for row in rows if row[1]),
+        call_count=calls,
+        unpriced_call_count=unpriced_calls,
+        quantities=tuple(
+            Quantity(dimension, amount)
+            for dimension, amount in zip(DIMENSIONS, used, strict=True)
+            if amount
+        ),
+    )
+
+
+def _in_all(rows: list[Any]) -> list[Any]:
+    """The same columns, with what can be added whatever the currency."""
+    names, _, _, calls, unpriced_calls, *used = zip(*rows, strict=True)
+    sums = (reduce(WIDE.add, filter(None, amounts), Decimal(0)) for amounts in used)
+    return [names[0], "", None, sum(calls), sum(unpriced_calls), *sums]

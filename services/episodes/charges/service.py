@@ -1,0 +1,179 @@
+"""What the ledger is asked for: holds before calls, true costs after them.
+
+A budget that does not cover a whole answer may cover a shorter one. Calls of language
+models say how short an answer is still worth paying for, and are clamped to what the
+ledger grants; a refusal names what would fit instead.
+"""
+
+from dataclasses import dataclass
+
+from episodes.charges.purchases import Purchase, output_tokens
+from episodes.charges.shared_budget import shared_budget_id
+from episodes.clients import Ledger
+from episodes.keys import StepKind
+from episodes.models import Step
+from episodes.steps.log import StepLog, StepLogs
+from episodes.turns.running_episode import RunningEpisode
+from podium.common.v1 import usage_pb2
+from podium.episodes.v1 import trajectory_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+from podium.ledger.v1 import hold_pb2
+from podium.registry.v1 import policy_pb2
+from podium_kit.money import Money
+from podium_kit.wire import (
+    duration_to_proto,
+    optional_money_from_proto,
+    quantities_from_proto,
+    quantities_to_proto,
+)
+
+# What a call that was never made costs. Its currency does not matter to a sum of zeros,
+# but Money has one.
+DEFAULT_CURRENCY = "USD"
+HOLD_MARGIN_S = 600.0
+UNKNOWN_PRICE = {
+    policy_pb2.UNKNOWN_PRICE_RULE_UNSPECIFIED: hold_pb2.UNKNOWN_PRICE_POLICY_REFUSE,
+    policy_pb2.UNKNOWN_PRICE_RULE_REFUSE: hold_pb2.UNKNOWN_PRICE_POLICY_REFUSE,
+    policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING: hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING,
+    policy_pb2.UNKNOWN_PRICE_RULE_ADMIT: hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT,
+}
+
+
+# An answer or a tool call that is cut off sooner helps nobody.
+OUTPUT_TOKENS_MIN = 64
+# Labels of an episode that say for whom it spends; the ledger's budgets may cover them.
+TEAM_LABEL, AGENT_LABEL = "team", "agent"
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Money is held for a call, whichever of the fallback models answers it.
+
+    `output_tokens` is 0 unless the budgets cover fewer than asked.
+    """
+
+    output_tokens: int = 0
+    fallbacks: tuple[str, ...] = ()
+
+
+Reply = Grant | hold_pb2.Refusal
+
+
+class Charges:
+    """Captures what is done and reserves what comes next, in one transaction."""
+
+    def __init__(self, ledger: Ledger, logs: StepLogs) -> None:
+        self._ledger = ledger
+        self._logs = logs
+
+    async def settle_and_reserve(
+        self, episode: RunningEpisode, log: StepLog, purchases: list[Purchase]
+    ) -> list[Reply]:
+        """Captures every unsettled step and holds money for the purchases.
+
+        One reply per purchase: what is granted, or why nothing is.
+        """
+        captures = [step for step in log.unsettled() if _charged_usage(log, step) is not None]
+        self._settle_free_steps(log)
+        operations = [
+            *(_capture(log, step) for step in captures),
+            *(_reserve(episode, purchase) for purchase in purchases),
+        ]
+        results = await self._ledger.apply(operations) if operations else []
+        for step, result in zip(captures, results, strict=False):
+            cost = optional_money_from_proto(result.capture.entry.amount)
+            self._logs.settle(log, step, cost)
+        reserves = [result.reserve for result in results[len(captures) :]]
+        return [_reply(*pair) for pair in zip(reserves, purchases, strict=True)]
+
+    async def release(self, episode: RunningEpisode) -> None:
+        """Gives back what was held for calls that will never be made."""
+        await self._ledger.release_episode(episode.id)
+
+    def _settle_free_steps(self, log: StepLog) -> None:
+        for step in log.unsettled():
+            if _charged_usage(log, step) is None:
+                self._logs.settle(log, step, Money.zero(DEFAULT_CURRENCY))
+
+
+def _charged_usage(log: StepLog, step: Step) -> usage_pb2.Usage | None:
+    """What a step used; None when it made no billable call."""
+    if step.kind is StepKind.MODEL:
+        call = log.model_calls[step.turn]
+        return call.response.usage if call.HasField("response") else None
+    if step.kind is StepKind.TOOL:
+        invocation: trajectory_pb2.ToolInvocation = log.tool_calls[step.turn][step.call_index]
+        return invocation.usage if invocation.HasField("usage") else None
+    if step.kind is StepKind.VERIFIER:
+        verifying = log.verifier_calls[step.call_index]
+        return verifying.usage if verifying.HasField("usage") else None
+    return None
+
+
+def _capture(log: StepLog, step: Step) -> pb.Operation:
+    usage, answered_by = _charged_usage(log, step), _answered_by(log, step)
+    return pb.Operation(
+        capture=pb.CaptureRequest(key=step.key, usage=usage, answered_by=answered_by)
+    )
+
+
+def _answered_by(log: StepLog, step: Step) -> hold_pb2.Fallback | None:
+    """The model that answered in place of the one asked for; it has its own price."""
+    if step.kind is not StepKind.TOOL:
+        return None
+    invocation: trajectory_pb2.ToolInvocation = log.tool_calls[step.turn][step.call_index]
+    model = invocation.answered_by_model
+    return hold_pb2.Fallback(model=model, sku=invocation.sku) if model else None
+
+
+def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
+    new = episode.stored.new
+    request = pb.ReserveRequest(
+        key=purchase.key,
+        subject=hold_pb2.Subject(
+            episode_id=episode.id,
+            turn=purchase.turn,
+            tool=purchase.tool,
+            model=purchase.model,
+            user=new.subject,
+            team=new.labels.get(TEAM_LABEL, ""),
+            agent=new.labels.get(AGENT_LABEL, ""),
+        ),
+        sku=purchase.sku,
+        worst_case=quantities_to_proto(purchase.worst_case),
+        unknown_price=UNKNOWN_PRICE[episode.toolset.unknown_price],
+        time_to_live=duration_to_proto(new.time_limit_s + HOLD_MARGIN_S),
+        budget_ids=_budget_ids(episode),
+        alternatives=purchase.alternatives,
+        fallbacks=purchase.fallbacks,
+        min_output_tokens=min(OUTPUT_TOKENS_MIN, purchase.output_tokens),
+        # The worker makes the call as soon as this is answered: should it die first, the
+        # hold must not be given back, for the call may have been made.
+        dispatched=True,
+        policy_version=_policy_version(episode),
+    )
+    if episode.toolset.HasField("price_ceiling"):
+        request.ceiling.CopyFrom(episode.toolset.price_ceiling)
+    return pb.Operation(reserve=request)
+
+
+def _budget_ids(episode: RunningEpisode) -> list[str]:
+    """Those of the policy, and the one that episodes share with the children they start."""
+    shared = shared_budget_id(episode.id, episode.spec, episode.toolset)
+    return [*episode.toolset.budget_ids, *([shared] if shared else [])]
+
+
+def _policy_version(episode: RunningEpisode) -> str:
+    """ "<policy name>/<version>", the policy that the ledger can explain the call by."""
+    name = episode.toolset.policy_name
+    return f"{name}/{episode.toolset.policy_version}" if name else ""
+
+
+def _reply(response: pb.ReserveResponse, purchase: Purchase) -> Reply:
+    if response.HasField("refusal"):
+        return response.refusal
+    granted = output_tokens(quantities_from_proto(response.hold.worst_case))
+    return Grant(
+        output_tokens=granted if granted < purchase.output_tokens else 0,
+        fallbacks=tuple(fallback.model for fallback in response.hold.fallbacks),
+    )

@@ -1,0 +1,1 @@
+"""Child episodes: calls of tools of kind podium."""

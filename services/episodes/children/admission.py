@@ -1,0 +1,90 @@
+"""Turns a call of a tool of kind podium into an episode of the caller's."""
+
+from dataclasses import dataclass
+
+from temporalio import activity
+
+from episodes.admission import admit
+from episodes.charges.shared_budget import shared_budget_id
+from episodes.children.calls import task_of
+from episodes.clients import Registry
+from episodes.errors import InvalidEpisode
+from episodes.model_catalogue import ModelCatalogue
+from episodes.steps.log import StepLogs
+from episodes.store import EpisodeStore
+from episodes.turns.heartbeats import heartbeats
+from episodes.turns.running_episode import RunningEpisode, RunningEpisodes
+from episodes.turns.turn import activity_error
+from episodes.workflows.episode import ADMIT_CHILD
+from episodes.workflows.payloads import ChildCall, EpisodeInput
+from episodes.workflows.starter import episode_input
+from podium.episodes.v1 import episode_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import tool_pb2
+from podium_kit import telemetry
+from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.identity import acting_as
+from podium_kit.wire import duration_to_proto
+
+
+@dataclass(frozen=True)
+class AdmitChildActivity:
+    """Admits child episodes, as the subject of the episode that calls."""
+
+    episodes: RunningEpisodes
+    logs: StepLogs
+    store: EpisodeStore
+    registry: Registry
+    models: ModelCatalogue
+
+    @activity.defn(name=ADMIT_CHILD)
+    async def admit_child(self, call: ChildCall) -> EpisodeInput:
+        """Stores the child; repeating it finds the one that is stored."""
+        parent = await self.episodes.get(call.parent_id)
+        try:
+            async with heartbeats():
+                with acting_as(parent.identity), telemetry.episode_context(call.episode_id):
+                    return await self._admit(parent, call)
+        except DomainError as error:
+            raise activity_error(error) from error
+
+    async def _admit(self, parent: RunningEpisode, call: ChildCall) -> EpisodeInput:
+        log = await self.logs.open(parent.id)
+        decided = log.model_calls[call.turn].response.action.tool_calls.calls
+        asked = next(one for one in decided if one.index == call.call_index)
+        tool = parent.tool(asked.tool_name)
+        if tool is None:
+            raise InvalidEpisode(f"episode {parent.id} has no tool {asked.tool_name}")
+        spec = child_spec(parent, call, asked, tool.podium)
+        await self.models.find(spec.model)
+        toolset = await self.registry.resolve(spec.policy, list(spec.tool_names))
+        # No running limit: it counts, but a caller that waits must not be refused its child.
+        stored = await self.store.insert(admit(call.episode_id, spec, toolset, parent.identity))
+        return episode_input(stored.new)
+
+
+def child_spec(
+    parent: RunningEpisode,
+    call: ChildCall,
+    asked: pb.ToolCall,
+    podium: tool_pb2.PodiumConnection,
+) -> episode_pb2.EpisodeSpec:
+    """What the child is asked to do: the tool says how, else it is as for the parent."""
+    spec = parent.spec
+    return episode_pb2.EpisodeSpec(
+        task=task_of(asked),
+        model=podium.model,
+        policy=podium.policy or spec.policy,
+        tool_names=podium.tool_names or spec.tool_names,
+        time_limit=duration_to_proto(call.time_limit_s),
+        prompt_mode=spec.prompt_mode,
+        sampling=spec.sampling,
+        labels=spec.labels,
+        parent=episode_pb2.ParentCall(
+            episode_id=parent.id,
+            turn=call.turn,
+            call_index=call.call_index,
+            depth=spec.parent.depth + 1,
+            budget_id=shared_budget_id(parent.id, spec, parent.toolset),
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The step log: what an episode has done so far, and watching it."""

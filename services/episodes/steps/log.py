@@ -1,0 +1,126 @@
+"""What an episode has done so far, as the worker reads and writes it.
+
+The log is the truth an attempt continues from. Rows live in PostgreSQL; the
+worker keeps the parsed steps of the episodes it runs, and asks only for what is
+newer than what it has.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+
+from episodes.keys import StepKind
+from episodes.models import Step
+from episodes.steps.settlements import Settlements
+from episodes.steps.store import StepStore
+from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
+from podium_kit.money import Money
+
+CACHED_LOGS = 4096
+Body = (
+    trajectory_pb2.ModelCall
+    | trajectory_pb2.ToolInvocation
+    | episode_pb2.ApprovalRequested
+    | check_pb2.Judgement
+)
+BODY_OF: dict[StepKind, type[Body]] = {
+    StepKind.MODEL: trajectory_pb2.ModelCall,
+    StepKind.TOOL: trajectory_pb2.ToolInvocation,
+    StepKind.APPROVAL: episode_pb2.ApprovalRequested,
+    StepKind.VERIFIER: trajectory_pb2.ToolInvocation,
+    StepKind.JUDGEMENT: check_pb2.Judgement,
+}
+
+
+@dataclass
+class StepLog:
+    """The steps of one episode, parsed once."""
+
+    episode_id: str
+    steps: list[Step] = field(default_factory=list)
+    model_calls: dict[int, trajectory_pb2.ModelCall] = field(default_factory=dict)
+    tool_calls: dict[int, dict[int, trajectory_pb2.ToolInvocation]] = field(default_factory=dict)
+    verifier_calls: dict[int, trajectory_pb2.ToolInvocation] = field(default_factory=dict)
+    judgement: check_pb2.Judgement | None = None
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the newest step; 0 when there is none."""
+        return self.steps[-1].sequence if self.steps else 0
+
+    @property
+    def last_turn(self) -> int | None:
+        """Turn of the newest step; None when there is none."""
+        return self.steps[-1].turn if self.steps else None
+
+    def unsettled(self) -> list[Step]:
+        """Steps whose cost the ledger has not been asked for."""
+        return [step for step in self.steps if not step.settled]
+
+    def has(self, turn: int, kind: StepKind, call_index: int = 0) -> bool:
+        """Whether the step is done."""
+        wanted = (turn, kind, call_index)
+        return any((step.turn, step.kind, step.call_index) == wanted for step in self.steps)
+
+    def add(self, steps: list[Step]) -> None:
+        """Takes steps in sequence order."""
+        for step in steps:
+            self.steps.append(step)
+            body = BODY_OF[step.kind].FromString(step.body)
+            if isinstance(body, trajectory_pb2.ModelCall):
+                self.model_calls[step.turn] = body
+            elif isinstance(body, check_pb2.Judgement):
+                self.judgement = body
+            elif isinstance(body, trajectory_pb2.ToolInvocation):
+                verifies = step.kind is StepKind.VERIFIER
+                calls = (
+                    self.verifier_calls if verifies else self.tool_calls.setdefault(step.turn, {})
+                )
+                calls[step.call_index] = body
+
+    def settle(self, step: Step, cost: Money | None) -> None:
+        """Notes a step's cost."""
+        place = self.steps.index(step)
+        self.steps[place] = replace(step, settled=True, cost=cost)
+
+
+class StepLogs:
+    """Opens, appends to and settles the logs of running episodes."""
+
+    def __init__(self, store: StepStore, settlements: Settlements) -> None:
+        self._store = store
+        self._settlements = settlements
+        self._cache: OrderedDict[str, StepLog] = OrderedDict()
+
+    async def open(self, episode_id: str, complete_to_turn: int | None = None) -> StepLog:
+        """The log with everything any worker has stored.
+
+        A caller that knows that nothing was stored after a turn spares the database the
+        question when this worker took that turn itself.
+        """
+        log = self._cache.setdefault(episode_id, StepLog(episode_id))
+        self._cache.move_to_end(episode_id)
+        if complete_to_turn is None or log.last_turn != complete_to_turn:
+            log.add(await self._store.read(episode_id, after=log.last_sequence))
+        if len(self._cache) > CACHED_LOGS:
+            self._cache.popitem(last=False)
+        return log
+
+    async def append(self, log: StepLog, bodies: list[tuple[int, StepKind, int, Body]]) -> None:
+        """Stores steps (turn, kind, call index, body); if another attempt did, reads its own."""
+        steps = [
+            Step(log.episode_id, sequence, turn, kind, index, body.SerializeToString())
+            for sequence, (turn, kind, index, body) in enumerate(bodies, log.last_sequence + 1)
+        ]
+        if await self._store.append(steps):
+            log.add(steps)
+        else:
+            log.add(await self._store.read(log.episode_id, after=log.last_sequence))
+
+    def settle(self, log: StepLog, step: Step, cost: Money | None) -> None:
+        """Notes a step's cost, written soon."""
+        log.settle(step, cost)
+        self._settlements.add(step, cost)
+
+    def forget(self, episode_id: str) -> None:
+        """Frees the log of an episode that has ended."""
+        self._cache.pop(episode_id, None)

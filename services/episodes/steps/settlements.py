@@ -1,0 +1,58 @@
+"""Writes costs and wakes watchers in batches, off the path of the turns.
+
+A cost that is lost on the way is asked from the ledger again by the next turn
+or by the end of the episode, so nothing waits for these writes.
+"""
+
+import asyncio
+import logging
+
+from episodes.models import Step
+from episodes.steps.store import StepStore
+from podium_kit.money import Money
+
+log = logging.getLogger(__name__)
+
+FLUSH_INTERVAL_S = 0.02
+RETRY_INTERVAL_S = 0.5
+
+
+class Settlements:
+    """A queue of costs and of episodes to announce, flushed every 20 ms."""
+
+    def __init__(self, store: StepStore) -> None:
+        self._store = store
+        self._costs: list[tuple[Step, Money | None]] = []
+        self._announced: dict[str, None] = {}
+        self._ready = asyncio.Event()
+
+    def add(self, step: Step, cost: Money | None) -> None:
+        """Queues the cost of a step."""
+        self._costs.append((step, cost))
+        self.notify(step.episode_id)
+
+    def notify(self, episode_id: str) -> None:
+        """Queues an announcement that the episode has news."""
+        self._announced[episode_id] = None
+        self._ready.set()
+
+    async def run(self) -> None:
+        """Flushes until cancelled."""
+        while True:
+            await self._ready.wait()
+            await asyncio.sleep(FLUSH_INTERVAL_S)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Writes what is queued; what cannot be written stays queued."""
+        self._ready.clear()
+        costs, self._costs = self._costs, []
+        announced, self._announced = self._announced, {}
+        try:
+            await self._store.settle(costs, list(announced))
+        except Exception:  # noqa: BLE001  the loop must survive a database that restarts
+            log.warning("could not write %d settlements, will retry", len(costs))
+            self._costs = costs + self._costs
+            self._announced = announced | self._announced
+            self._ready.set()
+            await asyncio.sleep(RETRY_INTERVAL_S)

@@ -1,0 +1,113 @@
+"""The step log in PostgreSQL: keyed, append-only, content-addressed.
+
+The first writer of a step wins. An attempt that lost (a worker thought dead that
+was not) reads back what won, so an effect is never recorded twice.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from episodes.models import Step
+from episodes.store_rows import step_of
+from podium_kit.money import Money
+
+READ = text(
+    """
+    SELECT s.*, g.body FROM steps s JOIN segments g USING (digest)
+    WHERE s.episode_id = CAST(:episode_id AS uuid) AND s.sequence > :after
+    ORDER BY s.sequence
+    """
+)
+APPEND = text(
+    """
+    WITH segment AS (
+        INSERT INTO segments (digest, body)
+        SELECT * FROM unnest(CAST(:digests AS bytea[]), CAST(:bodies AS bytea[]))
+        ON CONFLICT DO NOTHING
+    )
+    INSERT INTO steps (episode_id, sequence, turn, kind, call_index, digest)
+    SELECT CAST(:episode_id AS uuid), sequence, turn, kind, call_index, digest
+    FROM unnest(
+        CAST(:sequences AS integer[]), CAST(:turns AS integer[]), CAST(:kinds AS text[]),
+        CAST(:call_indexes AS integer[]), CAST(:digests AS bytea[])
+    ) AS new (sequence, turn, kind, call_index, digest)
+    """
+)
+# One statement, so one transaction. It needs no disk flush: a cost that is lost is asked from
+# the ledger again, and a watcher that is not told looks by itself.
+SETTLE_AND_NOTIFY = text(
+    """
+    WITH settled AS (
+        UPDATE steps SET settled = true, cost = new.cost, currency = new.currency
+        FROM unnest(
+            CAST(:episode_ids AS uuid[]), CAST(:sequences AS integer[]),
+            CAST(:costs AS numeric[]), CAST(:currencies AS text[])
+        ) AS new (episode_id, sequence, cost, currency)
+        WHERE steps.episode_id = new.episode_id AND steps.sequence = new.sequence
+    )
+    SELECT set_config('synchronous_commit', 'off', true),
+           (SELECT count(pg_notify('episode_steps', ids)) FROM unnest(CAST(:news AS text[])) AS ids)
+    """
+)
+# A notification carries at most 8000 bytes: 200 ids of 36 characters and a comma.
+IDS_PER_NOTIFICATION = 200
+
+
+class StepStore:
+    """Reads, appends and settles the steps of episodes."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def read(self, episode_id: str, after: int = 0) -> list[Step]:
+        """The steps after a sequence, in order."""
+        async with self._engine.connect() as connection:
+            rows = await connection.execute(READ, {"episode_id": episode_id, "after": after})
+            return [step_of(row) for row in rows]
+
+    async def append(self, steps: Sequence[Step]) -> bool:
+        """Stores new steps of one episode at once.
+
+        False when another attempt already stored one of them; then none is
+        stored, and the caller reads what the other stored.
+        """
+        try:
+            async with self._engine.connect() as connection:
+                await connection.execute(APPEND, _append_values(steps))
+        except IntegrityError:
+            return False
+        return True
+
+    async def settle(self, costs: Sequence[tuple[Step, Money | None]], news: Sequence[str]) -> None:
+        """Notes what the ledger charged for steps, and tells watchers which episodes have news.
+
+        Repeating it changes nothing.
+        """
+        values = {
+            "episode_ids": [step.episode_id for step, _ in costs],
+            "sequences": [step.sequence for step, _ in costs],
+            "costs": [cost and cost.amount for _, cost in costs],
+            "currencies": [cost and cost.currency_code for _, cost in costs],
+            "news": [
+                ",".join(news[start : start + IDS_PER_NOTIFICATION])
+                for start in range(0, len(news), IDS_PER_NOTIFICATION)
+            ],
+        }
+        async with self._engine.connect() as connection:
+            await connection.execute(SETTLE_AND_NOTIFY, values)
+
+
+def _append_values(steps: Sequence[Step]) -> dict[str, object]:
+    return {
+        "episode_id": steps[0].episode_id,
+        "sequences": [step.sequence for step in steps],
+        "turns": [step.turn for step in steps],
+        "kinds": [step.kind.value for step in steps],
+        "call_indexes": [step.call_index for step in steps],
+        "digests": [hashlib.sha256(step.body).digest() for step in steps],
+        "bodies": [step.body for step in steps],
+    }

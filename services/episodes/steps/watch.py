@@ -1,0 +1,100 @@
+"""Following an episode live: read what is stored, then wait to be told of more.
+
+The step log is the source; a notification only says that it is worth reading.
+A lost notification costs a second, never an event.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from episodes.models import Step, StoredEpisode
+from episodes.steps.store import StepStore
+from episodes.steps.store_notifications import Notifications
+from episodes.store import EpisodeStore
+
+FALLBACK_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True)
+class EpisodeProgress:
+    """One event: its sequence, and the step or the ended episode it tells of.
+
+    Sequence 1 is the start, step n is n + 1, the end comes last.
+    """
+
+    sequence: int
+    episode: StoredEpisode
+    step: Step | None = None
+
+
+class Watcher:
+    """Follows any number of episodes with one database listener."""
+
+    def __init__(
+        self, episodes: EpisodeStore, steps: StepStore, notifications: Notifications
+    ) -> None:
+        self._episodes = episodes
+        self._steps = steps
+        self._notifications = notifications
+        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+
+    async def run(self) -> None:
+        """Passes notifications on until cancelled."""
+        async for episode_id in self._notifications.listen():
+            for event in self._waiting.get(episode_id, ()):
+                event.set()
+
+    async def follow(self, stored: StoredEpisode, after: int) -> AsyncIterator[EpisodeProgress]:
+        """Events after a sequence, in order and without gaps, until the end."""
+        news = asyncio.Event()
+        self._waiting[stored.new.episode_id].add(news)
+        try:
+            async for progress in self._events(stored, after, news):
+                yield progress
+        finally:
+            self._leave(stored.new.episode_id, news)
+
+    async def _events(
+        self, stored: StoredEpisode, after: int, news: asyncio.Event
+    ) -> AsyncIterator[EpisodeProgress]:
+        seen = after
+        if seen < 1:
+            yield EpisodeProgress(seen := 1, stored)
+        while True:
+            # Read before the steps: an episode that has ended has no steps after them.
+            ended = await self._episodes.has_ended(stored.new.episode_id)
+            steps = await self._steps.read(stored.new.episode_id, after=max(seen - 2, 0))
+            if seen > 1 and not any(step.sequence == seen - 1 for step in steps):
+                return  # the watcher has seen the end already
+            for step in steps if ended else _settled(steps):
+                if step.sequence >= seen:
+                    yield EpisodeProgress(seen := step.sequence + 1, stored, step)
+            if ended:
+                end = await self._episodes.get(stored.new.tenant, stored.new.episode_id)
+                yield EpisodeProgress(seen + 1, end)
+                return
+            await _wait(news)
+
+    def _leave(self, episode_id: str, news: asyncio.Event) -> None:
+        self._waiting[episode_id].discard(news)
+        if not self._waiting[episode_id]:
+            del self._waiting[episode_id]
+
+
+def _settled(steps: list[Step]) -> list[Step]:
+    """Steps up to the first whose cost is not known yet."""
+    for place, step in enumerate(steps):
+        if not step.settled:
+            return steps[:place]
+    return steps
+
+
+async def _wait(news: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(FALLBACK_INTERVAL_S):
+            await news.wait()
+    except TimeoutError:
+        return
+    news.clear()

@@ -1,0 +1,1 @@
+"""Activities of a turn: decide, invoke, judge, finish."""

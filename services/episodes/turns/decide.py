@@ -1,0 +1,107 @@
+"""One model call: hold its worst case, ask the orchestrator, log what it decided."""
+
+from dataclasses import dataclass
+
+from episodes.charges.purchases import Purchase, estimated_tokens, token_worst_case
+from episodes.charges.service import Charges, Grant
+from episodes.clients import Orchestrator
+from episodes.keys import StepKind, effect_key
+from episodes.model_catalogue import ModelCatalogue
+from episodes.steps.log import StepLog, StepLogs
+from episodes.turns.running_episode import RunningEpisode
+from podium.episodes.v1 import trajectory_pb2
+from podium.ledger.v1 import hold_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
+
+MODEL_TIMEOUT_S = 600.0
+DEFAULT_MAX_TOKENS = 512
+SECTION_OF_KIND = {
+    tool_pb2.TOOL_KIND_RETRIEVAL: pb.RESULT_SECTION_DOCUMENT,
+    tool_pb2.TOOL_KIND_CODE: pb.RESULT_SECTION_CODE,
+}
+
+
+@dataclass(frozen=True)
+class Decider:
+    """Makes an episode's model calls."""
+
+    orchestrator: Orchestrator
+    models: ModelCatalogue
+    charges: Charges
+    logs: StepLogs
+    prompt_tokens_max: int
+
+    async def decide(
+        self, episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
+    ) -> hold_pb2.Refusal | None:
+        """Logs the model's decision for the turn, or returns why it cannot be paid for."""
+        request = next_action_request(episode, log, turn, must_answer)
+        purchase = await self._purchase(episode, request, turn)
+        [reply] = await self.charges.settle_and_reserve(episode, log, [purchase])
+        if not isinstance(reply, Grant):
+            return reply
+        # What the money covers is all the model may write.
+        request.sampling.max_tokens = reply.output_tokens or request.sampling.max_tokens
+        response = await self.orchestrator.next_action(request, MODEL_TIMEOUT_S)
+        call = trajectory_pb2.ModelCall(
+            key=request.key, response=response, granted_output_tokens=reply.output_tokens
+        )
+        await self.logs.append(log, [(turn, StepKind.MODEL, 0, call)])
+        return None
+
+    async def _purchase(
+        self, episode: RunningEpisode, request: pb.NextActionRequest, turn: int
+    ) -> Purchase:
+        model = await self.models.find(episode.spec.model)
+        # The size of the request bounds the size of the prompt that is built from it.
+        input_tokens = min(estimated_tokens(request.ByteSize()), self.prompt_tokens_max)
+        return Purchase(
+            key=request.key,
+            turn=turn,
+            tool=model.name,
+            model=model.name,
+            sku=model.sku,
+            worst_case=token_worst_case(input_tokens, request.sampling.max_tokens),
+        )
+
+
+def next_action_request(
+    episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
+) -> pb.NextActionRequest:
+    """Everything the model may know in this turn."""
+    request = pb.NextActionRequest(
+        key=effect_key(episode.id, turn, StepKind.MODEL),
+        model=episode.spec.model,
+        prompt_mode=episode.spec.prompt_mode,
+        task=episode.spec.task,
+        instruction=episode.toolset.instruction,
+        tools=[tool_definition(tool) for tool in episode.toolset.tools],
+        turns=[past_turn(log, number) for number in range(1, turn)],
+        sampling=episode.spec.sampling,
+        history=episode.spec.history,
+        must_answer=must_answer,
+    )
+    request.sampling.max_tokens = request.sampling.max_tokens or DEFAULT_MAX_TOKENS
+    return request
+
+
+def tool_definition(tool: toolset_pb2.ResolvedTool) -> pb.ToolDefinition:
+    """A tool as the model sees it."""
+    return pb.ToolDefinition(
+        name=tool.name,
+        description=tool.description,
+        parameters_json_schema=tool.parameters_json_schema,
+        section=SECTION_OF_KIND.get(tool.kind, pb.RESULT_SECTION_ATTEMPT),
+    )
+
+
+def past_turn(log: StepLog, turn: int) -> pb.PastTurn:
+    """An earlier turn as the model sees it again."""
+    response = log.model_calls[turn].response
+    calls = log.tool_calls.get(turn, {})
+    return pb.PastTurn(
+        completion_text=response.completion_text,
+        action=response.action,
+        observations=[calls[index].observation for index in sorted(calls)],
+    )

@@ -1,0 +1,146 @@
+"""Ends an episode: settle the ledger, store the trajectory, owe it to the stream.
+
+Every step is keyed or idempotent, so the activity may be repeated until all of
+them stand: an episode is settled if and only if its trajectory is owed.
+"""
+
+from dataclasses import dataclass
+
+from temporalio import activity
+
+from episodes.charges.service import Charges
+from episodes.children.cut_off import CutOffChildren
+from episodes.clients import Adapters
+from episodes.errors import EpisodeNotFound
+from episodes.keys import verifier_session
+from episodes.models import Ending, StopReason
+from episodes.steps.log import StepLog, StepLogs
+from episodes.steps.settlements import Settlements
+from episodes.stream.records import closing_record, trajectory_record
+from episodes.stream.store_outbox import OutboxStore
+from episodes.stream.trajectory import build_trajectory, summarize
+from episodes.turns.checks import unjudged, without_answer
+from episodes.turns.heartbeats import heartbeats
+from episodes.turns.running_episode import RunningEpisode, RunningEpisodes
+from episodes.workflows.episode import FINISH_EPISODE
+from episodes.workflows.payloads import EpisodeResult, FinishInput
+from podium.episodes.v1 import check_pb2
+from podium.registry.v1 import tool_pb2
+from podium_kit import telemetry
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.identity import acting_as
+from podium_kit.wire import failure_to_proto
+
+# Only an episode that ended by itself is known to have captured every hold it made.
+SETTLED_ENDINGS = (StopReason.ANSWERED, StopReason.TURN_LIMIT)
+STATEFUL_KINDS = (tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE)
+FAILURE_KINDS = {
+    StopReason.BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
+    StopReason.DEADLINE: FailureKind.TIMEOUT,
+    StopReason.FAILED: FailureKind.UNAVAILABLE,
+}
+
+
+@dataclass(frozen=True)
+class FinishActivity:
+    """Ends episodes."""
+
+    episodes: RunningEpisodes
+    logs: StepLogs
+    charges: Charges
+    adapters: Adapters
+    outbox: OutboxStore
+    settlements: Settlements
+    cut_off: CutOffChildren
+
+    @activity.defn(name=FINISH_EPISODE)
+    async def finish_episode(self, finish: FinishInput) -> None:
+        """Ends one episode; repeating it changes nothing."""
+        try:
+            episode = await self.episodes.get(finish.episode_id)
+        except EpisodeNotFound:
+            return  # a child that was refused before it was an episode
+        async with heartbeats():
+            with (
+                acting_as(episode.identity),
+                telemetry.episode_context(episode.id),
+                telemetry.span("finish", {"podium.stop_reason": finish.stop_reason}),
+            ):
+                await self._finish(episode, finish)
+        self.episodes.forget(episode.id)
+        self.logs.forget(episode.id)
+
+    async def _finish(self, episode: RunningEpisode, finish: FinishInput) -> None:
+        log = await self.logs.open(episode.id)
+        await self.cut_off.log(episode, log, EpisodeResult(finish.stop_reason, finish.message))
+        await self.charges.settle_and_reserve(episode, log, [])
+        if finish.stop_reason not in SETTLED_ENDINGS:
+            await self.charges.release(episode)
+        await self._close_tools(episode, log)
+        await self._end(episode, log, _ending(finish, log), _judgement(episode, log, finish))
+        # The costs must be there before watchers are told that the episode has ended.
+        await self.settlements.flush()
+        telemetry.record_episode(
+            episode.id, episode.stored.create_time, {"podium.stop_reason": finish.stop_reason}
+        )
+
+    async def _close_tools(self, episode: RunningEpisode, log: StepLog) -> None:
+        if _holds_state(episode, log) or log.verifier_calls:
+            await self.adapters.close_episode(episode.id)
+        if log.verifier_calls:
+            await self.adapters.close_episode(verifier_session(episode.id))
+
+    async def _end(
+        self,
+        episode: RunningEpisode,
+        log: StepLog,
+        ending: Ending,
+        judgement: check_pb2.Judgement | None,
+    ) -> None:
+        progress = summarize(log)
+        trajectory = build_trajectory(episode, log, ending, progress, judgement)
+        record = trajectory_record(trajectory)
+        place = episode.stored.new.membership
+        records = [record]
+        if place.size == 1:
+            records.append(closing_record(record, [(episode.id, record.digest)]))
+        members = await self.outbox.finish(episode.id, place, ending, progress, records)
+        if len(members) == place.size:
+            pairs = [(member.episode_id, member.digest) for member in members]
+            await self.outbox.owe(closing_record(record, pairs))
+        self.settlements.notify(episode.id)
+
+
+def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
+    """Whether a tool that keeps state for the episode was called."""
+    called = {
+        call.observation.call.tool_name
+        for turn in log.tool_calls.values()
+        for call in turn.values()
+    }
+    return any(
+        tool.name in called and tool.kind in STATEFUL_KINDS for tool in episode.toolset.tools
+    )
+
+
+def _judgement(
+    episode: RunningEpisode, log: StepLog, finish: FinishInput
+) -> check_pb2.Judgement | None:
+    """What the check says; None where nobody asked for one."""
+    check = episode.spec.check
+    if not episode.spec.HasField("check") or log.judgement is not None:
+        return log.judgement
+    reason = StopReason(finish.stop_reason)
+    if reason is StopReason.ANSWERED:
+        return unjudged(check, finish.unjudged_reason)
+    return without_answer(check, reason)
+
+
+def _ending(finish: FinishInput, log: StepLog) -> Ending:
+    reason = StopReason(finish.stop_reason)
+    last = log.model_calls.get(max(log.model_calls, default=0))
+    answered = reason is StopReason.ANSWERED and last is not None
+    failure = b""
+    if kind := FAILURE_KINDS.get(reason):
+        failure = failure_to_proto(ToolFailure(kind, finish.message)).SerializeToString()
+    return Ending(reason, last.response.action.final_answer if answered and last else "", failure)

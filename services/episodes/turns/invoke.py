@@ -1,0 +1,224 @@
+"""The tool calls of one turn: held together, made in parallel, logged together."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from temporalio import activity
+
+from episodes.charges.purchases import ToolPurchases, model_alias
+from episodes.charges.service import Charges, Grant
+from episodes.children.answers import ChildAnswers
+from episodes.clients import Adapters
+from episodes.keys import StepKind, effect_key
+from episodes.steps.log import Body, StepLog, StepLogs
+from episodes.turns.expert_context import expert_context
+from episodes.turns.policy_checks import PolicyDecision
+from episodes.turns.running_episode import RunningEpisode
+from episodes.turns.tool_records import answer_timeout_s, note_answer, refused
+from episodes.workflows.payloads import ChildCall, EpisodeResult
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.episodes.v1 import trajectory_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.errors import DeadlineExceeded, DomainError, Unavailable
+from podium_kit.wire import failure_to_proto
+
+log = logging.getLogger(__name__)
+
+# After so many attempts of the turn an unreachable tool becomes a failure the model sees.
+ATTEMPTS_MAX = 8
+Verdict = Grant | ToolFailure
+
+
+@dataclass(frozen=True)
+class ToolCallPlan:
+    """A call, its tool, and what the policy and a person decided about it.
+
+    Without a decision of the policy the call is done already, or its child was started.
+    `fallbacks` are the models that the policy lets answer in place of the one asked for.
+    """
+
+    call: pb.ToolCall
+    tool: toolset_pb2.ResolvedTool | None
+    decision: PolicyDecision | None = None
+    fallbacks: frozenset[str] = frozenset()
+    approval: trajectory_pb2.ApprovalDecision | None = None
+    child: ChildCall | ToolFailure | None = None
+    ended: EpisodeResult | None = None
+
+    @property
+    def starts_child(self) -> bool:
+        """Whether an episode of its own is to answer it, and nothing forbids that."""
+        allowed = self.decision is not None and _denial(self) is None
+        return allowed and isinstance(self.child, ChildCall)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a person has yet to decide."""
+        if self.tool is None or self.decision is None or self.approval is not None:
+            return False
+        asked = self.tool.needs_approval or self.decision.needs_approval
+        return asked and self.decision.allowed
+
+
+@dataclass(frozen=True)
+class Invoker:
+    """Makes an episode's tool calls."""
+
+    adapters: Adapters
+    charges: Charges
+    logs: StepLogs
+    children: ChildAnswers
+
+    async def invoke(
+        self, episode: RunningEpisode, steps: StepLog, turn: int, plans: list[ToolCallPlan]
+    ) -> None:
+        """Makes the calls of a turn that are not in the log yet, and logs them."""
+        todo = [plan for plan in plans if not steps.has(turn, StepKind.TOOL, plan.call.index)]
+        verdicts = await self._verdicts(episode, steps, turn, todo)
+        results = await asyncio.gather(
+            *(self._call(episode, steps, turn, plan, verdicts[plan.call.index]) for plan in todo),
+            return_exceptions=True,
+        )
+        await self._log(steps, turn, todo, results)
+
+    async def _verdicts(
+        self, episode: RunningEpisode, steps: StepLog, turn: int, plans: list[ToolCallPlan]
+    ) -> dict[int, Verdict]:
+        """By call index: what is granted, or why the call is not even tried."""
+        purchases = ToolPurchases(episode, steps, turn)
+        denials = {plan.call.index: failure for plan in plans if (failure := _denial(plan))}
+        # What a child spends is its own.
+        free = {plan.call.index: Grant() for plan in plans if plan.ended is not None}
+        payable = [
+            (plan.call.index, purchases.of(plan.call, plan.tool))
+            for plan in plans
+            if plan.tool is not None and plan.call.index not in denials | free
+        ]
+        replies = await self.charges.settle_and_reserve(
+            episode, steps, [purchase for _, purchase in payable]
+        )
+        verdicts: dict[int, Verdict] = {**denials, **free}
+        for (index, _), reply in zip(payable, replies, strict=True):
+            verdicts[index] = reply if isinstance(reply, Grant) else refused(reply)
+        return verdicts
+
+    async def _log(
+        self,
+        steps: StepLog,
+        turn: int,
+        plans: list[ToolCallPlan],
+        results: list[trajectory_pb2.ToolInvocation | BaseException],
+    ) -> None:
+        """Stores what succeeded before it lets an error of the platform fail the attempt."""
+        done: list[tuple[int, StepKind, int, Body]] = [
+            (turn, StepKind.TOOL, plan.call.index, result)
+            for plan, result in zip(plans, results, strict=True)
+            if not isinstance(result, BaseException)
+        ]
+        if done:
+            await self.logs.append(steps, done)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _call(
+        self,
+        episode: RunningEpisode,
+        steps: StepLog,
+        turn: int,
+        plan: ToolCallPlan,
+        verdict: Verdict,
+    ) -> trajectory_pb2.ToolInvocation:
+        key = effect_key(episode.id, turn, StepKind.TOOL, plan.call.index)
+        record = trajectory_pb2.ToolInvocation(
+            key=key,
+            observation=pb.Observation(call=plan.call),
+            model=_model_alias(plan),
+            approval=plan.approval,
+        )
+        if isinstance(verdict, ToolFailure):
+            record.observation.failure.CopyFrom(failure_to_proto(verdict))
+            return record
+        if plan.tool is None:
+            raise AssertionError("a call without a tool is denied")
+        record.granted_output_tokens = verdict.output_tokens
+        record.tool_version = plan.tool.version
+        if isinstance(plan.child, ChildCall) and plan.ended is not None:
+            await self.children.fill(record, plan.child.episode_id, plan.tool, plan.ended)
+        else:
+            request = _invoke_request(episode, steps, turn, plan.tool, record)
+            request.fallback_models.extend(
+                alias for alias in verdict.fallbacks if alias in plan.fallbacks
+            )
+            await self._ask_adapters(request, plan.tool, record)
+        return record
+
+    async def _ask_adapters(
+        self,
+        request: adapters_pb.InvokeRequest,
+        tool: toolset_pb2.ResolvedTool,
+        record: trajectory_pb2.ToolInvocation,
+    ) -> None:
+        try:
+            response = await self.adapters.invoke(request, answer_timeout_s(tool))
+        except DomainError as error:
+            record.observation.failure.CopyFrom(failure_to_proto(_platform_failure(error)))
+            return
+        note_answer(record, response)
+
+
+def _denial(plan: ToolCallPlan) -> ToolFailure | None:
+    """Why a call is not even tried."""
+    if plan.tool is None:
+        return ToolFailure(
+            FailureKind.NOT_FOUND, f"there is no tool {plan.call.tool_name}; use one of the list"
+        )
+    name = plan.call.tool_name
+    if plan.decision is not None and not plan.decision.allowed:
+        return ToolFailure(
+            FailureKind.DENIED_BY_POLICY,
+            f"the policy does not allow {name} any more: {plan.decision.reason}",
+        )
+    if plan.approval is not None and not plan.approval.approved:
+        return ToolFailure(
+            FailureKind.DENIED_BY_POLICY,
+            f"a person did not approve this call of {name}; find another way",
+        )
+    return plan.child if isinstance(plan.child, ToolFailure) else None
+
+
+def _platform_failure(error: DomainError) -> ToolFailure:
+    """A fault the model can see; a fault that may pass is raised to be tried again."""
+    if not isinstance(error, Unavailable | DeadlineExceeded):
+        return ToolFailure(FailureKind.INTERNAL, error.message)
+    if activity.info().attempt < ATTEMPTS_MAX:
+        raise error
+    return ToolFailure(FailureKind.UNAVAILABLE, "the tool cannot be reached now", retryable=True)
+
+
+def _model_alias(plan: ToolCallPlan) -> str:
+    return model_alias(plan.call, plan.tool) if plan.tool else ""
+
+
+def _invoke_request(
+    episode: RunningEpisode,
+    steps: StepLog,
+    turn: int,
+    tool: toolset_pb2.ResolvedTool,
+    record: trajectory_pb2.ToolInvocation,
+) -> adapters_pb.InvokeRequest:
+    request = adapters_pb.InvokeRequest(
+        key=record.key,
+        episode_id=episode.id,
+        tool_name=tool.name,
+        tool_version=tool.version,
+        arguments_json=record.observation.call.arguments_json,
+        max_output_tokens=record.granted_output_tokens or tool.max_output_tokens,
+    )
+    if tool.kind == tool_pb2.TOOL_KIND_LLM:
+        request.task = episode.spec.task
+        request.context = expert_context(steps, turn)
+    return request

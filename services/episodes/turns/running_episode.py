@@ -1,0 +1,65 @@
+"""An episode as the worker holds it while it runs."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from episodes.models import StoredEpisode
+from episodes.store import EpisodeStore
+from podium.episodes.v1 import episode_pb2
+from podium.registry.v1 import toolset_pb2
+from podium_kit.rpc.identity import Identity, Scope
+
+CACHED_EPISODES = 4096
+
+
+@dataclass(frozen=True)
+class RunningEpisode:
+    """What never changes while an episode runs."""
+
+    stored: StoredEpisode
+    spec: episode_pb2.EpisodeSpec
+    toolset: toolset_pb2.Toolset
+
+    @property
+    def id(self) -> str:
+        """The episode's id."""
+        return self.stored.new.episode_id
+
+    @property
+    def identity(self) -> Identity:
+        """Whom the worker calls as: the episode's subject, allowed to post its costs."""
+        scopes = frozenset({Scope.LEDGER_WRITE, Scope.EPISODES_RUN})
+        return Identity(self.stored.new.tenant, self.stored.new.subject, scopes)
+
+    def tool(self, name: str) -> toolset_pb2.ResolvedTool | None:
+        """The tool of that name in the frozen toolset."""
+        return next((tool for tool in self.toolset.tools if tool.name == name), None)
+
+
+class RunningEpisodes:
+    """Loads episodes, keeping the ones used last in memory."""
+
+    def __init__(self, store: EpisodeStore) -> None:
+        self._store = store
+        self._cache: OrderedDict[str, RunningEpisode] = OrderedDict()
+
+    async def get(self, episode_id: str) -> RunningEpisode:
+        """The episode. Raises EpisodeNotFound."""
+        if episode_id not in self._cache:
+            self._cache[episode_id] = _parse(await self._store.load(episode_id))
+        self._cache.move_to_end(episode_id)
+        if len(self._cache) > CACHED_EPISODES:
+            self._cache.popitem(last=False)
+        return self._cache[episode_id]
+
+    def forget(self, episode_id: str) -> None:
+        """Frees an episode that has ended."""
+        self._cache.pop(episode_id, None)
+
+
+def _parse(stored: StoredEpisode) -> RunningEpisode:
+    return RunningEpisode(
+        stored,
+        episode_pb2.EpisodeSpec.FromString(stored.new.spec),
+        toolset_pb2.Toolset.FromString(stored.new.toolset),
+    )

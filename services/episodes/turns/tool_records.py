@@ -1,0 +1,40 @@
+"""A tool call's record: why the ledger refused it, or what the adapters answered."""
+
+from episodes.charges.purchases import timeout_s
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.episodes.v1 import trajectory_pb2
+from podium.ledger.v1 import hold_pb2
+from podium.registry.v1 import toolset_pb2
+from podium_kit.failures import FailureKind, ToolFailure
+
+# The adapters enforce the tool's own timeout; this margin lets their answer arrive.
+TIMEOUT_MARGIN_S = 10.0
+REFUSALS = {
+    hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
+    hold_pb2.REFUSAL_REASON_UNKNOWN_PRICE: FailureKind.DENIED_BY_POLICY,
+}
+
+
+def answer_timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
+    """How long the adapters' answer is waited for, in seconds."""
+    return timeout_s(tool) + TIMEOUT_MARGIN_S
+
+
+def refused(refusal: hold_pb2.Refusal) -> ToolFailure:
+    """The failure of a call that the ledger holds no money for."""
+    return ToolFailure(REFUSALS.get(refusal.reason, FailureKind.INTERNAL), refusal.message)
+
+
+def note_answer(
+    record: trajectory_pb2.ToolInvocation, response: adapters_pb.InvokeResponse
+) -> None:
+    """Completes the record with what came of the call, and what it used."""
+    if response.HasField("failure"):
+        record.observation.failure.CopyFrom(response.failure)
+    else:
+        record.observation.content = response.output.content
+    record.usage.CopyFrom(response.usage)
+    record.latency.CopyFrom(response.latency)
+    record.sku = response.sku
+    if response.model_alias != record.model:
+        record.answered_by_model = response.model_alias

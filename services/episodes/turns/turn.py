@@ -1,0 +1,174 @@
+"""One turn of an episode: the model decides, then its calls are made.
+
+Every attempt starts from the step log, so a step that is done is never done
+again: not after a crash of this worker, nor when a second worker takes over.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from episodes.charges.purchases import planned_call, planned_fallbacks
+from episodes.children.calls import child_call
+from episodes.keys import StepKind
+from episodes.models import StopReason
+from episodes.steps.log import Body, StepLog, StepLogs
+from episodes.turns.approvals import approval_of, approval_timeout_s
+from episodes.turns.decide import Decider
+from episodes.turns.heartbeats import heartbeats
+from episodes.turns.invoke import Invoker, ToolCallPlan
+from episodes.turns.policy_checks import PlannedCall, PolicyChecks, PolicyDecision
+from episodes.turns.running_episode import RunningEpisode, RunningEpisodes
+from episodes.workflows.episode import TAKE_TURN
+from episodes.workflows.payloads import ChildCall, TurnInput, TurnResult
+from podium.episodes.v1 import episode_pb2
+from podium.ledger.v1 import hold_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium_kit import telemetry
+from podium_kit.rpc.errors import Aborted, DomainError, ResourceExhausted, Unavailable
+from podium_kit.rpc.identity import acting_as
+from podium_kit.wire import timestamp_to_proto
+
+# Errors that pass by themselves; any other is the same at the next attempt.
+TRANSIENT = (Unavailable, ResourceExhausted, Aborted)
+
+
+@dataclass(frozen=True)
+class TurnActivity:
+    """Takes turns."""
+
+    episodes: RunningEpisodes
+    logs: StepLogs
+    decider: Decider
+    invoker: Invoker
+    policies: PolicyChecks
+
+    @activity.defn(name=TAKE_TURN)
+    async def take_turn(self, turn: TurnInput) -> TurnResult:
+        """Takes one turn, continuing where an earlier attempt stopped."""
+        episode = await self.episodes.get(turn.episode_id)
+        try:
+            async with heartbeats():
+                with (
+                    acting_as(episode.identity),
+                    telemetry.episode_context(episode.id),
+                    telemetry.span("turn", {"podium.turn": turn.turn}),
+                ):
+                    return await self._take(episode, turn)
+        except DomainError as error:
+            raise activity_error(error) from error
+
+    async def _take(self, episode: RunningEpisode, turn: TurnInput) -> TurnResult:
+        # The first attempt of a turn finds only what earlier turns stored.
+        first = activity.info().attempt == 1 and not turn.approvals and not turn.children
+        log = await self.logs.open(episode.id, turn.turn - 1 if first else None)
+        if not log.has(turn.turn, StepKind.MODEL):
+            refusal = await self.decider.decide(episode, log, turn.turn, turn.last)
+            if refusal is not None:
+                return _refused(refusal)
+        action = log.model_calls[turn.turn].response.action
+        if action.WhichOneof("decision") == "final_answer":
+            return TurnResult(stop=StopReason.ANSWERED)
+        plans = await self._plans(episode, log, turn, list(action.tool_calls.calls))
+        return await self._make_calls(episode, log, turn, plans)
+
+    async def _plans(
+        self, episode: RunningEpisode, log: StepLog, turn: TurnInput, calls: list[pb.ToolCall]
+    ) -> list[ToolCallPlan]:
+        """The calls with what the policy, as it is now, and people say about them."""
+        todo = [
+            (call.index, planned)
+            for call in calls
+            if (tool := episode.tool(call.tool_name))
+            and call.index not in turn.children
+            and not log.has(turn.turn, StepKind.TOOL, call.index)
+            for planned in (planned_call(call, tool), *planned_fallbacks(call, tool))
+        ]
+        decisions = await self.policies.decide(episode, [planned for _, planned in todo])
+        decided: dict[int, list[tuple[PlannedCall, PolicyDecision]]] = {}
+        for (index, planned), decision in zip(todo, decisions, strict=True):
+            decided.setdefault(index, []).append((planned, decision))
+        return [
+            ToolCallPlan(
+                call,
+                episode.tool(call.tool_name),
+                *_decisions(decided.get(call.index, [])),
+                approval=approval_of(turn, call.index),
+                child=child_call(episode, turn.turn, call),
+                ended=turn.ended.get(str(call.index)),
+            )
+            for call in calls
+        ]
+
+    async def _make_calls(
+        self, episode: RunningEpisode, log: StepLog, turn: TurnInput, plans: list[ToolCallPlan]
+    ) -> TurnResult:
+        waiting = [plan.call for plan in plans if plan.waits]
+        if waiting:
+            await self._ask_for_approval(episode, log, turn.turn, waiting)
+            # Watchers see settled steps only, and a person must see what is asked of them.
+            await self.invoker.charges.settle_and_reserve(episode, log, [])
+            return TurnResult(pending=[call.index for call in waiting])
+        todo = [plan for plan in plans if not log.has(turn.turn, StepKind.TOOL, plan.call.index)]
+        if starting := [plan for plan in todo if plan.starts_child]:
+            children = [plan.child for plan in starting if isinstance(plan.child, ChildCall)]
+            return TurnResult(children=children, others=len(starting) < len(todo))
+        ready = [
+            plan
+            for plan in todo
+            if plan.call.index not in turn.children or str(plan.call.index) in turn.ended
+        ]
+        if ready:
+            await self.invoker.invoke(episode, log, turn.turn, ready)
+        return TurnResult()
+
+    async def _ask_for_approval(
+        self, episode: RunningEpisode, log: StepLog, turn: int, calls: list[pb.ToolCall]
+    ) -> None:
+        expire_time = datetime.now(UTC) + timedelta(
+            seconds=approval_timeout_s(episode.stored.new.toolset)
+        )
+        requests: list[tuple[int, StepKind, int, Body]] = [
+            (
+                turn,
+                StepKind.APPROVAL,
+                call.index,
+                episode_pb2.ApprovalRequested(
+                    call=call, expire_time=timestamp_to_proto(expire_time)
+                ),
+            )
+            for call in calls
+            if not log.has(turn, StepKind.APPROVAL, call.index)
+        ]
+        if requests:
+            await self.logs.append(log, requests)
+
+
+def _decisions(
+    decided: list[tuple[PlannedCall, PolicyDecision]],
+) -> tuple[PolicyDecision | None, frozenset[str]]:
+    """What the policy says of a call, and the models that it lets answer in its place.
+
+    One that needs a person's approval is not among them: nobody was asked about it.
+    """
+    if not decided:
+        return None, frozenset()
+    (_, decision), *others = decided
+    return decision, frozenset(
+        planned.model_alias for planned, one in others if one.allowed and not one.needs_approval
+    )
+
+
+def _refused(refusal: hold_pb2.Refusal) -> TurnResult:
+    out_of_budget = refusal.reason == hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED
+    stop = StopReason.BUDGET_EXHAUSTED if out_of_budget else StopReason.FAILED
+    return TurnResult(stop=stop, message=refusal.message)
+
+
+def activity_error(error: DomainError) -> ApplicationError:
+    """The error as Temporal retries it: only what passes by itself."""
+    return ApplicationError(
+        error.message, type=error.reason, non_retryable=not isinstance(error, TRANSIENT)
+    )

@@ -1,0 +1,1 @@
+"""OpenAI's chat completions, served as episodes."""

@@ -1,0 +1,61 @@
+"""What an episode's end means to a client of OpenAI: a finish reason, or an error."""
+
+from typing import Literal
+
+from gateway.errors import EpisodeCancelled
+from gateway.models import Outcome, StopReason
+from podium_kit.failures import FailureKind
+from podium_kit.rpc import errors
+
+FinishReason = Literal["stop", "length"]
+# A limit cut the work short, as max_tokens would: what there is so far is the answer.
+CUT_SHORT = frozenset({StopReason.TURN_LIMIT, StopReason.BUDGET_EXHAUSTED, StopReason.DEADLINE})
+ERROR_OF_FAILURE: dict[FailureKind, type[errors.DomainError]] = {
+    FailureKind.INVALID_ARGUMENTS: errors.InvalidArgument,
+    FailureKind.OUTPUT_TOO_LARGE: errors.InvalidArgument,
+    FailureKind.LIMIT_EXCEEDED: errors.FailedPrecondition,
+    FailureKind.NOT_FOUND: errors.NotFound,
+    FailureKind.PERMISSION_DENIED: errors.PermissionDenied,
+    FailureKind.DENIED_BY_POLICY: errors.PermissionDenied,
+    FailureKind.BUDGET_EXHAUSTED: errors.ResourceExhausted,
+    FailureKind.RATE_LIMITED: errors.ResourceExhausted,
+    FailureKind.UNAVAILABLE: errors.Unavailable,
+    FailureKind.TIMEOUT: errors.DeadlineExceeded,
+}
+
+
+def finish_reason(outcome: Outcome) -> FinishReason:
+    """ "stop" for an answer, "length" for work a limit cut short.
+
+    Raises the domain error that says why there is nothing to show.
+    """
+    if outcome.stop_reason is StopReason.ANSWERED:
+        return "stop"
+    if outcome.stop_reason in CUT_SHORT and outcome.turn_count > 0:
+        return "length"
+    raise episode_error(outcome)
+
+
+def episode_error(outcome: Outcome) -> errors.DomainError:
+    """Why the episode has no answer."""
+    if outcome.stop_reason is StopReason.CANCELLED:
+        return EpisodeCancelled(outcome.episode_id)
+    kind = _failure_kind(outcome)
+    reason = outcome.failure.message if outcome.failure else "it was stopped before its first turn"
+    return ERROR_OF_FAILURE.get(kind, errors.DomainError)(
+        f"episode {outcome.episode_id} ended without an answer ({outcome.stop_reason}): {reason}",
+        reason=f"EPISODE_{kind.name}",
+        episode_id=outcome.episode_id,
+        retryable=str(outcome.failure is not None and outcome.failure.retryable).lower(),
+        retry_after_s=outcome.failure.retry_after_s if outcome.failure else None,
+    )
+
+
+def _failure_kind(outcome: Outcome) -> FailureKind:
+    if outcome.failure is not None:
+        return outcome.failure.kind
+    if outcome.stop_reason is StopReason.DEADLINE:
+        return FailureKind.TIMEOUT
+    if outcome.stop_reason is StopReason.BUDGET_EXHAUSTED:
+        return FailureKind.BUDGET_EXHAUSTED
+    return FailureKind.INTERNAL

@@ -1,0 +1,158 @@
+"""The body of /v1/chat/completions: OpenAI's fields, and Podium's own under `podium`."""
+
+from decimal import Decimal
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.chat.catalogue import Choice
+from gateway.errors import InvalidChat, UnsupportedParameter
+from gateway.models import EpisodeOrder, Message, PromptMode
+from podium_kit.money import Money
+
+# Parameters we cannot honour are welcome at OpenAI's default, where they ask for nothing.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "response_format": ({"type": "text"},),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "parallel_tool_calls": (True, False),
+    "logit_bias": ({},),
+    "modalities": (["text"],),
+    "stop": ([],),
+    "audio": (),
+    "prediction": (),
+    "web_search_options": (),
+}
+# These ask nothing of the answer.
+IGNORED = frozenset(
+    {"user", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"}
+)
+MENDS = {
+    "n": "send n requests instead",
+    "tools": "register tools with POST /v1/tools, then name them in podium.tools",
+    "functions": "register tools with POST /v1/tools, then name them in podium.tools",
+}
+
+
+class TextPart(BaseModel):
+    """A part of a message's content."""
+
+    type: str
+    text: str = ""
+
+
+class ChatMessage(BaseModel):
+    """One message; parts that are not text are refused."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[TextPart]
+
+    def text(self) -> str:
+        """The content as one text. Raises InvalidChat."""
+        if isinstance(self.content, str):
+            return self.content
+        for part in self.content:
+            if part.type != "text":
+                raise InvalidChat(
+                    f"content of type {part.type} is not supported; send text", param="messages"
+                )
+        return "\n".join(part.text for part in self.content)
+
+
+class StreamOptions(BaseModel):
+    """How to stream."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    include_usage: bool = False
+
+
+class PodiumOptions(BaseModel):
+    """What OpenAI's fields cannot say."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    policy: str = Field("", description="preference policy; overrides the suffix of `model`")
+    tools: list[str] = Field([], description="keeps only these tools")
+    turn_limit: int = Field(0, ge=0, description="most turns; 0 means 50")
+    budget_usd: Decimal | None = Field(None, ge=0, description="most money, in US dollars")
+    time_limit_s: float | None = Field(None, gt=0, description="longest run in seconds")
+    prompt_mode: PromptMode | None = Field(None, description="how earlier turns are shown")
+    labels: dict[str, str] = Field({}, description="at most 16, kept with the episode")
+
+
+class ChatRequest(BaseModel):
+    """A chat completion to run as an episode."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str
+    messages: list[ChatMessage] = Field(min_length=1)
+    stream: bool = False
+    stream_options: StreamOptions = StreamOptions()
+    max_tokens: int | None = Field(None, gt=0)
+    max_completion_tokens: int | None = Field(None, gt=0)
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, gt=0, le=1)
+    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
+    metadata: dict[str, str] | None = None
+    podium: PodiumOptions = PodiumOptions()
+
+    def order(self, choice: Choice) -> EpisodeOrder:
+        """The episode it asks for. Raises InvalidChat, UnsupportedParameter, InvalidMoney."""
+        self._refuse_unsupported()
+        task = self._task()
+        options = self.podium
+        return EpisodeOrder(
+            task=task,
+            history=tuple(map(_history_message, self.messages[:-1])),
+            model=choice.model,
+            policy=options.policy or choice.policy,
+            tool_names=tuple(options.tools),
+            turn_limit=options.turn_limit,
+            time_limit_s=options.time_limit_s,
+            budget=_dollars(options.budget_usd),
+            prompt_mode=options.prompt_mode,
+            labels={**(self.metadata or {}), **options.labels},
+            max_tokens=self.max_completion_tokens or self.max_tokens or 0,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            seed=self.seed,
+        )
+
+    def _task(self) -> str:
+        last = self.messages[-1]
+        if last.role != "user":
+            raise InvalidChat(
+                "the last message is the task, so its role must be user", param="messages"
+            )
+        if not (task := last.text()).strip():
+            raise InvalidChat("the task is empty; write what to do", param="messages")
+        return task
+
+    def _refuse_unsupported(self) -> None:
+        for name, value in (self.model_extra or {}).items():
+            if value is None or name in IGNORED:
+                continue
+            if name not in NEUTRAL:
+                raise UnsupportedParameter(name, "it is unknown; leave it out")
+            if value not in NEUTRAL[name]:
+                raise UnsupportedParameter(name, MENDS.get(name, "leave it out"))
+
+
+def _history_message(message: ChatMessage) -> Message:
+    role = "system" if message.role == "developer" else message.role
+    return Message(role, message.text())
+
+
+def _dollars(amount: Decimal | None) -> Money | None:
+    return None if amount is None else Money.parse(f"{amount:f}", "USD")

@@ -1,0 +1,79 @@
+"""/v1/chat/completions and /v1/models, as OpenAI's clients expect them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.background import BackgroundTask
+from starlette.responses import JSONResponse, Response
+
+from gateway.chat.catalogue import DEFAULT_ALIAS, Catalogue, Names
+from gateway.chat.disconnects import while_connected
+from gateway.chat.request import ChatRequest
+from gateway.chat.service import ChatRun, Episodes
+from gateway.chat.sse import kept_alive, sse_response
+from gateway.rest.episode_ids import EpisodeIds
+
+CLIENT_CLOSED_REQUEST = 499
+
+
+@dataclass(frozen=True)
+class ChatApi:
+    """What chat requests are answered with."""
+
+    catalogue: Catalogue
+    episodes: Episodes
+    episode_ids: EpisodeIds
+    wait_s: float
+    keepalive_s: float
+    cancel_on_disconnect: bool
+
+    async def complete(self, body: ChatRequest, request: Request) -> Response:
+        """Starts the episode before anything is sent, so that refusals have a status."""
+        order = body.order(await self.catalogue.resolve(body.model))
+        episode = await self.episode_ids.choose(request.headers)
+        run = ChatRun(self.episodes, episode, body, self.wait_s)
+        await run.start(order)
+        headers = {"x-podium-episode": run.episode_id}
+        if body.stream:
+            events = kept_alive(run.stream(), self.keepalive_s)
+            return sse_response(events, headers, BackgroundTask(self._leave, run))
+        answer = await while_connected(request, run.complete())
+        if answer is None:
+            await self._leave(run)
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        return JSONResponse(answer, headers=headers)
+
+    async def _leave(self, run: ChatRun) -> None:
+        if self.cancel_on_disconnect:
+            await run.leave()
+
+
+def chat_router(api: ChatApi) -> APIRouter:
+    """The routes."""
+    router = APIRouter(prefix="/v1", tags=["OpenAI"])
+
+    @router.post("/chat/completions", operation_id="CreateChatCompletion", response_model=None)
+    async def create_chat_completion(body: ChatRequest, request: Request) -> Response:
+        return await api.complete(body, request)
+
+    @router.get("/models", operation_id="ListModels")
+    async def list_models() -> dict[str, Any]:
+        return {"object": "list", "data": _model_list(await api.catalogue.names())}
+
+    @router.get("/models/{model:path}", operation_id="RetrieveModel")
+    async def retrieve_model(model: str) -> dict[str, Any]:
+        await api.catalogue.resolve(model)
+        return _model(model)
+
+    return router
+
+
+def _model_list(names: Names) -> list[dict[str, Any]]:
+    plain = [DEFAULT_ALIAS, *(model.name for model in names.models)]
+    with_policy = [f"{name}:{policy}" for name in plain for policy in names.policies]
+    return [_model(name) for name in (*plain, *with_policy)]
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "podium"}

@@ -1,0 +1,1 @@
+"""The console: one static page without a build step."""

@@ -1,0 +1,132 @@
+"""/v1/api-keys: a tenant's admin creates, lists, rotates and revokes the tenant's keys."""
+
+from datetime import datetime, timedelta
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.keys.service import ApiKey, ApiKeys, KeyRequest, check_grantable
+from podium_kit.rpc.identity import Identity, Role, Scope, require_scope
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
+
+PAGE_SIZE_DEFAULT = 50
+PAGE_SIZE_MAX = 500
+OVERLAP_S_DEFAULT = 24 * 3_600.0
+OVERLAP_S_MAX = 90 * 24 * 3_600.0
+
+
+class CreateApiKeyRequest(BaseModel):
+    """Asks for a key of the caller's tenant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    subject: str = Field(description="whose key it is: a person or an application")
+    scopes: list[str] = Field([], description="what it may do, like episodes:run")
+    roles: list[Role] = Field([], description="what its owner is, like developer")
+    expire_time: datetime | None = Field(None, description="unset means never")
+
+    def of(self, admin: Identity) -> KeyRequest:
+        """The key the admin may ask for. Raises UnknownScope, ScopeNotGrantable."""
+        check_grantable(admin, self.scopes, self.roles)
+        return KeyRequest(
+            tenant=admin.tenant,
+            subject=self.subject,
+            scopes=frozenset(self.scopes),
+            roles=frozenset(self.roles),
+            expire_time=self.expire_time,
+        )
+
+
+class RotateApiKeyRequest(BaseModel):
+    """Asks for a key in the place of another."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    overlap_s: float = Field(
+        OVERLAP_S_DEFAULT, ge=0, le=OVERLAP_S_MAX, description="seconds the old key goes on working"
+    )
+
+
+class ApiKeyResource(BaseModel):
+    """A key without its secret."""
+
+    id: str
+    subject: str
+    scopes: list[str]
+    roles: list[Role]
+    create_time: datetime
+    expire_time: datetime | None
+    revoke_time: datetime | None
+    last_used_time: datetime | None = Field(description="some seconds behind; unset means never")
+    successor_id: str | None = Field(description="the key that rotation put in its place")
+
+    @classmethod
+    def of(cls, key: ApiKey) -> "ApiKeyResource":
+        """The resource of a key."""
+        return cls(**{**vars(key), "scopes": sorted(key.scopes), "roles": sorted(key.roles)})
+
+
+class CreateApiKeyResponse(BaseModel):
+    """The key, and the text to send: it is shown this once and stored nowhere."""
+
+    api_key: ApiKeyResource
+    key: str
+
+
+class RotateApiKeyResponse(CreateApiKeyResponse):
+    """The new key, its text, and until when the old one works."""
+
+    old_api_key: ApiKeyResource
+
+
+class ApiKeyResponse(BaseModel):
+    """The key."""
+
+    api_key: ApiKeyResource
+
+
+class ListApiKeysResponse(BaseModel):
+    """A page of keys."""
+
+    api_keys: list[ApiKeyResource]
+    next_page_token: str
+
+
+def api_key_router(keys: ApiKeys) -> APIRouter:
+    """The routes."""
+    router = APIRouter(prefix="/v1/api-keys", tags=["API keys"])
+
+    @router.post("", operation_id="CreateApiKey")
+    async def create(body: CreateApiKeyRequest) -> CreateApiKeyResponse:
+        admin = require_scope(Scope.TENANT_ADMIN)
+        key, text = await keys.issue(body.of(admin))
+        return CreateApiKeyResponse(api_key=ApiKeyResource.of(key), key=text)
+
+    @router.get("", operation_id="ListApiKeys")
+    async def list_keys(
+        size: int = Query(0, alias="page_size"), page_token: str = ""
+    ) -> ListApiKeysResponse:
+        admin = require_scope(Scope.TENANT_ADMIN)
+        limit = page_size(size, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
+        after_id = decode_page_token(page_token).get("after_id", "")
+        page = await keys.list(admin.tenant, after_id, limit)
+        more = encode_page_token({"after_id": page[-1].id}) if len(page) == limit else ""
+        return ListApiKeysResponse(
+            api_keys=[ApiKeyResource.of(key) for key in page], next_page_token=more
+        )
+
+    @router.post("/{key_id}/rotate", operation_id="RotateApiKey")
+    async def rotate(key_id: str, body: RotateApiKeyRequest) -> RotateApiKeyResponse:
+        admin = require_scope(Scope.TENANT_ADMIN)
+        overlap = timedelta(seconds=body.overlap_s)
+        old, new, text = await keys.rotate(admin.tenant, key_id, overlap)
+        return RotateApiKeyResponse(
+            api_key=ApiKeyResource.of(new), key=text, old_api_key=ApiKeyResource.of(old)
+        )
+
+    @router.post("/{key_id}/revoke", operation_id="RevokeApiKey")
+    async def revoke(key_id: str) -> ApiKeyResponse:
+        admin = require_scope(Scope.TENANT_ADMIN)
+        return ApiKeyResponse(api_key=ApiKeyResource.of(await keys.revoke(admin.tenant, key_id)))
+
+    return router

@@ -1,0 +1,240 @@
+"""API keys: `pod_<id>_<secret>`, the secret being 256 random bits.
+
+Only the SHA-256 of the secret is stored. A random secret needs no slow hash: there is
+no dictionary to try, and every request would pay for the slowness.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from cachetools import TTLCache
+
+from gateway.audit.service import AuditLog
+from gateway.errors import (
+    ApiKeyEnded,
+    ApiKeyNotFound,
+    ExpiredApiKey,
+    InvalidApiKey,
+    InvalidApiKeyRequest,
+    RevokedApiKey,
+    ScopeNotGrantable,
+    UnknownScope,
+)
+from podium_kit.rpc.identity import SERVICE_SCOPES, TENANT_SCOPES, Identity, Role, Scope, scopes_of
+from podium_kit.rpc.pages import InvalidPageToken
+
+PREFIX = "pod"
+CACHED_KEYS_MAX = 10_000
+NAME_CHARACTERS_MAX = 128
+KEY_ID = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """An issued key, without its secret."""
+
+    id: str
+    tenant: str
+    subject: str
+    scopes: frozenset[str]
+    secret_hash: bytes
+    create_time: datetime
+    expire_time: datetime | None = None
+    revoke_time: datetime | None = None
+    roles: frozenset[Role] = frozenset()
+    # Written every few seconds, so it may be a little behind.
+    last_used_time: datetime | None = None
+    # The key that rotation put in this one's place.
+    successor_id: str | None = None
+
+    def identity(self) -> Identity:
+        """Who calls with this key; what a role may do is looked up now, not when it was given."""
+        return Identity(self.tenant, self.subject, self.scopes | scopes_of(self.roles))
+
+    def shown(self) -> dict[str, object]:
+        """What the audit log may know."""
+        return {
+            "id": self.id,
+            "subject": self.subject,
+            "scopes": sorted(self.scopes),
+            "roles": sorted(self.roles),
+            "expire_time": self.expire_time and self.expire_time.isoformat(),
+            "revoke_time": self.revoke_time and self.revoke_time.isoformat(),
+        }
+
+
+@dataclass(frozen=True)
+class KeyRequest:
+    """What a new key shall be."""
+
+    tenant: str
+    subject: str
+    scopes: frozenset[str] = frozenset()
+    roles: frozenset[Role] = frozenset()
+    expire_time: datetime | None = None
+
+
+class ApiKeyStore(Protocol):
+    """Where issued keys are kept."""
+
+    async def insert(self, key: ApiKey) -> None: ...
+    async def get(self, key_id: str) -> ApiKey | None: ...
+    async def list(self, tenant: str, after_id: str, limit: int) -> list[ApiKey]: ...
+    async def revoke(self, tenant: str, key_id: str) -> ApiKey | None: ...
+    async def replace(self, old: ApiKey, new: ApiKey) -> None: ...
+
+
+class ApiKeys:
+    """Issues, verifies, rotates and revokes keys; a verified key is remembered a few seconds."""
+
+    def __init__(self, store: ApiKeyStore, log: AuditLog, cache_s: float) -> None:
+        self._store = store
+        self._log = log
+        self._cache: TTLCache[str, ApiKey] = TTLCache(CACHED_KEYS_MAX, cache_s)
+
+    async def issue(self, wanted: KeyRequest) -> tuple[ApiKey, str]:
+        """The new key and the text its owner sends; the text is never to be had again.
+
+        Raises InvalidApiKeyRequest and UnknownScope.
+        """
+        key, text = new_key(wanted)
+        async with self._log.change("CreateApiKey", key.id, key.shown()) as change:
+            await self._store.insert(key)
+            change.after = key.shown()
+        return key, text
+
+    async def rotate(
+        self, tenant: str, key_id: str, overlap: timedelta
+    ) -> tuple[ApiKey, ApiKey, str]:
+        """The old key, which works until the overlap is over, the new one, and its text.
+
+        The new key may what the old one may, and lives as long as the old one was made to.
+        Raises ApiKeyNotFound, ApiKeyEnded, InvalidApiKeyRequest.
+        """
+        if overlap < timedelta(0):
+            raise InvalidApiKeyRequest("overlap_s must not be negative", param="overlap_s")
+        old, now = await self._owned(tenant, key_id), datetime.now(UTC)
+        if old.revoke_time or (old.expire_time and old.expire_time <= now) or old.successor_id:
+            raise ApiKeyEnded(key_id)
+        lifetime = old.expire_time and old.expire_time - old.create_time
+        expire_time = lifetime and now + lifetime
+        new, text = new_key(
+            KeyRequest(tenant, old.subject, old.scopes, old.roles, expire_time or None)
+        )
+        ends = min(now + overlap, old.expire_time or now + overlap)
+        ending = replace(old, expire_time=ends, successor_id=new.id)
+        requested = {"id": key_id, "overlap_s": overlap.total_seconds()}
+        async with self._log.change("RotateApiKey", key_id, requested, old.shown()) as change:
+            await self._store.replace(ending, new)
+            change.after = {"old": ending.shown(), "new": new.shown()}
+        self._cache.pop(key_id, None)
+        return ending, new, text
+
+    async def verify(self, text: str) -> ApiKey:
+        """The key behind the text. Raises InvalidApiKey, ExpiredApiKey, RevokedApiKey."""
+        prefix, _, rest = text.partition("_")
+        key_id, _, secret = rest.partition("_")
+        known = prefix == PREFIX and KEY_ID.fullmatch(key_id)
+        key = await self._get(key_id) if known else None
+        if key is None or not hmac.compare_digest(_hash(secret), key.secret_hash):
+            raise InvalidApiKey
+        if key.revoke_time is not None:
+            raise RevokedApiKey(key.id)
+        if key.expire_time is not None and key.expire_time <= datetime.now(UTC):
+            raise ExpiredApiKey(key.id)
+        return key
+
+    async def list(self, tenant: str, after_id: str, limit: int) -> list[ApiKey]:
+        """The tenant's keys in id order, revoked ones included. Raises InvalidPageToken."""
+        if after_id and not KEY_ID.fullmatch(after_id):
+            raise InvalidPageToken
+        return await self._store.list(tenant, after_id, limit)
+
+    async def revoke(self, tenant: str, key_id: str) -> ApiKey:
+        """Ends a key; ending it again changes nothing. Raises ApiKeyNotFound."""
+        before = (await self._owned(tenant, key_id)).shown()
+        async with self._log.change("RevokeApiKey", key_id, {"id": key_id}, before) as change:
+            key = await self._store.revoke(tenant, key_id)
+            if key is None:
+                raise ApiKeyNotFound(key_id)
+            change.after = key.shown()
+        self._cache.pop(key_id, None)
+        return key
+
+    async def _owned(self, tenant: str, key_id: str) -> ApiKey:
+        key = await self._store.get(key_id) if KEY_ID.fullmatch(key_id) else None
+        if key is None or key.tenant != tenant:
+            raise ApiKeyNotFound(key_id)
+        return key
+
+    async def _get(self, key_id: str) -> ApiKey | None:
+        if key := self._cache.get(key_id):
+            return key
+        key = await self._store.get(key_id)
+        if key is not None:
+            self._cache[key_id] = key
+        return key
+
+
+def new_key(wanted: KeyRequest) -> tuple[ApiKey, str]:
+    """A fresh key and its text. Raises InvalidApiKeyRequest, UnknownScope."""
+    now = datetime.now(UTC)
+    _check_names(wanted.tenant, wanted.subject)
+    _check_expiry(wanted.expire_time, now)
+    if not wanted.scopes and not wanted.roles:
+        raise InvalidApiKeyRequest("give at least 1 scope or role", param="scopes")
+    key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+    key = ApiKey(
+        id=key_id,
+        tenant=wanted.tenant,
+        subject=wanted.subject,
+        scopes=known_scopes(wanted.scopes),
+        secret_hash=_hash(secret),
+        create_time=now,
+        expire_time=wanted.expire_time,
+        roles=wanted.roles,
+    )
+    return key, f"{PREFIX}_{key_id}_{secret}"
+
+
+def known_scopes(scopes: Iterable[str]) -> frozenset[str]:
+    """The scopes. Raises UnknownScope, also for those no key may carry."""
+    grantable = sorted(set(Scope) - SERVICE_SCOPES)
+    for scope in scopes:
+        if scope not in grantable:
+            raise UnknownScope(scope, grantable)
+    return frozenset(scopes)
+
+
+def check_grantable(granter: Identity, scopes: Iterable[str], roles: Iterable[Role]) -> None:
+    """A tenant's admin hands out the tenant's scopes. Raises ScopeNotGrantable, UnknownScope."""
+    for scope in known_scopes(scopes) | scopes_of(roles):
+        if scope not in TENANT_SCOPES and not granter.may(Scope(scope)):
+            raise ScopeNotGrantable(scope)
+
+
+def _check_names(tenant: str, subject: str) -> None:
+    for name, value in (("tenant", tenant), ("subject", subject)):
+        if not 1 <= len(value.strip()) <= NAME_CHARACTERS_MAX or not value.isprintable():
+            raise InvalidApiKeyRequest(
+                f"{name} must have 1 to {NAME_CHARACTERS_MAX} printable characters", param=name
+            )
+
+
+def _check_expiry(expire_time: datetime | None, now: datetime) -> None:
+    if expire_time is None:
+        return
+    if expire_time.tzinfo is None:
+        raise InvalidApiKeyRequest("expire_time needs a time zone, like Z", param="expire_time")
+    if expire_time <= now:
+        raise InvalidApiKeyRequest("expire_time has passed already", param="expire_time")
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

@@ -1,0 +1,101 @@
+"""API keys in PostgreSQL."""
+
+import builtins
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy import Column, DateTime, LargeBinary, MetaData, Row, Table, Text, bindparam, func
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from gateway.errors import ApiKeyEnded
+from gateway.keys.service import ApiKey
+from podium_kit.rpc.identity import Role
+
+API_KEYS = Table(
+    "api_keys",
+    MetaData(),
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("secret_hash", LargeBinary, nullable=False),
+    Column("create_time", DateTime(timezone=True), nullable=False),
+    Column("expire_time", DateTime(timezone=True)),
+    Column("revoke_time", DateTime(timezone=True)),
+    Column("roles", ARRAY(Text), nullable=False),
+    Column("last_used_time", DateTime(timezone=True)),
+    Column("successor_id", Text),
+)
+USED = API_KEYS.update().where(API_KEYS.c.id == bindparam("key_id"))
+# Clocks of replicas differ: a later use stays.
+USED = USED.values(last_used_time=func.greatest(API_KEYS.c.last_used_time, bindparam("used_time")))
+
+
+class PostgresApiKeyStore:
+    """See `api_keys.ApiKeyStore`."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def insert(self, key: ApiKey) -> None:
+        """Stores a new key."""
+        async with self._engine.connect() as connection:
+            await connection.execute(API_KEYS.insert().values(_values(key)))
+
+    async def replace(self, old: ApiKey, new: ApiKey) -> None:
+        """Stores the new key and when the old one ends, both or neither. Raises ApiKeyEnded."""
+        # Of two rotations at the same time, one finds that the key has a successor.
+        ending = (
+            API_KEYS.update()
+            .where(API_KEYS.c.id == old.id, API_KEYS.c.successor_id.is_(None))
+            .values(expire_time=old.expire_time, successor_id=old.successor_id)
+        )
+        transaction = self._engine.execution_options(isolation_level="READ COMMITTED")
+        async with transaction.begin() as connection:
+            await connection.execute(API_KEYS.insert().values(_values(new)))
+            if (await connection.execute(ending)).rowcount == 0:
+                raise ApiKeyEnded(old.id)
+
+    async def note_uses(self, uses: Mapping[str, datetime]) -> None:
+        """Writes when keys were used last."""
+        rows = [{"key_id": key_id, "used_time": used} for key_id, used in uses.items()]
+        async with self._engine.connect() as connection:
+            await connection.execute(USED, rows)
+
+    async def get(self, key_id: str) -> ApiKey | None:
+        """The key, whoever's it is: a key says its tenant, not the other way round."""
+        query = API_KEYS.select().where(API_KEYS.c.id == key_id)
+        async with self._engine.connect() as connection:
+            return _key((await connection.execute(query)).one_or_none())
+
+    async def list(self, tenant: str, after_id: str, limit: int) -> builtins.list[ApiKey]:
+        """The tenant's keys after an id, in id order."""
+        mine = (API_KEYS.c.tenant == tenant) & (API_KEYS.c.id > after_id)
+        query = API_KEYS.select().where(mine).order_by(API_KEYS.c.id).limit(limit)
+        async with self._engine.connect() as connection:
+            rows = await connection.execute(query)
+            return [key for row in rows if (key := _key(row))]
+
+    async def revoke(self, tenant: str, key_id: str) -> ApiKey | None:
+        """Ends the key at its first revocation; None when the tenant has no such key."""
+        statement = (
+            API_KEYS.update()
+            .where(API_KEYS.c.tenant == tenant, API_KEYS.c.id == key_id)
+            .values(revoke_time=func.coalesce(API_KEYS.c.revoke_time, func.now()))
+            .returning(*API_KEYS.c)
+        )
+        async with self._engine.connect() as connection:
+            return _key((await connection.execute(statement)).one_or_none())
+
+
+def _key(row: Row[tuple[object, ...]] | None) -> ApiKey | None:
+    if row is None:
+        return None
+    values = dict(row._mapping)
+    roles = frozenset(map(Role, values["roles"]))
+    return ApiKey(**{**values, "scopes": frozenset(values["scopes"]), "roles": roles})
+
+
+def _values(key: ApiKey) -> dict[str, object]:
+    return {**vars(key), "scopes": sorted(key.scopes), "roles": sorted(key.roles)}

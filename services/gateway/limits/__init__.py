@@ -1,0 +1,1 @@
+"""Limits per tenant: requests per second, open requests, running episodes."""

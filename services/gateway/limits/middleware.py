@@ -1,0 +1,52 @@
+"""Holds every authenticated request to its tenant's limits, and says where the tenant stands."""
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.access import is_guarded
+from gateway.error_responses import error_response
+from gateway.limits.open_requests import OpenRequests
+from gateway.limits.rate_limiter import RateLimiter, Standing, standing
+from gateway.limits.service import LimitBook, holding_to
+from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.identity import current_identity
+
+
+class LimitMiddleware:
+    """Inside AccessMiddleware, which knows the tenant."""
+
+    def __init__(
+        self, app: ASGIApp, book: LimitBook, rate: RateLimiter, open_requests: OpenRequests
+    ) -> None:
+        self._app = app
+        self._book = book
+        self._rate = rate
+        self._open = open_requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on, or answers 429 with Retry-After."""
+        if not is_guarded(scope):
+            await self._app(scope, receive, send)
+            return
+        tenant = current_identity().tenant
+        limits = await self._book.of(tenant)
+        now = standing(limits, tokens=0)
+        try:
+            now = await self._rate.admit(tenant, limits)
+            async with self._open.slot(tenant, limits):
+                with holding_to(limits):
+                    await self._app(scope, receive, _with_standing(send, now))
+        except DomainError as error:
+            await error_response(error)(scope, receive, _with_standing(send, now))
+
+
+def _with_standing(send: Send, now: Standing) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers["x-ratelimit-limit-requests"] = str(now.limit)
+            headers["x-ratelimit-remaining-requests"] = str(now.remaining)
+            headers["x-ratelimit-reset-requests"] = f"{now.reset_s:.3f}s"
+        await send(message)
+
+    return sending

@@ -1,0 +1,69 @@
+"""/v1/limits shows a tenant its limits; a platform admin changes those of any tenant."""
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.limits.service import LimitBook, TenantLimits
+from podium_kit.rpc.identity import Scope, current_identity, require_scope
+
+Tenant = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class ChangeLimitsRequest(BaseModel):
+    """New limits; what is left out stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    requests_per_s: float | None = Field(None, gt=0, le=1e6)
+    burst: int | None = Field(None, ge=1, le=1_000_000)
+    concurrency: int | None = Field(None, ge=1, le=1_000_000)
+    running_episodes: int | None = Field(None, ge=1, le=1_000_000)
+
+    def applied(self, limits: TenantLimits) -> TenantLimits:
+        """The limits with the changes."""
+        return replace(limits, **self.model_dump(exclude_none=True))
+
+
+class LimitsResource(BaseModel):
+    """What a tenant may use, over all replicas of the gateway together."""
+
+    tenant: str
+    requests_per_s: float
+    burst: int = Field(description="requests that may come at once")
+    concurrency: int = Field(description="open requests, streams included")
+    running_episodes: int = Field(description="episodes that may run at once")
+
+    @classmethod
+    def of(cls, tenant: str, limits: TenantLimits) -> "LimitsResource":
+        """The resource."""
+        return cls(tenant=tenant, **vars(limits))
+
+
+def limit_router(book: LimitBook) -> APIRouter:
+    """The routes."""
+    router = APIRouter(prefix="/v1", tags=["Limits"])
+
+    @router.get("/limits", operation_id="GetLimits")
+    async def own() -> LimitsResource:
+        tenant = current_identity().tenant
+        return LimitsResource.of(tenant, await book.of(tenant))
+
+    @router.get("/tenants/{tenant}/limits", operation_id="GetTenantLimits")
+    async def get(tenant: Tenant) -> LimitsResource:
+        require_scope(Scope.PLATFORM_ADMIN)
+        return LimitsResource.of(tenant, await book.of(tenant))
+
+    @router.put("/tenants/{tenant}/limits", operation_id="ChangeTenantLimits")
+    async def put(tenant: Tenant, body: ChangeLimitsRequest) -> LimitsResource:
+        require_scope(Scope.PLATFORM_ADMIN)
+        return LimitsResource.of(tenant, await book.change(tenant, body.applied))
+
+    @router.delete("/tenants/{tenant}/limits", operation_id="ResetTenantLimits")
+    async def reset(tenant: Tenant) -> LimitsResource:
+        require_scope(Scope.PLATFORM_ADMIN)
+        return LimitsResource.of(tenant, await book.change(tenant, None))
+
+    return router

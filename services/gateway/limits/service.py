@@ -1,0 +1,95 @@
+"""How much a tenant may use: requests per second, open requests and running episodes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+from cachetools import TTLCache
+
+from gateway.audit.service import AuditLog
+from gateway.errors import InvalidLimits
+
+TENANTS_MAX = 10_000
+
+
+@dataclass(frozen=True)
+class TenantLimits:
+    """Over all replicas of the gateway together."""
+
+    # Refill of the bucket, in requests per second.
+    requests_per_s: float
+    # Requests that may come at once: the size of the bucket.
+    burst: int
+    # Open requests; a stream is open until its end, a chat until its episode's.
+    concurrency: int
+    # Episodes that run at once; the episode service counts them.
+    running_episodes: int
+
+    def __post_init__(self) -> None:
+        counts = (self.burst, self.concurrency, self.running_episodes)
+        if not (self.requests_per_s > 0 and min(counts) >= 1):
+            raise InvalidLimits
+
+
+# The limits of the tenant whose request is being served.
+_current: ContextVar[TenantLimits] = ContextVar("tenant_limits")
+
+
+@contextmanager
+def holding_to(limits: TenantLimits) -> Iterator[None]:
+    """Serves a request under these limits."""
+    token = _current.set(limits)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_limits() -> TenantLimits:
+    """What the tenant of this request may use."""
+    return _current.get()
+
+
+class LimitsStore(Protocol):
+    """Where the limits of tenants are kept."""
+
+    async def get(self, tenant: str) -> TenantLimits | None: ...
+    async def put(self, tenant: str, limits: TenantLimits) -> None: ...
+    async def delete(self, tenant: str) -> None: ...
+
+
+class LimitBook:
+    """Each tenant's limits, or else the defaults; remembered a few seconds."""
+
+    def __init__(
+        self, store: LimitsStore, log: AuditLog, defaults: TenantLimits, cache_s: float
+    ) -> None:
+        self._store = store
+        self._log = log
+        self._defaults = defaults
+        self._cache: TTLCache[str, TenantLimits] = TTLCache(TENANTS_MAX, cache_s)
+
+    async def of(self, tenant: str) -> TenantLimits:
+        """What holds for the tenant now."""
+        if known := self._cache.get(tenant):
+            return known
+        self._cache[tenant] = limits = await self._store.get(tenant) or self._defaults
+        return limits
+
+    async def change(
+        self, tenant: str, changed: Callable[[TenantLimits], TenantLimits] | None
+    ) -> TenantLimits:
+        """Changes the tenant's limits; None goes back to the defaults. Raises InvalidLimits."""
+        before = await self._store.get(tenant) or self._defaults
+        after = self._defaults if changed is None else changed(before)
+        requested = {"tenant": tenant, "limits": asdict(after)}
+        async with self._log.change("ChangeLimits", tenant, requested, asdict(before)) as change:
+            if changed is None:
+                await self._store.delete(tenant)
+            else:
+                await self._store.put(tenant, after)
+            change.after = asdict(after)
+        self._cache.pop(tenant, None)
+        return after

@@ -1,0 +1,116 @@
+"""Limits of tenants, their buckets and their slots in PostgreSQL."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.engine import CursorResult
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from gateway.limits.rate_limiter import Grant
+from gateway.limits.service import TenantLimits
+
+GET = """
+    SELECT requests_per_s, burst, concurrency, running_episodes
+    FROM tenant_limits WHERE tenant = :tenant
+"""
+PUT = """
+    INSERT INTO tenant_limits (tenant, requests_per_s, burst, concurrency, running_episodes)
+    VALUES (:tenant, :requests_per_s, :burst, :concurrency, :running_episodes)
+    ON CONFLICT (tenant) DO UPDATE SET requests_per_s = excluded.requests_per_s,
+        burst = excluded.burst, concurrency = excluded.concurrency,
+        running_episodes = excluded.running_episodes
+"""
+DELETE = "DELETE FROM tenant_limits WHERE tenant = :tenant"
+# The database's clock is one for all replicas.
+NOW = "coalesce(CAST(:now AS timestamptz), clock_timestamp())"
+# The row lock of the upsert makes replicas draw one after the other.
+AVAILABLE = f"""least(:burst, bucket.tokens
+    + :rate * extract(epoch FROM {NOW} - bucket.refill_time))"""
+DRAW = f"""
+    INSERT INTO rate_bucket AS bucket (tenant, tokens, granted, refill_time)
+    VALUES (:tenant, CAST(:burst AS double precision) - :wanted, :wanted, {NOW})
+    ON CONFLICT (tenant) DO UPDATE SET
+        granted = least(:wanted, floor({AVAILABLE})),
+        tokens = {AVAILABLE} - least(:wanted, floor({AVAILABLE})),
+        refill_time = {NOW}
+    RETURNING granted, tokens
+"""  # noqa: S608  built from constants
+TAKE = "SELECT take_slots(:tenant, :replica, :wanted, :total, :lease_s)"
+KEEP = "UPDATE concurrency_lease SET slots = :slots WHERE tenant = :tenant AND replica = :replica"
+RENEW = """
+    UPDATE concurrency_lease
+    SET expire_time = clock_timestamp() + make_interval(secs => :lease_s)
+    WHERE replica = :replica
+    RETURNING tenant, slots
+"""
+
+
+class _Statements:
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def _run(self, sql: str, values: Mapping[str, object]) -> CursorResult[Any]:
+        async with self._engine.connect() as connection:
+            return await connection.execute(text(sql), values)
+
+
+class PostgresLimitsStore(_Statements):
+    """See `limits.LimitsStore`."""
+
+    async def get(self, tenant: str) -> TenantLimits | None:
+        """The tenant's own limits."""
+        row = (await self._run(GET, {"tenant": tenant})).one_or_none()
+        return TenantLimits(**row._mapping) if row else None
+
+    async def put(self, tenant: str, limits: TenantLimits) -> None:
+        """Sets them."""
+        await self._run(PUT, {"tenant": tenant, **vars(limits)})
+
+    async def delete(self, tenant: str) -> None:
+        """Back to the defaults."""
+        await self._run(DELETE, {"tenant": tenant})
+
+
+class PostgresBucketStore(_Statements):
+    """See `rate_limiter.BucketStore`. Without a `clock` the database's own is used."""
+
+    def __init__(self, engine: AsyncEngine, clock: Callable[[], datetime] | None = None) -> None:
+        super().__init__(engine)
+        self._clock = clock
+
+    async def draw(self, tenant: str, limits: TenantLimits, wanted: int) -> Grant:
+        """Up to `wanted` whole tokens of what has been refilled by now."""
+        values = {
+            "tenant": tenant,
+            "wanted": wanted,
+            "burst": float(limits.burst),
+            "rate": limits.requests_per_s,
+            "now": self._clock() if self._clock else None,
+        }
+        row = (await self._run(DRAW, values)).one()
+        return Grant(int(row.granted), float(row.tokens))
+
+
+class PostgresSlotStore(_Statements):
+    """See `open_requests.SlotStore`; the slots of one replica."""
+
+    def __init__(self, engine: AsyncEngine, replica: UUID) -> None:
+        super().__init__(engine)
+        self._replica = replica
+
+    async def take(self, tenant: str, wanted: int, total: int, lease_s: float) -> int:
+        """Takes up to `wanted` more; the slots held then."""
+        values = {"tenant": tenant, "wanted": wanted, "total": total, "lease_s": lease_s}
+        return int((await self._run(TAKE, {**values, "replica": self._replica})).scalar_one())
+
+    async def keep(self, tenant: str, slots: int) -> None:
+        """Gives back all but `slots`."""
+        await self._run(KEEP, {"tenant": tenant, "slots": slots, "replica": self._replica})
+
+    async def renew(self, lease_s: float) -> dict[str, int]:
+        """Prolongs every lease of the replica; its slots by tenant."""
+        rows = await self._run(RENEW, {"lease_s": lease_s, "replica": self._replica})
+        return {row.tenant: row.slots for row in rows}

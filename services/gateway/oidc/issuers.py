@@ -1,0 +1,65 @@
+"""Which OpenID Connect providers are trusted, and what their claims mean here."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from podium_kit.rpc.identity import Role
+
+# Asymmetric ones only: with HS256 whoever can verify could sign, with "none" everybody.
+Algorithm = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+]
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+class OidcIssuer(BaseModel):
+    """One provider; the claims of its tokens name tenant, subject and roles."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    issuer: str = Field(description="the tokens' iss, where discovery starts")
+    audience: str = Field(description="the tokens' aud: this platform's client id or resource")
+    algorithms: tuple[Algorithm, ...] = Field(("RS256", "ES256"), min_length=1)
+    tenant: str = Field("", description="tenant of all of its users")
+    tenant_claim: str = Field("", description="or the claim that names it, like org.id")
+    tenants: frozenset[str] = Field(frozenset(), description="the only ones it may name")
+    subject_claim: str = Field("sub", description="the claim that names the person")
+    roles_claim: str = Field("roles", description="a list or space-separated text; dots go inside")
+    roles: dict[str, Role] = Field(description="the provider's words to roles, like podium-devs")
+    clock_skew_s: float = Field(30.0, ge=0, le=300, description="how far clocks may differ")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        parts = urlsplit(self.issuer)
+        if parts.scheme != "https" and parts.hostname not in LOOPBACK:
+            raise ValueError(f"issuer {self.issuer} must be an https URL")
+        if bool(self.tenant) == bool(self.tenant_claim):
+            raise ValueError("give tenant or tenant_claim, and not both")
+        if self.tenant_claim and not self.tenants:
+            raise ValueError("a provider that names tenants needs the list of those it may name")
+        return self
+
+    def tenant_of(self, claims: Mapping[str, Any]) -> str | None:
+        """The tenant the claims belong to; None when it is none of the provider's."""
+        if self.tenant:
+            return self.tenant
+        named = claim(claims, self.tenant_claim)
+        return named if isinstance(named, str) and named in self.tenants else None
+
+    def names_of_roles(self, claims: Mapping[str, Any]) -> list[str]:
+        """The provider's own words for the caller's roles."""
+        named = claim(claims, self.roles_claim)
+        words = named.split() if isinstance(named, str) else named
+        return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+
+
+def claim(claims: Mapping[str, Any], path: str) -> Any:
+    """The value at a path like "realm_access.roles"; a claim may have dots in its own name."""
+    if path in claims:
+        return claims[path]
+    name, _, rest = path.partition(".")
+    inner = claims.get(name)
+    return claim(inner, rest) if rest and isinstance(inner, Mapping) else None

@@ -1,0 +1,94 @@
+"""Callers who come with a token of their own identity provider: OIDC JWTs to identities."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import httpx
+import jwt
+
+from gateway.errors import InvalidToken, NoRole
+from gateway.oidc.issuers import OidcIssuer, claim
+from gateway.oidc.keys import TIMEOUT_S, ProviderKeys
+from podium_kit.rpc.identity import Identity, scopes_of
+
+SUBJECT_CHARACTERS_MAX = 128
+
+
+class OidcVerifier:
+    """Verifies tokens of the configured issuers; nothing of a token counts before that."""
+
+    def __init__(self, issuers: Iterable[OidcIssuer]) -> None:
+        self._http = httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)
+        self._issuers = {issuer.issuer: issuer for issuer in issuers}
+        self._keys = {name: ProviderKeys(name, self._http) for name in self._issuers}
+
+    async def verify(self, token: str) -> tuple[Identity, str]:
+        """The identity a token stands for, and its issuer.
+
+        Raises InvalidToken, NoRole, IdentityProviderUnavailable.
+        """
+        header, issuer = self._read(token)
+        if header.get("alg") not in issuer.algorithms:
+            raise InvalidToken(
+                f"the token is signed with {header.get('alg')}; "
+                f"{issuer.issuer} may use {', '.join(issuer.algorithms)}"
+            )
+        key = await self._keys[issuer.issuer].key(header.get("kid"))
+        claims = _verified(token, key, issuer)
+        return _identity(claims, issuer), issuer.issuer
+
+    async def close(self) -> None:
+        """Closes the connections to the providers."""
+        await self._http.aclose()
+
+    def _read(self, token: str) -> tuple[dict[str, Any], OidcIssuer]:
+        """Header and issuer as the token claims them."""
+        try:
+            header = jwt.get_unverified_header(token)
+            claims = jwt.decode(token, options={"verify_signature": False})
+        except jwt.PyJWTError as error:
+            raise InvalidToken("the token is neither an API key nor a JWT") from error
+        issuer = self._issuers.get(str(claims.get("iss")))
+        if issuer is None:
+            raise InvalidToken("the token comes from an issuer this platform does not know")
+        return header, issuer
+
+
+def _verified(token: str, key: jwt.PyJWK, issuer: OidcIssuer) -> dict[str, Any]:
+    try:
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            key.key,
+            algorithms=list(issuer.algorithms),
+            audience=issuer.audience,
+            issuer=issuer.issuer,
+            leeway=issuer.clock_skew_s,
+            options={"require": ["exp", "iss", "aud"]},
+        )
+    except jwt.ExpiredSignatureError as error:
+        raise InvalidToken("the token has expired; sign in again") from error
+    except jwt.InvalidAudienceError as error:
+        raise InvalidToken(f"the token is not for {issuer.audience}, see its aud") from error
+    except (jwt.ImmatureSignatureError, jwt.InvalidIssuedAtError) as error:
+        raise InvalidToken("the token is not valid yet; check the provider's clock") from error
+    except jwt.MissingRequiredClaimError as error:
+        raise InvalidToken(f"the token lacks the claim {error.claim}") from error
+    except (jwt.PyJWTError, TypeError, ValueError) as error:
+        raise InvalidToken("the token's signature is not valid") from error
+    return claims
+
+
+def _identity(claims: dict[str, Any], issuer: OidcIssuer) -> Identity:
+    subject = claim(claims, issuer.subject_claim)
+    if not isinstance(subject, str) or not 1 <= len(subject) <= SUBJECT_CHARACTERS_MAX:
+        raise InvalidToken(f"the token's claim {issuer.subject_claim} names nobody")
+    tenant = issuer.tenant_of(claims)
+    if tenant is None:
+        raise InvalidToken(
+            f"the token's claim {issuer.tenant_claim} names no tenant of {issuer.issuer}"
+        )
+    names = issuer.names_of_roles(claims)
+    roles = [issuer.roles[name] for name in names if name in issuer.roles]
+    if not roles:
+        raise NoRole(subject, issuer.roles_claim, names)
+    return Identity(tenant, subject, scopes_of(roles))

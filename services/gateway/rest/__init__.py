@@ -1,0 +1,1 @@
+"""The REST API: one table of routes, transcoded to RPCs."""

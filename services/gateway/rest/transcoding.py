@@ -1,0 +1,119 @@
+"""The routes of the table as HTTP endpoints."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+from google.protobuf.message import Message
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route as HttpRoute
+
+from gateway.chat.response import data
+from gateway.chat.sse import kept_alive, sse_response
+from gateway.clients import EpisodesClient, UnaryCall
+from gateway.convert import event_json, event_kind
+from gateway.error_responses import error_body
+from gateway.errors import MalformedRequest
+from gateway.limits.service import current_limits
+from gateway.rest.audited_calls import AuditedCalls
+from gateway.rest.episode_ids import EpisodeIds, checked_episode_id
+from gateway.rest.messages import (
+    merge_body,
+    merge_fields,
+    merge_query,
+    method_of,
+    new_request,
+    to_json,
+)
+from gateway.rest.routes import Route
+from podium_kit import telemetry
+from podium_kit.rpc.errors import DomainError
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+WITH_BODY = {"POST", "PUT", "PATCH"}
+
+
+@dataclass(frozen=True)
+class Transcoder:
+    """Turns rows of the table into endpoints."""
+
+    calls: AuditedCalls
+    episodes: EpisodesClient
+    episode_ids: EpisodeIds
+    keepalive_s: float
+    draining: asyncio.Event
+
+    def http_route(self, route: Route) -> HttpRoute:
+        """The route for Starlette."""
+        streams = method_of(route).server_streaming
+        endpoint = self._events if streams else self._unary(route)
+        # An id may hold a slash: an episode's budget is episode/<episode id>.
+        path = route.path.replace("{id}", "{id:path}")
+        return HttpRoute(path, endpoint, methods=[route.method], name=route.rpc)
+
+    def _unary(self, route: Route) -> Endpoint:
+        method = method_of(route)
+        call = self.calls.of(route)
+
+        async def endpoint(request: Request) -> Response:
+            message = await _read(request, new_request(method), route)
+            if route.new_episode_id:
+                return await self._start(route.new_episode_id, call, message, request)
+            return _json(to_json(await call(message)))
+
+        return endpoint
+
+    async def _start(
+        self, field: str, call: UnaryCall, message: Message, request: Request
+    ) -> Response:
+        """Names the episode unless the body does, and starts it as the root of its trace."""
+        if not (episode_id := getattr(message, field)):
+            episode_id = (await self.episode_ids.choose(request.headers)).value
+            merge_fields(message, {field: episode_id})
+        # The tenant's limit, and never what a body says.
+        merge_fields(message, {"running_limit": str(current_limits().running_episodes)})
+        trace = telemetry.episode_context(checked_episode_id(episode_id))
+        with trace, telemetry.span("gateway.start_episode"):
+            reply = await call(message)
+        return _json(to_json(reply), {"x-podium-episode": episode_id})
+
+    async def _events(self, request: Request) -> StreamingResponse:
+        """The watch as server-sent events; Last-Event-ID resumes it without a gap."""
+        episode_id = request.path_params["episode_id"]
+        given = request.headers.get("last-event-id") or request.query_params.get("after_sequence")
+        after_sequence = _sequence(given or "0")
+        # Asked first, so that an unknown episode is a 404 and not a broken stream.
+        await self.episodes.check_exists(episode_id)
+        events = self._watch(episode_id, after_sequence)
+        return sse_response(kept_alive(events, self.keepalive_s, self.draining))
+
+    async def _watch(self, episode_id: str, after_sequence: int) -> AsyncIterator[bytes]:
+        try:
+            async for event in self.episodes.watch(episode_id, after_sequence):
+                head = f"id: {event.sequence}\nevent: {event_kind(event)}\n"
+                yield f"{head}data: {event_json(event)}\n\n".encode()
+        except DomainError as error:
+            yield b"event: error\n" + data(error_body(error))
+
+
+async def _read(request: Request, message: Message, route: Route) -> Message:
+    if route.method in WITH_BODY:
+        merge_body(message, await request.body())
+    else:
+        merge_query(message, request.query_params.multi_items())
+    # Last, so that a body cannot point the call at something else than the path does.
+    merge_fields(message, request.path_params)
+    return message
+
+
+def _sequence(given: str) -> int:
+    if not given.isdecimal():
+        raise MalformedRequest(
+            f"{given!r} is not the id of an event; send the last id you saw", param="Last-Event-ID"
+        )
+    return int(given)
+
+
+def _json(body: bytes, headers: dict[str, str] | None = None) -> Response:
+    return Response(body, headers=headers, media_type="application/json")

@@ -1,0 +1,151 @@
+"""Text of a model -> Action.
+
+Under the grammar everything parses unless the completion was cut. An engine without a
+grammar may write anything, so every way to be wrong becomes a MALFORMED_ACTION that
+tells the model what was wrong.
+"""
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from orchestrator_inference.models import CUT_REPLY, Action, Completion, ToolCall
+from podium_kit.failures import FailureKind, ToolFailure
+
+SHAPES = '{"tool": name, "arguments": {...}} to call a tool, or {"answer": text} to finish'
+ANSWER_SHAPE = '{"answer": text}'
+FINISH_LENGTH = "length"
+# What engines without a grammar wrap an action in; hermes is ToolOrchestra's own format.
+_WRAPPING = re.compile(r"<think>.*?</think>|</?tool_call>|```(?:json)?", re.DOTALL)
+
+
+class _Malformed(ValueError):
+    """What was wrong, in words for the model."""
+
+
+def parse_action(
+    completion: Completion,
+    tool_names: Collection[str],
+    calls_max: int,
+    *,
+    must_answer: bool = False,
+) -> Action:
+    """The action of a completion; malformed instead of an exception."""
+    try:
+        if completion.native_calls:
+            action = _native_action(completion)
+        else:
+            action = _action(_read_object(completion))
+        _check(action, tool_names, calls_max, must_answer=must_answer)
+    except _Malformed as error:
+        shapes = ANSWER_SHAPE if must_answer else SHAPES
+        message = f"{error}. Reply with {shapes}."
+        return Action(malformed=ToolFailure(FailureKind.MALFORMED_ACTION, message))
+    return action
+
+
+def _read_object(completion: Completion) -> dict[str, Any]:
+    text = completion.text if completion.constrained else _WRAPPING.sub("", completion.text)
+    start = text.find("{")
+    if start < 0:
+        _fail_cut(completion)
+        raise _Malformed("the reply holds no JSON object")
+    try:
+        value, _ = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError) as error:
+        _fail_cut(completion)
+        raise _Malformed(f"the reply is not valid JSON: {_why(error)}") from error
+    return value if isinstance(value, dict) else _fail("the reply is not a JSON object")
+
+
+def _fail_cut(completion: Completion) -> None:
+    if completion.finish_reason == FINISH_LENGTH:
+        raise _Malformed(CUT_REPLY)
+
+
+def _why(error: Exception) -> str:
+    return error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+
+
+def _action(fields: dict[str, Any]) -> Action:
+    thought = fields.get("thought", "")
+    thought = sendable(thought) if isinstance(thought, str) else ""
+    if "answer" in fields:
+        if {"tool", "calls", "name"} & fields.keys():
+            raise _Malformed("the reply both calls a tool and answers")
+        return Action(thought, final_answer=_answer(fields["answer"]))
+    entries = fields.get("calls", [fields])
+    if not isinstance(entries, list) or not entries:
+        raise _Malformed('"calls" is not a list of at least one call')
+    return Action(thought, tuple(_call(index, entry) for index, entry in enumerate(entries)))
+
+
+def _answer(answer: Any) -> str:
+    if isinstance(answer, str):
+        return sendable(answer)
+    if isinstance(answer, int | float) and not isinstance(answer, bool):
+        return json.dumps(answer)
+    raise _Malformed('"answer" is not a string')
+
+
+def _call(index: int, entry: Any) -> ToolCall:
+    if not isinstance(entry, dict):
+        raise _Malformed("a call is not a JSON object")
+    name = entry.get("tool", entry.get("name"))
+    if not isinstance(name, str):
+        raise _Malformed('the reply has neither "tool" nor "answer"')
+    arguments = entry.get("arguments", {})
+    if not isinstance(arguments, dict):
+        raise _Malformed(f'"arguments" of {name} is not a JSON object')
+    return ToolCall(index, sendable(name), _arguments_json(arguments))
+
+
+def _arguments_json(arguments: dict[str, Any]) -> str:
+    return sendable(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
+
+
+def _native_action(completion: Completion) -> Action:
+    calls = []
+    for index, native in enumerate(completion.native_calls):
+        raw = native.arguments_json or "{}"
+        arguments = _read_object(replace(completion, text=raw, constrained=True))
+        call = _call(index, {"tool": native.name, "arguments": arguments})
+        calls.append(replace(call, model_call_id=native.call_id))
+    return Action(sendable(completion.text), tuple(calls))
+
+
+def _check(
+    action: Action, tool_names: Collection[str], calls_max: int, *, must_answer: bool
+) -> None:
+    if must_answer and action.calls:
+        raise _Malformed("this is the last turn and it calls a tool")
+    if len(action.calls) > calls_max:
+        raise _Malformed(f"{len(action.calls)} calls at once; at most {calls_max} are allowed")
+    for call in action.calls:
+        if call.tool_name not in tool_names:
+            raise _Malformed(f"there is no tool {call.tool_name!r}; choose from those listed")
+
+
+def sendable(text: str) -> str:
+    """The text without lone surrogates, which JSON can escape and UTF-8 cannot carry."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    # Python reads 1e999 as infinity and would write it as no JSON at all.
+    return number if abs(number) != float("inf") else _fail(f"{digits[:20]} is out of range")
+
+
+def _fail(why: str) -> NoReturn:
+    raise _Malformed(why)
+
+
+# Not strict: xgrammar up to 0.2.8 allows raw control characters in bounded strings.
+_DECODER = json.JSONDecoder(
+    parse_float=_finite, parse_constant=lambda name: _fail(f"{name} is no JSON"), strict=False
+)

@@ -1,0 +1,97 @@
+"""The grammar of an action: one JSON Schema built from the tools.
+
+A call is {"thought"?, "tool", "arguments"}, an answer is {"thought"?, "answer"}. With
+parallel calls allowed, calls are {"thought"?, "calls": [{"tool", "arguments"}, ...]}.
+What an engine samples under this grammar is what `action_parser` reads.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError as JsonSchemaError
+
+from orchestrator_inference.action.limits import ActionLimits, Bounds
+from orchestrator_inference.action.normaliser import normalise
+from orchestrator_inference.action.refs import SchemaError
+from orchestrator_inference.errors import InvalidToolSchema
+from orchestrator_inference.models import Constraint, ResultSection, ToolDefinition
+
+
+@dataclass(frozen=True)
+class ActionOptions:
+    """What shapes the grammar besides the tools."""
+
+    max_tokens: int
+    must_answer: bool = False
+    parallel_calls_max: int = 1
+    bounds: Bounds = Bounds.PROSE
+    any_whitespace: bool = False
+
+
+def build_constraint(tools: Sequence[ToolDefinition], options: ActionOptions) -> Constraint:
+    """The schema as text, and its digest. Same tools and options give the same bytes.
+
+    Raises InvalidToolSchema.
+    """
+    schema = action_schema(tools, options)
+    # Not sorted: grammars follow the order of properties, so it is part of the schema.
+    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    # The engine's grammar differs with white space, so the digest does too.
+    hashed = f"any_whitespace={options.any_whitespace}\n{text}"
+    return Constraint(schema, text, hashlib.sha256(hashed.encode()).hexdigest())
+
+
+def action_schema(tools: Sequence[ToolDefinition], options: ActionOptions) -> dict[str, Any]:
+    """The schema of one action. Raises InvalidToolSchema."""
+    limits = ActionLimits(options.max_tokens, options.bounds)
+    thought = {"type": "string", "maxLength": limits.thought_chars}
+    calls = [] if options.must_answer else [_call(tool, limits) for tool in tools]
+    if calls and options.parallel_calls_max > 1:
+        calls = [{"calls": _array(calls, options.parallel_calls_max)}]
+    answer = {"answer": _string(limits.answer_chars)}
+    shapes = [_closed({"thought": thought, **shape}, shape) for shape in (*calls, answer)]
+    return {"anyOf": shapes} if len(shapes) > 1 else shapes[0]
+
+
+def _call(tool: ToolDefinition, limits: ActionLimits) -> dict[str, Any]:
+    is_code = tool.section is ResultSection.CODE
+    try:
+        arguments = normalise(parameters_of(tool), limits.arguments(is_code=is_code))
+    except SchemaError as error:
+        raise InvalidToolSchema(tool.name, str(error)) from error
+    return {"tool": {"const": tool.name}, "arguments": arguments}
+
+
+def parameters_of(tool: ToolDefinition) -> Mapping[str, Any]:
+    """The tool's own schema; no text means no parameters. Raises InvalidToolSchema."""
+    try:
+        schema = json.loads(tool.parameters_json_schema or "{}")
+    except ValueError as error:
+        raise InvalidToolSchema(tool.name, f"not JSON: {error}") from error
+    try:
+        Draft202012Validator.check_schema(schema)
+    except JsonSchemaError as error:
+        raise InvalidToolSchema(tool.name, f"not a JSON Schema: {error.message}") from error
+    return schema if isinstance(schema, dict) else {}
+
+
+def _array(calls: Sequence[dict[str, Any]], calls_max: int) -> dict[str, Any]:
+    items = [_closed(call, call) for call in calls]
+    return {"type": "array", "items": {"anyOf": items}, "minItems": 1, "maxItems": calls_max}
+
+
+def _string(chars_max: int | None) -> dict[str, Any]:
+    return {"type": "string"} if chars_max is None else {"type": "string", "maxLength": chars_max}
+
+
+def _closed(properties: Mapping[str, Any], required: Iterable[str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }

@@ -1,0 +1,1 @@
+"""Model engines: OpenAI-compatible HTTP, replicas and merged versions."""

@@ -1,0 +1,58 @@
+"""How far an engine speaks the OpenAI API, learnt from what it refuses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from orchestrator_inference.engine.engine import ModelCall
+
+# Words with which servers refuse a response_format of type json_schema.
+SCHEMA_WORDS = ("response_format", "json_schema", "json schema", "structured output", "grammar")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """vLLM takes everything; others may know no json_schema or another token limit."""
+
+    is_vllm: bool
+    json_schema: bool = True
+    max_tokens_field: str = "max_tokens"
+
+    def body(self, call: ModelCall) -> dict[str, Any]:
+        """The JSON body of POST /chat/completions."""
+        sampling = call.sampling
+        body: dict[str, Any] = {
+            "model": call.model.name,
+            "messages": [
+                {"role": message.role, "content": message.content} for message in call.messages
+            ],
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            self.max_tokens_field: sampling.max_tokens,
+        }
+        if sampling.seed is not None:
+            body["seed"] = sampling.seed
+        if self.json_schema:
+            body["response_format"] = _response_format(call)
+        if self.is_vllm:
+            # Log-probabilities of the sampled tokens alone, and ids as sampled: text
+            # tokenised again gives other ids.
+            body |= {"logprobs": True, "top_logprobs": 0, "return_token_ids": True}
+        return body
+
+    def learnt(self, status: int, fault: Mapping[str, Any]) -> "Dialect":
+        """The dialect after a refusal; itself when the refusal teaches nothing."""
+        words = f"{fault.get('param') or ''} {fault.get('message') or ''}".lower()
+        if status not in (400, 422):
+            return self
+        if "max_completion_tokens" in words:
+            return replace(self, max_tokens_field="max_completion_tokens")
+        # On vLLM a refused grammar is a fault to mend, never a reason to sample freely.
+        if not self.is_vllm and any(word in words for word in SCHEMA_WORDS):
+            return replace(self, json_schema=False)
+        return self
+
+
+def _response_format(call: ModelCall) -> dict[str, Any]:
+    schema = {"name": "action", "strict": True, "schema": call.constraint.schema}
+    return {"type": "json_schema", "json_schema": schema}

@@ -1,0 +1,73 @@
+"""An engine's HTTP errors as domain errors."""
+
+import email.utils
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from orchestrator_inference.errors import (
+    ContextTooLong,
+    EngineCredentialsRefused,
+    EngineRateLimited,
+    EngineRefused,
+    EngineUnwell,
+    ModelNotFound,
+)
+from podium_kit.rpc.errors import DomainError
+
+WHY_CHARS_MAX = 300
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|maximum context length|context (length|window|size)|too many tokens",
+    re.IGNORECASE,
+)
+
+
+def fault_of(response: httpx.Response) -> Mapping[str, Any]:
+    """The `error` object of a refusal, whichever of the usual shapes it has."""
+    try:
+        body = response.json()
+    except ValueError:
+        return {"message": response.text}
+    fault = body.get("error", body) if isinstance(body, dict) else body
+    return fault if isinstance(fault, dict) else {"message": str(fault)}
+
+
+def refusal(host: str, model: str, response: httpx.Response, secret: str | None) -> DomainError:
+    """The error a response that is no success means."""
+    status = response.status_code
+    fault = fault_of(response)
+    why = _explained(fault, secret)
+    if status in (401, 403):
+        return EngineCredentialsRefused(host)
+    if status == 429:
+        return EngineRateLimited(host, retry_after_s(response))
+    if status >= 500:
+        return EngineUnwell(host, status, retry_after_s(response))
+    if status in (400, 413, 422) and _TOO_LONG.search(f"{fault.get('code') or ''} {why}"):
+        return ContextTooLong(why)
+    if status == 404 and "model" in why.lower():
+        return ModelNotFound(model, [])
+    return EngineRefused(host, status, why)
+
+
+def retry_after_s(response: httpx.Response) -> float | None:
+    """Seconds the engine asks to wait (RFC 9110 Retry-After); None when it does not say."""
+    value = response.headers.get("retry-after", "")
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, (moment.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _explained(fault: Mapping[str, Any], secret: str | None) -> str:
+    why = str(fault.get("message") or fault.get("detail") or "no reason given")
+    # Some servers quote the key they refuse.
+    return (why.replace(secret, "***") if secret else why)[:WHY_CHARS_MAX]

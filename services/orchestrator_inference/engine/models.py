@@ -1,0 +1,115 @@
+"""The engine's list of models, refreshed as adapters are published."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from orchestrator_inference.engine.errors import refusal
+from orchestrator_inference.errors import EngineProtocolError, ModelNotFound
+from orchestrator_inference.models import EngineModel
+
+FRESH_S = 2.0
+OTHER_ENGINE = "openai-compatible"
+Card = Mapping[str, Any]
+
+
+class ModelCatalogue:
+    """Names to models. `default` and `aliases` are the operator's."""
+
+    def __init__(self, client: httpx.AsyncClient, default: str, aliases: Mapping[str, str]) -> None:
+        self._client = client
+        self._host = client.base_url.netloc.decode()
+        self._default = aliases.get(default, default)
+        self._aliases = aliases
+        self._models: dict[str, EngineModel] = {}
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def all(self) -> tuple[EngineModel, ...]:
+        """Every model, by name, at most a few seconds old."""
+        if time.monotonic() - self._read_at > FRESH_S:
+            await self.refresh()
+        return tuple(self._models[name] for name in sorted(self._models))
+
+    async def find(self, name: str) -> EngineModel:
+        """The model of that name or alias; the default for "". Raises ModelNotFound.
+
+        A model known before is found without asking: a busy engine lists slowly.
+        """
+        model = self._known(name)
+        if model is None:
+            await self.refresh()
+            model = self._known(name)
+        if model is None:
+            raise ModelNotFound(name or self._default, sorted(self._models))
+        return model
+
+    async def refresh(self, timeout_s: float | None = None) -> None:
+        """Reads the list again. Raises the errors of the engine."""
+        asked_at = time.monotonic()
+        async with self._reading:
+            # Whoever waited takes what was read meanwhile.
+            if self._read_at < asked_at:
+                self._models = {model.name: model for model in await self._read(timeout_s)}
+                self._read_at = time.monotonic()
+
+    def _known(self, name: str) -> EngineModel | None:
+        if name:
+            return self._models.get(self._aliases.get(name, name))
+        return next((model for model in self._models.values() if model.is_default), None)
+
+    async def _read(self, timeout_s: float | None) -> list[EngineModel]:
+        timeout = httpx.Timeout(timeout_s) if timeout_s else httpx.USE_CLIENT_DEFAULT
+        response = await self._client.get("models", timeout=timeout)
+        if response.status_code == httpx.codes.NOT_FOUND and self._default:
+            # Some servers of a single model have no list.
+            cards: list[Card] = [{"id": self._default}]
+        elif response.is_success:
+            cards = cards_of(response, self._host)
+        else:
+            raise refusal(self._host, "", response, None)
+        identity = await self._identity(cards)
+        default = self._default or next((card["id"] for card in cards), "")
+        return [_model(card, default, *identity) for card in cards]
+
+    async def _identity(self, cards: list[Card]) -> tuple[str, bool, str]:
+        """Engine name, whether it is vLLM, and the digest of its chat template."""
+        known = next(iter(self._models.values()), None)
+        if known is not None and {card["id"] for card in cards} == self._models.keys():
+            return known.engine, known.is_vllm, known.prompt_digest
+        if not any(card.get("owned_by") == "vllm" for card in cards):
+            return OTHER_ENGINE, False, ""
+        version = await self._from_root("/version", "version")
+        template = await self._from_root("/tokenizer_info", "chat_template")
+        digest = hashlib.sha256(template.encode()).hexdigest() if template else ""
+        return f"vllm/{version}" if version else "vllm", True, digest
+
+    async def _from_root(self, path: str, field: str) -> str:
+        """A field of one of vLLM's own endpoints; "" where it is switched off."""
+        response = await self._client.get(self._client.base_url.join(path))
+        return str(response.json().get(field) or "") if response.is_success else ""
+
+
+def cards_of(response: httpx.Response, host: str) -> list[Card]:
+    """The entries of a list of models. Raises EngineProtocolError."""
+    try:
+        return [card for card in response.json()["data"] if isinstance(card["id"], str)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise EngineProtocolError(host, "/models is not a list of models") from error
+
+
+def _model(card: Card, default: str, engine: str, is_vllm: bool, digest: str) -> EngineModel:
+    parent = card.get("parent") or ""
+    return EngineModel(
+        name=card["id"],
+        context_tokens=card.get("max_model_len") or card.get("context_length") or 0,
+        engine=engine,
+        is_vllm=is_vllm,
+        prompt_digest=digest,
+        is_default=card["id"] == default,
+        adapts_default=bool(parent) and parent == default,
+    )

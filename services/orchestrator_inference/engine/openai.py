@@ -1,0 +1,145 @@
+"""An OpenAI-compatible engine over HTTP: vLLM with everything training needs, others too."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+from httpx_aiohttp import AiohttpTransport
+
+from orchestrator_inference.engine.dialect import Dialect
+from orchestrator_inference.engine.engine import ModelCall
+from orchestrator_inference.engine.errors import fault_of, refusal
+from orchestrator_inference.engine.models import ModelCatalogue
+from orchestrator_inference.engine.reply import NotACompletion, completion_from
+from orchestrator_inference.errors import EngineProtocolError, EngineTimedOut, EngineUnreachable
+from orchestrator_inference.models import Completion, EngineModel
+from podium_kit import telemetry
+from podium_kit.metering import Dimension
+
+CONNECT_TIMEOUT_S = 5.0
+LISTING_TIMEOUT_S = 30.0
+PROBE_TIMEOUT_S = 1.0
+# vLLM closes idle connections after 5 s; leaving first avoids a race for the last one.
+KEEPALIVE_S = 3.0
+LISTING_CONNECTIONS = 4
+
+
+@asynccontextmanager
+async def engine_client(
+    base_url: str, api_key: str | None, connections: int
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A pool of HTTP/1.1 connections: closing one is how a completion is aborted."""
+    limits = httpx.Limits(
+        max_connections=connections + LISTING_CONNECTIONS,
+        keepalive_expiry=KEEPALIVE_S,
+    )
+    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+    timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
+    async with httpx.AsyncClient(
+        base_url=base_url.rstrip("/") + "/",
+        headers=headers,
+        timeout=timeout,
+        # httpx's own pool looks at every connection for every request.
+        transport=AiohttpTransport(limits=limits),
+    ) as client:
+        yield client
+
+
+class OpenAiEngine:
+    """The Engine behind an OpenAI-compatible base URL."""
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        *,
+        timeout_s: float,
+        default_model: str = "",
+        model_aliases: Mapping[str, str] | None = None,
+    ) -> None:
+        self._client = client
+        self._timeout_s = timeout_s
+        self._host = client.base_url.netloc.decode()
+        self._catalogue = ModelCatalogue(client, default_model, model_aliases or {})
+        self._dialects: dict[str, Dialect] = {}
+
+    async def model(self, name: str) -> EngineModel:
+        """The model of that name, the default for an empty one. Raises ModelNotFound."""
+        async with self._reachable(LISTING_TIMEOUT_S):
+            return await self._catalogue.find(name)
+
+    async def models(self) -> tuple[EngineModel, ...]:
+        """Every model served now, by name."""
+        async with self._reachable(LISTING_TIMEOUT_S):
+            return await self._catalogue.all()
+
+    async def check(self) -> None:
+        """Raises when the engine is gone. One too busy to list its models is not gone."""
+        with suppress(httpx.ReadTimeout):
+            await self._catalogue.refresh(timeout_s=PROBE_TIMEOUT_S)
+
+    async def complete(self, call: ModelCall) -> Completion:
+        """One completion; an engine that refuses a part of the request is asked without it."""
+        provider = "vllm" if call.model.is_vllm else "openai"
+        with telemetry.model_call(provider, call.model.name) as span:
+            completion = await self._complete(call)
+            _report(span, completion)
+            span.content(call.messages[-1].content, completion.text)
+            return completion
+
+    async def _complete(self, call: ModelCall) -> Completion:
+        while True:
+            dialect = self._dialects.get(call.model.name, Dialect(call.model.is_vllm))
+            started = time.perf_counter()
+            response = await self._post(call, dialect)
+            if response.is_success:
+                latency_s = time.perf_counter() - started
+                return self._completion(response, call, dialect, latency_s)
+            learnt = dialect.learnt(response.status_code, fault_of(response))
+            if learnt == dialect:
+                raise refusal(self._host, call.model.name, response, self._secret())
+            self._dialects[call.model.name] = learnt
+
+    async def _post(self, call: ModelCall, dialect: Dialect) -> httpx.Response:
+        async with self._reachable(self._timeout_s):
+            return await self._client.post(
+                "chat/completions",
+                content=json.dumps(dialect.body(call)),
+                headers={"content-type": "application/json", "x-request-id": call.key},
+            )
+
+    def _completion(
+        self, response: httpx.Response, call: ModelCall, dialect: Dialect, latency_s: float
+    ) -> Completion:
+        try:
+            return completion_from(
+                response.json(), call, latency_s=latency_s, constrained=dialect.json_schema
+            )
+        except ValueError as error:
+            why = str(error) if isinstance(error, NotACompletion) else "the answer is not JSON"
+            raise EngineProtocolError(self._host, why) from error
+
+    @asynccontextmanager
+    async def _reachable(self, timeout_s: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(timeout_s):
+                yield
+        except TimeoutError as error:
+            raise EngineTimedOut(self._host, timeout_s) from error
+        except httpx.TransportError as error:
+            raise EngineUnreachable(self._host) from error
+
+    def _secret(self) -> str | None:
+        return self._client.headers.get("authorization", "").removeprefix("Bearer ") or None
+
+
+def _report(span: telemetry.ModelCall, completion: Completion) -> None:
+    usage = completion.usage
+    span.answered(
+        completion.model_version,
+        int(usage.get(Dimension.INPUT_FRESH) + usage.get(Dimension.CACHE_READ)),
+        int(usage.get(Dimension.OUTPUT_TEXT) + usage.get(Dimension.REASONING)),
+        completion.finish_reason,
+    )

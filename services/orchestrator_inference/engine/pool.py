@@ -1,0 +1,53 @@
+"""Several engines as one: the main one, and those that each serve one merged version."""
+
+from collections.abc import Callable, Sequence
+
+from orchestrator_inference.engine.engine import Engine, ModelCall
+from orchestrator_inference.errors import EngineUnreachable, ModelNotFound
+from orchestrator_inference.models import Completion, EngineModel
+
+
+class EnginePool:
+    """The Engine that asks whichever of its engines lists the model; the first is the default."""
+
+    def __init__(self, main: Engine, others: Callable[[], Sequence[Engine]]) -> None:
+        """`others` are asked for again at every call: engines come and go."""
+        self._main = main
+        self._others = others
+        self._found: dict[str, Engine] = {}
+        self._turn = 0
+
+    async def model(self, name: str) -> EngineModel:
+        """The model of that name, the default for an empty one. Raises ModelNotFound."""
+        try:
+            return await self._main.model(name)
+        except ModelNotFound:
+            for engine in self._in_turn():
+                try:
+                    model = await engine.model(name)
+                except (ModelNotFound, EngineUnreachable):
+                    continue
+                self._found[model.name] = engine
+                return model
+            raise
+
+    def _in_turn(self) -> list[Engine]:
+        """The others, another one first at every call: replicas of one version share its calls."""
+        engines = list(self._others())
+        self._turn += 1
+        start = self._turn % max(1, len(engines))
+        return engines[start:] + engines[:start]
+
+    async def models(self) -> tuple[EngineModel, ...]:
+        """Every model of every engine that answers, by name."""
+        found = {model.name: model for model in await self._main.models()}
+        for engine in self._others():
+            try:
+                found = {model.name: model for model in await engine.models()} | found
+            except EngineUnreachable:
+                continue
+        return tuple(found[name] for name in sorted(found))
+
+    async def complete(self, call: ModelCall) -> Completion:
+        """One completion. Raises ContextTooLong when the engine counts too many tokens."""
+        return await self._found.get(call.model.name, self._main).complete(call)

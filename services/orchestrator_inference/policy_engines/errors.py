@@ -1,0 +1,23 @@
+"""What keeps the engine keeper from its work."""
+
+from podium_kit.rpc.errors import FailedPrecondition, Unavailable
+
+SAID_CHARS_MAX = 500
+
+
+class ClusterUnreachable(Unavailable):
+    """The API server does not answer."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(
+            f"the API server does not answer: {cause}; let the pod reach it "
+            "(endpoints.kubernetes) and mount its account, or set KUBECONFIG"
+        )
+
+
+class ClusterRefused(FailedPrecondition):
+    """The API server, or a webhook of KServe, refuses a request."""
+
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__(f"the API server refuses with {status}: {said[:SAID_CHARS_MAX]}")
+        self.status = status

@@ -1,0 +1,1 @@
+"""Prompts: layouts, section budgets and the listing of tools."""

@@ -1,0 +1,55 @@
+"""The tools as the prompt lists them: one line each, short enough for a small context."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from orchestrator_inference.action.limits import SchemaLimits
+from orchestrator_inference.action.normaliser import normalise
+from orchestrator_inference.action.refs import SchemaError
+from orchestrator_inference.action.schema import parameters_of
+from orchestrator_inference.errors import InvalidToolSchema
+from orchestrator_inference.models import ToolDefinition
+
+
+def list_tools(tools: Sequence[ToolDefinition], description_chars_max: int) -> str:
+    """Lines like `- convert(value: number, unit: "km"|"mi"): Converts lengths.`"""
+    return "\n".join(_line(tool, description_chars_max) for tool in tools)
+
+
+def _line(tool: ToolDefinition, description_chars_max: int) -> str:
+    try:
+        arguments = normalise(parameters_of(tool), SchemaLimits())
+    except SchemaError as error:
+        raise InvalidToolSchema(tool.name, str(error)) from error
+    signature = _type(arguments)[1:-1] if "properties" in arguments else _type(arguments)
+    return f"- {tool.name}({signature}): {_shortened(tool.description, description_chars_max)}"
+
+
+def _shortened(text: str, chars_max: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= chars_max else text[: chars_max - 1].rstrip() + "…"
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "const" in schema:
+        return json.dumps(schema["const"], ensure_ascii=False)
+    if "enum" in schema:
+        return "|".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
+    if "anyOf" in schema:
+        return "|".join(dict.fromkeys(_type(variant) for variant in schema["anyOf"]))
+    if schema["type"] == "array":
+        return f"[{_type(schema['items'])}]"
+    if schema["type"] == "object":
+        return _object_type(schema)
+    return str(schema.get("format", schema["type"]))
+
+
+def _object_type(schema: Mapping[str, Any]) -> str:
+    if "properties" not in schema:
+        return f"{{name: {_type(schema['additionalProperties'])}}}"
+    fields = (
+        f"{name}{'' if name in schema['required'] else '?'}: {_type(part)}"
+        for name, part in schema["properties"].items()
+    )
+    return "{" + ", ".join(fields) + "}"

@@ -1,0 +1,40 @@
+"""What is derived from a request's tools, made once per set and kept."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from orchestrator_inference.action.schema import ActionOptions, build_constraint
+from orchestrator_inference.errors import DuplicateTool
+from orchestrator_inference.models import Constraint, ResultSection, ToolDefinition
+from orchestrator_inference.prompt.tool_listing import list_tools
+
+TOOLSETS_KEPT = 256
+CONSTRAINTS_KEPT = 16
+
+
+class Toolset:
+    """The names, the listing and the grammars of some tools. Raises InvalidToolSchema."""
+
+    def __init__(self, tools: Sequence[ToolDefinition], description_chars_max: int) -> None:
+        self.sections: dict[str, ResultSection] = {}
+        for tool in tools:
+            if tool.name in self.sections:
+                raise DuplicateTool(tool.name)
+            self.sections[tool.name] = tool.section
+        self.listing = list_tools(tools, description_chars_max)
+        self._tools = tools
+        self.constraint = lru_cache(CONSTRAINTS_KEPT)(self._build_constraint)
+
+    def _build_constraint(self, options: ActionOptions) -> Constraint:
+        return build_constraint(self._tools, options)
+
+
+class Toolsets:
+    """The toolsets used lately, by their full content."""
+
+    def __init__(self, description_chars_max: int) -> None:
+        self._description_chars_max = description_chars_max
+        self.of = lru_cache(TOOLSETS_KEPT)(self._build)
+
+    def _build(self, tools: tuple[ToolDefinition, ...]) -> Toolset:
+        return Toolset(tools, self._description_chars_max)

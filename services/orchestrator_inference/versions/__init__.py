@@ -1,0 +1,1 @@
+"""Policy versions: admission, routing, promotion."""

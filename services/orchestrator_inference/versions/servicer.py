@@ -1,0 +1,49 @@
+"""ModelVersionService over gRPC: convert, call, convert."""
+
+from typing import Any
+
+import grpc
+
+from orchestrator_inference.pages import page_of
+from orchestrator_inference.versions.catalogue import VersionCatalogue
+from orchestrator_inference.versions.convert import version_to_proto
+from podium.orchestrator.v1 import model_version_service_pb2 as pb
+from podium.orchestrator.v1 import model_version_service_pb2_grpc as rpc
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class ModelVersionServicer(rpc.ModelVersionServiceServicer):
+    """The RPCs about trained versions."""
+
+    def __init__(self, versions: VersionCatalogue) -> None:
+        self._versions = versions
+
+    async def ListModelVersions(
+        self, request: pb.ListModelVersionsRequest, context: Context
+    ) -> pb.ListModelVersionsResponse:
+        found = await self._versions.all()
+        page, next_token = page_of(
+            found, lambda each: each.name.sort_key, request.page_size, request.page_token
+        )
+        return pb.ListModelVersionsResponse(
+            versions=[version_to_proto(each) for each in page], next_page_token=next_token
+        )
+
+    async def GetModelVersion(
+        self, request: pb.GetModelVersionRequest, context: Context
+    ) -> pb.GetModelVersionResponse:
+        found = await self._versions.get(request.name)
+        return pb.GetModelVersionResponse(version=version_to_proto(found))
+
+    async def PromoteModelVersion(
+        self, request: pb.PromoteModelVersionRequest, context: Context
+    ) -> pb.PromoteModelVersionResponse:
+        found, previous = await self._versions.promote(request.name)
+        return pb.PromoteModelVersionResponse(version=version_to_proto(found), previous=previous)
+
+    async def RollBackModelVersion(
+        self, request: pb.RollBackModelVersionRequest, context: Context
+    ) -> pb.RollBackModelVersionResponse:
+        found = await self._versions.roll_back(request.name)
+        return pb.RollBackModelVersionResponse(version=version_to_proto(found))

@@ -1,0 +1,1 @@
+"""One call of a tool: attempts, limits, idempotent effects, measurements."""

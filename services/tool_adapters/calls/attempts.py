@@ -1,0 +1,166 @@
+"""The attempts of one call, as many as the tool's side effects and time allow."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import tenacity
+
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import Usage, UsageSource
+from podium_kit.metering.usage_reports import estimated_usage
+from tool_adapters.adapter import (
+    ONE_CALL,
+    Adapter,
+    AdapterResult,
+    Answer,
+    CallFailed,
+    Output,
+    ToolCall,
+)
+from tool_adapters.calls.characters import whole_characters
+from tool_adapters.calls.schemas import result_failure
+from tool_adapters.models import LlmConnection, SideEffect, ToolDefinition, ToolKind
+from tool_adapters.secret_store import SecretStore
+
+log = logging.getLogger(__name__)
+
+BACKOFF = tenacity.wait_exponential_jitter(multiplier=0.1, max=5, jitter=0.1)
+SOURCES = (UsageSource.ESTIMATED, UsageSource.PROVIDER, UsageSource.MEASURED)
+
+
+@dataclass
+class Progress:
+    """What is known of a call while it runs, and all that remains of it when it is cut off."""
+
+    call: ToolCall
+    tool: ToolDefinition
+    started: float = 0.0
+    results: list[AdapterResult] = field(default_factory=list)
+    running: bool = False
+
+    def answer(self, outcome: Output | ToolFailure) -> Answer:
+        """The answer with that outcome: usage of every attempt, and of one that was cut off."""
+        usages = [result.usage for result in self.results]
+        if self.running:
+            usages.append(_usage_when_cut(self.call, self.tool))
+        skus = [result.sku for result in self.results if result.sku]
+        return Answer(
+            outcome=outcome,
+            usage=_sum(usages),
+            sku=skus[-1] if skus else _sku(self.call, self.tool),
+            latency_s=time.monotonic() - self.started if self.started else 0.0,
+            attempts=len(usages),
+            model_alias=self.tool.model_alias(self.call.arguments),
+        )
+
+
+class Attempts:
+    """Makes attempts; pure and idempotent tools get more than one."""
+
+    def __init__(self, adapters: Mapping[ToolKind, Adapter], secrets: SecretStore) -> None:
+        self._adapters = adapters
+        self._secrets = secrets
+
+    async def make(self, progress: Progress) -> Answer:
+        """The answer of the last attempt. Retries wait at least as long as the tool asks."""
+        progress.started = time.monotonic()
+        limits = progress.tool.limits
+        effectful = progress.tool.side_effect is SideEffect.EFFECTFUL
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_result(_may_be_tried_again),
+            stop=tenacity.stop_after_attempt(1 if effectful else limits.max_attempts)
+            # No use in waiting for an attempt that would come too late.
+            | tenacity.stop_before_delay(limits.timeout_s),
+            wait=_pause_s,
+            retry_error_callback=_last_outcome,
+        )
+        return progress.answer(await retrying(self._attempt, progress))
+
+    async def _attempt(self, progress: Progress) -> Output | ToolFailure:
+        progress.running = True
+        result = await self._invoke(progress.call, progress.tool)
+        progress.running = False
+        progress.results.append(result)
+        return _checked(progress.tool, self._presentable(result.outcome))
+
+    async def _invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
+        try:
+            return await self._adapters[tool.kind].invoke(call, tool)
+        except CallFailed as error:
+            return AdapterResult(error.failure)
+        except Exception:  # BLE001: an episode goes on without a tool that found our fault
+            log.exception("the adapter of kind %s failed", tool.kind.value)
+            message = f"{tool.name} could not be called because of a fault of the platform"
+            return AdapterResult(ToolFailure(FailureKind.INTERNAL, message))
+
+    def _presentable(self, outcome: Output | ToolFailure) -> Output | ToolFailure:
+        """An API that repeats our credentials must not put them into a trajectory."""
+
+        def clean(text: str) -> str:
+            return self._secrets.redact(whole_characters(text))
+
+        if isinstance(outcome, ToolFailure):
+            return replace(outcome, message=clean(outcome.message))
+        return replace(
+            outcome, content=clean(outcome.content), content_json=clean(outcome.content_json)
+        )
+
+
+def _checked(tool: ToolDefinition, outcome: Output | ToolFailure) -> Output | ToolFailure:
+    if isinstance(outcome, ToolFailure):
+        return outcome
+    if outcome.size_bytes > tool.limits.max_output_bytes:
+        return too_large(tool)
+    return result_failure(tool, outcome) or outcome
+
+
+def too_large(tool: ToolDefinition) -> ToolFailure:
+    """The failure of an answer over the tool's limit."""
+    message = (
+        f"{tool.name} answered with more than {tool.limits.max_output_bytes} bytes; "
+        "ask for less, or raise limits.max_output_bytes"
+    )
+    return ToolFailure(FailureKind.OUTPUT_TOO_LARGE, message)
+
+
+def _may_be_tried_again(outcome: Output | ToolFailure) -> bool:
+    return isinstance(outcome, ToolFailure) and outcome.retryable
+
+
+def _pause_s(state: tenacity.RetryCallState) -> float:
+    outcome = _last_outcome(state)
+    asked_s = outcome.retry_after_s if isinstance(outcome, ToolFailure) else None
+    return max(BACKOFF(state), asked_s or 0.0)
+
+
+def _last_outcome(state: tenacity.RetryCallState) -> Output | ToolFailure:
+    assert state.outcome is not None
+    outcome: Output | ToolFailure = state.outcome.result()
+    return outcome
+
+
+def _usage_when_cut(call: ToolCall, tool: ToolDefinition) -> Usage:
+    """What the adapter counted; else a model that was cut off has read its prompt at least."""
+    if call.cut.usage is not None:
+        return call.cut.usage
+    if tool.kind is ToolKind.LLM:
+        return estimated_usage(f"{call.context}{call.task}", "")
+    return ONE_CALL
+
+
+def _sku(call: ToolCall, tool: ToolDefinition) -> str:
+    """Also a call that was cut off has a price: that of the model it asked for."""
+    if isinstance(tool.connection, LlmConnection):
+        alias = tool.model_alias(call.arguments)
+        return next((model.sku for model in tool.connection.models if model.alias == alias), "")
+    return tool.sku
+
+
+def _sum(usages: list[Usage]) -> Usage:
+    """One usage for all attempts; as uncertain as the most uncertain of them."""
+    sources = {usage.source for usage in usages}
+    source = next((one for one in SOURCES if one in sources), UsageSource.MEASURED)
+    request_ids = [usage.provider_request_id for usage in usages if usage.provider_request_id]
+    return Usage(Usage.total(usages), source, request_ids[-1] if request_ids else "")

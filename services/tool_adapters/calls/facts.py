@@ -1,0 +1,79 @@
+"""How tools behaved lately: latency and success over a rolling window, per tenant and tool."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from podium_kit.metering import LatencyHistogram, Quantity, Usage
+
+SAMPLES_MAX = 500
+WINDOW_S = 900.0
+
+# Tool name and model alias; the alias is "" for the tool as a whole.
+Subject = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Measured behaviour of a tool, or of one model of an llm tool; usage is of all calls."""
+
+    tool_name: str
+    model_alias: str
+    sample_count: int
+    latencies: LatencyHistogram
+    success_rate: float
+    usage: tuple[Quantity, ...]
+
+
+@dataclass(frozen=True)
+class _Sample:
+    at: float
+    latency_s: float
+    usage: Usage
+    succeeded: bool
+
+
+class FactsBook:
+    """Samples in memory; what changed is given out once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._samples: dict[str, dict[Subject, deque[_Sample]]] = {}
+        self._changed: set[str] = set()
+
+    def record(
+        self, tenant: str, subject: Subject, latency_s: float, usage: Usage, *, succeeded: bool
+    ) -> None:
+        """Counts a call, for the tool as a whole and for its model."""
+        sample = _Sample(self._clock(), latency_s, usage, succeeded)
+        for one in {subject, (subject[0], "")}:
+            windows = self._samples.setdefault(tenant, {})
+            windows.setdefault(one, deque(maxlen=SAMPLES_MAX)).append(sample)
+        self._changed.add(tenant)
+
+    def take_changes(self) -> dict[str, list[Facts]]:
+        """All facts of every tenant with calls since the last time."""
+        changed, self._changed = self._changed, set()
+        return {tenant: self._facts_of(tenant) for tenant in changed}
+
+    def _facts_of(self, tenant: str) -> list[Facts]:
+        oldest = self._clock() - WINDOW_S
+        windows = self._samples[tenant]
+        for subject, samples in list(windows.items()):
+            while samples and samples[0].at < oldest:
+                samples.popleft()
+            if not samples:
+                del windows[subject]
+        return [_facts(subject, samples) for subject, samples in windows.items()]
+
+
+def _facts(subject: Subject, samples: deque[_Sample]) -> Facts:
+    return Facts(
+        tool_name=subject[0],
+        model_alias=subject[1],
+        sample_count=len(samples),
+        latencies=LatencyHistogram.of(sample.latency_s for sample in samples),
+        success_rate=sum(sample.succeeded for sample in samples) / len(samples),
+        usage=Usage.total([sample.usage for sample in samples]),
+    )

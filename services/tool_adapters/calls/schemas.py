@@ -1,0 +1,50 @@
+"""Arguments and results against the tool's JSON Schemas (draft 2020-12)."""
+
+import json
+from functools import lru_cache
+
+from jsonschema import Draft202012Validator
+
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.schema_problems import problems
+from tool_adapters.adapter import Output
+from tool_adapters.models import JsonObject, ToolDefinition
+
+TOOLS_KEPT = 4096
+
+
+def arguments_failure(tool: ToolDefinition, arguments: JsonObject) -> ToolFailure | None:
+    """Tells the model which argument is wrong and what is expected; None when all fit."""
+    found = problems(_arguments_validator(tool), arguments)
+    if not found:
+        return None
+    message = f"the arguments do not fit {tool.name}: {found}"
+    return ToolFailure(FailureKind.INVALID_ARGUMENTS, message)
+
+
+def result_failure(tool: ToolDefinition, output: Output) -> ToolFailure | None:
+    """Why an output is not what the tool promises; None when it is."""
+    validator = _result_validator(tool)
+    if validator is None:
+        return None
+    try:
+        result = json.loads(output.content_json or output.content)
+    except (ValueError, RecursionError):
+        return _malformed(tool, "it is not JSON")
+    found = problems(validator, result)
+    return _malformed(tool, found) if found else None
+
+
+def _malformed(tool: ToolDefinition, problem: str) -> ToolFailure:
+    message = f"{tool.name} answered something else than it promises: {problem}"
+    return ToolFailure(FailureKind.MALFORMED_OUTPUT, message)
+
+
+@lru_cache(TOOLS_KEPT)
+def _arguments_validator(tool: ToolDefinition) -> Draft202012Validator:
+    return Draft202012Validator(tool.parameters_schema)
+
+
+@lru_cache(TOOLS_KEPT)
+def _result_validator(tool: ToolDefinition) -> Draft202012Validator | None:
+    return Draft202012Validator(tool.result_schema) if tool.result_schema is not None else None

@@ -1,0 +1,61 @@
+"""Claims and answers of effectful calls in PostgreSQL."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from tool_adapters.adapter import Answer
+from tool_adapters.calls.effects import Claim
+from tool_adapters.store_engine import transaction
+
+CLAIM = text(
+    """
+    INSERT INTO effects (tenant, key, digest) VALUES (:tenant, :key, :digest)
+    ON CONFLICT (tenant, key) DO NOTHING
+    """
+)
+SELECT_CLAIM = text("SELECT digest, answer FROM effects WHERE tenant = :tenant AND key = :key")
+STORE_ANSWER = text(
+    """
+    UPDATE effects SET answer = :answer
+    WHERE tenant = :tenant AND key = :key AND answer IS NULL
+    """
+)
+FORGET = text("DELETE FROM effects WHERE create_time < now() - CAST(:age AS interval)")
+
+
+class PostgresEffectStore:
+    """One row per call; an answer is written once and never changed."""
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        encode: Callable[[Answer], bytes],
+        decode: Callable[[bytes], Answer],
+    ) -> None:
+        self._engine = engine
+        self._encode = encode
+        self._decode = decode
+
+    async def claim(self, tenant: str, key: str, digest: str) -> Claim:
+        """The claim of a key, made now when there is none."""
+        values = {"tenant": tenant, "key": key}
+        async with transaction(self._engine) as connection:
+            inserted = await connection.execute(CLAIM, values | {"digest": digest})
+            if inserted.rowcount:
+                return Claim(True, digest, None)
+            row = (await connection.execute(SELECT_CLAIM, values)).one()
+        return Claim(False, row.digest, self._decode(row.answer) if row.answer else None)
+
+    async def answer(self, tenant: str, key: str, answer: Answer) -> None:
+        """Stores the answer of a claim."""
+        values = {"tenant": tenant, "key": key, "answer": self._encode(answer)}
+        async with transaction(self._engine) as connection:
+            await connection.execute(STORE_ANSWER, values)
+
+    async def forget_older_than(self, age: timedelta) -> None:
+        """Deletes what no caller comes back for."""
+        async with transaction(self._engine) as connection:
+            await connection.execute(FORGET, {"age": age})

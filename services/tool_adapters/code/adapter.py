@@ -1,0 +1,84 @@
+"""Tools of kind code: Python in the sandbox, or a clear refusal where nothing isolates it."""
+
+import dataclasses
+import logging
+from decimal import Decimal
+
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import Usage, UsageSource
+from tool_adapters.adapter import AdapterResult, Output, ToolCall
+from tool_adapters.models import CodeConnection, ToolDefinition
+from tool_adapters.sandbox import (
+    Execution,
+    IsolationUnavailable,
+    Limits,
+    Sandbox,
+    SandboxBroken,
+)
+
+log = logging.getLogger(__name__)
+
+# The sandbox's own clock ends a run before the service's does, and knows what was used.
+CLOCK_LEAD_S = 0.5
+
+
+class CodeAdapter:
+    """Runs `arguments["code"]`; billed by wall-clock seconds of the sandbox."""
+
+    def __init__(self, sandbox: Sandbox, refusal: str = "") -> None:
+        self._sandbox = sandbox
+        self._refusal = refusal
+
+    @classmethod
+    async def start(cls, sandbox: Sandbox) -> "CodeAdapter":
+        """An adapter that has proven isolation, or one that refuses every call."""
+        try:
+            await sandbox.require_isolation()
+        except IsolationUnavailable as error:
+            log.error("%s", error)
+            return cls(sandbox, str(error))
+        sandbox.warm_up()
+        return cls(sandbox)
+
+    async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
+        """What the code printed and the files it made, or why it failed."""
+        assert isinstance(tool.connection, CodeConnection)
+        if self._refusal:
+            return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, self._refusal))
+        limits = _limits(tool, tool.connection)
+        try:
+            execution = await self._run(call, tool.connection, limits)
+        except SandboxBroken as error:
+            return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, f"{error}; try again", True))
+        seconds = Decimal(f"{execution.duration_s:.3f}")
+        usage = Usage.of(UsageSource.MEASURED, call=1, second=seconds)
+        outcome = execution.failure or Output(execution.output, files=execution.files)
+        return AdapterResult(outcome, usage)
+
+    async def close_episode(self, tenant: str, episode_id: str) -> None:
+        """Removes the episode's files and variables."""
+        await self._sandbox.close_episode(tenant, episode_id)
+
+    async def close(self) -> None:
+        """Workspaces stay: an episode goes on after a restart."""
+        await self._sandbox.close()
+
+    async def _run(self, call: ToolCall, connection: CodeConnection, limits: Limits) -> Execution:
+        code = str(call.arguments["code"])
+        if connection.stateful:
+            return await self._sandbox.run_in_episode(code, limits, call.tenant, call.episode_id)
+        return await self._sandbox.run(code, limits)
+
+
+def _limits(tool: ToolDefinition, connection: CodeConnection) -> Limits:
+    limits = Limits()
+    timeout_s = tool.limits.timeout_s
+    # Both streams and the files together stay below what the tool may answer.
+    output_bytes = min(tool.limits.max_output_bytes // 4, limits.output_bytes)
+    return dataclasses.replace(
+        limits,
+        wall_time_s=max(timeout_s - CLOCK_LEAD_S, timeout_s / 2),
+        memory_bytes=connection.memory_bytes or limits.memory_bytes,
+        output_bytes=output_bytes,
+        files_bytes=min(tool.limits.max_output_bytes - 3 * output_bytes, limits.files_bytes),
+    )

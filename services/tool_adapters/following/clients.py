@@ -1,0 +1,66 @@
+"""What following asks of tool-registry: to be allowed as its owner, changes in our own name."""
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import grpc
+
+from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
+from podium_kit.rpc.identity import Identity, Scope, acting_as
+from podium_kit.rpc.status import domain_error_from
+from tool_adapters.clients import SUBJECT
+from tool_adapters.following.convert import followed_tools
+from tool_adapters.following.models import FollowedServer, ListedSpec
+from tool_adapters.secret_store import PLATFORM
+
+# The tenant of calls that are for the platform itself.
+PLATFORM_TENANT = "platform"
+
+Reply = TypeVar("Reply")
+
+
+class RegistryPermission:
+    """tool-registry over a channel that forwards the token of whoever calls."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = ToolRegistryServiceStub(channel)
+
+    async def allow(self, server: FollowedServer) -> None:
+        """Allows the adapters to change the server's tools. Raises what the registry raises."""
+        request = pb.AllowFollowingRequest(followed=followed_tools(server))
+        await _answered(self._stub.AllowFollowing(request))
+
+    async def end(self, server_id: str) -> None:
+        """Takes that back. Raises what the registry raises."""
+        await _answered(self._stub.EndFollowing(pb.EndFollowingRequest(server_id=server_id)))
+
+
+class RegistryCatalogue:
+    """tool-registry over a channel that signs; the identity is good for followed tools alone."""
+
+    def __init__(self, signed_channel: grpc.aio.Channel) -> None:
+        self._stub = ToolRegistryServiceStub(signed_channel)
+
+    async def register(self, server: FollowedServer, spec: ListedSpec) -> None:
+        """A new version, unless it is the same. Raises what the registry raises."""
+        listed = tool_pb2.ToolSpec.FromString(spec.wire)
+        await self._update(server, pb.UpdateFollowedToolRequest(listed=listed))
+
+    async def deprecate(self, server: FollowedServer, name: str) -> None:
+        """Takes every version out of new toolsets. Raises what the registry raises."""
+        await self._update(server, pb.UpdateFollowedToolRequest(vanished_name=name))
+
+    async def _update(self, server: FollowedServer, request: pb.UpdateFollowedToolRequest) -> None:
+        request.server_id = server.id
+        tenant = PLATFORM_TENANT if server.owner == PLATFORM else server.owner
+        with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.TOOLS_FOLLOW}))):
+            await _answered(self._stub.UpdateFollowedTool(request))
+
+
+async def _answered(call: Awaitable[Reply]) -> Reply:
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise domain_error_from(error) from error

@@ -1,0 +1,149 @@
+"""Calls unary gRPC methods with JSON, whatever their message types."""
+
+import asyncio
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import grpc
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+
+from podium_kit.failures import FailureKind
+from tool_adapters.adapter import CallFailed
+from tool_adapters.grpc.schemas import MethodTypes, method_types
+from tool_adapters.models import GrpcConnection, JsonObject, ToolDefinition
+from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, require_public
+
+METHODS_KEPT = 1000
+FAILURE_OF_CODE = {
+    grpc.StatusCode.INVALID_ARGUMENT: (FailureKind.INVALID_ARGUMENTS, False),
+    grpc.StatusCode.DEADLINE_EXCEEDED: (FailureKind.TIMEOUT, True),
+    grpc.StatusCode.UNAVAILABLE: (FailureKind.UNAVAILABLE, True),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (FailureKind.RATE_LIMITED, True),
+    grpc.StatusCode.PERMISSION_DENIED: (FailureKind.PERMISSION_DENIED, False),
+    grpc.StatusCode.UNAUTHENTICATED: (FailureKind.PERMISSION_DENIED, False),
+    grpc.StatusCode.NOT_FOUND: (FailureKind.NOT_FOUND, False),
+    grpc.StatusCode.UNIMPLEMENTED: (FailureKind.NOT_FOUND, False),
+}
+_TARGET = re.compile(r"(?:dns:(?:///)?)?(?P<host>\[[^\]]+\]|[^/:]+):(?P<port>\d+)")
+
+
+@dataclass(frozen=True)
+class _Method:
+    channel: grpc.aio.Channel
+    types: MethodTypes
+
+
+class GrpcMethods:
+    """Methods by tool; channel and message types are kept."""
+
+    def __init__(self, guard: NetworkGuard) -> None:
+        self._guard = guard
+        self._methods: OrderedDict[ToolDefinition, _Method] = OrderedDict()
+
+    async def call(self, tool: ToolDefinition, arguments: JsonObject, token: str) -> str:
+        """The response as JSON. Raises CallFailed."""
+        assert isinstance(tool.connection, GrpcConnection)
+        try:
+            method = await self._method(tool, tool.connection)
+            return await _exchange(method, tool.connection, arguments, token)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                # The name may lead elsewhere by now.
+                await self._forget(tool)
+            raise _failed(error) from error
+
+    async def close(self) -> None:
+        """Closes every channel."""
+        for tool in list(self._methods):
+            await self._forget(tool)
+
+    async def _method(self, tool: ToolDefinition, connection: GrpcConnection) -> _Method:
+        if tool in self._methods:
+            self._methods.move_to_end(tool)
+            return self._methods[tool]
+        channel = await self._open(tool, connection)
+        try:
+            types = await method_types(connection, channel)
+        except BaseException:
+            await channel.close(None)
+            raise
+        self._methods[tool] = _Method(channel, types)
+        if len(self._methods) > METHODS_KEPT:
+            await self._forget(next(iter(self._methods)))
+        return self._methods[tool]
+
+    async def _forget(self, tool: ToolDefinition) -> None:
+        method = self._methods.pop(tool, None)
+        if method:
+            await method.channel.close(None)
+
+    async def _open(self, tool: ToolDefinition, connection: GrpcConnection) -> grpc.aio.Channel:
+        limit = ("grpc.max_receive_message_length", tool.limits.max_output_bytes)
+        target, options = await self._address(tool, connection.target)
+        if connection.plaintext:
+            return grpc.aio.insecure_channel(target, [limit, *options])
+        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), [limit, *options])
+
+    async def _address(
+        self, tool: ToolDefinition, target: str
+    ) -> tuple[str, list[tuple[str, str]]]:
+        """The target; for a tenant's tool the very address that was checked."""
+        match = _TARGET.fullmatch(target)
+        host = match["host"].strip("[]") if match else ""
+        if self._guard.trusts(tool, host):
+            return target, []
+        if match is None:
+            raise CallFailed(FailureKind.UNAVAILABLE, f"{target} is not of the form host:port")
+        address = await _public_address(host)
+        pinned = f"ipv6:[{address}]" if ":" in address else f"ipv4:{address}"
+        name = [("grpc.ssl_target_name_override", host), ("grpc.default_authority", host)]
+        return f"{pinned}:{match['port']}", name
+
+
+async def _public_address(host: str) -> str:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None)
+        for entry in found:
+            require_public(str(entry[4][0]))
+    except ForbiddenAddress as error:
+        message = f"{host}: {error.strerror}"
+        raise CallFailed(FailureKind.PERMISSION_DENIED, message) from error
+    except OSError as error:
+        raise CallFailed(FailureKind.UNAVAILABLE, f"{host} has no address", True) from error
+    return str(found[0][4][0])
+
+
+async def _exchange(
+    method: _Method, connection: GrpcConnection, arguments: JsonObject, token: str
+) -> str:
+    request = method.types.request()
+    try:
+        json_format.ParseDict(arguments, request)
+    except json_format.ParseError as error:
+        raise CallFailed(FailureKind.INVALID_ARGUMENTS, str(error)) from error
+    call = method.channel.unary_unary(
+        "/" + connection.method.lstrip("/"),
+        request_serializer=method.types.request.SerializeToString,
+        response_deserializer=bytes,
+    )
+    metadata = (("authorization", f"Bearer {token}"),) if token else ()
+    try:
+        # gRPC itself would take what it cannot read for no message at all.
+        reply = method.types.response.FromString(await call(request, metadata=metadata))
+    except DecodeError as error:
+        message = (
+            f"the tool answered with something else than {method.types.response.DESCRIPTOR.name}"
+        )
+        raise CallFailed(FailureKind.MALFORMED_OUTPUT, message) from error
+    return json_format.MessageToJson(reply, preserving_proto_field_name=True, indent=None)
+
+
+def _failed(error: grpc.aio.AioRpcError) -> CallFailed:
+    details = error.details() or "no details"
+    if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
+        return CallFailed(FailureKind.OUTPUT_TOO_LARGE, f"the answer is too large: {details}")
+    kind, retryable = FAILURE_OF_CODE.get(error.code(), (FailureKind.TOOL_ERROR, False))
+    message = f"the tool answered with {error.code().name}: {details}"
+    return CallFailed(kind, message, retryable)

@@ -1,0 +1,75 @@
+"""Proves to an HTTP API who calls, with secrets that no message repeats."""
+
+import base64
+from dataclasses import replace
+from typing import assert_never
+from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
+
+from podium_kit.failures import FailureKind
+from tool_adapters.adapter import CallFailed
+from tool_adapters.http.client import HttpRequest
+from tool_adapters.http.oauth2_tokens import OAuth2Tokens
+from tool_adapters.models import (
+    BasicAuth,
+    HeaderAuth,
+    HttpAuth,
+    OAuth2Auth,
+    QueryAuth,
+    ToolDefinition,
+)
+from tool_adapters.secret_store import SecretStore
+
+
+class HttpAuthenticator:
+    """Puts credentials into requests; `owner` is whose secrets are used."""
+
+    def __init__(self, secrets: SecretStore, tokens: OAuth2Tokens) -> None:
+        self._secrets = secrets
+        self._tokens = tokens
+
+    async def signed(
+        self, request: HttpRequest, auth: HttpAuth, owner: str, tool: ToolDefinition
+    ) -> HttpRequest:
+        """The request with its credential. Raises CallFailed."""
+        match auth:
+            case HeaderAuth():
+                value = self._secrets.value(owner, auth.secret)
+                return _with_header(request, auth.header, auth.prefix + value)
+            case BasicAuth():
+                pair = f"{auth.username}:{self._secrets.value(owner, auth.secret)}"
+                encoded = base64.b64encode(pair.encode()).decode()
+                self._secrets.conceal(encoded)
+                return _with_header(request, "Authorization", f"Basic {encoded}")
+            case QueryAuth():
+                value = self._secrets.value(owner, auth.secret)
+                self._secrets.conceal(quote_plus(value))
+                return _with_parameter(request, auth.parameter, value)
+            case OAuth2Auth():
+                token = await self._tokens.token(auth, owner, tool)
+                return _with_header(request, "Authorization", f"Bearer {token}")
+        assert_never(auth)
+
+    def renew(self, auth: HttpAuth | None, owner: str, refused: HttpRequest) -> bool:
+        """Whether a refused request may be sent once more, with another credential."""
+        if not isinstance(auth, OAuth2Auth):
+            return False
+        self._tokens.forget(auth, owner, refused.headers["Authorization"].removeprefix("Bearer "))
+        return True
+
+
+def _with_header(request: HttpRequest, name: str, value: str) -> HttpRequest:
+    """With one header of that name, however it is spelled."""
+    others = {
+        other: text for other, text in request.headers.items() if other.lower() != name.lower()
+    }
+    return replace(request, headers={**others, name: value})
+
+
+def _with_parameter(request: HttpRequest, name: str, value: str) -> HttpRequest:
+    query = urlsplit(request.url).query
+    if any(given == name for given, _ in parse_qsl(query, keep_blank_values=True)):
+        # Which of two counts is the server's to say: the caller's might.
+        message = f"{name} is the API's own credential; leave it out"
+        raise CallFailed(FailureKind.INVALID_ARGUMENTS, message)
+    separator = "&" if query else "?"
+    return replace(request, url=f"{request.url}{separator}{urlencode({name: value})}")

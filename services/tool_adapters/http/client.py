@@ -1,0 +1,215 @@
+"""HTTP requests for tools: sized, guarded, and failing in the tools' own terms.
+
+aiohttp, because its connector lets us check the very address it connects to.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from podium_kit.failures import FailureKind, ToolFailure
+from tool_adapters.adapter import CallFailed
+from tool_adapters.models import ToolDefinition
+from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, guarded_socket
+
+CONNECT_TIMEOUT_S = 10.0
+WORDS_OF_ERRORS_MAX = 500
+FAILURE_OF_STATUS = {
+    HTTPStatus.UNAUTHORIZED: (FailureKind.PERMISSION_DENIED, False),
+    HTTPStatus.FORBIDDEN: (FailureKind.PERMISSION_DENIED, False),
+    HTTPStatus.NOT_FOUND: (FailureKind.NOT_FOUND, False),
+    HTTPStatus.REQUEST_TIMEOUT: (FailureKind.TIMEOUT, True),
+    HTTPStatus.TOO_MANY_REQUESTS: (FailureKind.RATE_LIMITED, True),
+    HTTPStatus.INTERNAL_SERVER_ERROR: (FailureKind.TOOL_ERROR, True),
+    HTTPStatus.BAD_GATEWAY: (FailureKind.UNAVAILABLE, True),
+    HTTPStatus.SERVICE_UNAVAILABLE: (FailureKind.UNAVAILABLE, True),
+    HTTPStatus.GATEWAY_TIMEOUT: (FailureKind.TIMEOUT, True),
+    # Anthropic's "overloaded".
+    529: (FailureKind.UNAVAILABLE, True),
+}
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """A request; a body is `json` or `form`, whichever is not None."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    json: Any = None
+    form: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class HttpReply:
+    """A reply, whatever its status; header names are lower-case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def media_type(self) -> str:
+        """For example "application/json"; "" when the server did not say."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def text(self) -> str:
+        """The body as text; what is no UTF-8 is replaced."""
+        return self.body.decode(errors="replace")
+
+
+class HttpClient:
+    """Two sessions: one that checks addresses and one for those the operator trusts."""
+
+    def __init__(self, guard: NetworkGuard) -> None:
+        self._guard = guard
+        self._guarded = _session(aiohttp.TCPConnector(limit=0, socket_factory=guarded_socket))
+        self._trusted = _session(aiohttp.TCPConnector(limit=0))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._guarded.close()
+        await self._trusted.close()
+
+    async def send(self, request: HttpRequest, tool: ToolDefinition) -> HttpReply:
+        """The reply. Raises CallFailed when none arrives, or one above the tool's limit."""
+        async with self.opened(request, tool) as arriving:
+            return await arriving.whole(tool.limits.max_output_bytes)
+
+    @asynccontextmanager
+    async def opened(
+        self, request: HttpRequest, tool: ToolDefinition
+    ) -> AsyncIterator["ArrivingReply"]:
+        """The reply as soon as its headers are there. Raises CallFailed, also in the block."""
+        host = host_of(request.url)
+        session = self._trusted if self._guard.trusts(tool, host) else self._guarded
+        try:
+            async with _asked(session, request) as response:
+                yield ArrivingReply(response)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _no_reply(host, error) from error
+
+
+class ArrivingReply:
+    """A reply whose body is still arriving; header names are lower-case."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body in the pieces it arrives in."""
+        return aiter(self._response.content.iter_any())
+
+    async def whole(self, bytes_max: int) -> HttpReply:
+        """The reply with its body. Raises CallFailed when it is larger."""
+        body = bytearray()
+        async for chunk in self.chunks():
+            body += chunk
+            if len(body) > bytes_max:
+                # What is left would otherwise be read to keep the connection.
+                self._response.close()
+                raise too_many_bytes(bytes_max)
+        return HttpReply(self.status, self.headers, bytes(body))
+
+
+def too_many_bytes(bytes_max: int) -> CallFailed:
+    """The failure of an answer over the tool's limit."""
+    message = f"the answer is larger than {bytes_max} bytes; ask for less"
+    return CallFailed(FailureKind.OUTPUT_TOO_LARGE, message)
+
+
+def _asked(
+    session: aiohttp.ClientSession, request: HttpRequest
+) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    return session.request(
+        request.method,
+        # The path and the query are encoded already.
+        URL(request.url, encoded=True),
+        headers=request.headers,
+        json=request.json,
+        data=request.form,
+        allow_redirects=False,
+    )
+
+
+def status_failure(reply: HttpReply, words: str = "") -> ToolFailure | None:
+    """The failure a status means; None for a success. `words` replace the body's."""
+    if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        return None
+    if reply.status < HTTPStatus.BAD_REQUEST:
+        message = f"the tool redirects (status {reply.status}), which is not followed"
+        return ToolFailure(FailureKind.TOOL_ERROR, message)
+    kind, retryable = FAILURE_OF_STATUS.get(reply.status, (FailureKind.TOOL_ERROR, False))
+    said = (words or reply.text).strip()[:WORDS_OF_ERRORS_MAX]
+    message = f"the tool answered with status {reply.status}" + (f": {said}" if said else "")
+    return ToolFailure(kind, message, retryable, retry_after_s(reply))
+
+
+def retry_after_s(reply: HttpReply) -> float | None:
+    """Seconds the server asks to wait (RFC 9110, section 10.2.3); None when it does not say."""
+    value = reply.headers.get("retry-after", "")
+    with suppress(ValueError):
+        return max(0.0, float(value))
+    with suppress(ValueError, TypeError):
+        moment = parsedate_to_datetime(value)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    return None
+
+
+def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    session = aiohttp.ClientSession(
+        connector=connector,
+        # A cookie of one tenant's call must not travel with another's.
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # The service limits the whole call; only a dead address needs an own limit.
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+        trust_env=False,
+    )
+    # It would send a GET, PUT or DELETE again by itself; whether to is the tool's to say. There
+    # is no public switch: aiohttp's own test client sets the same attribute.
+    session._retry_connection = False
+    return session
+
+
+def host_of(url: str) -> str:
+    """The host of an http or https URL. Raises CallFailed for anything else.
+
+    User information and backslashes are refused: some readers of a URL take what is before them
+    for the host and others what is after (RFC 3986, section 7.6).
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in {"http", "https"}:
+        raise CallFailed(FailureKind.UNAVAILABLE, "the tool's URL is not an http or https URL")
+    if "@" in parts.netloc or "\\" in url:
+        message = "the tool's URL holds user information or a backslash; name a secret instead"
+        raise CallFailed(FailureKind.PERMISSION_DENIED, message)
+    return host
+
+
+def _no_reply(host: str, error: Exception) -> CallFailed:
+    cause = getattr(error, "os_error", error)
+    if isinstance(cause, ForbiddenAddress):
+        return CallFailed(FailureKind.PERMISSION_DENIED, f"{host}: {cause.strerror}")
+    if isinstance(error, aiohttp.InvalidURL):
+        return CallFailed(FailureKind.UNAVAILABLE, f"{host} is no host name or address")
+    if isinstance(error, TimeoutError):
+        return CallFailed(FailureKind.TIMEOUT, f"{host} does not accept connections", True)
+    reason = getattr(cause, "strerror", None) or type(error).__name__
+    return CallFailed(FailureKind.UNAVAILABLE, f"{host} cannot be reached: {reason}", True)

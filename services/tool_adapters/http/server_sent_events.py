@@ -1,0 +1,28 @@
+"""Server-sent events, the way language models stream (WHATWG HTML, section 9.2)."""
+
+from collections.abc import AsyncIterator
+
+from tool_adapters.http.client import too_many_bytes
+
+
+async def event_data(chunks: AsyncIterator[bytes], bytes_max: int) -> AsyncIterator[str]:
+    """The data of each event. Raises CallFailed when one is larger than that."""
+    data: list[str] = []
+    async for line in _lines(chunks, bytes_max):
+        field, _, value = line.partition(":")
+        if not line and data:
+            yield "\n".join(data)
+            data = []
+        elif field == "data":
+            data.append(value.removeprefix(" "))
+    # An event the stream ends in is incomplete and dropped, as the standard says.
+
+
+async def _lines(chunks: AsyncIterator[bytes], bytes_max: int) -> AsyncIterator[str]:
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        if max(map(len, (*lines, rest))) > bytes_max:
+            raise too_many_bytes(bytes_max)
+        for line in lines:
+            yield line.rstrip(b"\r").decode(errors="replace")

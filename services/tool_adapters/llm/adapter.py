@@ -1,0 +1,153 @@
+"""Tools of kind llm: a language model, chosen by its alias, asked about the episode's task."""
+
+import asyncio
+
+from podium_kit import telemetry
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import Dimension, Usage, UsageSource
+from podium_kit.metering.usage_reports import estimated_usage
+from tool_adapters.adapter import AdapterResult, CallFailed, Output, ToolCall
+from tool_adapters.http.client import HttpClient, HttpRequest
+from tool_adapters.llm.apis import AnthropicMessages, LlmApiFormat, OpenAiChat, Question
+from tool_adapters.llm.completion import Completion, usage_of_cut
+from tool_adapters.llm.prompts import Prompts
+from tool_adapters.llm.providers import Providers
+from tool_adapters.llm.stream import read_completion
+from tool_adapters.models import LlmApi, LlmConnection, LlmModel, ToolDefinition
+from tool_adapters.secret_store import PLATFORM, SecretStore
+
+APIS: dict[LlmApi, LlmApiFormat] = {
+    LlmApi.OPENAI_CHAT: OpenAiChat(),
+    LlmApi.ANTHROPIC_MESSAGES: AnthropicMessages(),
+}
+NOTHING_USED = Usage((), UsageSource.MEASURED)
+FILTERED = {"content_filter", "refusal"}
+OUT_OF_TOKENS = {"length", "max_tokens"}
+PARTIAL_SHOWN = 2000
+READ = (
+    Dimension.INPUT_FRESH,
+    Dimension.CACHE_READ,
+    Dimension.CACHE_WRITE_5M,
+    Dimension.CACHE_WRITE_1H,
+)
+
+
+class LlmAdapter:
+    """Asks the model a call names, and reports usage as its provider did."""
+
+    def __init__(
+        self, client: HttpClient, secrets: SecretStore, prompts: Prompts, providers: Providers
+    ) -> None:
+        self._client = client
+        self._secrets = secrets
+        self._prompts = prompts
+        self._providers = providers
+
+    async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
+        """The model's text; the SKU is the model's."""
+        assert isinstance(tool.connection, LlmConnection)
+        model = _model(tool.connection, tool.model_alias(call.arguments))
+        question = self._prompts.question(call, tool.connection)
+        # Should the wait for a place be cut off: until the request is sent nothing is used.
+        call.cut.usage = NOTHING_USED
+        async with self._providers.slot(model):
+            with telemetry.model_call(model.api.value, model.model) as span:
+                result = await self._answer(call, tool, model, question)
+                _record(span, model, result)
+        return result
+
+    async def _answer(
+        self, call: ToolCall, tool: ToolDefinition, model: LlmModel, question: Question
+    ) -> AdapterResult:
+        completion = Completion()
+        try:
+            await self._ask(call, tool, model, question, completion)
+        except CallFailed as error:
+            usage = _usage_of_failure(model, question, completion)
+            return AdapterResult(_with_partial(error.failure, completion), usage, model.sku)
+        except asyncio.CancelledError:
+            call.cut.usage = _usage_of_cut(model, question, completion)
+            call.cut.content = self._secrets.redact(completion.text[-PARTIAL_SHOWN:])
+            raise
+        return AdapterResult(_outcome(completion), _usage(model, question, completion), model.sku)
+
+    async def _ask(
+        self,
+        call: ToolCall,
+        tool: ToolDefinition,
+        model: LlmModel,
+        question: Question,
+        completion: Completion,
+    ) -> None:
+        api = APIS[model.api]
+        owner = PLATFORM if tool.shared else call.tenant
+        secret = self._secrets.value(owner, model.secret) if model.secret else ""
+        url = model.base_url.rstrip("/") + api.path
+        request = HttpRequest("POST", url, api.headers(secret), api.body(model, question))
+        async with self._client.opened(request, tool) as arriving:
+            await read_completion(arriving, api, completion, tool.limits.max_output_bytes)
+
+    async def close_episode(self, tenant: str, episode_id: str) -> None:
+        """Requests hold nothing."""
+
+    async def close(self) -> None:
+        """The client belongs to the server."""
+
+
+def _model(connection: LlmConnection, alias: str) -> LlmModel:
+    for model in connection.models:
+        if model.alias == alias:
+            return model
+    aliases = ", ".join(model.alias for model in connection.models)
+    raise CallFailed(FailureKind.NOT_FOUND, f"there is no model {alias}; choose one of {aliases}")
+
+
+def _outcome(completion: Completion) -> Output | ToolFailure:
+    """The model's text, or why there is none."""
+    if completion.text:
+        return Output(completion.text)
+    if completion.reason in FILTERED:
+        message = f"the model did not answer ({completion.reason})"
+        return ToolFailure(FailureKind.TOOL_ERROR, message)
+    mend = "; allow it more output tokens" if completion.reason in OUT_OF_TOKENS else ""
+    message = f"the model wrote no text (it stopped with {completion.reason}){mend}"
+    return ToolFailure(FailureKind.MALFORMED_OUTPUT, message)
+
+
+def _with_partial(failure: ToolFailure, completion: Completion) -> ToolFailure:
+    """What was written is shown, and not bought a second time."""
+    if not completion.texts:
+        return failure
+    written = completion.text[-PARTIAL_SHOWN:]
+    return ToolFailure(failure.kind, f"{failure.message}; it had written: {written}")
+
+
+def _usage(model: LlmModel, question: Question, completion: Completion) -> Usage:
+    """The provider's report, or an estimate without one."""
+    return _reported(model, completion) or estimated_usage(
+        question.system_prompt + question.prompt, completion.text
+    )
+
+
+def _usage_of_failure(model: LlmModel, question: Question, completion: Completion) -> Usage:
+    if not completion.texts and not completion.report:
+        return NOTHING_USED
+    return _usage_of_cut(model, question, completion)
+
+
+def _usage_of_cut(model: LlmModel, question: Question, completion: Completion) -> Usage:
+    prompt = question.system_prompt + question.prompt
+    return usage_of_cut(_reported(model, completion), prompt, completion.text)
+
+
+def _reported(model: LlmModel, completion: Completion) -> Usage | None:
+    if not completion.report:
+        return None
+    return APIS[model.api].usage(completion.report, completion.request_id)
+
+
+def _record(span: telemetry.ModelCall, model: LlmModel, result: AdapterResult) -> None:
+    read = sum(result.usage.get(dimension) for dimension in READ)
+    written = result.usage.get(Dimension.OUTPUT_TEXT) + result.usage.get(Dimension.REASONING)
+    reason = "stop" if isinstance(result.outcome, Output) else result.outcome.kind.value
+    span.answered(model.model, int(read), int(written), reason)

@@ -1,0 +1,45 @@
+"""What a language model has written so far, and what its provider has reported of it."""
+
+from dataclasses import dataclass, field, replace
+
+from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
+from podium_kit.metering.usage_reports import estimated_usage
+from tool_adapters.calls.characters import whole_characters
+from tool_adapters.models import JsonObject
+
+
+@dataclass
+class Completion:
+    """Filled while a reply streams; `reason` is "" until the model says why it stopped."""
+
+    texts: list[str] = field(default_factory=list)
+    reason: str = ""
+    request_id: str = ""
+    report: JsonObject = field(default_factory=dict)
+    error: str = ""
+    size_bytes: int = 0
+
+    @property
+    def text(self) -> str:
+        """Everything written, characters that were cut in two put together."""
+        return whole_characters("".join(self.texts))
+
+    def write(self, text: str) -> None:
+        """Adds what the model wrote next."""
+        self.texts.append(text)
+        self.size_bytes += len(text.encode(errors="surrogatepass"))
+
+
+def usage_of_cut(reported: Usage | None, prompt: str, text: str) -> Usage:
+    """Usage of a completion that broke off: the report as far as it goes, else an estimate.
+
+    Reports made at the start of a stream count the prompt, but not what follows.
+    """
+    estimate = estimated_usage(prompt, text)
+    if reported is None:
+        return estimate
+    output = Dimension.OUTPUT_TEXT
+    written = max(reported.get(output), estimate.get(output))
+    others = tuple(one for one in reported.quantities if one.dimension != output)
+    quantities = (*others, Quantity(output, written)) if written else others
+    return replace(reported, quantities=quantities, source=UsageSource.ESTIMATED)

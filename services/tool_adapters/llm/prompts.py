@@ -1,0 +1,44 @@
+"""What an expert is told: templates by role, which the operator may replace."""
+
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tool_adapters.adapter import ToolCall
+from tool_adapters.llm.apis import Question
+from tool_adapters.models import LlmConnection
+
+BUNDLED = Path(__file__).parent / "prompt_templates"
+
+
+class Prompts:
+    """Templates `<role>/system.jinja` and `<role>/question.jinja`, the operator's first."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        folders = [folder, BUNDLED] if folder else [BUNDLED]
+        self._templates = Environment(
+            loader=FileSystemLoader(folders),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            # Prompts are plain text for a model, not HTML.
+            autoescape=False,  # noqa: S701
+        )
+
+    def question(self, call: ToolCall, connection: LlmConnection) -> Question:
+        """Findings first, then the task, then what the orchestrator adds in its own words."""
+        role = connection.role.value
+        told = {
+            "findings": call.context,
+            "task": call.task,
+            "request": str(call.arguments.get("prompt", "")),
+        }
+        limit = connection.max_output_tokens
+        return Question(
+            system_prompt=connection.system_prompt or self._text(f"{role}/system.jinja", told),
+            prompt=self._text(f"{role}/question.jinja", told),
+            max_output_tokens=min(call.max_output_tokens or limit, limit),
+            temperature=connection.temperature,
+        )
+
+    def _text(self, template: str, told: dict[str, str]) -> str:
+        return self._templates.get_template(template).render(told).strip()

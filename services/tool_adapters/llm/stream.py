@@ -1,0 +1,74 @@
+"""Reads what a language model answers while it writes, into a completion."""
+
+import json
+from typing import Any
+
+from podium_kit.failures import FailureKind
+from tool_adapters.adapter import CallFailed
+from tool_adapters.http.client import ArrivingReply, HttpReply, status_failure, too_many_bytes
+from tool_adapters.http.server_sent_events import event_data
+from tool_adapters.llm.apis import LlmApiFormat, error_words
+from tool_adapters.llm.completion import Completion
+
+# An event carries a few characters in an envelope of this size at most.
+ENVELOPE_BYTES_MAX = 65536
+LAST_EVENT = "[DONE]"
+NOT_THE_API = (KeyError, IndexError, TypeError, AttributeError)
+
+
+async def read_completion(
+    arriving: ArrivingReply, api: LlmApiFormat, completion: Completion, bytes_max: int
+) -> None:
+    """Fills the completion. Raises CallFailed; what arrived before stays in the completion."""
+    if arriving.headers.get("content-type", "").startswith("text/event-stream"):
+        await _read_stream(arriving, api, completion, bytes_max)
+    else:
+        _read_reply(await arriving.whole(bytes_max + ENVELOPE_BYTES_MAX), api, completion)
+
+
+async def _read_stream(
+    arriving: ArrivingReply, api: LlmApiFormat, completion: Completion, bytes_max: int
+) -> None:
+    async for data in event_data(arriving.chunks(), bytes_max + ENVELOPE_BYTES_MAX):
+        if data == LAST_EVENT:
+            break
+        event = _object(data)
+        if words := error_words(event):
+            raise CallFailed(FailureKind.TOOL_ERROR, f"the model server broke off: {words}")
+        try:
+            api.read_event(event, completion)
+        except NOT_THE_API as error:
+            raise _not_the_api() from error
+        if completion.size_bytes > bytes_max:
+            raise too_many_bytes(bytes_max)
+    if not completion.reason:
+        message = "the model's answer ended in the middle"
+        raise CallFailed(FailureKind.MALFORMED_OUTPUT, message, retryable=not completion.texts)
+
+
+def _read_reply(reply: HttpReply, api: LlmApiFormat, completion: Completion) -> None:
+    if failure := status_failure(reply, _words(reply)):
+        raise CallFailed.of(failure)
+    try:
+        api.read_reply(_object(reply.body), completion)
+    except NOT_THE_API as error:
+        raise _not_the_api() from error
+
+
+def _words(reply: HttpReply) -> str:
+    try:
+        return error_words(json.loads(reply.body))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _object(text: str | bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _not_the_api() from error
+
+
+def _not_the_api() -> CallFailed:
+    message = "the model server answered something else than its API promises"
+    return CallFailed(FailureKind.MALFORMED_OUTPUT, message)

@@ -1,0 +1,120 @@
+"""Tools of kind mcp: one tool of a Model Context Protocol server."""
+
+import base64
+import binascii
+import json
+import mimetypes
+
+import mcp_types
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from podium_kit.failures import FailureKind, ToolFailure
+from tool_adapters.adapter import AdapterResult, CallFailed, Output, OutputFile, ToolCall
+from tool_adapters.errors import CommandNotAllowed
+from tool_adapters.mcp.pool import McpPool
+from tool_adapters.mcp.servers import ServerOwner
+from tool_adapters.mcp.session import McpSession
+from tool_adapters.mcp.stdio import TOO_LARGE
+from tool_adapters.models import McpConnection, ToolDefinition
+
+# The SDK's codes for a process that ended, and for a session its HTTP server forgot.
+SESSION_LOST = {mcp_types.CONNECTION_CLOSED, mcp_types.INVALID_REQUEST}
+
+
+class McpAdapter:
+    """Calls tools in the episode's session with their server."""
+
+    def __init__(self, pool: McpPool) -> None:
+        self._pool = pool
+
+    async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
+        """What the server's tool gave, or its error."""
+        assert isinstance(tool.connection, McpConnection)
+        owner = ServerOwner(call.tenant, tool.shared)
+        try:
+            session = self._pool.session(owner, call.episode_id, tool.connection.transport)
+        except CommandNotAllowed as error:
+            raise CallFailed(FailureKind.PERMISSION_DENIED, error.message) from error
+        try:
+            async with session.borrowed() as client:
+                result = await client.call_tool(tool.connection.tool_name, call.arguments)
+        except MCPError as error:
+            return AdapterResult(await self._failure(session, error))
+        except (ValidationError, RuntimeError) as error:
+            return AdapterResult(_malformed(str(error)))
+        except Exception:
+            # It never opened, or broke: another call deserves another try.
+            await self._pool.drop(session)
+            raise
+        return AdapterResult(_outcome(result))
+
+    async def close_episode(self, tenant: str, episode_id: str) -> None:
+        """Closes the episode's sessions and ends their processes."""
+        await self._pool.close_episode(tenant, episode_id)
+
+    async def close(self) -> None:
+        """Closes every session."""
+        await self._pool.close()
+
+    async def _failure(self, session: McpSession, error: MCPError) -> ToolFailure:
+        if TOO_LARGE in error.message:
+            await self._pool.drop(session)
+            message = "the MCP server's answer is larger than any message may be; ask for less"
+            return ToolFailure(FailureKind.OUTPUT_TOO_LARGE, message)
+        if error.code in SESSION_LOST:
+            await self._pool.drop(session)
+            message = "the MCP server ended the session; what it remembered of this episode is lost"
+            return ToolFailure(FailureKind.UNAVAILABLE, message, retryable=True)
+        if error.code == mcp_types.PARSE_ERROR:
+            return _malformed(error.message)
+        if error.code == mcp_types.INVALID_PARAMS:
+            return ToolFailure(FailureKind.INVALID_ARGUMENTS, error.message)
+        if error.code == mcp_types.METHOD_NOT_FOUND:
+            return ToolFailure(FailureKind.NOT_FOUND, error.message)
+        return ToolFailure(FailureKind.TOOL_ERROR, error.message)
+
+
+def _outcome(result: mcp_types.CallToolResult) -> Output | ToolFailure:
+    structured = result.structured_content
+    content_json = "" if structured is None else json.dumps(structured, ensure_ascii=False)
+    try:
+        files = tuple(_files(result))
+    except binascii.Error:
+        return _malformed("a file in the answer is not base64")
+    content = "\n".join(_texts(result)) or content_json
+    if result.is_error:
+        return ToolFailure(FailureKind.TOOL_ERROR, content or "the tool says only that it failed")
+    return Output(content, content_json, files)
+
+
+def _texts(result: mcp_types.CallToolResult) -> list[str]:
+    texts = []
+    for block in result.content:
+        if isinstance(block, mcp_types.TextContent):
+            texts.append(block.text)
+        elif isinstance(block, mcp_types.ResourceLink):
+            texts.append(f"{block.name}: {block.uri}")
+        elif isinstance(block, mcp_types.EmbeddedResource) and isinstance(
+            block.resource, mcp_types.TextResourceContents
+        ):
+            texts.append(block.resource.text)
+    return texts
+
+
+def _files(result: mcp_types.CallToolResult) -> list[OutputFile]:
+    media = (mcp_types.ImageContent, mcp_types.AudioContent)
+    return [
+        OutputFile(
+            f"{number}{mimetypes.guess_extension(block.mime_type) or ''}",
+            block.mime_type,
+            base64.b64decode(block.data, validate=True),
+        )
+        for number, block in enumerate(result.content)
+        if isinstance(block, media)
+    ]
+
+
+def _malformed(problem: str) -> ToolFailure:
+    message = f"the MCP server's answer is not what it promises: {problem}"
+    return ToolFailure(FailureKind.MALFORMED_OUTPUT, message)

@@ -1,0 +1,92 @@
+"""Asks an MCP server which tools it has, in a session that lasts only for this."""
+
+import asyncio
+from dataclasses import dataclass
+
+import mcp_types
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from tool_adapters.adapter import CallFailed
+from tool_adapters.errors import DiscoveryFailed
+from tool_adapters.mcp.servers import McpServers, ServerOwner
+from tool_adapters.models import JsonObject, McpHttp, McpStdio, SideEffect
+
+TIMEOUT_S = 30.0
+PAGES_MAX = 100
+
+
+@dataclass(frozen=True)
+class ListedTool:
+    """A tool in a server's list."""
+
+    name: str
+    description: str
+    parameters_schema: JsonObject
+    result_schema: JsonObject | None
+    side_effect: SideEffect
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """A server's tools, and the name and version it gives itself."""
+
+    server_name: str
+    tools: tuple[ListedTool, ...]
+
+
+class McpDiscovery:
+    """Lists tools for the current identity."""
+
+    def __init__(self, servers: McpServers) -> None:
+        self._servers = servers
+
+    async def discover(self, server: McpStdio | McpHttp) -> Discovery:
+        """Every tool of the server. Raises DiscoveryFailed and CommandNotAllowed."""
+        tenant = require_scope(Scope.TOOLS_WRITE).tenant
+        owner = ServerOwner(tenant, shared=current_identity().may(Scope.PLATFORM_ADMIN))
+        try:
+            async with asyncio.timeout(TIMEOUT_S), self._servers.opened(server, owner) as client:
+                return await discovery_of(client)
+        except CallFailed as error:
+            raise DiscoveryFailed(error.failure.message) from error
+        except MCPError as error:
+            raise DiscoveryFailed(f"the MCP server refused: {error.message}") from error
+        except TimeoutError as error:
+            raise DiscoveryFailed(f"the MCP server did not answer in {TIMEOUT_S:g} s") from error
+
+
+async def discovery_of(client: Client) -> Discovery:
+    """The server's tools, from every page of its list."""
+    tools: list[mcp_types.Tool] = []
+    cursor: str | None = None
+    for _ in range(PAGES_MAX):
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    info = client.server_info
+    name = f"{info.name} {info.version}".strip() if info else ""
+    return Discovery(name, tuple(_listed(tool) for tool in tools))
+
+
+def _listed(tool: mcp_types.Tool) -> ListedTool:
+    return ListedTool(
+        name=tool.name,
+        description=(tool.description or tool.title or "").strip(),
+        # Servers may leave the type out; the registry wants it said.
+        parameters_schema={"type": "object"} | tool.input_schema,
+        result_schema=tool.output_schema,
+        side_effect=_side_effect(tool.annotations),
+    )
+
+
+def _side_effect(hints: mcp_types.ToolAnnotations | None) -> SideEffect:
+    """What the server's hints say; without any a tool counts as effectful."""
+    if hints is not None and hints.read_only_hint:
+        return SideEffect.PURE
+    if hints is not None and hints.idempotent_hint:
+        return SideEffect.IDEMPOTENT
+    return SideEffect.EFFECTFUL

@@ -1,0 +1,93 @@
+"""The MCP SDK's HTTP client, held to the same addresses as every other tool."""
+
+from collections.abc import AsyncIterator, Iterable
+
+import anyio
+import httpcore2
+import httpx2
+
+from tool_adapters.http.client import CONNECT_TIMEOUT_S
+from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, TOO_LARGE
+from tool_adapters.network_guard import require_public
+
+# A server may hold a stream open for as long as a call takes; the service limits calls.
+READ_TIMEOUT_S = 3600.0
+IDENTITY = "identity"
+PACKED = "the message is packed, which was not asked for"
+
+
+class _GuardedBackend(httpcore2.AsyncNetworkBackend):
+    """Resolves a name, checks every address, and connects to one it checked."""
+
+    def __init__(self) -> None:
+        self._backend = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 (the interface's)
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = [str(entry[4][0]) for entry in await anyio.getaddrinfo(host, port)]
+        for address in addresses:
+            require_public(address)
+        return await self._backend.connect_tcp(
+            addresses[0], port, timeout, local_address, socket_options
+        )
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """A reply that is read up to a size; one that is larger breaks off with these words."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, bytes_max: int, words: str) -> None:
+        self._stream = stream
+        self._bytes_max = bytes_max
+        self._words = words
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size_bytes = 0
+        async for chunk in self._stream:
+            size_bytes += len(chunk)
+            if size_bytes > self._bytes_max:
+                raise httpx2.StreamError(self._words)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _LimitingTransport(httpx2.AsyncHTTPTransport):
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        if response.headers.get("content-encoding", IDENTITY).lower() != IDENTITY:
+            # What it unpacks to may be a thousand times as large.
+            response.stream = _Limited(response.stream, 0, PACKED)
+        # The SDK limits each event of a stream by itself.
+        elif not response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = _Limited(response.stream, MESSAGE_BYTES_MAX, TOO_LARGE)
+        return response
+
+
+class _GuardedTransport(_LimitingTransport):
+    def __init__(self) -> None:
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            network_backend=_GuardedBackend(),
+        )
+
+
+def mcp_http_client(bearer_token: str, *, trusted: bool) -> httpx2.AsyncClient:
+    """A client for one server; unless it is trusted, only public addresses are reached."""
+    transport = _LimitingTransport(trust_env=False) if trusted else _GuardedTransport()
+    headers = {"accept-encoding": IDENTITY}
+    if bearer_token:
+        headers["authorization"] = f"Bearer {bearer_token}"
+    return httpx2.AsyncClient(
+        transport=transport,
+        headers=headers,
+        timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
+        trust_env=False,
+    )

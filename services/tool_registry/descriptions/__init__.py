@@ -1,0 +1,1 @@
+"""Descriptions proposed by a model from past episodes, and their review."""

@@ -1,0 +1,174 @@
+"""Descriptions written from past episodes, each reviewed by a person before it counts.
+
+The writing is itself an episode: held, charged, limited by the policy and recorded like
+any other, under the proposal's id. When it has ended, the proposal waits for review.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Protocol
+
+from podium_kit.rpc.errors import FailedPrecondition, NotFound
+from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from tool_registry.descriptions.models import Proposal, ProposalState
+from tool_registry.descriptions.prompt import description_prompt, succeeded
+from tool_registry.descriptions.store import ProposalStore
+from tool_registry.facts.measurements import Clock
+from tool_registry.models import PLATFORM, ToolSpec, ToolVersion
+from tool_registry.policies.past_episodes import PastEpisodes, Selection
+from tool_registry.tools.service import Registry
+
+SAMPLE_DEFAULT = 10
+SAMPLE_MAX = 50
+WINDOW = timedelta(days=30)
+Describe = Callable[[bytes, str, str], ToolSpec]
+
+
+class NothingToDescribe(FailedPrecondition):
+    """No past episode says anything about the tool."""
+
+    def __init__(self, tool: str) -> None:
+        super().__init__(f"no episode of the last 30 days called {tool}; use it first", tool=tool)
+
+
+class ProposalNotFound(NotFound):
+    """No such proposal, for this tenant."""
+
+    def __init__(self, proposal_id: str) -> None:
+        super().__init__(f"there is no proposal {proposal_id}", proposal=proposal_id)
+
+
+class ProposalNotPending(FailedPrecondition):
+    """It was reviewed already, or is being written."""
+
+    def __init__(self, proposal: Proposal) -> None:
+        super().__init__(
+            f"proposal {proposal.id} is {proposal.state}; only a pending one is reviewed",
+            proposal=proposal.id,
+        )
+
+
+class Writer(Protocol):
+    """Has a language model write, as an episode of the caller."""
+
+    async def start(self, episode_id: str, task: str, tool_name: str) -> None:
+        """Starts writing; the same id again changes nothing."""
+
+    async def written(self, episode_id: str, tool_name: str) -> str | None:
+        """What the llm tool wrote; None while it writes, empty when it wrote nothing."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to describe, and which tool of kind llm writes."""
+
+    id: str
+    tool_name: str
+    model_alias: str
+    writer_tool: str
+    sample_size: int
+
+
+@dataclass(frozen=True)
+class Descriptions:
+    """Proposals of the caller's tenant."""
+
+    registry: Registry
+    episodes: PastEpisodes
+    writer: Writer
+    store: ProposalStore
+    described: Describe
+    clock: Clock
+
+    async def propose(self, wanted: Wanted) -> Proposal:
+        """Has a description written. Raises ToolNotFound, NothingToDescribe, PermissionDenied."""
+        identity = require_scope(Scope.TOOLS_WRITE)
+        known = await self.store.find(identity.tenant, wanted.id)
+        if known is not None:
+            return await self._refreshed(known)
+        tool = (await self.registry.catalogue()).tools.get(wanted.tool_name, 0)
+        if tool.owner == PLATFORM:
+            require_scope(Scope.PLATFORM_ADMIN)
+        limit = min(wanted.sample_size or SAMPLE_DEFAULT, SAMPLE_MAX)
+        since = self.clock() - WINDOW
+        sample = await self.episodes.select(Selection(since, limit, tool_name=wanted.tool_name))
+        if not sample:
+            raise NothingToDescribe(wanted.tool_name)
+        present = _present_description(tool, wanted.model_alias)
+        task = description_prompt(wanted.tool_name, wanted.model_alias, present, sample)
+        await self.writer.start(wanted.id, task, wanted.writer_tool)
+        return await self.store.insert(
+            identity.tenant,
+            Proposal(
+                id=wanted.id,
+                tool_name=wanted.tool_name,
+                tool_version=tool.version,
+                model_alias=wanted.model_alias,
+                current_description=present,
+                proposed_description="",
+                writer_tool=wanted.writer_tool,
+                episode_ids=tuple(episode.id for episode in sample),
+                succeeded_count=sum(succeeded(episode) for episode in sample),
+                state=ProposalState.WRITING,
+                create_time=self.clock(),
+                created_by=identity.subject,
+                reviewed_by="",
+            ),
+        )
+
+    async def find(self, tool_name: str) -> list[Proposal]:
+        """Newest first; what was written meanwhile is read."""
+        found = await self.store.list(current_identity().tenant, tool_name)
+        return [await self._refreshed(proposal) for proposal in found]
+
+    async def approve(self, proposal_id: str, mended: str) -> tuple[Proposal, ToolVersion, bool]:
+        """Registers the description as a new version, and whether it is new.
+
+        Raises ProposalNotFound, ProposalNotPending, InvalidTool, PermissionDenied.
+        """
+        proposal = await self._pending(proposal_id)
+        tools = (await self.registry.catalogue()).tools
+        tool = tools.get(proposal.tool_name, proposal.tool_version)
+        text = mended or proposal.proposed_description
+        spec = self.described(tool.spec.wire, proposal.model_alias, text)
+        registered, created = await self.registry.register(spec, tool.owner == PLATFORM, False)
+        return await self._reviewed(proposal, ProposalState.APPROVED), registered, created
+
+    async def reject(self, proposal_id: str) -> Proposal:
+        """Drops it. Raises ProposalNotFound, ProposalNotPending."""
+        return await self._reviewed(await self._pending(proposal_id), ProposalState.REJECTED)
+
+    async def _pending(self, proposal_id: str) -> Proposal:
+        tenant = require_scope(Scope.TOOLS_WRITE).tenant
+        found = await self.store.find(tenant, proposal_id)
+        if found is None:
+            raise ProposalNotFound(proposal_id)
+        proposal = await self._refreshed(found)
+        if proposal.state is not ProposalState.PENDING:
+            raise ProposalNotPending(proposal)
+        return proposal
+
+    async def _reviewed(self, proposal: Proposal, state: ProposalState) -> Proposal:
+        identity = current_identity()
+        return await self._store(replace(proposal, state=state, reviewed_by=identity.subject))
+
+    async def _refreshed(self, proposal: Proposal) -> Proposal:
+        if proposal.state is not ProposalState.WRITING:
+            return proposal
+        text = await self.writer.written(proposal.id, proposal.writer_tool)
+        if text is None:
+            return proposal
+        state = ProposalState.PENDING if text else ProposalState.FAILED
+        return await self._store(replace(proposal, proposed_description=text, state=state))
+
+    async def _store(self, proposal: Proposal) -> Proposal:
+        await self.store.update(current_identity().tenant, proposal)
+        return proposal
+
+
+def _present_description(tool: ToolVersion, model_alias: str) -> str:
+    described: Sequence[str] = [
+        choice.description for choice in tool.spec.models if choice.alias == model_alias
+    ]
+    return described[0] if model_alias and described else tool.spec.description

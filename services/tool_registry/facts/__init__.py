@@ -1,0 +1,1 @@
+"""Measured latency, success and cost of tools, merged over adapters."""

@@ -1,0 +1,105 @@
+"""What adapters measured, merged over their processes.
+
+A report counts for ten minutes: latency of an hour ago says nothing about now. Latencies
+come as histograms and usage as sums, so merging is addition and loses nothing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+from cachetools import LRUCache
+
+from podium_kit.metering import LatencyHistogram, Usage, UsageSource
+from tool_registry.errors import InvalidFacts
+from tool_registry.facts.store import FactsStore
+from tool_registry.models import Facts, Source
+
+REPORT_LIFETIME = timedelta(minutes=10)
+TENANTS_KEPT = 1_000
+Clock = Callable[[], datetime]
+Subject = tuple[str, str]
+
+
+def utc_now() -> datetime:
+    """The time on this machine."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Merged facts by tool and model, until the oldest report behind them is too old."""
+
+    facts: Mapping[Subject, Facts]
+    version: int
+    until: datetime
+
+
+class MeasurementBook:
+    """Measurements per tenant, kept in memory until somebody reports."""
+
+    def __init__(self, store: FactsStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: LRUCache[str, Measurements] = LRUCache(TENANTS_KEPT)
+
+    async def of(self, tenant: str, version: int) -> Measurements:
+        """What the tenant's and the shared tools did lately."""
+        now = self._clock()
+        known = self._known.get(tenant)
+        if known is None or known.version < version or known.until < now:
+            before = known.facts if known else {}
+            known = self._known[tenant] = await self._read(tenant, version, now, before)
+        return known
+
+    async def record(self, source: Source, reports: Sequence[tuple[str, Facts]]) -> None:
+        """Takes a process's figures; each comes with the owner of its tool."""
+        for _, facts in reports:
+            check_facts(facts)
+        now = self._clock()
+        await self._store.record(source, reports, now, now - REPORT_LIFETIME)
+
+    async def _read(
+        self, tenant: str, version: int, now: datetime, before: Mapping[Subject, Facts]
+    ) -> Measurements:
+        reports = await self._store.reports(tenant, now - REPORT_LIFETIME)
+        oldest = min((report.time for report in reports), default=now)
+        merged = merge(report.facts for report in reports)
+        # The same object means that nothing changed, so that nothing is described again.
+        facts = {key: before[key] if before.get(key) == new else new for key, new in merged.items()}
+        return Measurements(facts, version, oldest + REPORT_LIFETIME)
+
+
+def merge(facts: Iterable[Facts]) -> dict[Subject, Facts]:
+    """One per tool and model; `facts` are sorted by them. No samples weigh nothing."""
+    measured = (entry for entry in facts if entry.sample_count)
+    return {key: _merged(list(group)) for key, group in groupby(measured, _key)}
+
+
+def check_facts(facts: Facts) -> None:
+    """Raises InvalidFacts."""
+    if facts.sample_count != facts.latencies.total or any(
+        count < 0 for count in facts.latencies.counts.values()
+    ):
+        raise InvalidFacts(
+            f"{facts.tool_name}: sample_count is {facts.sample_count},"
+            f" but the histogram holds {facts.latencies.total} latencies"
+        )
+    if not 0 <= facts.success_rate <= 1:
+        raise InvalidFacts(f"{facts.tool_name}: success_rate must be in [0, 1]")
+
+
+def _merged(group: list[Facts]) -> Facts:
+    total = sum(entry.sample_count for entry in group)
+    latencies = LatencyHistogram()
+    for entry in group:
+        latencies.merge(entry.latencies)
+    succeeded = sum(entry.success_rate * entry.sample_count for entry in group)
+    used = [Usage(entry.usage, UsageSource.MEASURED) for entry in group]
+    name, alias = _key(group[0])
+    return Facts(name, alias, total, latencies, succeeded / total, Usage.total(used))
+
+
+def _key(facts: Facts) -> Subject:
+    return facts.tool_name, facts.model_alias

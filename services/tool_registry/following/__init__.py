@@ -1,0 +1,1 @@
+"""Changes by the adapters: tools of followed MCP servers."""

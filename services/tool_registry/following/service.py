@@ -1,0 +1,136 @@
+"""What the adapters may change by themselves: tools of followed MCP servers, and nothing else.
+
+The adapters read what untrusted servers say, so their key is no tool owner's. An owner says
+once, with an identity of its own, which names and which connection a server's tools have;
+within that the adapters register versions and deprecate (docs/adr/0029).
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+from podium_kit.rpc.identity import Identity, Scope, current_identity, require_scope
+from tool_registry.errors import (
+    FollowedElsewhere,
+    InvalidFollowing,
+    NotFollowed,
+    NotTheServers,
+    OutsideFollowing,
+    ToolNotFound,
+)
+from tool_registry.models import PLATFORM, ToolKind, ToolSpec
+from tool_registry.tools.catalogue import Catalogues
+from tool_registry.tools.checks import check_tool
+from tool_registry.tools.service import digest_of
+from tool_registry.tools.store import ToolStore
+
+NAME_PREFIX = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+@dataclass(frozen=True)
+class FollowedTools:
+    """Tools of one server. `common` is what their specs share, serialized."""
+
+    server_id: str
+    owner: str
+    name_prefix: str
+    common: bytes
+
+
+@dataclass(frozen=True)
+class ListedTool:
+    """A tool a server has, and what its spec shares with the server's others."""
+
+    spec: ToolSpec
+    common: bytes
+
+
+class FollowingStore(Protocol):
+    """What this needs of a database; see store_following."""
+
+    async def allow(self, followed: FollowedTools, allowed_by: str) -> bool: ...
+    async def end(self, owners: tuple[str, ...], server_id: str) -> None: ...
+    async def find(self, owners: tuple[str, ...], server_id: str) -> FollowedTools | None: ...
+
+
+@dataclass(frozen=True)
+class Following:
+    """Allowing, and the changes that are allowed."""
+
+    store: FollowingStore
+    tools: ToolStore
+    catalogues: Catalogues
+
+    async def allow(self, followed: FollowedTools) -> None:
+        """Raises InvalidFollowing, FollowedElsewhere, PermissionDenied."""
+        identity = _require_owner(followed.owner)
+        if not NAME_PREFIX.fullmatch(followed.name_prefix):
+            raise InvalidFollowing(
+                f"name_prefix {followed.name_prefix!r} must start with a letter and hold at most "
+                "32 of a-z 0-9 _ -; it keeps a server's tools apart from all others"
+            )
+        if not await self.store.allow(followed, identity.subject):
+            raise FollowedElsewhere(followed.name_prefix)
+
+    async def end(self, server_id: str) -> None:
+        """Takes it back, if it was allowed. Raises PermissionDenied."""
+        followed = await self.store.find(_owners(), server_id)
+        if followed is not None:
+            _require_owner(followed.owner)
+            await self.store.end(_owners(), server_id)
+
+    async def register(self, server_id: str, listed: ListedTool) -> None:
+        """A version of a tool the server has.
+
+        Raises NotFollowed, OutsideFollowing, and what registering a tool raises.
+        """
+        followed, spec = await self._followed(server_id), listed.spec
+        if not await self._is_servers(followed, spec.name):
+            raise OutsideFollowing(
+                f"{spec.name} does not begin with {followed.name_prefix}, or is a tool of another "
+                "kind; rename one of the two"
+            )
+        if listed.common != followed.common:
+            raise OutsideFollowing(f"{spec.name} differs from what its owner laid down")
+        check_tool(spec)
+        await self.tools.register(
+            followed.owner,
+            spec,
+            digest_of(spec.wire),
+            current_identity().subject,
+            validate_only=False,
+        )
+
+    async def deprecate(self, server_id: str, name: str) -> None:
+        """Takes a tool the server has no more out of new toolsets.
+
+        Raises NotFollowed, NotTheServers, ToolNotFound.
+        """
+        followed = await self._followed(server_id)
+        if not await self._is_servers(followed, name):
+            raise NotTheServers(name)
+        if not await self.tools.deprecate(followed.owner, name, 0):
+            raise ToolNotFound(name)
+
+    async def _followed(self, server_id: str) -> FollowedTools:
+        require_scope(Scope.TOOLS_FOLLOW)
+        followed = await self.store.find(_owners(), server_id)
+        if followed is None:
+            raise NotFollowed(server_id)
+        return followed
+
+    async def _is_servers(self, followed: FollowedTools, name: str) -> bool:
+        """Whether the server may change it: a tool of another kind is its owner's own."""
+        versions = await self.tools.versions()
+        catalogue = await self.catalogues.of(current_identity().tenant, versions.catalogue)
+        known = catalogue.tools.by_name.get(name, ())
+        others = (tool for tool in known if tool.current and tool.spec.kind is not ToolKind.MCP)
+        return name.startswith(followed.name_prefix) and not any(others)
+
+
+def _owners() -> tuple[str, ...]:
+    return current_identity().tenant, PLATFORM
+
+
+def _require_owner(owner: str) -> Identity:
+    return require_scope(Scope.PLATFORM_ADMIN if owner == PLATFORM else Scope.TOOLS_WRITE)

@@ -1,0 +1,1 @@
+"""Preference policies: versions, presets, decisions on calls, history."""

@@ -1,0 +1,106 @@
+"""Preference adherence of past episodes, per episode and per version of a policy. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from podium_kit.money import Money
+from tool_registry.policies.adherence import MINOR_UNITS, Behaviour, adherence_score, mean_behaviour
+from tool_registry.policies.past_episodes import PastEpisode
+
+VersionKey = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class ScoredEpisode:
+    """The score of one episode."""
+
+    episode: PastEpisode
+    solved: bool
+    score: float
+
+
+@dataclass(frozen=True)
+class PolicyScores:
+    """The scores of a policy version's episodes, and how many were left out and why."""
+
+    policy_name: str
+    policy_version: int
+    scored: tuple[ScoredEpisode, ...]
+    without_baseline: int
+    without_outcome: int
+    without_cost: int
+
+    @property
+    def total_score(self) -> float:
+        """The paper's benchmark score."""
+        return sum(each.score for each in self.scored)
+
+    @property
+    def mean_cost(self) -> Money | None:
+        """Of the scored episodes; None when none is known or currencies differ."""
+        costs = [each.episode.cost for each in self.scored if each.episode.cost is not None]
+        if len({cost.currency_code for cost in costs}) != 1:
+            return None
+        total = sum(costs[1:], start=costs[0])
+        return Money(total.amount / len(costs), total.currency_code).quantized()
+
+    @property
+    def mean_latency_s(self) -> float:
+        """Of the scored episodes; 0 when there are none."""
+        latencies = [each.episode.latency_s for each in self.scored]
+        return sum(latencies) / len(latencies) if latencies else 0.0
+
+
+class AdherenceReport:
+    """Scores episodes against those of a baseline policy on the same tasks."""
+
+    def __init__(
+        self, episodes: Sequence[PastEpisode], baseline_policy: str, answered_is_solved: bool
+    ) -> None:
+        self._answered_is_solved = answered_is_solved
+        by_task: defaultdict[str, list[Behaviour]] = defaultdict(list)
+        for episode in episodes:
+            if episode.policy_name == baseline_policy and self._is_scorable(episode):
+                by_task[episode.task_key].append(self._behaviour(episode))
+        self._baselines = {task: mean_behaviour(several) for task, several in by_task.items()}
+
+    def policies(self, episodes: Iterable[PastEpisode]) -> list[PolicyScores]:
+        """One per policy version, in name order."""
+        ordered = sorted(episodes, key=_version)
+        return [self._scores(key, list(group)) for key, group in groupby(ordered, _version)]
+
+    def _scores(self, key: VersionKey, episodes: list[PastEpisode]) -> PolicyScores:
+        judged = [each for each in episodes if self._solved(each) is not None]
+        priced = [each for each in judged if each.cost is not None]
+        matched = [each for each in priced if each.task_key in self._baselines]
+        return PolicyScores(
+            *key,
+            tuple(self._scored(each) for each in matched),
+            without_baseline=len(priced) - len(matched),
+            without_outcome=len(episodes) - len(judged),
+            without_cost=len(judged) - len(priced),
+        )
+
+    def _scored(self, episode: PastEpisode) -> ScoredEpisode:
+        baseline = self._baselines[episode.task_key]
+        score = adherence_score(self._behaviour(episode), baseline, episode.preferences)
+        return ScoredEpisode(episode, bool(self._solved(episode)), score)
+
+    def _is_scorable(self, episode: PastEpisode) -> bool:
+        return self._solved(episode) is not None and episode.cost is not None
+
+    def _behaviour(self, episode: PastEpisode) -> Behaviour:
+        cost = float(episode.cost.amount) * MINOR_UNITS if episode.cost is not None else 0.0
+        outcome = float(bool(self._solved(episode)))
+        return Behaviour(episode.tool_call_counts, outcome, cost, episode.latency_s)
+
+    def _solved(self, episode: PastEpisode) -> bool | None:
+        if episode.solved is None and self._answered_is_solved:
+            return episode.answered
+        return episode.solved
+
+
+def _version(episode: PastEpisode) -> VersionKey:
+    return episode.policy_name, episode.policy_version

@@ -1,0 +1,50 @@
+"""Whether a call that is about to be made may be made. Pure, and decided in microseconds.
+
+An episode is pinned to versions of tools, not to its policy: what a tenant forbids now is
+refused now, also in an episode that began before.
+"""
+
+from dataclasses import dataclass
+
+from tool_registry.models import ModelChoice, PolicySpec, ToolSpec, ToolVersion
+from tool_registry.policies.compiled import admission, match
+from tool_registry.toolsets.resolver import Known, refuses
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """A call of one version of a tool; the alias is empty for tools without a choice."""
+
+    tool_name: str
+    tool_version: int
+    model_alias: str
+
+
+@dataclass(frozen=True)
+class CallDecision:
+    """What the policy says, and why."""
+
+    allowed: bool
+    reason: str
+    needs_approval: bool
+
+
+def decide_call(
+    policy: PolicySpec, tool: ToolVersion | None, call: PlannedCall, known: Known
+) -> CallDecision:
+    """The decision; a tool that is gone is refused."""
+    if tool is None:
+        return CallDecision(False, f"tool {call.tool_name} v{call.tool_version} is gone", False)
+    choice = _choice(tool.spec, call.model_alias)
+    if choice is None:
+        return CallDecision(False, f"{call.tool_name} has no model {call.model_alias}", False)
+    if reason := refuses(policy, tool.spec, choice, known):
+        return CallDecision(False, reason, False)
+    approval = bool(match(policy.approval, tool.spec, choice))
+    return CallDecision(True, admission(policy, tool.spec, choice), approval)
+
+
+def _choice(spec: ToolSpec, alias: str) -> ModelChoice | None:
+    if not alias or not spec.models:
+        return spec.choices[0]
+    return next((choice for choice in spec.choices if choice.alias == alias), None)

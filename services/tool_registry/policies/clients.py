@@ -1,0 +1,149 @@
+"""Past episodes from the episodes service, asked as the caller of the request served."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from typing import TypeVar
+
+import grpc
+
+from podium.common.v1 import failure_pb2
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
+from podium_kit.rpc.errors import FailedPrecondition, NotFound
+from podium_kit.rpc.status import domain_error_from
+from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_from_proto
+from tool_registry.policies.convert import preferences_from_proto
+from tool_registry.policies.past_episodes import PastCall, PastEpisode, Selection
+
+PAGE_SIZE = 200
+# Trajectories hold every token: so many are in memory at once.
+AT_ONCE = 8
+SOLVED = 1.0
+# Ask the writer, once more when that failed, and say so.
+WRITING_TURNS_MAX = 3
+R = TypeVar("R")
+
+
+class EpisodeHistory:
+    """Ended episodes of the caller's tenant."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = EpisodeServiceStub(channel)
+
+    async def select(self, selection: Selection) -> list[PastEpisode]:
+        """Ended episodes, newest first. Raises Unavailable and its like."""
+        found: list[PastEpisode] = []
+        batch: list[str] = []
+        async for episode_id in self._ids(selection):
+            batch.append(episode_id)
+            if len(batch) == AT_ONCE:
+                found += await self._read(batch, selection)
+                batch = []
+            if len(found) >= selection.limit:
+                break
+        else:
+            found += await self._read(batch, selection)
+        return found[: selection.limit]
+
+    async def start(self, episode_id: str, task: str, tool_name: str) -> None:
+        """Starts an episode that has a tool write; the same id again changes nothing."""
+        spec = episode_pb2.EpisodeSpec(
+            task=task, tool_names=[tool_name], turn_limit=WRITING_TURNS_MAX
+        )
+        await _answer(
+            self._stub.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
+        )
+
+    async def written(self, episode_id: str, tool_name: str) -> str | None:
+        """What the tool wrote last; None while the episode runs, empty when it wrote nothing."""
+        request = pb.GetTrajectoryRequest(episode_id=episode_id)
+        try:
+            reply = await _answer(self._stub.GetTrajectory(request))
+        except FailedPrecondition:
+            return None
+        texts = [
+            made.observation.content
+            for turn in reply.trajectory.turns
+            for made in turn.tool_invocations
+            if made.observation.call.tool_name == tool_name and made.observation.content
+        ]
+        return texts[-1].strip() if texts else ""
+
+    async def _ids(self, selection: Selection) -> AsyncIterator[str]:
+        token = ""
+        while True:
+            request = pb.ListEpisodesRequest(
+                states=[episode_pb2.EPISODE_STATE_FINISHED], page_size=PAGE_SIZE, page_token=token
+            )
+            page = await _answer(self._stub.ListEpisodes(request))
+            for episode in page.episodes:
+                if timestamp_from_proto(episode.create_time) < selection.since:
+                    return
+                if not selection.policies or episode.policy_name in selection.policies:
+                    yield episode.id
+            token = page.next_page_token
+            if not token:
+                return
+
+    async def _read(self, ids: list[str], selection: Selection) -> list[PastEpisode]:
+        episodes = await asyncio.gather(*(self._trajectory(each) for each in ids))
+        return [
+            episode
+            for episode in episodes
+            if episode is not None
+            and (not selection.tool_name or episode.tool_call_counts.get(selection.tool_name))
+        ]
+
+    async def _trajectory(self, episode_id: str) -> PastEpisode | None:
+        request = pb.GetTrajectoryRequest(episode_id=episode_id)
+        try:
+            reply = await _answer(self._stub.GetTrajectory(request))
+        except NotFound:
+            # Its retention ended between the list and now.
+            return None
+        return _episode(reply.trajectory)
+
+
+async def _answer(call: Awaitable[R]) -> R:
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise domain_error_from(error) from error
+
+
+def _episode(trajectory: trajectory_pb2.Trajectory) -> PastEpisode:
+    counts = trajectory.features.tool_call_counts
+    scores = [outcome.score for outcome in trajectory.outcomes]
+    return PastEpisode(
+        id=trajectory.episode_id,
+        task_id=trajectory.task_id,
+        task=trajectory.task,
+        answer=trajectory.answer,
+        policy_name=trajectory.policy_name,
+        policy_version=trajectory.policy_version,
+        preferences=preferences_from_proto(trajectory.preferences),
+        tool_call_counts=dict(zip(trajectory.tool_names, counts, strict=True)),
+        calls=tuple(_calls(trajectory)),
+        cost=None if trajectory.unpriced_call_count else optional_money_from_proto(trajectory.cost),
+        latency_s=duration_from_proto(trajectory.latency),
+        answered=trajectory.stop_reason == episode_pb2.STOP_REASON_ANSWERED,
+        # Every verifier must be content (paper, section 3.2).
+        solved=min(scores) >= SOLVED if scores else None,
+    )
+
+
+def _calls(trajectory: trajectory_pb2.Trajectory) -> list[PastCall]:
+    return [
+        PastCall(
+            tool_name=made.observation.call.tool_name,
+            tool_version=made.tool_version,
+            model_alias=made.model,
+            cost=optional_money_from_proto(made.cost),
+            failed=made.observation.failure != failure_pb2.Failure(),
+        )
+        for turn in trajectory.turns
+        for made in turn.tool_invocations
+        # A call that was refused was not made, and took no time.
+        if made.HasField("latency")
+    ]

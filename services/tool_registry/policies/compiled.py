@@ -1,0 +1,80 @@
+"""A policy's rules over one immutable snapshot of sets: a decision costs microseconds.
+
+What is decided on is a choice: a tool, or one model of an llm tool. An llm tool is in
+when any of its models is, and offers only those. The rules, in the order they are asked:
+
+    deny > required tags > allow > unknown price > price ceiling > latency ceiling
+"""
+
+from dataclasses import dataclass
+
+from podium_kit.money import Money
+from tool_registry.models import ModelChoice, PolicySpec, Selector, ToolSpec, UnknownPriceRule
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What is known of a choice now; None is unknown."""
+
+    price_known: bool
+    worst_case: Money | None
+    latency_p95_s: float | None
+
+
+def refusal(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances) -> str:
+    """The rule that keeps a choice out, in words; empty when it is in."""
+    return (
+        _selection_refusal(policy, spec, choice)
+        or _price_refusal(policy, now)
+        or _latency_refusal(policy, now.latency_p95_s)
+    )
+
+
+def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:
+    """What of the choice the selector names, in words; empty when nothing."""
+    if spec.name in selector.names:
+        return f"name {spec.name}"
+    if spec.kind in selector.kinds:
+        return f"kind {spec.kind.value}"
+    if tags := selector.tags & choice.tags:
+        return f"tag {min(tags)}"
+    if choice.provider in selector.providers:
+        return f"provider {choice.provider}"
+    if choice.alias and (models := selector.models & {choice.alias, choice.model}):
+        return f"model {min(models)}"
+    return ""
+
+
+def admission(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> str:
+    """Why a choice that nothing keeps out is in."""
+    matched = match(policy.allow, spec, choice)
+    return f"allowed by {matched}" if matched else "nothing in the policy keeps it out"
+
+
+def _selection_refusal(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> str:
+    if denied := match(policy.deny, spec, choice):
+        return f"denied by {denied}"
+    if missing := policy.required_tags - choice.tags:
+        return f"it lacks the required tag {min(missing)}"
+    if not policy.allow.empty and not match(policy.allow, spec, choice):
+        return "the policy allows only others"
+    return ""
+
+
+def _price_refusal(policy: PolicySpec, now: Circumstances) -> str:
+    if not now.price_known:
+        refused = policy.unknown_price is UnknownPriceRule.REFUSE
+        return "its price is unknown, and the policy refuses unknown prices" if refused else ""
+    ceiling, worst = policy.price_ceiling, now.worst_case
+    if ceiling is None or worst is None:
+        return ""
+    if worst.currency_code != ceiling.currency_code:
+        return f"its price in {worst.currency_code} cannot be held under a ceiling of {ceiling}"
+    return f"a call may cost {worst}, above the ceiling of {ceiling}" if worst > ceiling else ""
+
+
+def _latency_refusal(policy: PolicySpec, latency_p95_s: float | None) -> str:
+    ceiling = policy.latency_ceiling_s
+    if ceiling is not None and latency_p95_s is not None and latency_p95_s > ceiling:
+        return f"its p95 latency is {latency_p95_s:.3g} s, above the ceiling of {ceiling:g} s"
+    return ""

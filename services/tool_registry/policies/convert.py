@@ -1,0 +1,192 @@
+"""Policies on the wire, and back."""
+
+import re
+
+from podium.registry.v1 import policy_pb2, policy_service_pb2, tool_pb2
+from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_to_proto
+from tool_registry.errors import InvalidPolicy
+from tool_registry.models import (
+    Activation,
+    PolicySpec,
+    PolicyVersion,
+    Preferences,
+    Selector,
+    ToolKind,
+    UnknownPriceRule,
+)
+from tool_registry.policies.presets import INSTRUCTIONS, PRESETS, preset_unknown_price_rule
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+INSTRUCTION_CHARACTERS_MAX = 2000
+RULE_TO_WIRE = {
+    rule: policy_pb2.UnknownPriceRule.Value(f"UNKNOWN_PRICE_RULE_{rule.name}")
+    for rule in UnknownPriceRule
+}
+RULE_FROM_WIRE = {number: rule for rule, number in RULE_TO_WIRE.items()}
+PRESET_NAMES = {
+    policy_pb2.POLICY_PRESET_ACCURACY_FIRST: "accuracy-first",
+    policy_pb2.POLICY_PRESET_COST_FIRST: "cost-first",
+    policy_pb2.POLICY_PRESET_SPEED_FIRST: "speed-first",
+    policy_pb2.POLICY_PRESET_BALANCED: "balanced",
+}
+
+
+def new_policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
+    """A policy somebody wrote. Raises InvalidPolicy. What is stored is not checked again."""
+    _check(spec)
+    policy = policy_from_proto(spec)
+    _check_weights(policy.preferences)
+    return policy
+
+
+def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
+    """The policy, preset weights filled in."""
+    preset = PRESET_NAMES.get(spec.preset, "")
+    return PolicySpec(
+        name=spec.name,
+        preferences=_preferences(spec, preset),
+        allow=_selector(spec.allow),
+        deny=_selector(spec.deny),
+        required_tags=frozenset(spec.required_tags),
+        price_ceiling=optional_money_from_proto(spec.price_ceiling),
+        latency_ceiling_s=duration_from_proto(spec.latency_ceiling)
+        if spec.HasField("latency_ceiling")
+        else None,
+        # The contract's meaning of unset: what a call costs must be known.
+        unknown_price=RULE_FROM_WIRE.get(spec.unknown_price, UnknownPriceRule.REFUSE),
+        approval=_selector(spec.approval),
+        instruction=spec.instruction or INSTRUCTIONS.get(preset, ""),
+        training_consent=spec.training_consent,
+        budget_ids=tuple(spec.budget_ids),
+        approval_timeout_s=duration_from_proto(spec.approval_timeout),
+        wire=spec.SerializeToString(deterministic=True),
+    )
+
+
+def stored_policy(wire: bytes) -> PolicySpec:
+    """A policy as it was stored."""
+    return policy_from_proto(policy_pb2.PolicySpec.FromString(wire))
+
+
+def preset_policies() -> list[PolicySpec]:
+    """The policies every tenant has."""
+    return [
+        policy_from_proto(
+            policy_pb2.PolicySpec(
+                name=name,
+                preset=number,
+                unknown_price=unknown_price_to_proto(preset_unknown_price_rule(name)),
+            )
+        )
+        for number, name in PRESET_NAMES.items()
+    ]
+
+
+def policy_to_proto(policy: PolicyVersion) -> policy_pb2.Policy:
+    """One version of a policy, with the weights that apply."""
+    spec = policy_pb2.PolicySpec.FromString(policy.spec.wire)
+    spec.preferences.CopyFrom(preferences_to_proto(policy.spec.preferences))
+    spec.unknown_price = unknown_price_to_proto(policy.spec.unknown_price)
+    spec.instruction = policy.spec.instruction
+    return policy_pb2.Policy(
+        spec=spec,
+        version=policy.version,
+        create_time=timestamp_to_proto(policy.create_time),
+        created_by=policy.created_by,
+        active=policy.active,
+        content_digest=policy.digest,
+    )
+
+
+def activation_to_proto(activation: Activation) -> policy_service_pb2.PolicyActivation:
+    """When a policy became or becomes the default."""
+    return policy_service_pb2.PolicyActivation(
+        name=activation.name,
+        version=activation.version,
+        effective_time=timestamp_to_proto(activation.effective_time),
+        create_time=timestamp_to_proto(activation.create_time),
+        created_by=activation.created_by,
+    )
+
+
+def preferences_to_proto(preferences: Preferences) -> policy_pb2.PreferenceVector:
+    """The preference vector P."""
+    return policy_pb2.PreferenceVector(
+        outcome=preferences.outcome,
+        compute=preferences.compute,
+        latency=preferences.latency,
+        tools=preferences.tools,
+    )
+
+
+def preferences_from_proto(preferences: policy_pb2.PreferenceVector) -> Preferences:
+    """The preference vector P as it applied, every weight as written."""
+    return Preferences(
+        preferences.outcome, preferences.compute, preferences.latency, dict(preferences.tools)
+    )
+
+
+def unknown_price_to_proto(rule: UnknownPriceRule) -> policy_pb2.UnknownPriceRule.ValueType:
+    """The rule."""
+    return RULE_TO_WIRE[rule]
+
+
+def _check(spec: policy_pb2.PolicySpec) -> None:
+    if not NAME.fullmatch(spec.name):
+        raise InvalidPolicy(
+            f"name {spec.name!r} must start with a letter and hold at most 64 of a-z 0-9 _ -"
+        )
+    if len(spec.instruction) > INSTRUCTION_CHARACTERS_MAX:
+        raise InvalidPolicy(f"the instruction is over {INSTRUCTION_CHARACTERS_MAX} characters")
+    rule = policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING
+    if spec.unknown_price == rule and not spec.HasField("price_ceiling"):
+        raise InvalidPolicy("unknown prices are admitted at the ceiling, but there is no ceiling")
+    if spec.HasField("allow") and _selector(spec.allow).empty:
+        raise InvalidPolicy("allow is set and names nothing; leave it unset to allow every tool")
+    _check_ceilings(spec)
+
+
+def _check_ceilings(spec: policy_pb2.PolicySpec) -> None:
+    price = optional_money_from_proto(spec.price_ceiling)
+    if spec.HasField("price_ceiling") and (price is None or price.amount < 0):
+        raise InvalidPolicy("price_ceiling must be an amount of at least 0")
+    for field in ("latency_ceiling", "approval_timeout"):
+        if spec.HasField(field) and duration_from_proto(getattr(spec, field)) <= 0:
+            raise InvalidPolicy(f"{field} must be above 0 s")
+
+
+def _preferences(spec: policy_pb2.PolicySpec, preset: str) -> Preferences:
+    given = spec.preferences
+    base = PRESETS.get(preset, Preferences(outcome=0.0))
+    # A weight of zero is the wire's default, so it cannot override a preset's.
+    return Preferences(
+        outcome=given.outcome or base.outcome,
+        compute=given.compute or base.compute,
+        latency=given.latency or base.latency,
+        tools=dict(given.tools),
+    )
+
+
+def _check_weights(preferences: Preferences) -> None:
+    weights = {"outcome": preferences.outcome, "compute": preferences.compute}
+    weights |= {"latency": preferences.latency, **preferences.tools}
+    for name, weight in weights.items():
+        if not 0 <= weight <= 1:
+            raise InvalidPolicy(f"the weight of {name} is {weight:g}; weights are in [0, 1]")
+
+
+def _selector(selector: policy_pb2.ToolSelector) -> Selector:
+    return Selector(
+        names=frozenset(selector.names),
+        kinds=frozenset(_kind(number) for number in selector.kinds),
+        tags=frozenset(selector.tags),
+        providers=frozenset(selector.providers),
+        models=frozenset(selector.models),
+    )
+
+
+def _kind(number: tool_pb2.ToolKind.ValueType) -> ToolKind:
+    try:
+        return ToolKind[tool_pb2.ToolKind.Name(number).removeprefix("TOOL_KIND_")]
+    except (KeyError, ValueError) as error:
+        raise InvalidPolicy(f"a selector names the kind {number}, which is none") from error

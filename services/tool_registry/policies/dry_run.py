@@ -1,0 +1,87 @@
+"""What a policy would have changed in past episodes. Pure.
+
+Prices and measurements are those of now. What the orchestrator would have done instead
+of a refused call nobody knows; what is known is the money that would not have been spent.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from podium_kit.money import Money
+from tool_registry.policies.call_decisions import CallDecision
+from tool_registry.policies.past_episodes import PastCall, PastEpisode
+
+Decide = Callable[[PastCall], CallDecision]
+
+
+@dataclass(frozen=True)
+class RefusedGroup:
+    """Calls of one tool or model that one rule refuses; an unknown cost is None."""
+
+    tool_name: str
+    model_alias: str
+    reason: str
+    call_count: int
+    episode_count: int
+    cost: Money | None
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What would have changed; costs are sums over the calls whose cost is known."""
+
+    episode_count: int
+    call_count: int
+    refused_call_count: int
+    affected_episode_count: int
+    approval_call_count: int
+    cost: Money | None
+    refused_cost: Money | None
+    refused: tuple[RefusedGroup, ...]
+
+
+def dry_run(episodes: Sequence[PastEpisode], decide: Decide) -> DryRun:
+    """Decides every past call again."""
+    decided = [(episode.id, call, decide(call)) for episode in episodes for call in episode.calls]
+    refused = [each for each in decided if not each[2].allowed]
+    return DryRun(
+        episode_count=len(episodes),
+        call_count=len(decided),
+        refused_call_count=len(refused),
+        affected_episode_count=len({episode_id for episode_id, _, _ in refused}),
+        approval_call_count=sum(decision.needs_approval for _, _, decision in decided),
+        cost=_sum(call.cost for _, call, _ in decided),
+        refused_cost=_sum(call.cost for _, call, _ in refused),
+        refused=_groups(refused),
+    )
+
+
+def _groups(refused: Iterable[tuple[str, PastCall, CallDecision]]) -> tuple[RefusedGroup, ...]:
+    groups: defaultdict[tuple[str, str, str], list[tuple[str, PastCall]]] = defaultdict(list)
+    for episode_id, call, decision in refused:
+        groups[call.tool_name, call.model_alias, decision.reason].append((episode_id, call))
+    found = [
+        RefusedGroup(
+            *key,
+            call_count=len(members),
+            episode_count=len({episode_id for episode_id, _ in members}),
+            cost=_sum_of_all([call.cost for _, call in members]),
+        )
+        for key, members in groups.items()
+    ]
+    return tuple(sorted(found, key=lambda group: -group.call_count))
+
+
+def _sum(costs: Iterable[Money | None]) -> Money | None:
+    """Of the known costs; None when there are none, or two currencies."""
+    known = [cost for cost in costs if cost is not None]
+    return _sum_of_all(known) if known else None
+
+
+def _sum_of_all(costs: Sequence[Money | None]) -> Money | None:
+    """None when one is unknown, or currencies differ."""
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < len(costs) or len({cost.currency_code for cost in known}) != 1:
+        return None
+    return sum(known[1:], start=known[0])

@@ -1,0 +1,95 @@
+"""What past episodes did, as far as policies and descriptions care."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from podium_kit.money import Money
+from podium_kit.rpc.errors import FailedPrecondition
+from tool_registry.models import Preferences
+
+EPISODES_DEFAULT = 200
+EPISODES_MAX = 2000
+
+
+class EpisodesNotConfigured(FailedPrecondition):
+    """The registry was not told where past episodes are."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "past episodes cannot be read: set TOOL_REGISTRY_EPISODES_TARGET"
+            " to the episodes service"
+        )
+
+
+@dataclass(frozen=True)
+class PastCall:
+    """A tool call that was made; an unknown cost is None."""
+
+    tool_name: str
+    tool_version: int
+    model_alias: str
+    cost: Money | None
+    failed: bool
+
+
+@dataclass(frozen=True)
+class PastEpisode:
+    """An ended episode.
+
+    `solved` is what verifiers said, None when nobody judged it; `cost` is None when one
+    of its calls has no known cost.
+    """
+
+    id: str
+    task_id: str
+    task: str
+    answer: str
+    policy_name: str
+    policy_version: int
+    preferences: Preferences
+    tool_call_counts: Mapping[str, int]
+    calls: tuple[PastCall, ...]
+    cost: Money | None
+    latency_s: float
+    answered: bool
+    solved: bool | None
+
+    @property
+    def task_key(self) -> str:
+        """What makes two episodes attempts at the same task."""
+        return self.task_id or self.task
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which episodes to look at: the newest since a time, under any of some policies."""
+
+    since: datetime
+    limit: int
+    policies: frozenset[str] = frozenset()
+    tool_name: str = ""
+
+
+class PastEpisodes(Protocol):
+    """Where past episodes come from: the episodes service, as the caller."""
+
+    async def select(self, selection: Selection) -> list[PastEpisode]:
+        """Ended episodes, newest first. Raises EpisodesNotConfigured, Unavailable."""
+
+
+class NoPastEpisodes:
+    """Stands where no episodes service is configured."""
+
+    async def select(self, selection: Selection) -> list[PastEpisode]:
+        """Raises EpisodesNotConfigured."""
+        raise EpisodesNotConfigured
+
+    async def start(self, episode_id: str, task: str, tool_name: str) -> None:
+        """Raises EpisodesNotConfigured."""
+        raise EpisodesNotConfigured
+
+    async def written(self, episode_id: str, tool_name: str) -> str | None:
+        """Raises EpisodesNotConfigured."""
+        raise EpisodesNotConfigured

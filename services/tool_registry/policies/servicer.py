@@ -1,0 +1,126 @@
+"""podium.registry.v1.PolicyService."""
+
+from typing import Any
+
+import grpc
+
+from podium.registry.v1 import policy_service_pb2 as pb
+from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceServicer
+from podium_kit.wire import timestamp_from_proto
+from tool_registry.models import Activation, PolicyVersion
+from tool_registry.policies.call_decisions import PlannedCall
+from tool_registry.policies.convert import (
+    activation_to_proto,
+    new_policy_from_proto,
+    policy_to_proto,
+)
+from tool_registry.policies.convert_history import (
+    adherence_to_proto,
+    dry_run_to_proto,
+    selection_from_proto,
+)
+from tool_registry.policies.history import PolicyHistory
+from tool_registry.policies.presets import PRESETS
+from tool_registry.tools.listing import take_page
+from tool_registry.tools.service import Registry
+from tool_registry.toolsets.convert import decisions_to_proto
+from tool_registry.toolsets.resolution import Resolution
+
+MOMENT_MAX, SEQUENCE_MAX = 10**18, 2**63
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class PolicyServicer(PolicyServiceServicer):
+    """Converts, calls, converts."""
+
+    def __init__(self, registry: Registry, resolution: Resolution, history: PolicyHistory) -> None:
+        self._registry = registry
+        self._resolution = resolution
+        self._history = history
+
+    async def CreatePolicy(
+        self, request: pb.CreatePolicyRequest, context: Context
+    ) -> pb.CreatePolicyResponse:
+        spec = new_policy_from_proto(request.spec)
+        policy, created = await self._registry.create_policy(spec, request.validate_only)
+        return pb.CreatePolicyResponse(policy=policy_to_proto(policy), created=created)
+
+    async def GetPolicy(
+        self, request: pb.GetPolicyRequest, context: Context
+    ) -> pb.GetPolicyResponse:
+        policy = await self._registry.policy(request.name, request.version)
+        return pb.GetPolicyResponse(policy=policy_to_proto(policy))
+
+    async def ListPolicies(
+        self, request: pb.ListPoliciesRequest, context: Context
+    ) -> pb.ListPoliciesResponse:
+        policies = sorted(await self._registry.newest_policies(), key=_place)
+        page, token = take_page(policies, _place, request.page_size, request.page_token)
+        return pb.ListPoliciesResponse(
+            policies=[policy_to_proto(policy) for policy in page], next_page_token=token
+        )
+
+    async def ActivatePolicy(
+        self, request: pb.ActivatePolicyRequest, context: Context
+    ) -> pb.ActivatePolicyResponse:
+        since = None
+        if request.HasField("effective_time"):
+            since = timestamp_from_proto(request.effective_time)
+        policy = await self._registry.activate(request.name, request.version, since)
+        return pb.ActivatePolicyResponse(policy=policy_to_proto(policy))
+
+    async def ListActivations(
+        self, request: pb.ListActivationsRequest, context: Context
+    ) -> pb.ListActivationsResponse:
+        activations = (await self._registry.catalogue()).activations[::-1]
+        page, token = take_page(activations, _age, request.page_size, request.page_token)
+        return pb.ListActivationsResponse(
+            activations=[activation_to_proto(one) for one in page], next_page_token=token
+        )
+
+    async def CheckCalls(
+        self, request: pb.CheckCallsRequest, context: Context
+    ) -> pb.CheckCallsResponse:
+        calls = [
+            PlannedCall(call.tool_name, call.tool_version, call.model_alias)
+            for call in request.calls
+        ]
+        policy, decisions = await self._resolution.check(request.policy, calls)
+        return pb.CheckCallsResponse(
+            decisions=[pb.CallDecision(**vars(decision)) for decision in decisions],
+            policy_name=policy.spec.name,
+            policy_version=policy.version,
+        )
+
+    async def ExplainToolset(
+        self, request: pb.ExplainToolsetRequest, context: Context
+    ) -> pb.ExplainToolsetResponse:
+        spec = new_policy_from_proto(request.spec) if request.HasField("spec") else None
+        decisions = await self._resolution.explain(request.policy, spec)
+        return pb.ExplainToolsetResponse(decisions=decisions_to_proto(decisions))
+
+    async def DryRunPolicy(
+        self, request: pb.DryRunPolicyRequest, context: Context
+    ) -> pb.DryRunPolicyResponse:
+        spec = new_policy_from_proto(request.spec) if request.HasField("spec") else None
+        past = selection_from_proto(self._history, request.past)
+        return dry_run_to_proto(await self._history.dry_run(request.policy, spec, past))
+
+    async def ReportAdherence(
+        self, request: pb.ReportAdherenceRequest, context: Context
+    ) -> pb.ReportAdherenceResponse:
+        past = selection_from_proto(self._history, request.past)
+        answered = request.solved_rule == pb.SOLVED_RULE_ANSWERED
+        policies = await self._history.adherence(past, request.baseline_policy, answered)
+        return adherence_to_proto(policies)
+
+
+def _age(activation: Activation) -> str:
+    """Sorts newest first; of two for the same moment the later one is newer."""
+    moment = int(activation.effective_time.timestamp() * 1e6)
+    return f"{MOMENT_MAX - moment:020}{SEQUENCE_MAX - activation.sequence:020}"
+
+
+def _place(policy: PolicyVersion) -> str:
+    """Presets first, then by name."""
+    return f"{int(policy.spec.name not in PRESETS)}/{policy.spec.name}"

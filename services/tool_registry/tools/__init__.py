@@ -1,0 +1,1 @@
+"""Tools and their immutable versions: registration, schemas, search, OpenAPI import."""

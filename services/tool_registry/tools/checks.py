@@ -1,0 +1,73 @@
+"""Whether a spec can become a tool."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tool_registry.errors import InvalidSchema, InvalidTool
+from tool_registry.models import ToolKind, ToolSpec
+from tool_registry.tools.schemas import PARAMETERS, check_parameters_schema, check_schema
+from tool_registry.toolsets.views import MODEL_ARGUMENT
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+DESCRIPTION_CHARACTERS_MAX = 4000
+TIMEOUT_MAX_S = 3600.0
+# What a tool of kind podium tells the episode it starts.
+TASK_ARGUMENT = "task"
+
+
+def check_tool(spec: ToolSpec) -> None:
+    """Raises InvalidTool or InvalidSchema, naming what to change."""
+    if not NAME.fullmatch(spec.name):
+        raise InvalidTool(
+            f"name {spec.name!r} must start with a letter and hold at most 64 of a-z 0-9 _ -"
+        )
+    if not spec.description.strip():
+        raise InvalidTool(f"{spec.name} has no description; the orchestrator chooses by it")
+    if len(spec.description) > DESCRIPTION_CHARACTERS_MAX:
+        raise InvalidTool(f"the description is over {DESCRIPTION_CHARACTERS_MAX} characters")
+    if not 0 <= spec.timeout_s <= TIMEOUT_MAX_S:
+        raise InvalidTool(f"limits.timeout is {spec.timeout_s:g} s; give 0 to {TIMEOUT_MAX_S:g}")
+    if spec.connection_kind != spec.kind:
+        raise InvalidTool(
+            f"kind is {spec.kind.value} but the connection is {spec.connection_kind or 'unset'}"
+        )
+    parameters = check_parameters_schema(spec.parameters_schema)
+    if spec.result_schema:
+        check_schema("result_json_schema", spec.result_schema)
+    if spec.kind is ToolKind.LLM:
+        _check_models(spec, parameters)
+    if spec.kind is ToolKind.PODIUM:
+        _check_task(parameters)
+
+
+def _check_task(parameters: Mapping[str, Any]) -> None:
+    declared = parameters.get("properties", {}).get(TASK_ARGUMENT)
+    typed = isinstance(declared, dict) and declared.get("type") == "string"
+    if not typed or TASK_ARGUMENT not in parameters.get("required", []):
+        raise InvalidSchema(
+            PARAMETERS,
+            f"$.properties.{TASK_ARGUMENT}",
+            "a tool of kind podium is given its task here: make it a required string",
+        )
+
+
+def _check_models(spec: ToolSpec, parameters: Mapping[str, Any]) -> None:
+    if not spec.models:
+        raise InvalidTool(f"{spec.name} is of kind llm and names no model")
+    if spec.sku:
+        raise InvalidTool("sku is set, but each model of an llm tool has its own")
+    aliases = [choice.alias for choice in spec.models]
+    if not all(aliases) or len(set(aliases)) != len(aliases):
+        raise InvalidTool(f"the models of {spec.name} need different, non-empty aliases")
+    declared = parameters.get("properties", {}).get(MODEL_ARGUMENT)
+    if declared is not None and _choices(declared) != sorted(aliases):
+        raise InvalidSchema(
+            PARAMETERS,
+            f"$.properties.{MODEL_ARGUMENT}",
+            f"its enum must be {', '.join(aliases)}; leave it out and it is made from the aliases",
+        )
+
+
+def _choices(declared: Any) -> list[str]:
+    return sorted(map(str, declared.get("enum", []))) if isinstance(declared, dict) else []

@@ -1,0 +1,87 @@
+"""Tools on the wire, and back."""
+
+from podium.registry.v1 import tool_pb2
+from podium_kit.wire import duration_from_proto, timestamp_to_proto
+from tool_registry.errors import InvalidTool
+from tool_registry.models import (
+    PLATFORM,
+    ModelChoice,
+    ToolKind,
+    ToolSpec,
+    ToolVersion,
+)
+from tool_registry.tools.convert_connections import check_connection
+
+DEFAULT_TIMEOUT_S = 30.0
+KIND_TO_WIRE = {kind: tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}") for kind in ToolKind}
+SIDE_EFFECTS = set(tool_pb2.SideEffect.values()) - {tool_pb2.SIDE_EFFECT_UNSPECIFIED}
+KIND_FROM_WIRE: dict[int, ToolKind] = {number: kind for kind, number in KIND_TO_WIRE.items()}
+
+
+def kind_from_proto(number: int) -> ToolKind:
+    """The kind. Raises InvalidTool when it is unset: it selects the adapter."""
+    if number not in KIND_FROM_WIRE:
+        raise InvalidTool("kind is unset; it selects the adapter")
+    return KIND_FROM_WIRE[number]
+
+
+def new_spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
+    """A spec somebody wants registered. Raises InvalidTool.
+
+    What is stored is not checked again: a rule of today must not hide a tool of yesterday.
+    """
+    if spec.side_effect not in SIDE_EFFECTS:
+        raise InvalidTool("side_effect is unset; retries depend on it")
+    check_connection(spec)
+    return _spec_from_proto(spec)
+
+
+def _spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
+    return ToolSpec(
+        name=spec.name,
+        kind=kind_from_proto(spec.kind),
+        connection_kind=spec.connection.WhichOneof("target") or "",
+        description=spec.description,
+        parameters_schema=spec.parameters_json_schema,
+        result_schema=spec.result_json_schema,
+        models=tuple(_choice_from_proto(model) for model in spec.connection.llm.models),
+        max_output_tokens=spec.connection.llm.max_output_tokens,
+        sku=spec.sku,
+        timeout_s=duration_from_proto(spec.limits.timeout) or DEFAULT_TIMEOUT_S,
+        tags=frozenset(spec.tags),
+        provider=spec.provider,
+        wire=spec.SerializeToString(deterministic=True),
+    )
+
+
+def stored_spec(wire: bytes) -> ToolSpec:
+    """A spec as it was stored."""
+    return _spec_from_proto(tool_pb2.ToolSpec.FromString(wire))
+
+
+def tool_to_proto(tool: ToolVersion) -> tool_pb2.Tool:
+    """One version of a tool."""
+    message = tool_pb2.Tool(
+        spec=tool_pb2.ToolSpec.FromString(tool.spec.wire),
+        version=tool.version,
+        content_digest=tool.digest,
+        create_time=timestamp_to_proto(tool.create_time),
+        created_by=tool.created_by,
+        shared=tool.owner == PLATFORM,
+    )
+    if tool.deprecate_time is not None:
+        message.deprecate_time.CopyFrom(timestamp_to_proto(tool.deprecate_time))
+    if tool.delete_time is not None:
+        message.delete_time.CopyFrom(timestamp_to_proto(tool.delete_time))
+    return message
+
+
+def _choice_from_proto(model: tool_pb2.LlmModel) -> ModelChoice:
+    return ModelChoice(
+        model.alias,
+        model.model,
+        model.sku,
+        model.description,
+        model.provider,
+        frozenset(model.tags),
+    )

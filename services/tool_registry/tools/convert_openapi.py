@@ -1,0 +1,93 @@
+"""Operations of an OpenAPI document as specs ready for RegisterTool."""
+
+import json
+from typing import assert_never
+
+from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from podium_kit.rpc.errors import InvalidArgument
+from tool_registry.tools.checks import check_tool
+from tool_registry.tools.convert import new_spec_from_proto
+from tool_registry.tools.openapi.document import read_document
+from tool_registry.tools.openapi.operations import Operation, Skipped, Wanted, read_operations
+from tool_registry.tools.openapi.security import (
+    Basic,
+    Bearer,
+    Caller,
+    ClientCredentials,
+    Credential,
+    HeaderKey,
+    QueryKey,
+)
+
+
+def read_openapi(request: pb.ReadOpenApiRequest) -> pb.ReadOpenApiResponse:
+    """One spec per operation that can become a tool. Raises InvalidOpenApi."""
+    document = read_document(request.document)
+    operations, skipped = read_operations(document, _wanted(request))
+    reply = pb.ReadOpenApiResponse(title=document.title)
+    for operation in operations:
+        spec = _spec(operation, request.secret)
+        try:
+            check_tool(new_spec_from_proto(spec))
+        except InvalidArgument as error:
+            skipped.append(Skipped(f"{operation.method} {operation.path}", error.message))
+        else:
+            reply.specs.append(spec)
+    reply.skipped.extend(pb.SkippedOperation(**vars(each)) for each in skipped)
+    return reply
+
+
+def _wanted(request: pb.ReadOpenApiRequest) -> Wanted:
+    return Wanted(
+        base_url=request.base_url,
+        name_prefix=request.name_prefix,
+        operation_ids=frozenset(request.operation_ids),
+        operation_tags=frozenset(request.operation_tags),
+        caller=Caller(bool(request.secret.name), request.username, request.client_id),
+    )
+
+
+def _spec(operation: Operation, secret: tool_pb2.SecretRef) -> tool_pb2.ToolSpec:
+    http = tool_pb2.HttpConnection(
+        method=operation.method,
+        url_template=operation.url_template,
+        parameter_locations={
+            name: tool_pb2.ParameterLocation.Value(f"PARAMETER_LOCATION_{place.upper()}")
+            for name, place in operation.places.items()
+        },
+    )
+    if operation.credential is not None:
+        _authenticate(http, operation.credential, secret)
+    return tool_pb2.ToolSpec(
+        name=operation.name,
+        kind=tool_pb2.TOOL_KIND_HTTP,
+        description=operation.description,
+        parameters_json_schema=json.dumps(operation.parameters),
+        connection=tool_pb2.Connection(http=http),
+        side_effect=tool_pb2.SideEffect.Value(f"SIDE_EFFECT_{operation.side_effect.upper()}"),
+        tags=operation.tags,
+    )
+
+
+def _authenticate(
+    http: tool_pb2.HttpConnection, credential: Credential, secret: tool_pb2.SecretRef
+) -> None:
+    match credential:
+        case HeaderKey(header):
+            http.secret_header = header
+            http.secret.CopyFrom(secret)
+        case Bearer():
+            http.auth.bearer.CopyFrom(secret)
+        case Basic(username):
+            basic = tool_pb2.BasicAuth(username=username, password=secret)
+            http.auth.basic.CopyFrom(basic)
+        case QueryKey(parameter):
+            http.auth.query.CopyFrom(tool_pb2.QueryAuth(parameter=parameter, secret=secret))
+        case ClientCredentials(token_url, client_id, scopes):
+            oauth2 = tool_pb2.OAuth2ClientCredentials(
+                token_url=token_url, client_id=client_id, client_secret=secret, scopes=scopes
+            )
+            http.auth.oauth2_client_credentials.CopyFrom(oauth2)
+        case _:
+            assert_never(credential)

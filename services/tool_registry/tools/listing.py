@@ -1,0 +1,45 @@
+"""Filters and pages of what is in memory."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
+from tool_registry.models import ToolKind, ToolVersion
+
+DEFAULT_PAGE = 50
+MAXIMUM_PAGE = 500
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ToolFilter:
+    """Which tools to list; empty fields do not restrict."""
+
+    kinds: frozenset[ToolKind]
+    tags: frozenset[str]
+    words: tuple[str, ...]
+
+    def keeps(self, tool: ToolVersion) -> bool:
+        """Whether the tool matches all of the filter."""
+        spec = tool.spec
+        return (
+            (not self.kinds or spec.kind in self.kinds)
+            and self.tags <= spec.tags
+            and all(word in f"{spec.name} {spec.description}".lower() for word in self.words)
+        )
+
+
+def take_page(
+    items: Sequence[T], key: Callable[[T], str], requested: int, token: str
+) -> tuple[Sequence[T], str]:
+    """A page of items in key order, and the token of the next one.
+
+    The token holds the last key, so what is added meanwhile moves nothing.
+    """
+    size = page_size(requested, DEFAULT_PAGE, MAXIMUM_PAGE)
+    after = decode_page_token(token).get("after")
+    rest = items if after is None else [item for item in items if key(item) > after]
+    page = rest[:size]
+    more = len(rest) > size
+    return page, encode_page_token({"after": key(page[-1])}) if more else ""

@@ -1,0 +1,65 @@
+"""JSON Schemas (2020-12) a call can be checked against, whoever wrote them.
+
+A schema may come from a stranger's OpenAPI document or MCP server, so its size, its
+depth and what its references expand to are bounded, and nothing is ever fetched.
+"""
+
+import json
+from typing import Any, NoReturn
+
+from jsonschema import Draft202012Validator, SchemaError
+
+from tool_registry.errors import InvalidSchema
+from tool_registry.tools.schema_references import check_references
+from tool_registry.tools.schema_walk import DEPTH_MAX, depth_of
+
+SCHEMA_BYTES_MAX = 64 * 1024
+PROBLEM_CHARACTERS_MAX = 300
+DIALECTS = (None, Draft202012Validator.META_SCHEMA["$id"])
+PARAMETERS = "parameters_json_schema"
+
+
+def check_parameters_schema(text: str) -> dict[str, Any]:
+    """The schema of a tool's arguments: its root is an object. Raises InvalidSchema."""
+    schema = check_schema(PARAMETERS, text)
+    if schema.get("type") != "object":
+        raise InvalidSchema(PARAMETERS, "$.type", 'the root must have "type": "object"')
+    return schema
+
+
+def check_schema(field: str, text: str) -> dict[str, Any]:
+    """The parsed schema. Raises InvalidSchema with the JSON path of the fault."""
+    schema = _parse(field, text)
+    if not isinstance(schema, dict):
+        raise InvalidSchema(field, "$", "a schema must be a JSON object")
+    if schema.get("$schema") not in DIALECTS:
+        raise InvalidSchema(field, "$.$schema", f"only {DIALECTS[1]} is spoken here")
+    try:
+        Draft202012Validator.check_schema(
+            schema, format_checker=Draft202012Validator.FORMAT_CHECKER
+        )
+    except SchemaError as error:
+        problem = error.message[:PROBLEM_CHARACTERS_MAX]
+        raise InvalidSchema(field, error.json_path, problem) from error
+    check_references(field, schema)
+    return schema
+
+
+def _parse(field: str, text: str) -> Any:
+    size_bytes = len(text.encode())
+    if size_bytes > SCHEMA_BYTES_MAX:
+        raise InvalidSchema(field, "$", f"{size_bytes} bytes; at most {SCHEMA_BYTES_MAX}")
+    try:
+        schema = json.loads(text, parse_constant=_refuse_constant)
+        depth = depth_of(schema)
+    except RecursionError:
+        depth = DEPTH_MAX + 1
+    except ValueError as error:
+        raise InvalidSchema(field, "$", f"not JSON: {error}") from error
+    if depth > DEPTH_MAX:
+        raise InvalidSchema(field, "$", f"nested deeper than {DEPTH_MAX} levels")
+    return schema
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

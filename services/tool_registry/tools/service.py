@@ -1,0 +1,120 @@
+"""Registering tools and taking them out of use, keeping policies and their schedule."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from tool_registry.errors import InvalidActivation, PresetName, ToolNotFound
+from tool_registry.facts.measurements import Clock
+from tool_registry.models import PLATFORM, PolicySpec, PolicyVersion, ToolSpec, ToolVersion
+from tool_registry.policies.presets import PRESETS
+from tool_registry.policies.store import PolicyStore
+from tool_registry.tools.catalogue import Catalogue, Catalogues
+from tool_registry.tools.checks import check_tool
+from tool_registry.tools.store import ToolStore
+
+# What a request may take from a caller's clock to ours.
+PUNCTUALITY = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class Registry:
+    """What is kept: tools and policies."""
+
+    tools: ToolStore
+    policies: PolicyStore
+    catalogues: Catalogues
+    clock: Clock
+    retention: timedelta
+
+    async def register(
+        self, spec: ToolSpec, shared: bool, validate_only: bool
+    ) -> tuple[ToolVersion, bool]:
+        """The version the spec has, and whether it is new.
+
+        Raises InvalidTool, InvalidSchema, NameTaken, PermissionDenied.
+        """
+        identity = require_scope(Scope.PLATFORM_ADMIN if shared else Scope.TOOLS_WRITE)
+        owner = PLATFORM if shared else identity.tenant
+        check_tool(spec)
+        return await self.tools.register(
+            owner, spec, digest_of(spec.wire), identity.subject, validate_only
+        )
+
+    async def catalogue(self) -> Catalogue:
+        """What the caller's tenant can see now."""
+        versions = await self.tools.versions()
+        return await self.catalogues.of(current_identity().tenant, versions.catalogue)
+
+    async def policy(self, name: str, version: int) -> PolicyVersion:
+        """One version of a policy. Raises PolicyNotFound."""
+        return (await self.catalogue()).policy(name, version, self.clock())
+
+    async def newest_policies(self) -> list[PolicyVersion]:
+        """The newest version of each policy."""
+        return (await self.catalogue()).newest_policies(self.clock())
+
+    async def deprecate(self, name: str, version: int) -> list[ToolVersion]:
+        """Takes versions out of new toolsets. Raises ToolNotFound."""
+        deprecated = await self.tools.deprecate(await self._writable(name), name, version)
+        if not deprecated:
+            raise ToolNotFound(name, version)
+        return _newest_first(deprecated)
+
+    async def delete(self, name: str, version: int) -> list[ToolVersion]:
+        """Takes versions out of sight; they stay readable by number. Raises ToolNotFound."""
+        deleted = await self.tools.delete(await self._writable(name), name, version)
+        if not deleted:
+            raise ToolNotFound(name, version)
+        return _newest_first(deleted)
+
+    async def purge(self) -> None:
+        """Forgets versions whose retention has passed.
+
+        An episode can only have begun with a version before it was deleted, so every
+        episode of the retention's length still finds what it used.
+        """
+        await self.tools.purge(self.clock() - self.retention)
+
+    async def create_policy(
+        self, spec: PolicySpec, validate_only: bool
+    ) -> tuple[PolicyVersion, bool]:
+        """The version the spec has, and whether it is new. Raises InvalidPolicy, PresetName."""
+        identity = require_scope(Scope.TENANT_ADMIN)
+        if spec.name in PRESETS:
+            raise PresetName(spec.name)
+        return await self.policies.create(
+            identity.tenant, spec, digest_of(spec.wire), identity.subject, validate_only
+        )
+
+    async def activate(self, name: str, version: int, since: datetime | None) -> PolicyVersion:
+        """Makes a version the tenant's default, now or from a time on.
+
+        Raises PolicyNotFound, InvalidActivation.
+        """
+        identity = require_scope(Scope.TENANT_ADMIN)
+        now = self.clock()
+        if since is not None and since < now - PUNCTUALITY:
+            raise InvalidActivation(
+                f"effective_time {since.isoformat()} has passed; leave it out to start now"
+            )
+        policy = (await self.catalogue()).policy(name, version, now)
+        since = max(since or now, now)
+        await self.policies.activate(identity.tenant, policy, since, identity.subject)
+        return replace(policy, active=since <= now)
+
+    async def _writable(self, name: str) -> str:
+        """The owner of a tool the caller may change. Raises ToolNotFound, PermissionDenied."""
+        owner = (await self.catalogue()).tools.owner(name)
+        require_scope(Scope.PLATFORM_ADMIN if owner == PLATFORM else Scope.TOOLS_WRITE)
+        return owner
+
+
+def _newest_first(versions: list[ToolVersion]) -> list[ToolVersion]:
+    return sorted(versions, key=lambda tool: -tool.version)
+
+
+def digest_of(wire: bytes) -> str:
+    """SHA-256 of a serialized spec, in hexadecimal."""
+    return hashlib.sha256(wire).hexdigest()

@@ -1,0 +1,1 @@
+"""Toolsets of episodes: what a policy allows, with prices and measurements."""

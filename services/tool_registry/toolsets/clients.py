@@ -1,0 +1,58 @@
+"""What the registry asks cost-ledger: prices, as the caller of the request served."""
+
+import asyncio
+from decimal import Decimal
+
+import grpc
+
+from podium.ledger.v1 import price_book_service_pb2 as pb
+from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
+from podium_kit.metering import Dimension
+from podium_kit.rpc.errors import DeadlineExceeded, Unavailable
+from podium_kit.rpc.status import domain_error_from
+from podium_kit.wire.usage import dimension_from_proto
+from tool_registry.errors import PricesUnavailable
+from tool_registry.models import Price, PriceComponent
+
+SKUS_PER_CALL = 1000
+TIMEOUT_S = 5.0
+
+
+class PriceBook:
+    """Effective prices from cost-ledger. A price that is not known is missing, never zero."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = PriceBookServiceStub(channel)
+
+    async def prices(self, skus: frozenset[str]) -> dict[str, Price]:
+        """Prices by SKU. Raises PricesUnavailable when cost-ledger does not answer."""
+        ordered = sorted(skus)
+        parts = [ordered[at : at + SKUS_PER_CALL] for at in range(0, len(ordered), SKUS_PER_CALL)]
+        found = await asyncio.gather(*(self._ask(part) for part in parts))
+        return {sku: price for prices in found for sku, price in prices.items()}
+
+    async def _ask(self, skus: list[str]) -> dict[str, Price]:
+        request = pb.GetEffectivePricesRequest(skus=skus)
+        try:
+            reply = await self._stub.GetEffectivePrices(request, timeout=TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            cause = domain_error_from(error)
+            if isinstance(cause, Unavailable | DeadlineExceeded):
+                raise PricesUnavailable from error
+            raise cause from error
+        return {sku: _price(price.spec) for sku, price in reply.prices.items()}
+
+
+def _price(spec: pb.PriceSpec) -> Price:
+    """Of the bands and hours of a dimension the dearest: what is shown and limited is a bound."""
+    dearest: dict[Dimension, PriceComponent] = {}
+    for part in map(_component, spec.components):
+        known = dearest.get(part.dimension)
+        if known is None or part.of_one_unit > known.of_one_unit:
+            dearest[part.dimension] = part
+    return Price(spec.currency_code, tuple(dearest.values()))
+
+
+def _component(part: pb.PriceComponent) -> PriceComponent:
+    dimension: Dimension = dimension_from_proto(part.dimension)
+    return PriceComponent(dimension, Decimal(part.unit_price), Decimal(part.per or "1"))

@@ -1,0 +1,92 @@
+"""Toolsets and decisions on the wire.
+
+A toolset of ten thousand tools takes a tenth of a second to write out, so what is written
+is kept for as long as the toolset, and every tool's part for as long as the tool's view.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
+
+from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from podium_kit.wire import duration_to_proto, money_to_proto
+from tool_registry.models import Decision, ResolvedTool, Toolset
+from tool_registry.policies.convert import preferences_to_proto, unknown_price_to_proto
+from tool_registry.toolsets.prices import max_output_tokens
+
+
+class ToolsetWriter:
+    """Writes toolsets, each once."""
+
+    def __init__(self) -> None:
+        self._replies: WeakKeyDictionary[Toolset, pb.ResolveToolsetResponse] = WeakKeyDictionary()
+        self._tools: WeakKeyDictionary[ResolvedTool, toolset_pb2.ResolvedTool] = WeakKeyDictionary()
+
+    def reply(self, toolset: Toolset) -> pb.ResolveToolsetResponse:
+        """The frozen toolset, and why each tool is in or out."""
+        if toolset not in self._replies:
+            self._replies[toolset] = pb.ResolveToolsetResponse(
+                toolset=self._toolset(toolset), decisions=decisions_to_proto(toolset.decisions)
+            )
+        return self._replies[toolset]
+
+    def _toolset(self, toolset: Toolset) -> toolset_pb2.Toolset:
+        """The toolset, with the digest over everything else in it."""
+        policy = toolset.policy.spec
+        message = toolset_pb2.Toolset(
+            tools=[self._tool(tool) for tool in toolset.tools],
+            policy_name=policy.name,
+            policy_version=toolset.policy.version,
+            preferences=preferences_to_proto(policy.preferences),
+            instruction=policy.instruction,
+            unknown_price=unknown_price_to_proto(policy.unknown_price),
+            training_consent=policy.training_consent,
+            budget_ids=policy.budget_ids,
+        )
+        if policy.approval_timeout_s:
+            message.approval_timeout.CopyFrom(duration_to_proto(policy.approval_timeout_s))
+        if policy.price_ceiling is not None:
+            message.price_ceiling.CopyFrom(money_to_proto(policy.price_ceiling))
+        message.digest = hashlib.sha256(message.SerializeToString(deterministic=True)).hexdigest()
+        return message
+
+    def _tool(self, tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
+        if tool not in self._tools:
+            self._tools[tool] = _resolved_to_proto(tool)
+        return self._tools[tool]
+
+
+def decisions_to_proto(decisions: Iterable[Decision]) -> list[toolset_pb2.ToolDecision]:
+    """Why each tool is in or out."""
+    return [
+        toolset_pb2.ToolDecision(name=one.name, allowed=one.allowed, reason=one.reason)
+        for one in decisions
+    ]
+
+
+def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
+    spec = tool_pb2.ToolSpec.FromString(tool.version.spec.wire)
+    message = toolset_pb2.ResolvedTool(
+        name=spec.name,
+        version=tool.version.version,
+        kind=spec.kind,
+        description=tool.description,
+        parameters_json_schema=tool.parameters_schema,
+        side_effect=spec.side_effect,
+        weight=tool.weight,
+        sku=spec.sku,
+        model_aliases=[choice.alias for choice in tool.models],
+        model_skus={choice.alias: choice.sku for choice in tool.models},
+        timeout=duration_to_proto(tool.version.spec.timeout_s),
+        max_output_tokens=max_output_tokens(tool.version.spec),
+        needs_approval=tool.needs_approval,
+        capabilities=spec.capabilities,
+    )
+    if spec.kind == tool_pb2.TOOL_KIND_PODIUM:
+        message.podium.CopyFrom(spec.connection.podium)
+        message.result_json_schema = spec.result_json_schema
+        message.max_output_bytes = spec.limits.max_output_bytes
+    if tool.price_per_call is not None:
+        message.price_per_call.CopyFrom(money_to_proto(tool.price_per_call))
+    return message

@@ -1,0 +1,86 @@
+"""The most one call can cost, and what calls did cost.
+
+A token is in exactly one dimension (fresh or cached, text or reasoning), so the worst
+case takes the dearest dimension of its group. What nothing bounds (documents, images)
+has no worst case: None, never a guess.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from podium_kit.metering import Dimension, Quantity
+from podium_kit.money import Money
+from tool_registry.models import Price, ToolKind, ToolSpec
+
+DEFAULT_OUTPUT_TOKENS = 1_024
+INPUT_TOKENS = frozenset(
+    {
+        Dimension.INPUT_FRESH,
+        Dimension.CACHE_READ,
+        Dimension.CACHE_WRITE_5M,
+        Dimension.CACHE_WRITE_1H,
+        Dimension.AUDIO_INPUT,
+    }
+)
+OUTPUT_TOKENS = frozenset({Dimension.OUTPUT_TEXT, Dimension.REASONING, Dimension.AUDIO_OUTPUT})
+SECONDS = (Dimension.SECOND, Dimension.GPU_SECOND)
+
+
+@dataclass(frozen=True)
+class CallBounds:
+    """Groups of dimensions and the most units of each a call can use."""
+
+    groups: tuple[tuple[frozenset[Dimension], Decimal], ...]
+
+
+def worst_case_of(price: Price, spec: ToolSpec, llm_input_tokens_max: int) -> Money | None:
+    """The most one call of a tool can cost; computed once per price, as decisions must be fast."""
+    input_tokens = llm_input_tokens_max if spec.kind is ToolKind.LLM else 0
+    limits = (spec.timeout_s, input_tokens, max_output_tokens(spec))
+    if limits not in price.worst_cases:
+        price.worst_cases[limits] = worst_case(price, bounds_of(*limits))
+    return price.worst_cases[limits]
+
+
+def bounds_of(timeout_s: float, input_tokens: int, output_tokens: int) -> CallBounds:
+    """What limits a call: one call, its timeout and, for llm tools, its tokens."""
+    timeout = Decimal(str(timeout_s))
+    groups = [(frozenset({Dimension.CALL}), Decimal(1))]
+    groups += [(frozenset({dimension}), timeout) for dimension in SECONDS]
+    if input_tokens:
+        groups += [(INPUT_TOKENS, Decimal(input_tokens)), (OUTPUT_TOKENS, Decimal(output_tokens))]
+    return CallBounds(tuple(groups))
+
+
+def max_output_tokens(spec: ToolSpec) -> int:
+    """Largest completion in tokens; 0 for tools that are no language models."""
+    return (spec.max_output_tokens or DEFAULT_OUTPUT_TOKENS) if spec.kind is ToolKind.LLM else 0
+
+
+def worst_case(price: Price, bounds: CallBounds) -> Money | None:
+    """The most one call can cost; None when a priced dimension is not bounded."""
+    units = dict(price.unit_prices)
+    total = Money.zero(price.currency_code)
+    for dimensions, most in bounds.groups:
+        priced = dimensions & units.keys()
+        if priced:
+            dearest = max(units.pop(dimension) for dimension in priced)
+            total += Money(dearest * most, price.currency_code).quantized()
+    return None if units else total
+
+
+def cost_of(price: Price, used: Iterable[Quantity]) -> Money:
+    """What quantities cost at a price; as in the ledger, tokens without a price of their own
+    cost what input or output costs, and any other dimension without one is free."""
+    units = price.unit_prices
+    cost = sum((_rate(each.dimension, units) * each.amount for each in used), Decimal(0))
+    return Money(cost, price.currency_code).quantized()
+
+
+def _rate(dimension: Dimension, units: Mapping[Dimension, Decimal]) -> Decimal:
+    if dimension in INPUT_TOKENS:
+        dimension = dimension if dimension in units else Dimension.INPUT_FRESH
+    elif dimension in OUTPUT_TOKENS:
+        dimension = dimension if dimension in units else Dimension.OUTPUT_TEXT
+    return units.get(dimension, Decimal(0))

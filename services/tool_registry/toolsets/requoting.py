@@ -1,0 +1,32 @@
+"""A toolset told at other prices: the price schedule of a rollout.
+
+Only the descriptions change. What is allowed, what a call may cost at most and what it is
+charged follow the true prices, because the money is real.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from podium_kit.metering import PriceFactors
+from tool_registry.models import Price, ResolvedTool, Toolset
+from tool_registry.toolsets.views import FactsByModel, PricesBySku, describe_tool
+
+
+def requoted(
+    toolset: Toolset, factors: PriceFactors, prices: PricesBySku, facts: FactsByModel
+) -> Toolset:
+    """The toolset with every price in its descriptions times its SKU's factor."""
+    told = {sku: _scaled(price, sku, factors) for sku, price in prices.items()}
+    tools = tuple(_requoted(tool, told, facts) for tool in toolset.tools)
+    return replace(toolset, tools=tools)
+
+
+def _requoted(tool: ResolvedTool, told: Mapping[str, Price], facts: FactsByModel) -> ResolvedTool:
+    spec = tool.version.spec
+    return replace(tool, description=describe_tool(spec, tool.models or spec.choices, told, facts))
+
+
+def _scaled(price: Price, sku: str, factors: PriceFactors) -> Price:
+    factor = factors.of(sku)
+    parts = tuple(replace(part, unit_price=part.unit_price * factor) for part in price.components)
+    return Price(price.currency_code, parts)

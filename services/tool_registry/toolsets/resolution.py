@@ -1,0 +1,122 @@
+"""Toolsets for episodes and decisions on calls, made from tools, policy, prices, measurements."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from podium_kit.metering import PriceFactors
+from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from tool_registry.facts.measurements import Clock, MeasurementBook
+from tool_registry.models import (
+    Decision,
+    Facts,
+    MeasuredTool,
+    PolicySpec,
+    PolicyVersion,
+    Source,
+    Toolset,
+)
+from tool_registry.policies.call_decisions import CallDecision, PlannedCall, decide_call
+from tool_registry.tools.catalogue import Catalogue, Catalogues
+from tool_registry.tools.store import ToolStore
+from tool_registry.toolsets.price_cache import PriceCache
+from tool_registry.toolsets.requoting import requoted
+from tool_registry.toolsets.service import Sources, Toolsets, narrowed
+from tool_registry.toolsets.views import mean_cost
+
+CALLS_MAX = 100
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What an episode may use, and why."""
+
+    tools: ToolStore
+    catalogues: Catalogues
+    measurements: MeasurementBook
+    prices: PriceCache
+    toolsets: Toolsets
+    clock: Clock
+
+    async def resolve(self, policy: str, wanted: Sequence[str], factors: PriceFactors) -> Toolset:
+        """The frozen toolset; its descriptions tell prices times their factors.
+
+        Raises PolicyNotFound, ToolNotFound, ToolRefused, PricesUnavailable.
+        """
+        toolset = narrowed(await self._toolset(policy, None), wanted)
+        if not factors:
+            return toolset
+        _, sources = await self._sources()
+        return requoted(toolset, factors, sources.prices.by_sku, sources.measured.facts)
+
+    async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[Decision, ...]:
+        """Why each tool is in or out, under a stored policy or one that is only tried."""
+        return (await self._toolset(policy, spec)).decisions
+
+    async def check(
+        self, policy: str, calls: Sequence[PlannedCall]
+    ) -> tuple[PolicyVersion, list[CallDecision]]:
+        """Whether calls may be made under the policy as it is now, whatever it was before.
+
+        Raises PolicyNotFound, PricesUnavailable.
+        """
+        if len(calls) > CALLS_MAX:
+            raise InvalidArgument(f"{len(calls)} calls; at most {CALLS_MAX} are decided at once")
+        return await self.decide(policy, None, calls)
+
+    async def decide(
+        self, name: str, spec: PolicySpec | None, calls: Sequence[PlannedCall]
+    ) -> tuple[PolicyVersion, list[CallDecision]]:
+        """Decides calls under a stored policy or one that is only tried."""
+        catalogue, sources = await self._sources()
+        policy = self._policy(catalogue, name, spec)
+        tools = [catalogue.tools.find(call.tool_name, call.tool_version) for call in calls]
+        # The catalogue's prices may lack those of an older version.
+        skus = frozenset(sku for tool in tools if tool for sku in tool.spec.skus)
+        if not skus <= catalogue.tools.skus:
+            tenant = current_identity().tenant
+            prices = await self.prices.effective(tenant, catalogue.tools.skus | skus)
+            sources = Sources(sources.tools, prices, sources.measured)
+        known = self.toolsets.known(sources)
+        pairs = zip(tools, calls, strict=True)
+        return policy, [decide_call(policy.spec, tool, call, known) for tool, call in pairs]
+
+    async def record_facts(self, reporter: str, facts: Sequence[Facts]) -> None:
+        """Takes what an adapters process measured. Raises ToolNotFound, InvalidFacts."""
+        identity = require_scope(Scope.FACTS_WRITE, Scope.LEDGER_WRITE)
+        if not reporter:
+            raise InvalidArgument("reporter is unset; name the process that measured")
+        versions = await self.tools.versions()
+        tools = (await self.catalogues.of(identity.tenant, versions.catalogue)).tools
+        reports = [(tools.owner(entry.tool_name), entry) for entry in facts]
+        await self.measurements.record(Source(reporter, identity.tenant), reports)
+
+    async def facts(self) -> list[MeasuredTool]:
+        """Measured behaviour of the tools the caller can see, at the caller's prices."""
+        catalogue, sources = await self._sources()
+        return [
+            MeasuredTool(facts, mean_cost(sources.prices.by_sku.get(sku), facts))
+            for facts in sources.measured.facts.values()
+            for sku in [catalogue.tools.sku(facts.tool_name, facts.model_alias)]
+        ]
+
+    async def _toolset(self, name: str, spec: PolicySpec | None) -> Toolset:
+        catalogue, sources = await self._sources()
+        policy = self._policy(catalogue, name, spec)
+        return await self.toolsets.of(current_identity().tenant, policy, sources)
+
+    def _policy(self, catalogue: Catalogue, name: str, spec: PolicySpec | None) -> PolicyVersion:
+        now = self.clock()
+        if spec is None:
+            return catalogue.policy(name, 0, now)
+        if name:
+            raise InvalidArgument("give policy or spec, not both")
+        return PolicyVersion(0, spec, "", now, "")
+
+    async def _sources(self) -> tuple[Catalogue, Sources]:
+        tenant = current_identity().tenant
+        versions = await self.tools.versions()
+        catalogue = await self.catalogues.of(tenant, versions.catalogue)
+        measured = await self.measurements.of(tenant, versions.facts)
+        prices = await self.prices.effective(tenant, catalogue.tools.skus)
+        return catalogue, Sources(catalogue.tools, prices, measured)

@@ -1,0 +1,123 @@
+"""From one tool, a policy, prices and measurements to what an episode may use. Pure.
+
+Tools are resolved one by one, so that a change touches only the tools it concerns.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from podium_kit.money import Money
+from tool_registry.models import (
+    Decision,
+    Facts,
+    ModelChoice,
+    PolicySpec,
+    Price,
+    ResolvedTool,
+    ToolKind,
+    ToolSpec,
+    ToolVersion,
+)
+from tool_registry.policies.compiled import Circumstances, admission, match, refusal
+from tool_registry.toolsets.prices import worst_case_of
+from tool_registry.toolsets.views import (
+    FactsByModel,
+    PricesBySku,
+    describe_tool,
+    facts_of,
+    parameters_with_models,
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the tools now, besides what their owners wrote."""
+
+    prices: PricesBySku
+    facts: FactsByModel
+    llm_input_tokens_max: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResolvedEntry:
+    """A tool's decision, what it was made from and, when the tool is in, its view."""
+
+    sources: tuple[ToolVersion | Price | Facts | None, ...]
+    decision: Decision
+    tool: ResolvedTool | None
+
+
+def sources_of(tool: ToolVersion, known: Known) -> tuple[ToolVersion | Price | Facts | None, ...]:
+    """Everything an entry depends on; the same objects mean the same entry."""
+    choices = tool.spec.choices
+    return (
+        tool,
+        *(known.prices.get(choice.sku) for choice in choices),
+        *(facts_of(tool.spec, choice, known.facts) for choice in choices),
+    )
+
+
+def resolve_tool(policy: PolicySpec, tool: ToolVersion, known: Known) -> ResolvedEntry:
+    """Whether an episode may use the tool, why, and how the orchestrator sees it."""
+    refusals = [(choice, refuses(policy, tool.spec, choice, known)) for choice in tool.spec.choices]
+    choices = [choice for choice, reason in refusals if not reason]
+    return ResolvedEntry(
+        sources_of(tool, known),
+        _decision(policy, tool.spec, refusals),
+        _view(tool, choices, policy, known) if choices else None,
+    )
+
+
+def refuses(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, known: Known) -> str:
+    """The rule that keeps a choice out now, in words; empty when it is in."""
+    facts = facts_of(spec, choice, known.facts)
+    now = Circumstances(
+        # What an orchestrator calls is decided and priced when it calls it.
+        price_known=choice.sku in known.prices or spec.kind is ToolKind.PODIUM,
+        worst_case=_worst_case(spec, choice, known) if policy.price_ceiling is not None else None,
+        latency_p95_s=None if facts is None else facts.latency_p95_s,
+    )
+    return refusal(policy, spec, choice, now)
+
+
+Refusals = Sequence[tuple[ModelChoice, str]]
+
+
+def _worst_case(spec: ToolSpec, choice: ModelChoice, known: Known) -> Money | None:
+    price = known.prices.get(choice.sku)
+    if price is None:
+        return None
+    return worst_case_of(price, spec, known.llm_input_tokens_max)
+
+
+def _decision(policy: PolicySpec, spec: ToolSpec, refusals: Refusals) -> Decision:
+    out = [f"{choice.alias}: {reason}" if choice.alias else reason for choice, reason in refusals]
+    reasons = "; ".join(text for text, (_, reason) in zip(out, refusals, strict=True) if reason)
+    admitted = next((choice for choice, reason in refusals if not reason), None)
+    if admitted is None:
+        return Decision(spec.name, False, reasons)
+    without = f"; without {reasons}" if reasons else ""
+    return Decision(spec.name, True, admission(policy, spec, admitted) + without)
+
+
+def _view(
+    tool: ToolVersion, choices: Sequence[ModelChoice], policy: PolicySpec, known: Known
+) -> ResolvedTool:
+    spec = tool.spec
+    return ResolvedTool(
+        version=tool,
+        description=describe_tool(spec, choices, known.prices, known.facts),
+        parameters_schema=parameters_with_models(spec, choices),
+        models=tuple(choice for choice in choices if choice.alias),
+        weight=policy.preferences.tools.get(spec.name, 0.0),
+        needs_approval=any(match(policy.approval, spec, choice) for choice in choices),
+        price_per_call=_dearest([_worst_case(spec, choice, known) for choice in choices]),
+    )
+
+
+def _dearest(costs: Sequence[Money | None]) -> Money | None:
+    """The most a call can cost whichever model is chosen; None when one is not known."""
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < len(costs) or len({cost.currency_code for cost in known}) != 1:
+        return None
+    return max(known, key=lambda cost: cost.amount)

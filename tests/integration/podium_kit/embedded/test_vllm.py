@@ -1,0 +1,110 @@
+"""The real vLLM server with SmolLM2: schema-valid answers with the tokens they came from."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import jsonschema
+import psutil
+import pytest
+import pytest_asyncio
+
+from podium_kit.embedded import EmbeddedVllm, SmolLM2, free_port
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.asyncio(loop_scope="module"),
+    # One server is enough: keep these tests in one worker.
+    pytest.mark.xdist_group("vllm"),
+]
+
+MODEL = "smollm2-135m-instruct"
+TOOL_CALL = {
+    "type": "object",
+    "properties": {
+        "tool": {"enum": ["calculator", "dictionary"]},
+        "argument": {"type": "string", "maxLength": 20},
+    },
+    "required": ["tool", "argument"],
+    "additionalProperties": False,
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def vllm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedVllm]:
+    log_path = tmp_path_factory.mktemp("vllm") / "vllm.log"
+    server = EmbeddedVllm(SmolLM2().directory, MODEL, free_port(), log_path=log_path)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+async def complete(vllm: EmbeddedVllm, task: str, **options: Any) -> dict[str, Any]:
+    request = {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": task}],
+        "temperature": 1.0,
+        "max_tokens": 64,
+        **options,
+    }
+    async with httpx.AsyncClient(timeout=120) as client:
+        response = await client.post(f"{vllm.base_url}/chat/completions", json=request)
+    response.raise_for_status()
+    completion: dict[str, Any] = response.json()
+    return completion
+
+
+async def call_tool(vllm: EmbeddedVllm, task: str) -> dict[str, Any]:
+    schema = {"name": "tool_call", "schema": TOOL_CALL, "strict": True}
+    return await complete(
+        vllm,
+        task,
+        response_format={"type": "json_schema", "json_schema": schema},
+        return_token_ids=True,
+        logprobs=True,
+    )
+
+
+async def test_an_answer_obeys_the_schema_without_whitespace(vllm: EmbeddedVllm) -> None:
+    completion = await call_tool(vllm, "What is 17 * 23?")
+    content = completion["choices"][0]["message"]["content"]
+    call = json.loads(content)
+    jsonschema.validate(call, TOOL_CALL)
+    assert content.startswith('{"tool":"')
+    assert '","argument":"' in content
+
+
+async def test_an_answer_carries_its_token_ids_and_logprobs(vllm: EmbeddedVllm) -> None:
+    completion = await call_tool(vllm, "What does serendipity mean?")
+    choice = completion["choices"][0]
+    assert len(choice["token_ids"]) == completion["usage"]["completion_tokens"]
+    assert len(completion["prompt_token_ids"]) == completion["usage"]["prompt_tokens"]
+    assert len(choice["logprobs"]["content"]) == len(choice["token_ids"])
+    assert all(token["logprob"] <= 0 for token in choice["logprobs"]["content"])
+
+
+async def test_a_turn_ends_by_the_end_of_turn_token(vllm: EmbeddedVllm) -> None:
+    # In few words: which ones the model finds likeliest depends on the precision of the CPU.
+    task = "What is the capital of France? Answer in one word."
+    completion = await complete(vllm, task, temperature=0.0)
+    assert completion["choices"][0]["finish_reason"] == "stop"
+    assert "Paris" in completion["choices"][0]["message"]["content"]
+
+
+async def test_eight_requests_in_flight_all_get_valid_calls(vllm: EmbeddedVllm) -> None:
+    completions = await asyncio.gather(
+        *(call_tool(vllm, f"What is {number} + {number}?") for number in range(8))
+    )
+    for completion in completions:
+        jsonschema.validate(json.loads(completion["choices"][0]["message"]["content"]), TOOL_CALL)
+
+
+async def test_nothing_is_left_running_after_kill(vllm: EmbeddedVllm) -> None:
+    engine = psutil.Process(vllm.process.pid).children(recursive=True)
+    await vllm.kill()
+    _, alive = psutil.wait_procs(engine, timeout=10)
+    assert engine
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    assert not await vllm.answers()

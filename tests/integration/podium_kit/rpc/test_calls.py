@@ -1,0 +1,165 @@
+"""Deadlines end handlers, lost servers are found again, watches end with their watcher."""
+
+import asyncio
+import logging
+
+import grpc
+import pytest
+
+from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest, policy_named
+from podium.episodes.v1 import episode_service_pb2 as episode_pb
+from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
+from podium.registry.v1 import policy_service_pb2 as pb
+from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
+from podium_kit.rpc.errors import Aborted, Unavailable
+from podium_kit.rpc.testing import client_channel, make_identity
+
+REQUEST = pb.GetPolicyRequest(name="frugal")
+RECONNECT_S = 2.0
+
+
+class Endless:
+    """A handler that never answers and says when it was ended."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+
+    async def __call__(self, _: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
+        try:
+            return await asyncio.Future()
+        finally:
+            self.ended.set()
+
+
+class Failing:
+    """A handler that fails a few times before it answers."""
+
+    def __init__(self, error: Exception, times: int) -> None:
+        self.calls = 0
+        self._error = error
+        self._times = times
+
+    async def __call__(self, request: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
+        self.calls += 1
+        if self.calls <= self._times:
+            raise self._error
+        return policy_named(request.name)
+
+
+async def echo(request: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
+    """Answers with the name it was asked for."""
+    return policy_named(request.name)
+
+
+async def test_deadline_of_the_client_ends_the_handler(server: PoliciesUnderTest) -> None:
+    handler = Endless()
+    async with server.serving(handler) as policies:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await policies.GetPolicy(REQUEST, timeout=0.3)
+        await handler.ended.wait()
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_cancelled_call_ends_the_handler(server: PoliciesUnderTest) -> None:
+    started, handler = asyncio.Event(), Endless()
+
+    async def answer(request: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
+        started.set()
+        return await handler(request)
+
+    async with server.serving(answer) as policies:
+        call = asyncio.ensure_future(policies.GetPolicy(REQUEST))
+        await started.wait()
+        call.cancel()
+        await handler.ended.wait()
+
+
+async def test_channel_sets_a_deadline_when_the_call_sets_none(
+    server: PoliciesUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podium_kit.rpc.channel.DEFAULT_DEADLINE_S", 0.3)
+    async with server.serving(Endless()) as policies:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await policies.GetPolicy(REQUEST)
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_server_ends_a_call_without_any_deadline(
+    server: PoliciesUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podium_kit.rpc.interceptors.DEFAULT_DEADLINE_S", 0.3)
+    handler = Endless()
+    token = server.keys.signer().sign(make_identity())
+    async with server.serving(handler), server.plain_channel() as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await PolicyServiceStub(channel).GetPolicy(
+                REQUEST, metadata=(("authorization", f"Bearer {token}"),)
+            )
+        await handler.ended.wait()
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert "no answer within" in (caught.value.details() or "")
+
+
+async def test_unavailable_is_tried_again(server: PoliciesUnderTest) -> None:
+    handler = Failing(Unavailable("not yet"), times=2)
+    async with server.serving(handler) as policies:
+        answer = await policies.GetPolicy(REQUEST)
+    assert answer.policy.spec.name == "frugal"
+    assert handler.calls == 3
+
+
+async def test_unavailable_is_not_tried_for_ever(server: PoliciesUnderTest) -> None:
+    handler = Failing(Unavailable("not yet"), times=100)
+    async with server.serving(handler) as policies:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await policies.GetPolicy(REQUEST)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert handler.calls == 4
+
+
+async def test_other_errors_are_not_tried_again(server: PoliciesUnderTest) -> None:
+    handler = Failing(Aborted("lost against another"), times=1)
+    async with server.serving(handler) as policies:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await policies.GetPolicy(REQUEST)
+    assert handler.calls == 1
+
+
+async def test_restarted_server_is_found_again_at_once(server: PoliciesUnderTest) -> None:
+    async with server.serving(echo):
+        channel = client_channel(server.port, make_identity(), server.keys)
+        policies = PolicyServiceStub(channel)
+        await policies.GetPolicy(REQUEST)
+    # Long enough that gRPC's own waits between attempts would have grown beyond the limit.
+    for _ in range(8):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await policies.GetPolicy(REQUEST)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        await asyncio.sleep(0.5)
+    async with server.serving(echo):
+        answer = await policies.GetPolicy(REQUEST, wait_for_ready=True, timeout=RECONNECT_S)
+        await channel.close(None)
+    assert answer.policy.spec.name == "frugal"
+
+
+async def test_watch_ends_with_its_watcher_and_without_noise(
+    server: PoliciesUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        server.serving(echo),
+        client_channel(server.port, make_identity(), server.keys) as channel,
+    ):
+        watch = EpisodeServiceStub(channel).WatchEpisode(episode_pb.WatchEpisodeRequest())
+        await watch.read()
+        assert server.episodes.open_watches == 1
+        watch.cancel()
+        while server.episodes.open_watches:
+            await asyncio.sleep(0.01)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_answer_of_many_mebibytes_arrives(server: PoliciesUnderTest) -> None:
+    request = pb.GetPolicyRequest(name="x" * (20 * 1024 * 1024))
+    async with server.serving(echo) as policies:
+        answer = await policies.GetPolicy(request)
+    assert answer.policy.spec.name == request.name

@@ -1,0 +1,171 @@
+"""cert-manager renews certificates on disk: servers and clients take them up without a restart."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import grpc
+import pytest
+from cryptography import x509
+
+from certificates import Authority
+from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest, policy_named
+from podium.episodes.v1 import episode_service_pb2 as episode_pb
+from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
+from podium.registry.v1 import policy_service_pb2 as pb
+from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
+from podium_kit.rpc.channel import open_channel
+from podium_kit.rpc.settings import TlsFiles
+from podium_kit.rpc.testing import make_identity
+from podium_kit.rpc.tls import TlsUnusable
+
+DEADLINE_S = 5.0
+WATCH = episode_pb.WatchEpisodeRequest()
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "ours")
+
+
+async def named(_: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
+    return policy_named("reached")
+
+
+@asynccontextmanager
+async def calling(server: PoliciesUnderTest, tls: TlsFiles) -> AsyncIterator[grpc.aio.Channel]:
+    target, signer = f"127.0.0.1:{server.port}", server.keys.signer()
+    async with open_channel(target, signer, make_identity(), tls) as channel:
+        yield channel
+
+
+def ask(channel: grpc.aio.Channel) -> Awaitable[pb.GetPolicyResponse]:
+    return PolicyServiceStub(channel).GetPolicy(pb.GetPolicyRequest(), timeout=DEADLINE_S)
+
+
+async def shown_by(server: PoliciesUnderTest, client: TlsFiles) -> int:
+    """Serial number of the certificate that a new connection sees."""
+    context = ssl.create_default_context(cafile=str(client.authority))
+    context.load_cert_chain(client.certificate, client.private_key)
+    context.set_alpn_protocols(["h2"])
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    return x509.load_der_x509_certificate(shown).serial_number
+
+
+def serial(files: TlsFiles) -> int:
+    return x509.load_pem_x509_certificate(files.certificate.read_bytes()).serial_number
+
+
+async def test_a_server_shows_its_renewed_certificate_and_running_streams_live_on(
+    server: PoliciesUnderTest, authority: Authority
+) -> None:
+    files, client = authority.issue("server"), authority.issue("client")
+    async with server.serving(named, tls=files), calling(server, client) as channel:
+        watch = EpisodeServiceStub(channel).WatchEpisode(WATCH)
+        assert isinstance(await watch.read(), episode_pb.WatchEpisodeResponse)
+        before = serial(files)
+        assert await shown_by(server, client) == before
+        authority.issue("server")
+        assert await shown_by(server, client) == serial(files) != before
+        assert isinstance(await watch.read(), episode_pb.WatchEpisodeResponse)
+        watch.cancel()
+
+
+async def test_a_client_goes_on_under_its_renewed_certificate(
+    server: PoliciesUnderTest, authority: Authority
+) -> None:
+    spiffe = "spiffe://cluster.local/ns/podium/sa/podium-"
+    client = authority.issue("client", (f"{spiffe}old",))
+    files, allowed = authority.issue("server"), frozenset({f"{spiffe}new"})
+    async with (
+        server.serving(named, tls=files, allowed_clients=allowed),
+        calling(server, client) as channel,
+    ):
+        stub = PolicyServiceStub(channel)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stub.GetPolicy(pb.GetPolicyRequest(), timeout=DEADLINE_S)
+        authority.issue("client", (f"{spiffe}new",))
+        # The very same stub: callers keep theirs for the life of the process.
+        reply = await stub.GetPolicy(pb.GetPolicyRequest(), timeout=DEADLINE_S)
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert reply.policy.spec.name == "reached"
+
+
+async def test_streams_of_a_client_live_on_when_its_certificate_is_renewed(
+    server: PoliciesUnderTest, authority: Authority
+) -> None:
+    client = authority.issue("client")
+    async with (
+        server.serving(named, tls=authority.issue("server")),
+        calling(server, client) as channel,
+    ):
+        watch = EpisodeServiceStub(channel).WatchEpisode(WATCH)
+        assert isinstance(await watch.read(), episode_pb.WatchEpisodeResponse)
+        authority.issue("client")
+        assert (await ask(channel)).policy.spec.name == "reached"
+        assert isinstance(await watch.read(), episode_pb.WatchEpisodeResponse)
+        watch.cancel()
+
+
+async def test_both_sides_move_to_a_new_authority(
+    server: PoliciesUnderTest, tmp_path: Path, authority: Authority
+) -> None:
+    """The old authority's certificates are refused as soon as the files say so."""
+    files, client = authority.issue("server"), authority.issue("client")
+    stale = authority.issue("stale")
+    async with server.serving(named, tls=files), calling(server, client) as channel:
+        await ask(channel)
+        successor = Authority(tmp_path, "ours")
+        successor.issue("server")
+        successor.issue("client")
+        assert (await ask(channel)).policy.spec.name == "reached"
+        # It trusts the new authority; the server no longer trusts the old one.
+        stale = stale.model_copy(update={"authority": client.authority})
+        async with calling(server, stale) as left_behind:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await ask(left_behind)
+    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_renewal_half_written_changes_nothing(
+    server: PoliciesUnderTest, authority: Authority
+) -> None:
+    files, client = authority.issue("server"), authority.issue("client")
+    async with server.serving(named, tls=files):
+        before = serial(files)
+        # A key that is not the certificate's: somebody writes one file after the other.
+        authority.issue("other").private_key.replace(files.private_key)
+        assert await shown_by(server, client) == before
+        files.certificate.unlink()
+        assert await shown_by(server, client) == before
+        authority.issue("server")
+        assert await shown_by(server, client) == serial(files) != before
+
+
+async def test_an_expired_certificate_is_mended_by_its_renewal(
+    server: PoliciesUnderTest, authority: Authority
+) -> None:
+    late = authority.issue("client", lasting=timedelta(hours=-1))
+    async with (
+        server.serving(named, tls=authority.issue("server")),
+        calling(server, late) as channel,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError):
+            await ask(channel)
+        authority.issue("client")
+        assert (await ask(channel)).policy.spec.name == "reached"
+
+
+async def test_files_that_do_not_belong_together_are_named_at_the_start(
+    server: PoliciesUnderTest, authority: Authority
+) -> None:
+    files = authority.issue("server")
+    mixed = files.model_copy(update={"private_key": authority.issue("other").private_key})
+    with pytest.raises(TlsUnusable, match=r"ours-other.key.*not that of the certificate"):
+        async with server.serving(named, tls=mixed):
+            pass

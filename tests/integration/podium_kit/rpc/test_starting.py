@@ -1,0 +1,56 @@
+"""A service that cannot start says why in one line, and how to mend it."""
+
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+from episodes.temporal.client import TemporalUnreachable, connect_temporal
+from podium_kit.embedded.ports import free_port
+from podium_kit.postgres.migrations import DatabaseUnreachable, upgrade
+from podium_kit.rpc.testing import make_key_pair, write_verify_keys
+
+
+def test_a_service_without_its_database_ends_with_one_line_of_cause_and_mend(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    url = f"postgresql+asyncpg://me:hidden@127.0.0.1:{port}/registry"
+    settings = {
+        "PORT": "0",
+        "DATABASE_URL": url,
+        "COST_LEDGER_TARGET": "127.0.0.1:1",
+        "EPISODES_TARGET": "127.0.0.1:1",
+        "VERIFY_KEYS_FILE": str(write_verify_keys(tmp_path / "keys.json", [make_key_pair()])),
+    }
+    run = subprocess.run(
+        [sys.executable, "-m", "tool_registry"],
+        env={f"TOOL_REGISTRY_{name}": value for name, value in settings.items()}
+        | {"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "Traceback" not in run.stderr
+    last = run.stderr.splitlines()[-1]
+    assert f"127.0.0.1:{port}/registry cannot be used" in last
+    assert "DATABASE_URL" in last
+    assert "hidden" not in run.stdout + run.stderr
+
+
+async def test_a_database_that_does_not_exist_is_named(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> None:
+    url = make_url(await database()).set(database="nowhere").render_as_string(hide_password=False)
+    with pytest.raises(DatabaseUnreachable, match='"nowhere" does not exist'):
+        await upgrade(url, tmp_path)
+
+
+async def test_temporal_out_of_reach_is_named() -> None:
+    target = f"127.0.0.1:{free_port()}"
+    with pytest.raises(TemporalUnreachable, match=target):
+        await connect_temporal(target, "default", attempts_max=1)

@@ -1,0 +1,86 @@
+"""Real handshakes: TLS and a password proved by SCRAM-SHA-512, and what a wrong one says."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from certificates import Authority
+from episodes.stream.topic_kafka import TopicReader, create_topic
+from podium_kit.embedded import EmbeddedKafka, free_port
+from podium_kit.stream import BrokerCheck, BrokerUnavailable, KafkaSettings, Producer, StreamRecord
+from scram_gate import ScramGate
+from tls_terminator import TlsTerminator
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TOPIC, USER, PASSWORD = "trajectories", "podium-episode-worker", "correct horse"
+RECORD = StreamRecord("group", b"body", {"record-id": "one", "digest": "d"})
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Behind TLS and the gate."""
+
+    authority: Path
+    gate: ScramGate
+    port: int
+    folder: Path
+
+    def settings(self, password: str = PASSWORD, user: str = USER) -> KafkaSettings:
+        """How a client with this password reaches it; the file as Strimzi's Secret mounts it."""
+        file = self.folder / "password"
+        file.write_text(password)
+        return KafkaSettings(
+            bootstrap=f"127.0.0.1:{self.port}",
+            security_protocol="SASL_SSL",
+            authority=self.authority,
+            username=user,
+            password_file=file,
+        )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
+    folder = tmp_path_factory.mktemp("broker")
+    files = Authority(folder, "ours").issue("broker", ("127.0.0.1",))
+    behind = free_port()
+    async with ScramGate(USER, PASSWORD, behind).listening() as gate:
+        terminator = TlsTerminator(files, gate.port, certificates_asked=False)
+        async with terminator.listening():
+            kafka = EmbeddedKafka(
+                behind, log_path=folder / "kafka.log", advertised=f"127.0.0.1:{terminator.port}"
+            )
+            await kafka.start()
+            known = Broker(files.authority, gate, terminator.port, folder)
+            await asyncio.to_thread(create_topic, known.settings(), TOPIC, 1)
+            yield known
+            await kafka.stop()
+
+
+async def test_producer_consumer_and_check_prove_their_password(broker: Broker) -> None:
+    settings, before = broker.settings(), broker.gate.admitted
+    producer, reader, check = (
+        Producer(settings),
+        TopicReader(settings, TOPIC),
+        BrokerCheck(settings),
+    )
+    await check.check()
+    ((partition, offset),) = await producer.send(TOPIC, [RECORD])
+    ends = await asyncio.to_thread(reader.end_offsets)
+    assert await asyncio.to_thread(reader.digests, {partition: offset}, ends) == {"one": "d"}
+    assert broker.gate.admitted >= before + 3
+    await producer.close()
+    await check.close()
+
+
+@pytest.mark.parametrize("mistake", [{"password": "wrong"}, {"user": "somebody"}])
+async def test_a_wrong_password_or_user_is_refused(broker: Broker, mistake: dict[str, str]) -> None:
+    admitted, refused = broker.gate.admitted, broker.gate.refused
+    with pytest.raises(BrokerUnavailable):
+        await BrokerCheck(broker.settings(**mistake)).check()
+    assert broker.gate.admitted == admitted
+    assert broker.gate.refused > refused

@@ -1,0 +1,118 @@
+"""Real handshakes: mutual TLS with the broker, and what is said when it does not come about."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from certificates import Authority
+from episodes.stream.topic_kafka import TopicReader
+from integration.podium_kit.stream.conftest import TOPIC, SecuredBroker
+from podium_kit.embedded import free_port
+from podium_kit.rpc.settings import TlsFiles
+from podium_kit.stream import BrokerCheck, BrokerUnavailable, KafkaSettings, Producer, StreamRecord
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+RECORD = StreamRecord("group", b"body", {"record-id": "one", "digest": "d"})
+
+
+async def test_producer_consumer_and_check_speak_mutual_tls(broker: SecuredBroker) -> None:
+    settings = broker.settings(broker.authority.issue("worker"))
+    producer, reader, check = (
+        Producer(settings),
+        TopicReader(settings, TOPIC),
+        BrokerCheck(settings),
+    )
+    await check.check()
+    ((partition, offset),) = await producer.send(TOPIC, [RECORD])
+    ends = await asyncio.to_thread(reader.end_offsets)
+    found = await asyncio.to_thread(reader.digests, {partition: offset}, ends)
+    assert found == {"one": "d"}
+    assert "worker" in broker.terminator.seen
+    await producer.close()
+    await check.close()
+
+
+async def test_the_next_connection_shows_the_renewed_certificate(broker: SecuredBroker) -> None:
+    """Strimzi renews a user's certificate in its Secret; nobody restarts."""
+    files, renewed = (broker.authority.issue(name) for name in ("before", "after"))
+    producer = Producer(broker.settings(files))
+    await producer.send(TOPIC, [RECORD])
+    renewed.certificate.replace(files.certificate)
+    renewed.private_key.replace(files.private_key)
+    broker.terminator.drop_connections()
+    await producer.send(TOPIC, [RECORD])
+    assert broker.terminator.seen[-1] == "after"
+    await producer.close()
+
+
+def wrong_authority(broker: SecuredBroker, folder: Path) -> KafkaSettings:
+    files = broker.authority.issue("client")
+    theirs = Authority(folder, "theirs").issue("client")
+    return broker.settings(files.model_copy(update={"authority": theirs.authority}))
+
+
+def stranger(broker: SecuredBroker, folder: Path) -> KafkaSettings:
+    files, ours = Authority(folder, "theirs").issue("client"), broker.authority.issue("client")
+    return broker.settings(files.model_copy(update={"authority": ours.authority}))
+
+
+def expired(broker: SecuredBroker, _: Path) -> KafkaSettings:
+    return broker.settings(broker.authority.issue("late", lasting=timedelta(hours=-1)))
+
+
+def wrong_host(broker: SecuredBroker, _: Path) -> KafkaSettings:
+    return broker.settings(broker.authority.issue("client"), host="localhost")
+
+
+def no_certificate(broker: SecuredBroker, _: Path) -> KafkaSettings:
+    good = broker.settings(broker.authority.issue("client"))
+    return good.model_copy(update={"certificate": None, "private_key": None})
+
+
+def mixed_pair(broker: SecuredBroker, _: Path) -> KafkaSettings:
+    one, other = broker.authority.issue("one"), broker.authority.issue("other")
+    files = TlsFiles(
+        certificate=one.certificate, private_key=other.private_key, authority=one.authority
+    )
+    return broker.settings(files)
+
+
+def nobody_there(broker: SecuredBroker, _: Path) -> KafkaSettings:
+    good = broker.settings(broker.authority.issue("client"))
+    return good.model_copy(update={"bootstrap": f"127.0.0.1:{free_port()}"})
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        (wrong_authority, "self-signed certificate in certificate chain. Mend authority"),
+        (wrong_host, "certificate is not valid for 'localhost'. Mend authority or host"),
+        (no_certificate, "do not accept a client without one. Mend certificate"),
+        (stranger, "theirs-client.crt. Mend certificate"),
+        (expired, "ours-late.crt. Mend certificate"),
+        (mixed_pair, "KEY_VALUES_MISMATCH. Mend certificate and private_key"),
+        (nobody_there, "Connection refused. Mend bootstrap"),
+    ],
+)
+async def test_a_handshake_that_fails_says_what_to_mend(
+    broker: SecuredBroker,
+    tmp_path: Path,
+    mistake: Callable[[SecuredBroker, Path], KafkaSettings],
+    said: str,
+) -> None:
+    settings = mistake(broker, tmp_path)
+    with pytest.raises(BrokerUnavailable) as refused:
+        await BrokerCheck(settings).check()
+    assert said in refused.value.message
+    assert settings.bootstrap in refused.value.message
+
+
+async def test_a_producer_says_it_too_and_its_records_stay_owed(broker: SecuredBroker) -> None:
+    producer = Producer(no_certificate(broker, Path()))
+    with pytest.raises(BrokerUnavailable, match="do not accept a client without one"):
+        await producer.send(TOPIC, [RECORD])
+    await producer.close()

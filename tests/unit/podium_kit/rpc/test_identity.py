@@ -1,0 +1,86 @@
+"""What scopes and roles let a caller do, and who the caller is."""
+
+import pytest
+
+from podium_kit.rpc.errors import PermissionDenied, Unauthenticated
+from podium_kit.rpc.identity import (
+    ROLE_SCOPES,
+    SERVICE_SCOPES,
+    TENANT_SCOPES,
+    Identity,
+    Role,
+    Scope,
+    acting_as,
+    current_identity,
+    current_token,
+    require_scope,
+)
+from podium_kit.rpc.testing import make_identity
+
+TENANT_ADMINS_OWN = set(Scope) - {Scope.PLATFORM_ADMIN, *SERVICE_SCOPES}
+
+
+@pytest.mark.parametrize("scope", Scope)
+@pytest.mark.parametrize("held", Scope)
+def test_scope_allows_itself_and_what_an_admin_implies(held: Scope, scope: Scope) -> None:
+    implied = {Scope.PLATFORM_ADMIN: set(Scope), Scope.TENANT_ADMIN: TENANT_ADMINS_OWN}
+    expected = scope in implied.get(held, {held})
+    identity = make_identity(scopes=[held])
+    assert identity.may(scope) is expected
+    with acting_as(identity):
+        if expected:
+            assert require_scope(scope) == identity
+            return
+        with pytest.raises(PermissionDenied, match=f"lacks the scope {scope.value}"):
+            require_scope(scope)
+
+
+@pytest.mark.parametrize("scope", Scope)
+def test_no_scope_allows_nothing(scope: Scope) -> None:
+    assert not make_identity(scopes=[]).may(scope)
+
+
+def test_unknown_scope_allows_nothing_else() -> None:
+    identity = Identity("acme", "ada", frozenset({"admin", "platform", "*"}))
+    assert not any(identity.may(scope) for scope in Scope)
+
+
+def test_identity_ends_with_the_block_that_acts_as_it() -> None:
+    outer, inner = make_identity(subject="outer"), make_identity(subject="inner")
+    with acting_as(outer, "token of outer"):
+        with acting_as(inner):
+            assert current_identity() == inner
+            assert current_token() is None
+        assert current_identity() == outer
+        assert current_token() == "token of outer"
+    with pytest.raises(Unauthenticated, match="carries no identity"):
+        current_identity()
+
+
+def test_any_one_of_several_scopes_is_enough() -> None:
+    with acting_as(make_identity(scopes=[Scope.SPEND_READ])):
+        assert require_scope(Scope.TENANT_ADMIN, Scope.SPEND_READ).subject == "ada"
+        with pytest.raises(PermissionDenied, match="lacks the scope ledger:write or tools:write"):
+            require_scope(Scope.TOOLS_WRITE, Scope.LEDGER_WRITE)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "mend"),
+    [
+        ({Scope.TOOLS_WRITE}, "an admin of the tenant can"),
+        ({Scope.TOOLS_WRITE, Scope.LEDGER_WRITE}, "an admin of the tenant can"),
+        ({Scope.PLATFORM_ADMIN}, "an admin of the platform can"),
+        ({Scope.TOOLS_FOLLOW}, "no key has it"),
+    ],
+)
+def test_a_missing_scope_names_whoever_can_give_it(scopes: set[Scope], mend: str) -> None:
+    with acting_as(make_identity(scopes=[])), pytest.raises(PermissionDenied, match=mend):
+        require_scope(*scopes)
+
+
+def test_every_role_has_scopes_and_none_has_those_of_services() -> None:
+    assert set(ROLE_SCOPES) == set(Role)
+    for role, scopes in ROLE_SCOPES.items():
+        assert scopes, role
+        assert not SERVICE_SCOPES & scopes, role
+        assert role is Role.PLATFORM_ADMIN or scopes <= TENANT_SCOPES, role

@@ -1,0 +1,92 @@
+"""One set of settings makes the arguments of every Kafka client, or says what is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+from pydantic import ValidationError
+
+from podium_kit.stream import KafkaSettings
+
+FILES = ("authority", "certificate", "private_key", "password_file")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    paths = {name: tmp_path / name for name in FILES}
+    for path in paths.values():
+        path.write_text("correct horse\n")
+    return paths
+
+
+def test_plaintext_is_what_an_address_alone_means() -> None:
+    assert KafkaSettings(bootstrap="kafka:9092").arguments() == {
+        "bootstrap_servers": "kafka:9092",
+        "security_protocol": "PLAINTEXT",
+    }
+
+
+def test_mutual_tls_names_the_three_files(files: dict[str, Path]) -> None:
+    files.pop("password_file")
+    settings = KafkaSettings(bootstrap="kafka:9093", security_protocol="SSL", **files)
+    assert settings.arguments() == {
+        "bootstrap_servers": "kafka:9093",
+        "security_protocol": "SSL",
+        "ssl_cafile": str(files["authority"]),
+        "ssl_certfile": str(files["certificate"]),
+        "ssl_keyfile": str(files["private_key"]),
+    }
+
+
+def test_a_password_comes_from_its_file_and_is_never_shown(files: dict[str, Path]) -> None:
+    settings = KafkaSettings(
+        bootstrap="kafka:9094",
+        security_protocol="SASL_SSL",
+        authority=files["authority"],
+        username="episode-worker",
+        password_file=files["password_file"],
+    )
+    assert "correct horse" not in repr(settings)
+    assert settings.arguments() == {
+        "bootstrap_servers": "kafka:9094",
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(files["authority"]),
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "episode-worker",
+        "sasl_plain_password": "correct horse",
+    }
+
+
+def test_every_argument_is_one_kafka_python_knows(files: dict[str, Path]) -> None:
+    settings = KafkaSettings(
+        bootstrap="kafka:9094", security_protocol="SASL_SSL", username="worker", **files
+    )
+    assert settings.arguments().keys() <= KafkaConsumer.DEFAULT_CONFIG.keys()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "named", "complaint"),
+    [
+        ("SSL", ["certificate"], "certificate and private_key belong together"),
+        ("SSL", ["private_key"], "certificate and private_key belong together"),
+        ("PLAINTEXT", ["authority"], "PLAINTEXT uses no certificates"),
+        ("PLAINTEXT", ["certificate", "private_key"], "PLAINTEXT uses no certificates"),
+        ("SASL_SSL", [], "go with security_protocol SASL_SSL"),
+        ("SASL_SSL", ["password_file"], "username and password_file belong together"),
+        ("TLS", [], "security_protocol"),
+    ],
+)
+def test_half_a_connection_is_refused(
+    files: dict[str, Path], protocol: Any, named: list[str], complaint: str
+) -> None:
+    settings = {name: files[name] for name in named}
+    with pytest.raises(ValidationError, match=complaint):
+        KafkaSettings(bootstrap="kafka:9092", security_protocol=protocol, **settings)
+    with pytest.raises(ValidationError, match="belong together"):
+        KafkaSettings(bootstrap="kafka:9092", username="worker")
+
+
+def test_a_file_that_is_not_there_is_named_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="authority"):
+        KafkaSettings(bootstrap="k:1", security_protocol="SSL", authority=tmp_path / "none")

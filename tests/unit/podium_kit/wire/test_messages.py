@@ -1,0 +1,165 @@
+"""Every common message comes back as it went; what is unset or broken is refused."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podium.common.v1 import failure_pb2, money_pb2, usage_pb2
+from podium_kit import wire
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import Dimension, InvalidUsage, Quantity, Usage, UsageSource
+from podium_kit.money import InvalidMoney, Money
+from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.wire.usage import dimension_from_proto, dimension_to_proto
+
+MONEY = st.builds(
+    lambda units, code: Money(Decimal(units).scaleb(-12), code),
+    st.integers(-(10**28) + 1, 10**28 - 1),
+    st.sampled_from(["USD", "EUR"]),
+)
+AMOUNTS = st.decimals(0, 10**15, places=9)
+QUANTITIES = st.dictionaries(st.sampled_from(Dimension), AMOUNTS).map(
+    lambda amounts: tuple(Quantity(name, amount) for name, amount in amounts.items())
+)
+USAGES = st.builds(Usage, QUANTITIES, st.sampled_from(UsageSource), st.text(max_size=20))
+NANOSECONDS = st.integers(0, 10**15)
+FAILURES = st.builds(
+    ToolFailure,
+    st.sampled_from(FailureKind),
+    st.text(max_size=40),
+    st.booleans(),
+    st.none() | NANOSECONDS.map(lambda count: count / 1e9),
+)
+
+
+@given(MONEY)
+def test_money_comes_back(money: Money) -> None:
+    message = money_pb2.Money.FromString(wire.money_to_proto(money).SerializeToString())
+    assert wire.money_from_proto(message) == money
+    assert wire.optional_money_from_proto(message) == money
+
+
+def test_unset_money_is_unknown_or_refused_and_never_zero() -> None:
+    assert wire.optional_money_from_proto(money_pb2.Money()) is None
+    with pytest.raises(InvalidMoney):
+        wire.money_from_proto(money_pb2.Money())
+
+
+@pytest.mark.parametrize(("amount", "currency_code"), [("1", ""), ("", "USD")])
+def test_half_set_money_is_refused(amount: str, currency_code: str) -> None:
+    message = money_pb2.Money(amount=amount, currency_code=currency_code)
+    with pytest.raises(InvalidMoney):
+        wire.optional_money_from_proto(message)
+
+
+@pytest.mark.parametrize("dimension", Dimension)
+def test_every_dimension_comes_back(dimension: Dimension) -> None:
+    assert dimension_to_proto(dimension) != usage_pb2.USAGE_DIMENSION_UNSPECIFIED
+    assert dimension_from_proto(dimension_to_proto(dimension)) is dimension
+
+
+@given(USAGES)
+def test_usage_comes_back(usage: Usage) -> None:
+    message = usage_pb2.Usage.FromString(wire.usage_to_proto(usage).SerializeToString())
+    assert wire.usage_from_proto(message) == usage
+
+
+def test_usage_without_source_is_refused() -> None:
+    with pytest.raises(InvalidUsage, match=r"usage\.source is unset"):
+        wire.usage_from_proto(usage_pb2.Usage())
+
+
+@pytest.mark.parametrize("number", [usage_pb2.USAGE_DIMENSION_UNSPECIFIED, 999])
+def test_unset_or_unknown_dimension_is_refused(number: usage_pb2.UsageDimension.ValueType) -> None:
+    with pytest.raises(InvalidUsage, match="dimension is unset"):
+        wire.quantities_from_proto([usage_pb2.Quantity(dimension=number, amount="1")])
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        "",
+        "NaN",
+        "Infinity",
+        "-1",
+        "-0",
+        "1e3",
+        "1E+999999",
+        "1_000",
+        " 1",
+        "1\n",
+        ".5",
+        "\u0661",
+        "1" * 17,
+        "0." + "1" * 41,
+    ],
+)
+def test_amount_that_is_no_plain_decimal_is_refused(amount: str) -> None:
+    message = usage_pb2.Quantity(dimension=usage_pb2.USAGE_DIMENSION_CALL, amount=amount)
+    with pytest.raises(InvalidUsage, match=r"quantity\.amount"):
+        wire.quantities_from_proto([message])
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"), [("1E-7", "0.0000001"), ("1E+3", "1000"), ("-0", "0"), ("0.2500", "0.2500")]
+)
+def test_amount_is_written_without_exponent_and_sign(amount: str, text: str) -> None:
+    [message] = wire.quantities_to_proto([Quantity(Dimension.SECOND, Decimal(amount))])
+    assert message.amount == text
+
+
+@given(FAILURES)
+def test_failure_comes_back(failure: ToolFailure) -> None:
+    message = wire.failure_to_proto(failure)
+    assert (
+        wire.failure_from_proto(failure_pb2.Failure.FromString(message.SerializeToString()))
+        == failure
+    )
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_every_failure_kind_comes_back(kind: FailureKind) -> None:
+    assert wire.failure_from_proto(wire.failure_to_proto(ToolFailure(kind, "why"))).kind is kind
+
+
+def test_failure_without_kind_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match=r"failure\.kind is unset"):
+        wire.failure_from_proto(failure_pb2.Failure(message="why"))
+
+
+def test_no_wait_is_not_a_wait_of_zero_seconds() -> None:
+    silent = ToolFailure(FailureKind.RATE_LIMITED, "why", retryable=True)
+    at_once = ToolFailure(FailureKind.RATE_LIMITED, "why", retryable=True, retry_after_s=0.0)
+    assert wire.failure_from_proto(wire.failure_to_proto(silent)).retry_after_s is None
+    assert wire.failure_from_proto(wire.failure_to_proto(at_once)).retry_after_s == 0.0
+
+
+@given(st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-7))])))
+def test_moment_comes_back_in_utc(moment: datetime) -> None:
+    returned = wire.timestamp_from_proto(wire.timestamp_to_proto(moment))
+    assert returned == moment
+    assert returned.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Timestamp(seconds=10**15),
+        Timestamp(seconds=-(10**12)),
+        Timestamp(nanos=-1),
+        Timestamp(nanos=10**9),
+    ],
+)
+def test_timestamp_outside_of_the_calendar_is_refused(message: Timestamp) -> None:
+    with pytest.raises(InvalidArgument, match="timestamp of"):
+        wire.timestamp_from_proto(message)
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_duration_comes_back_to_the_nanosecond(nanoseconds: int) -> None:
+    seconds = nanoseconds / 1e9
+    assert wire.duration_from_proto(wire.duration_to_proto(seconds)) == seconds

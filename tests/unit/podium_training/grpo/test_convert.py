@@ -1,0 +1,96 @@
+"""What the trainer reads from a trajectory, and what it refuses with which reason."""
+
+import math
+from typing import Any
+
+import pytest
+
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import trajectory_pb2 as pb
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.registry.v1 import policy_pb2
+from podium_training.grpo.data.convert import episode_from_proto
+from podium_training.grpo.data.episodes import Limits, Reason, Refused
+from unit.podium_training.grpo.trajectories import DIGEST, make_response, make_trajectory
+
+LIMITS = Limits(vocabulary=64, row_tokens_max=100)
+GREEDY = orchestrator_pb.Sampling(max_tokens=64)
+ENDLESS = orchestrator_pb.Sampling(temperature=math.nan)
+NUCLEUS = orchestrator_pb.Sampling(temperature=1.0, top_p=0.8)
+
+
+def test_an_episode_is_its_ids_as_sampled_and_what_it_did() -> None:
+    episode = episode_from_proto(make_trajectory(), LIMITS)
+    (row,) = episode.rows
+    assert (row.prompt_ids, row.completion_ids) == ((3, 4, 5), (6, 7))
+    assert (row.behaviour_logprobs, row.constraint) == ((-0.5, -0.25), DIGEST)
+    assert (episode.features.tool_calls, episode.features.solved) == ((1, 0), True)
+    assert (episode.features.cost, episode.features.latency_s) == (0.01, 2.0)
+    assert episode.preferences.vector().tolist() == [0.25, 0.0, 1.0, 0.5, 0.0]
+    assert not episode.constraints[DIGEST].any_whitespace
+
+
+def test_several_verifiers_must_all_agree() -> None:
+    outcomes = [pb.Outcome(score=1.0), pb.Outcome(score=0.0)]
+    assert not episode_from_proto(make_trajectory(outcomes=outcomes), LIMITS).features.solved
+
+
+@pytest.mark.parametrize(
+    ("reason", "fields"),
+    [
+        (Reason.NO_CONSENT, {"training_consent": False}),
+        (Reason.HELD_OUT, {"labels": {"split": "held-out"}}),
+        (Reason.INTERRUPTED, {"stop_reason": episode_pb2.STOP_REASON_CANCELLED}),
+        (Reason.INTERRUPTED, {"stop_reason": episode_pb2.STOP_REASON_FAILED}),
+        (Reason.INTERRUPTED, {"turns": []}),
+        (Reason.NOT_JUDGED, {"outcomes": []}),
+        (Reason.UNPRICED, {"unpriced_call_count": 1}),
+        (Reason.MALFORMED, {"tool_names": ["calculator"]}),
+        (Reason.MALFORMED, {"stop_reason": episode_pb2.STOP_REASON_UNSPECIFIED}),
+        (Reason.MALFORMED, {"turns": [pb.Turn(number=2)]}),
+        (Reason.MALFORMED, {"cost": "cheap"}),
+        (Reason.MALFORMED, {"cost": "sNaN"}),
+        (Reason.MALFORMED, {"cost": "-1"}),
+        (Reason.MALFORMED, {"features": pb.RewardFeatures(tool_call_counts=[-1, 0])}),
+        (Reason.MALFORMED, {"outcomes": [pb.Outcome(score=math.nan)]}),
+        (Reason.MALFORMED, {"outcomes": [pb.Outcome(score=300.0)]}),
+        (Reason.MALFORMED, {"preferences": policy_pb2.PreferenceVector(compute=-3)}),
+    ],
+)
+def test_an_unusable_trajectory_is_refused(reason: Reason, fields: dict[str, Any]) -> None:
+    with pytest.raises(Refused) as refused:
+        episode_from_proto(make_trajectory(**fields), LIMITS)
+    assert refused.value.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "fields"),
+    [
+        (Reason.NO_TOKENS, {"completion_token_ids": [], "completion_logprobs": []}),
+        (Reason.NO_TOKENS, {"prompt_token_ids": []}),
+        (Reason.BAD_LOGPROB, {"completion_logprobs": [-0.5]}),
+        (Reason.BAD_LOGPROB, {"completion_logprobs": [float("nan"), -0.5]}),
+        (Reason.BAD_LOGPROB, {"completion_logprobs": [0.5, -0.5]}),
+        (Reason.BAD_LOGPROB, {"completion_logprobs": [-9999.0, -0.5]}),
+        (Reason.TOKEN_OUT_OF_RANGE, {"completion_token_ids": [6, 64]}),
+        (Reason.TOO_LONG, {"prompt_token_ids": [3] * 200}),
+        (Reason.TRUNCATED_SAMPLING, {"sampling": GREEDY}),
+        (Reason.TRUNCATED_SAMPLING, {"sampling": NUCLEUS}),
+        (Reason.TRUNCATED_SAMPLING, {"sampling": ENDLESS}),
+        (Reason.UNKNOWN_CONSTRAINT, {"constraint_json_schema": "{}"}),
+    ],
+)
+def test_an_unusable_call_is_refused(reason: Reason, fields: dict[str, Any]) -> None:
+    with pytest.raises(Refused) as refused:
+        episode_from_proto(make_trajectory(response=make_response(**fields)), LIMITS)
+    assert refused.value.reason is reason
+
+
+def test_a_prompt_of_another_template_is_refused() -> None:
+    limits = Limits(vocabulary=64, prompt_digest="abc")
+    ours, unsaid = (make_response(prompt_digest=digest) for digest in ("abc", ""))
+    for response in (ours, unsaid):
+        assert episode_from_proto(make_trajectory(response=response), limits).rows
+    theirs = make_trajectory(response=make_response(prompt_digest="def"))
+    with pytest.raises(Refused, match="other tokenizer"):
+        episode_from_proto(theirs, limits)

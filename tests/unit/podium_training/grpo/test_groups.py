@@ -1,0 +1,153 @@
+"""Groups are compared once, when they are complete, and dropped with a reason."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from podium_training.grpo.data.convert import episode_from_proto
+from podium_training.grpo.data.episodes import Episode, Limits
+from podium_training.grpo.data.groups import Dropped, Group, GroupAssembler, GroupRules, compared
+from podium_training.grpo.objective.advantages import Advantage
+from unit.podium_training.grpo.trajectories import make_trajectory
+
+LIMITS = Limits(vocabulary=64)
+
+
+def make_episode(id: str, **fields: Any) -> Episode:
+    return episode_from_proto(make_trajectory(id, **fields), LIMITS)
+
+
+def members(*solved: bool, size: int | None = None) -> list[Episode]:
+    return [
+        make_episode(f"e{number}", solved=each, group_size=size or len(solved))
+        for number, each in enumerate(solved)
+    ]
+
+
+def test_a_group_is_given_when_its_last_member_arrives() -> None:
+    assembler = GroupAssembler()
+    first, second = members(True, False)
+    assert assembler.add(first) is None
+    group = assembler.add(second)
+    assert isinstance(group, Group)
+    assert group.rewards[0] > group.rewards[1] == 0.0
+    (found,) = compared([group], Advantage.GROUP_STD)
+    assert found.advantages[0] == pytest.approx(-found.advantages[1])
+
+
+def uneven_groups() -> list[Group]:
+    """Rewards 1 0 and 1 0 0."""
+    assembler = GroupAssembler()
+    episodes = [
+        make_episode(f"{size}-{n}", solved=n == 0, group_id=f"of {size}", group_size=size)
+        for size in (2, 3)
+        for n in range(size)
+    ]
+    return [group for each in episodes if (group := assembler.add(each))]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        # Each group's own mean and deviation: 1/2 and sqrt(1/2), 1/3 and sqrt(1/3).
+        (Advantage.GROUP_STD, [[0.70711, -0.70711], [1.1547, -0.57735, -0.57735]]),
+        # One deviation, of 1 0 1 0 0: sqrt(0.3).
+        (Advantage.BATCH_STD, [[0.91287, -0.91287], [1.21716, -0.60858, -0.60858]]),
+        # As group_std, for one component differs; then over the deviation of all five: sqrt(0.75).
+        (Advantage.GDPO, [[0.8165, -0.8165], [1.33333, -0.66667, -0.66667]]),
+    ],
+)
+def test_the_groups_of_a_step_are_compared_together(
+    estimator: Advantage, expected: list[list[float]]
+) -> None:
+    found = compared(uneven_groups(), estimator)
+    assert [each.id for each in found] == ["of 2", "of 3"]
+    for group, advantages in zip(found, expected, strict=True):
+        assert group.advantages == pytest.approx(advantages, rel=1e-3)
+
+
+def test_groups_may_arrive_interleaved_and_in_any_order() -> None:
+    episodes = [
+        make_episode(f"{group}{n}", solved=n == 0, group_id=group, group_size=3)
+        for group, n in itertools.product("ab", range(3))
+    ]
+    assembler = GroupAssembler()
+    found = [group for each in reversed(episodes) if (group := assembler.add(each))]
+    assert [group.id for group in found] == ["b", "a"]
+    assert all(len(group.members) == 3 for group in found)
+
+
+def test_a_record_that_comes_twice_is_one_episode() -> None:
+    assembler = GroupAssembler()
+    first, second = members(True, False)
+    assert (assembler.add(first), assembler.add(first)) == (None, None)
+    group = assembler.add(second)
+    assert group is not None
+    assert len(group.members) == 2
+    assert assembler.dropped["duplicate"] == 1
+
+
+def test_a_member_that_never_comes_is_absent_and_no_failure() -> None:
+    assembler = GroupAssembler()
+    first, second, _ = members(True, False, True)
+    assembler.add(first)
+    assembler.add(second)
+    group = assembler.bury("e2", "g1", 3)
+    assert group is not None
+    assert [member.id for member in group.members] == ["e0", "e1"]
+
+
+def test_a_group_of_too_few_members_is_dropped() -> None:
+    assembler = GroupAssembler()
+    assembler.add(members(True, False, size=8)[0])
+    for number in range(7):
+        assembler.bury(f"gone{number}", "g1", 8)
+    assert assembler.dropped == {Dropped.TOO_FEW: 1}
+    assert not assembler.open
+
+
+def test_a_group_whose_members_earn_the_same_teaches_nothing() -> None:
+    assembler = GroupAssembler()
+    for episode in members(False, False):
+        assert assembler.add(episode) is None
+    assert assembler.dropped == {Dropped.ZERO_VARIANCE: 1}
+
+
+def test_members_under_other_preferences_are_not_compared() -> None:
+    assembler = GroupAssembler()
+    assembler.add(make_episode("e0"))
+    assembler.add(make_episode("e1", solved=False, preferences={"outcome": 0.5}))
+    assert assembler.dropped == {Dropped.MIXED: 1}
+
+
+def test_a_deadline_closes_a_group_with_those_who_came() -> None:
+    assembler = GroupAssembler(GroupRules(members_min_share=0.5))
+    for episode in members(True, False, size=4):
+        assembler.add(episode)
+    group = assembler.close("g1")
+    assert group is not None
+    assert len(group.members) == 2
+    assert assembler.close("g1") is None
+
+
+def test_a_demonstration_stands_alone_and_is_imitated_when_it_solved_its_task() -> None:
+    assembler = GroupAssembler(estimator=Advantage.SOLVED)
+    group = assembler.add(make_episode("e0", group_size=1))
+    assert group is not None
+    assert compared([group], Advantage.SOLVED)[0].advantages == (1.0,)
+
+
+def test_members_that_failed_are_not_imitated() -> None:
+    assembler = GroupAssembler(estimator=Advantage.SOLVED)
+    first, second = members(True, False)
+    assembler.add(first)
+    group = assembler.add(second)
+    assert group is not None
+    assert compared([group], Advantage.SOLVED)[0].advantages == (1.0, 0.0)
+
+
+def test_where_nothing_was_solved_there_is_nothing_to_imitate() -> None:
+    assembler = GroupAssembler(estimator=Advantage.SOLVED)
+    assert assembler.add(make_episode("e0", solved=False, group_size=1)) is None
+    assert assembler.dropped == {Dropped.UNSOLVED: 1}

@@ -1,0 +1,208 @@
+"""A step learns what is rewarded, is the same however it is split, and guards itself."""
+
+import copy
+import math
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from podium_training.grpo.data.episodes import Episode, Refused
+from podium_training.grpo.data.groups import Group
+from podium_training.grpo.learner import DriftTooLarge, Learner, StepOptions
+from podium_training.grpo.model.forward import Distribution, token_logprobs
+from podium_training.grpo.model.grammar import Constraint, GrammarReplay
+from podium_training.grpo.model.samples import Row
+from podium_training.grpo.model.trie import pack
+from podium_training.grpo.objective.losses import Loss, LossOptions
+from podium_training.grpo.objective.rewards import Features, Preferences
+from podium_training.grpo.trainer import TrainerOptions
+from unit.podium_training.grpo.builders import make_model, make_tokenizer
+
+TOKENIZER = make_tokenizer()
+VOCABULARY = len(TOKENIZER)
+CONSTRAINT = Constraint('{"enum":["add","ask"]}', any_whitespace=False)
+GRAMMAR = GrammarReplay(TOKENIZER, VOCABULARY)
+PROMPT = (5, 6, 7)
+WORDS = ("add", "ask")
+
+
+def ids_of(text: str) -> tuple[int, ...]:
+    return (*(TOKENIZER.convert_tokens_to_ids(letter) for letter in text), 1)
+
+
+def make_learner(seed: int = 0, rate: float = 0.0, **options: object) -> Learner:
+    model = make_model(seed, VOCABULARY)
+    return Learner(model, partial(torch.optim.SGD, lr=rate), GRAMMAR, StepOptions(**options))  # type: ignore[arg-type]
+
+
+def logprobs_of(learner: Learner, word: str) -> torch.Tensor:
+    ids = ids_of(f'"{word}"')
+    row = Row(PROMPT, ids, (0.0,) * len(ids), constraint="c")
+    legal = GRAMMAR.legal(CONSTRAINT, ids)
+    with torch.no_grad():
+        return token_logprobs(learner.model, pack([row]), Distribution(torch.ones(len(ids)), legal))
+
+
+def probability(learner: Learner, word: str) -> float:
+    return float(logprobs_of(learner, word).sum().exp())
+
+
+def make_group(learner: Learner, advantages: tuple[float, ...] = (1.0, -1.0)) -> Group:
+    """ "add" was better than "ask", each sampled from the learner's own distribution."""
+    members = []
+    for number, word in enumerate(WORDS):
+        behaviour = tuple(logprobs_of(learner, word).tolist())
+        row = Row(PROMPT, ids_of(f'"{word}"'), behaviour, constraint="c")
+        members.append(
+            Episode(
+                id=f"e{number}",
+                group_id="g",
+                group_size=2,
+                task_id="t",
+                tenant="acme",
+                rows=(row,),
+                constraints={"c": CONSTRAINT},
+                tools=(),
+                features=Features((), solved=True, cost=0.0, latency_s=0.0),
+                currency="USD",
+                preferences=Preferences((), 1.0, 0.0, 0.0),
+                model_versions=("1",),
+            )
+        )
+    return Group("g", tuple(members), (1.0, 0.0), advantages)
+
+
+def test_what_a_grammar_forbids_is_refused_before_it_reaches_a_step() -> None:
+    learner = make_learner()
+    learner.check(make_group(learner).members[0])
+    for ids, schema in ((ids_of('"sub"'), CONSTRAINT.json_schema), (ids_of('"add"'), "{no schema")):
+        row = Row(PROMPT, ids, (-1.0,) * len(ids), constraint="c")
+        constraints = {"c": Constraint(schema, any_whitespace=False)}
+        member = make_group(learner).members[0]
+        with pytest.raises(Refused, match="broken constraint"):
+            learner.check(replace(member, rows=(row,), constraints=constraints))
+
+
+def test_the_better_action_becomes_likelier() -> None:
+    learner = make_learner(rate=0.5)
+    before = probability(learner, "add")
+    for _ in range(5):
+        learner.step([make_group(learner)])
+    assert probability(learner, "add") > before
+
+
+def test_behaviour_under_the_same_grammar_does_not_drift() -> None:
+    learner = make_learner()
+    result = learner.step([make_group(learner)])
+    assert result.metrics["drift_max"] < 1e-5
+
+
+def test_only_tokens_with_a_choice_are_trained() -> None:
+    """Of `"add"` and `"ask"`, only the second letter was chosen."""
+    learner = make_learner()
+    assert learner.step([make_group(learner)]).metrics["tokens_trained"] == 2
+
+
+def test_a_group_without_differences_halves_the_step_and_is_not_computed() -> None:
+    learner = make_learner(gradient_norm_max=math.inf)
+    group, agreed = make_group(learner), make_group(learner, (0.0, 0.0))
+    alone = learner.step([group]).metrics
+    beside = learner.step([group, agreed]).metrics
+    assert beside["gradient_norm"] == pytest.approx(alone["gradient_norm"] / 2)
+    assert beside["tokens_computed"] == alone["tokens_computed"]
+
+
+@pytest.mark.parametrize("tokens_max", [1, 20, 10_000])
+def test_the_step_is_the_same_however_the_batch_is_split(tokens_max: int) -> None:
+    whole = make_learner(rate=0.5)
+    groups = [make_group(whole), make_group(whole, (-0.5, 0.5))]
+    split = make_learner(rate=0.5, tokens_max=tokens_max)
+    whole.step(groups)
+    split.step(groups)
+    for ours, theirs in zip(split.model.parameters(), whole.model.parameters(), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def test_rows_under_one_grammar_share_their_prompt_in_whatever_order_they_come() -> None:
+    learner = make_learner()
+    first, second = make_group(learner), make_group(learner)
+    other = [
+        replace(
+            member,
+            rows=tuple(replace(row, constraint="d") for row in member.rows),
+            constraints={"d": CONSTRAINT},
+        )
+        for member in second.members
+    ]
+    second = replace(second, members=tuple(other))
+    together = learner.step([first, first, second, second]).metrics["tokens_computed"]
+    assert learner.step([first, second, first, second]).metrics["tokens_computed"] == together
+
+
+def test_a_server_with_another_policy_stops_the_training() -> None:
+    learner = make_learner(rate=0.5)
+    before = copy.deepcopy(learner.model.state_dict())
+    group = make_group(learner)
+    foreign = [
+        replace(
+            member,
+            rows=tuple(
+                replace(row, behaviour_logprobs=tuple(p - 5 for p in row.behaviour_logprobs))
+                for row in member.rows
+            ),
+        )
+        for member in group.members
+    ]
+    with pytest.raises(DriftTooLarge, match="nats"):
+        learner.step([replace(group, members=tuple(foreign))])
+    assert all(
+        torch.equal(before[name], value) for name, value in learner.model.state_dict().items()
+    )
+
+
+def test_imitation_makes_likelier_what_another_did_however_unlikely_it_was() -> None:
+    imitation = LossOptions(loss=Loss.IMITATION)
+    learner = make_learner(rate=0.5, loss=imitation, drift_stop=0.01)
+    group = make_group(learner, (1.0, 0.0))
+    certain = [
+        replace(
+            member,
+            rows=tuple(
+                replace(row, behaviour_logprobs=(0.0,) * len(row.completion_ids))
+                for row in member.rows
+            ),
+        )
+        for member in group.members
+    ]
+    before = probability(learner, "add")
+    for _ in range(5):
+        learner.step([replace(group, members=tuple(certain))])
+    assert probability(learner, "add") > before
+
+
+def test_a_step_that_is_not_finite_is_not_taken() -> None:
+    learner = make_learner(rate=0.5)
+    before = copy.deepcopy(learner.model.state_dict())
+    result = learner.step([make_group(learner, (float("inf"), -1.0))])
+    assert not result.applied
+    assert all(
+        torch.equal(before[name], value) for name, value in learner.model.state_dict().items()
+    )
+
+
+def test_a_step_at_no_rate_learns_nothing_and_the_next_is_taken_at_the_full_one() -> None:
+    learner = make_learner(rate=0.5)
+    before = probability(learner, "add")
+    learner.step([make_group(learner)], rate=0.0)
+    assert probability(learner, "add") == before
+    learner.step([make_group(learner)])
+    assert probability(learner, "add") > before
+
+
+def test_the_rate_falls_in_a_straight_line_over_the_last_steps() -> None:
+    options = TrainerOptions(8, 1, 1, 1.0, falls_after=0.5)
+    assert [options.rate(step) for step in range(1, 9)] == [1, 1, 1, 1, 1, 0.75, 0.5, 0.25]
+    level = TrainerOptions(8, 1, 1, 1.0)
+    assert {level.rate(step) for step in range(1, 9)} == {1.0}

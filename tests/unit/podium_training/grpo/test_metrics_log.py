@@ -1,0 +1,57 @@
+"""What a run writes about its steps, read back as others read it."""
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+from podium_training.grpo.metrics_log import MetricsLog
+
+CHECKSUM_BYTES = 4
+
+
+def events_of(file: Path) -> Iterator[Event]:
+    """TFRecord: length, checksum, event, checksum; a step's figures and what began the file."""
+    content, at = file.read_bytes(), 0
+    while at < len(content):
+        (length,) = struct.unpack_from("<Q", content, at)
+        at += 8 + CHECKSUM_BYTES
+        yield Event.FromString(content[at : at + length])
+        at += length + CHECKSUM_BYTES
+
+
+def scalars_of(folder: Path) -> dict[str, float]:
+    """By tag and step, over all files."""
+    return {
+        f"{value.tag}@{event.step}": value.simple_value
+        for file in sorted((folder / "tensorboard").iterdir())
+        for event in events_of(file)
+        for value in event.summary.value
+    }
+
+
+def test_a_step_is_a_line_and_a_scalar_for_each_figure(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path)
+    log.write(1, {"reward_mean": 0.25, "calls search": 2.0, "lag": 3.0})
+    [line] = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line) == {"step": 1, "reward_mean": 0.25, "calls search": 2.0, "lag": 3.0}
+    assert scalars_of(tmp_path) == pytest.approx(
+        {"reward/mean@1": 0.25, "calls/search@1": 2.0, "lag/lag@1": 3.0}
+    )
+
+
+def test_a_run_that_goes_on_hides_the_steps_it_takes_again(tmp_path: Path) -> None:
+    killed = MetricsLog(tmp_path)
+    for step in (1, 2, 3):
+        killed.write(step, {"loss": float(step)})
+    MetricsLog(tmp_path).write(2, {"loss": 20.0})
+    starts = [
+        event.step
+        for file in (tmp_path / "tensorboard").iterdir()
+        for event in events_of(file)
+        if event.session_log.status == SessionLog.START
+    ]
+    assert 2 in starts

@@ -1,0 +1,145 @@
+"""A run's plan follows from its id alone, and every group can solve its task."""
+
+import dataclasses
+import uuid
+from decimal import Decimal
+from itertools import groupby
+
+import pytest
+import uuid_utils
+
+from podium_training.rollouts import Group, Offer, plan
+from podium_training.rollouts.plan import InvalidRun
+from podium_training.tasks.task import Call, Split, Task
+
+RUN = str(uuid_utils.uuid7())
+KNOWN = {f"tool{number}": [f"sku/{number}"] for number in range(12)}
+OFFER = Offer(KNOWN, 6)
+
+
+def make_task(number: int = 0, *tools: str) -> Task:
+    solution = tuple(Call(tool, {}) for tool in tools)
+    name = f"task{number}"
+    return Task(name, "f", Split.TRAIN, "What?", "exact", {"expected": "x"}, solution)
+
+
+def test_a_resumed_run_asks_for_the_same_episodes_and_another_run_for_others() -> None:
+    tasks = [make_task(number) for number in range(5)]
+    first = plan(RUN, tasks, 4, OFFER)
+    assert plan(RUN, tasks, 4, OFFER) == first
+    # A run that is given more tasks later keeps the groups it has.
+    assert plan(RUN, [*tasks, make_task(9)], 4, OFFER)[:5] == first
+    other = plan(str(uuid_utils.uuid7()), tasks, 4, OFFER)
+    assert not _ids(first) & _ids(other)
+
+
+def test_every_episode_has_an_id_of_its_own_and_a_place_in_its_group() -> None:
+    groups = plan(RUN, [make_task(number) for number in range(20)], 8, OFFER)
+    assert len(_ids(groups)) == 160
+    assert all([each.sample_index for each in group.rollouts] == [*range(8)] for group in groups)
+    assert {uuid.UUID(each).version for each in _ids(groups)} == {7}
+    assert {uuid.UUID(each).bytes[:6] for each in _ids(groups)} == {uuid.UUID(RUN).bytes[:6]}
+
+
+def test_a_group_is_offered_the_tools_of_its_solution_and_others() -> None:
+    tasks = [make_task(number, "tool3", "tool7") for number in range(50)]
+    groups = plan(RUN, tasks, 2, OFFER)
+    assert all({"tool3", "tool7"} <= set(group.tool_names) <= set(KNOWN) for group in groups)
+    assert {len(group.tool_names) for group in groups} == {3, 4, 5, 6}
+    assert len({group.tool_names for group in groups}) > 40
+    assert {group.tool_names.index("tool3") for group in groups} > {0, 1, 2}
+
+
+def test_a_task_nobody_knows_the_solution_of_is_offered_all_that_fit() -> None:
+    [group] = plan(RUN, [make_task()], 2, OFFER)
+    assert len(group.tool_names) == 6
+
+
+def test_the_tool_that_looks_at_the_state_is_offered_to_nobody() -> None:
+    parameters = {"look": {"tool": "tool5", "arguments": {}}, "expected": 1}
+    tasks = [Task(f"t{n}", "f", Split.TRAIN, "?", "state", parameters) for n in range(40)]
+    groups = plan(RUN, tasks, 1, Offer(KNOWN, 12))
+    assert all(set(group.tool_names) == KNOWN.keys() - {"tool5"} for group in groups)
+
+
+def test_a_task_whose_tool_is_not_there_is_refused() -> None:
+    with pytest.raises(InvalidRun, match="task0 needs abacus"):
+        plan(RUN, [make_task(0, "abacus")], 2, OFFER)
+
+
+def test_a_run_id_that_is_no_uuid7_is_refused() -> None:
+    with pytest.raises(InvalidRun, match="not a UUIDv7"):
+        plan(str(uuid.uuid4()), [make_task()], 2, OFFER)
+
+
+def test_every_group_is_told_prices_of_its_own_within_the_spread() -> None:
+    offer = Offer(KNOWN, 6, price_spread=4)
+    groups = plan(RUN, [make_task(number, "tool3") for number in range(50)], 2, offer)
+    assert plan(RUN, [make_task(number, "tool3") for number in range(50)], 2, offer) == groups
+    for group in groups:
+        assert group.price_factors.keys() == {KNOWN[name][0] for name in group.tool_names}
+    factors = [Decimal(text) for group in groups for text in group.price_factors.values()]
+    assert Decimal("0.25") <= min(factors) < Decimal("0.4") < 3 < max(factors) <= 4
+    dearer = sum(factor > 1 for factor in factors) / len(factors)
+    assert 0.3 < dearer < 0.7
+
+
+def test_prices_do_not_change_what_else_a_group_is() -> None:
+    [plain] = plan(RUN, [make_task()], 2, OFFER)
+    [told] = plan(RUN, [make_task()], 2, Offer(KNOWN, 6, price_spread=2))
+    assert plain.price_factors == {}
+    assert dataclasses.replace(told, price_factors={}) == plain
+
+
+def test_groups_share_so_many_menus_and_those_of_a_menu_follow_each_other() -> None:
+    tasks = [
+        make_task(n, *(f"tool{k}" for k in range(n % 4, n % 4 + 1 + n % 2))) for n in range(80)
+    ]
+    offer = Offer(KNOWN, 10, menus=5)
+    groups = plan(RUN, tasks, 1, offer)
+    assert plan(RUN, tasks, 1, offer) == groups
+    assert {group.task.id for group in groups} == {task.id for task in tasks}
+    assert all(set(group.task.tools) <= set(group.tool_names) for group in groups)
+    menus = [names for names, _ in groupby(group.tool_names for group in groups)]
+    assert len(menus) == len(set(menus)) == 5
+    assert len({len(names) for names in menus}) > 2
+
+
+def test_a_task_no_menu_serves_has_a_choice_of_its_own() -> None:
+    look = {"look": {"tool": "tool1", "arguments": {}}, "expected": 1}
+    judged = Task("judged", "f", Split.TRAIN, "?", "state", look, (Call("tool2", {}),))
+    groups = plan(RUN, [judged, make_task(0, "tool1")], 1, Offer(KNOWN, 12, menus=1))
+    assert [group.task.id for group in groups] == ["task0", "judged"]
+    assert "tool1" not in groups[1].tool_names
+    assert "tool2" in groups[1].tool_names
+
+
+@pytest.mark.parametrize("menus", [0, 3])
+def test_a_tool_that_is_always_offered_comes_on_top_of_the_others(menus: int) -> None:
+    tasks = [make_task(n, "tool3") for n in range(40)]
+    groups = plan(RUN, tasks, 1, Offer(KNOWN, 4, menus=menus, always=("tool0", "tool3")))
+    assert all({"tool0", "tool3"} <= set(group.tool_names) for group in groups)
+    assert all(len(group.tool_names) == len(set(group.tool_names)) <= 6 for group in groups)
+    assert max(len(group.tool_names) for group in groups) >= 5
+
+
+def test_what_is_always_offered_never_looks_at_the_state() -> None:
+    look = {"look": {"tool": "tool1", "arguments": {}}, "expected": 1}
+    judged = Task("judged", "f", Split.TRAIN, "?", "state", look, (Call("tool2", {}),))
+    [group] = plan(RUN, [judged], 1, Offer(KNOWN, 4, always=("tool1",)))
+    assert "tool1" not in group.tool_names
+
+
+def test_a_tool_that_is_not_there_cannot_be_offered_always() -> None:
+    with pytest.raises(InvalidRun, match="abacus is to be offered always"):
+        plan(RUN, [make_task()], 1, Offer(KNOWN, 4, always=("abacus",)))
+
+
+@pytest.mark.parametrize("spread", [0.5, 0.0, -2.0, 1000.0, float("nan")])
+def test_a_spread_that_makes_no_sense_is_refused(spread: float) -> None:
+    with pytest.raises(InvalidRun, match="price spread"):
+        plan(RUN, [make_task()], 2, Offer(KNOWN, 6, price_spread=spread))
+
+
+def _ids(groups: list[Group]) -> set[str]:
+    return {each.episode_id for group in groups for each in group.rollouts}

@@ -1,0 +1,239 @@
+"""The whole pipeline against a server that speaks the OpenAI API: steps, filters, resuming."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from openai_server import OpenAiServer, Reply
+from podium_cli.app import app
+from podium_training.synthesis.domain import Domain
+from podium_training.tasks.task import Task
+from unit.podium_training.synthesis.library_domain import (
+    FIND,
+    LOANS,
+    MEMBERS,
+    RETURN,
+    TABLES,
+    make_draft,
+)
+
+RUNNER = CliRunner()
+FINE = {"fault": ""}
+DRAFTS: dict[str, Any] = {
+    "gives a book back": make_draft(),
+    "asks for nothing new": make_draft(
+        instruction="I am Ada Reed. I had Emma for 10 days, is that right?",
+        calls=[{"tool": "find_loans", "arguments": {"who": "Ada Reed"}}],
+    ),
+    "gives back what is not lent": make_draft(
+        instruction="Please take back the loan l9, I do not need it any more.",
+        calls=[{"tool": "return_book", "arguments": {"loan": "l9"}}],
+        say=[],
+    ),
+    "wants what no call gives": make_draft(
+        instruction="I am Bo Lind. Take Dune back, and who wrote it?",
+        calls=[{"tool": "return_book", "arguments": {"loan": "l1"}}],
+        say=["Frank Herbert"],
+    ),
+    "asks too much": make_draft(
+        instruction="I am Cy Ott. Take Ulysses back and say its days.",
+        calls=[
+            {"tool": "find_loans", "arguments": {"who": "Cy Ott"}},
+            {"tool": "return_book", "arguments": {"loan": "l2"}},
+        ],
+        say=["12"],
+    ),
+}
+SOLUTION = [
+    {"tool": "find_loans", "arguments": {"who": "Ada Reed"}},
+    {"tool": "return_book", "arguments": {"loan": "l0"}},
+    {"answer": "Emma is back; you had it for 10 days."},
+]
+
+
+class LibraryModel:
+    """Says at every step what a good model would, and fails where the draft is one to refuse."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    def __call__(self, body: Any) -> Any:
+        prompt = body["messages"][0]["content"]
+        for start, reply in self.replies().items():
+            if start in prompt:
+                self.asked[start] += 1
+                return reply(prompt) if callable(reply) else reply
+        raise AssertionError(prompt)
+
+    def replies(self) -> dict[str, Any]:
+        return {
+            "Is it natural for the domain": FINE,
+            "Are they natural": FINE,
+            "Design the database": TABLES,
+            "new rows of table members": {"rows": MEMBERS},
+            "new rows of table loans": {"rows": LOANS},
+            "Write 4 to 10 tools": {"tools": [FIND, RETURN, RETURN | {"name": "drop"} | DROP]},
+            "different things a customer may want": {"intents": [*DRAFTS, "Gives a book back."]},
+            "Write a harder version": harder,
+            "A customer wants": lambda prompt: DRAFTS[
+                prompt.partition("wants: ")[2].split("\n")[0]
+            ],
+            "You have no tools now": {"answer": "I cannot know that."},
+            "You have these tools": solve,
+        }
+
+
+DROP = {"statement": "DROP TABLE loans WHERE id = :loan"}
+
+
+def drafted(prompt: str) -> Any:
+    return DRAFTS[prompt.partition("wants: ")[2].split("\n")[0]]
+
+
+def harder(prompt: str) -> Any:
+    draft = json.loads(prompt.partition("task for its agent:\n")[2].split("\n")[0])
+    return draft | {"instruction": draft["instruction"] + " Thank you."}
+
+
+def solve(prompt: str) -> Any:
+    if "Cy Ott" in prompt:
+        return {"answer": "That is beyond me."}
+    return SOLUTION[prompt.count("You called")]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> "Finished":
+    """One run, told to count its money."""
+    model = LibraryModel()
+    with OpenAiServer([model] * 200) as server:
+        out = tmp_path_factory.mktemp("synthesis") / "library"
+        ended = run(server, out, "--input-price", "1", "--output-price", "2")
+        return Finished(ended, out, model, list(server.requests))
+
+
+class Finished:
+    """What a run left, and what it asked."""
+
+    def __init__(
+        self, ended: Result, out: Path, model: LibraryModel, requests: list[dict[str, Any]]
+    ) -> None:
+        assert ended.exit_code == 0, ended.stderr
+        self.told = json.loads(ended.stdout)
+        self.out, self.model, self.requests = out, model, requests
+        self.tasks = [
+            Task.from_json(line) for line in (out / "tasks.jsonl").read_text().splitlines()
+        ]
+
+
+def run(server: OpenAiServer, out: Path, *options: str) -> Result:
+    arguments = ["--subject", "A city library", "--model-url", server.base_url]
+    arguments += ["--model", "scripted-model", "--count", "5", "--rounds", "1", "--out", str(out)]
+    return RUNNER.invoke(app, ["train", "synthesize", *arguments, "--json", *options])
+
+
+def test_only_the_task_that_passes_every_filter_is_kept(finished: Finished) -> None:
+    [task] = finished.tasks
+    assert task.question == DRAFTS["gives a book back"]["instruction"] + " Thank you."
+    assert [call.tool for call in task.solution] == [
+        "a_city_library_find_loans",
+        "a_city_library_return_book",
+    ]
+    assert task.parameters["say"] == ["10"]
+    assert task.judging_tools == ("a_city_library_state",)
+
+
+def test_every_refusal_is_counted_by_its_reason(finished: Finished) -> None:
+    assert finished.told["refused"] == {
+        "tool unusable": 1,
+        "intent repeated": 1,
+        "golden call fails": 1,
+        "information no call gives": 1,
+        "solvable without any action": 1,
+        "not solved in any attempt": 1,
+    }
+
+
+def test_the_domain_is_what_the_model_proposed_and_the_checks_took(finished: Finished) -> None:
+    domain = Domain.read(finished.out / "domain.json")
+    assert domain.entries == {"members": MEMBERS, "loans": LOANS}
+    assert [tool.name for tool in domain.tools] == ["find_loans", "return_book"]
+
+
+def test_every_question_is_asked_with_a_schema_and_a_seed_of_its_own(finished: Finished) -> None:
+    formats = [request["response_format"] for request in finished.requests]
+    assert {each["type"] for each in formats} == {"json_schema"}
+    seeds = [request["seed"] for request in finished.requests]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_the_task_nobody_solves_was_tried_eight_times(finished: Finished) -> None:
+    asked = [each["messages"][0]["content"] for each in finished.requests]
+    tried = [prompt for prompt in asked if "You have these tools" in prompt and "Cy Ott" in prompt]
+    assert len(tried) == 8
+
+
+def test_tokens_are_priced_and_no_price_is_unknown(finished: Finished, tmp_path: Path) -> None:
+    tokens = finished.told["tokens"]
+    expected = (tokens["prompt"] + 2 * tokens["completion"]) / 1_000_000
+    assert float(finished.told["cost"]) == pytest.approx(expected)
+    with OpenAiServer([LibraryModel()] * 200) as server:
+        assert json.loads(run(server, tmp_path / "x").stdout)["cost"] is None
+
+
+def test_a_run_that_broke_off_goes_on_and_ends_as_one_that_did_not(
+    finished: Finished, tmp_path: Path
+) -> None:
+    out = tmp_path / "library"
+    model = LibraryModel()
+    with OpenAiServer([model] * 12 + [Reply("no more", status=402)] * 20) as server:
+        broken = run(server, out)
+        assert broken.exit_code == 1
+        assert "402" in broken.stderr
+    assert not (out / "tasks.jsonl").exists()
+    # The machine went down in the middle of a line.
+    with (out / "replies.jsonl").open("a") as file:
+        file.write('{"key": "torn')
+    with OpenAiServer([model] * 200) as server:
+        resumed = json.loads(run(server, out).stdout)
+        assert resumed["replies_asked"] == len(server.requests)
+        assert len(server.requests) == len(finished.requests) - 12
+        # All there is was said: nothing is asked again.
+        assert json.loads(run(server, out).stdout)["replies_asked"] == 0
+    for name in ("tasks.jsonl", "domain.json"):
+        assert (out / name).read_text() == (finished.out / name).read_text()
+
+
+def test_a_reply_that_makes_no_sense_is_asked_again_with_its_fault(tmp_path: Path) -> None:
+    model = LibraryModel()
+    twice = {"tables": TABLES["tables"] * 2}
+    with OpenAiServer(["no JSON", twice, *[model] * 200]) as server:
+        assert run(server, tmp_path / "library").exit_code == 0
+        third = server.requests[2]["messages"]
+    assert "table members comes twice" in third[-1]["content"]
+
+
+def test_a_model_that_never_makes_sense_ends_the_run_with_its_fault(tmp_path: Path) -> None:
+    with OpenAiServer(["no JSON"] * 5) as server:
+        ended = run(server, tmp_path / "library")
+    assert ended.exit_code == 1
+    assert "schema/0" in ended.stderr
+    assert "stronger model" in ended.stderr
+
+
+def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    with OpenAiServer([Reply("gone", status=404)]) as server:
+        ended = run(server, tmp_path / "library")
+        assert ended.exit_code == 1
+        assert server.base_url in ended.stderr
+
+
+@pytest.mark.parametrize("prices", [("--input-price", "1"), ("--output-price", "cheap")])
+def test_half_a_price_is_refused(prices: tuple[str, ...], tmp_path: Path) -> None:
+    with OpenAiServer() as server:
+        ended = run(server, tmp_path / "library", *prices)
+    assert ended.exit_code == 2
+    assert "both prices" in ended.stderr

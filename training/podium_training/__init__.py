@@ -1,0 +1,1 @@
+"""Podium's training jobs: tasks, rollouts, GRPO, the gate, demonstrations."""

@@ -1,0 +1,70 @@
+"""`python -m podium_training.grpo CONFIG.yaml`: trains until its steps or the stream end.
+
+With --replay it trains nothing: it computes a checkpoint again and compares.
+"""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from podium_training.grpo.config import InvalidConfig, RunConfig, read_config
+
+NEWEST = 0
+
+
+def main() -> int:
+    """Exit status 0 when all steps are done, 3 when the stream ended before, 2 for a fault.
+
+    Of a replay: 0 when it gave the same bits, 1 when it gave others, 2 when it cannot be done.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("kafka").setLevel(logging.WARNING)
+    try:
+        arguments = _parser().parse_args()
+        config = read_config(arguments.config)
+        if arguments.replay is None:
+            return _train(config, arguments.skip_lost)
+        return _replay(config, arguments.replay)
+    except (InvalidConfig, RuntimeError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="grpo", description=__doc__)
+    parser.add_argument("config", type=Path, help="YAML file; grpo/config.py names what it may say")
+    parser.add_argument(
+        "--skip-lost",
+        action="store_true",
+        help="go on at the log's start where retention removed records that were not read",
+    )
+    parser.add_argument(
+        "--replay",
+        type=int,
+        nargs="?",
+        const=NEWEST,
+        metavar="STEP",
+        help="compute a step's checkpoint (the newest: no STEP) again from the one before it and"
+        " the log, and compare bit for bit; the run stays as it is",
+    )
+    return parser
+
+
+def _train(config: RunConfig, skip_lost: bool) -> int:
+    # Parsed before torch is imported: a fault in the file is told at once.
+    from podium_training.grpo.run import train  # noqa: PLC0415
+
+    return 0 if train(config, skip_lost=skip_lost) >= config.steps else 3
+
+
+def _replay(config: RunConfig, step: int) -> int:
+    from podium_training.grpo.replay import replay  # noqa: PLC0415
+
+    found = replay(config, step or None)
+    sys.stdout.write(f"{found}\n")
+    return 1 if found.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

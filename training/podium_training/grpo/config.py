@@ -1,0 +1,145 @@
+"""What a training run is told, from one YAML file. Light: nothing of torch is imported here."""
+
+from pathlib import Path
+from typing import Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from podium_kit.stream import KafkaSettings
+
+# As objective/advantages.py and objective/losses.py name them, which import torch.
+AdvantageName = Literal["group_mean", "group_std", "batch_std", "rloo", "paper", "gdpo", "solved"]
+LossName = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "imitation"]
+LevelName = Literal["token", "sequence"]
+KlEstimatorName = Literal["k1", "k2", "k3"]
+DeviceName = Literal["auto", "cpu", "cuda"]
+PrecisionName = Literal["float32", "bfloat16"]
+
+
+class InvalidConfig(ValueError):
+    """A configuration that cannot be run; the message names every fault."""
+
+
+class Section(BaseModel):
+    """Unknown keys are faults: a misspelt one must not be a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StreamConfig(KafkaSettings):
+    """Where trajectories come from; see `KafkaSettings` for TLS and passwords."""
+
+    topic: str = Field("trajectories.v1", description="the topic")
+    patience_s: float = Field(600.0, gt=0, description="ends when nothing has come for so long")
+
+
+class GroupConfig(Section):
+    """Which groups are learnt from."""
+
+    advantage: AdvantageName = Field("group_std", description="how episodes are compared")
+    members_min_share: float = Field(0.5, gt=0, le=1, description="of a group's size")
+    std_floor: float = Field(0.1, ge=0, description="rewards of a group must differ at least so")
+    versions_behind_max: int | None = Field(
+        None, ge=0, description="steps that a group's oldest call may be behind; unset: any"
+    )
+
+
+class StepConfig(Section):
+    """How a step is taken."""
+
+    groups: int = Field(16, ge=1, description="groups in a step")
+    learning_rate: float = Field(1e-6, gt=0, description="of AdamW")
+    falls_after: float = Field(1.0, ge=0, le=1, description="share of steps at the full rate")
+    weight_decay: float = Field(0.01, ge=0, description="of AdamW")
+    loss: LossName = Field("dapo", description="how token losses are formed and added up")
+    level: LevelName = Field("token", description="what a ratio is of; sequence: GSPO's")
+    clip_low: float = Field(0.2, gt=0)
+    clip_high: float = Field(0.28, gt=0)
+    dual_clip: float | None = Field(None, gt=1, description="bound where an advantage is negative")
+    length_max: int = Field(512, ge=1, description="tokens; the constant of dr_grpo")
+    behaviour_cap: float = Field(2.0, ge=1, description="of the weight that corrects for drift")
+    kl_coefficient: float = Field(0.0, ge=0, description="of the divergence from the start")
+    kl_estimator: KlEstimatorName = Field("k3", description="how that is estimated")
+    gradient_norm_max: float = Field(1.0, gt=0)
+    tokens_max: int = Field(4096, ge=1, description="tokens of a micro-batch before sharing")
+    row_tokens_max: int = Field(8192, ge=2, description="a longer call is not trained on")
+    drift_stop: float = Field(1.0, gt=0, description="nats a token between server and trainer")
+
+
+class LoraConfig(Section):
+    """An adapter is trained instead of all weights (LoRA, arXiv 2106.09685)."""
+
+    rank: int = Field(16, ge=1, description="of the two matrices beside every linear layer")
+    alpha: int = Field(32, ge=1, description="their product counts alpha / rank")
+    seed: int = Field(0, description="of the first matrix's values; the second starts at 0")
+    start: Path | None = Field(None, description="folder of an adapter to go on from instead")
+
+
+class PublishConfig(Section):
+    """Where versions of the policy go."""
+
+    store: Path = Field(description="folder that the engines see, too")
+    run: str = Field(description="name of the run in policy-<run>-v<step>")
+    every: int = Field(1, ge=1, description="checkpoints between two versions")
+
+
+class RunConfig(Section):
+    """One training run."""
+
+    model: Path = Field(description="folder of the policy to start from")
+    output: Path = Field(description="folder for checkpoints and metrics")
+    steps: int = Field(ge=1, description="steps in all, those before a restart included")
+    checkpoint_every: int = Field(1, ge=1, description="steps between two checkpoints")
+    processes: int = Field(1, ge=1, description="that torchrun starts; each holds a share")
+    threads: int = Field(1, ge=1, description="of torch; the same number gives the same bits")
+    device: DeviceName = Field("auto", description="auto: a GPU where torch sees one")
+    precision: PrecisionName = Field("float32", description="of the passes; weights are float32")
+    stream: StreamConfig
+    groups: GroupConfig = GroupConfig()
+    step: StepConfig = StepConfig()
+    lora: LoraConfig | None = None
+    publish: PublishConfig | None = None
+
+    @model_validator(mode="after")
+    def _imitates_what_was_solved(self) -> Self:
+        """What an episode did worse than others must not be made unlikely without bound."""
+        if (self.step.loss == "imitation") != (self.groups.advantage == "solved"):
+            raise ValueError("step.loss: imitation and groups.advantage: solved go together")
+        return self
+
+    @model_validator(mode="after")
+    def _waits_for_versions_that_come(self) -> Self:
+        """Between two versions all groups grow older; were all too old, no step would follow."""
+        bound = self.groups.versions_behind_max
+        if bound is None:
+            return self
+        if self.publish is None:
+            raise ValueError("groups.versions_behind_max needs a section publish: its run is meant")
+        between = self.checkpoint_every * self.publish.every
+        if bound < between - 1:
+            raise ValueError(
+                f"groups.versions_behind_max is at least {between - 1}: a version comes every"
+                f" {between} steps (checkpoint_every times publish.every)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _stays_near_where_it_counts(self) -> Self:
+        """Imitation has no such term; a reference nobody asks would only cost memory."""
+        if self.step.loss == "imitation" and self.step.kl_coefficient:
+            raise ValueError("step.kl_coefficient does nothing for imitation; leave it out")
+        return self
+
+
+def read_config(path: Path) -> RunConfig:
+    """The configuration in a file. Raises InvalidConfig."""
+    try:
+        return RunConfig.model_validate(yaml.safe_load(path.read_text()))
+    except OSError as error:
+        raise InvalidConfig(f"{path} cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise InvalidConfig(f"{path} is not YAML: {error}") from error
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise InvalidConfig(f"{path}: " + "; ".join(faults)) from error

@@ -1,0 +1,1 @@
+"""From records of the stream to groups of episodes."""

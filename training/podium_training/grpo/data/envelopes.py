@@ -1,0 +1,51 @@
+"""What a record of the topic says about itself, checked before its content is looked at."""
+
+import hashlib
+
+from google.protobuf.message import DecodeError
+
+from podium.episodes.v1 import trajectory_pb2 as pb
+from podium_training.grpo.data.episodes import Reason, Refused
+from podium_training.grpo.data.stream import LogRecord
+
+# The message a producer wrote, package and major version in its name.
+SCHEMA = pb.TrajectoryRecord.DESCRIPTOR.full_name
+# What `record-id` begins with where the record is an episode: `trajectory:<episode id>:v1`.
+MEMBER = "trajectory"
+
+
+def open_record(record: LogRecord) -> pb.TrajectoryRecord:
+    """The message of a record: of the one schema, whole, and as it was sent. Raises Refused."""
+    schema = record.headers.get("schema", "")
+    if schema != SCHEMA:
+        raise Refused(Reason.OTHER_SCHEMA, f"{schema or 'none'}, and this trainer reads {SCHEMA}")
+    try:
+        message = pb.TrajectoryRecord.FromString(record.value)
+    except DecodeError as error:
+        raise Refused(Reason.MALFORMED, "the record is cut off or no message") from error
+    if _digest(record, message) != record.headers.get("digest"):
+        raise Refused(Reason.WRONG_DIGEST, "the record is not what its producer sent")
+    if message.WhichOneof("record") is None:
+        raise Refused(Reason.MALFORMED, "the record is empty")
+    found = message.trajectory
+    if message.HasField("trajectory") and not (found.episode_id and found.group_id):
+        raise Refused(Reason.MALFORMED, "it does not say which episode of which group it is")
+    return message
+
+
+def member_of(record: LogRecord) -> tuple[str, str] | None:
+    """The episode and the group a record is about, by its headers and key, unread.
+
+    None where they do not say, and for a record that closes a group: it is no member.
+    """
+    kind, _, identity = record.headers.get("record-id", "").partition(":")
+    episode_id, _, _ = identity.rpartition(":")
+    group_id = record.key.decode(errors="replace")
+    return (episode_id, group_id) if kind == MEMBER and episode_id and group_id else None
+
+
+def _digest(record: LogRecord, message: pb.TrajectoryRecord) -> str:
+    """A reference stands for a record that is elsewhere, and bears the digest of that one."""
+    if message.HasField("reference"):
+        return message.reference.digest
+    return hashlib.sha256(record.value).hexdigest()

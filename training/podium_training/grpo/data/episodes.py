@@ -1,0 +1,78 @@
+"""What the trainer makes of a finished episode, and why it refuses one."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from podium_training.grpo.model.grammar import Constraint
+from podium_training.grpo.model.samples import Row
+from podium_training.grpo.objective.rewards import Features, Preferences
+
+
+class Reason(StrEnum):
+    """Why an episode is not trained on."""
+
+    NO_CONSENT = "no consent"
+    HELD_OUT = "held out"
+    """Of a task that is only measured on; learning it would spoil the measure."""
+    INTERRUPTED = "interrupted"
+    """Cancelled, or failed for want of a service: says nothing about the policy."""
+    NOT_JUDGED = "not judged"
+    UNPRICED = "unpriced"
+    """A cost is unknown, and unknown is not zero."""
+    NO_TOKENS = "no tokens"
+    """Text alone; tokenising it again would give other tokens than were sampled."""
+    MALFORMED = "malformed"
+    OTHER_SCHEMA = "other schema"
+    """Written in another version of the contract, whose fields may mean something else."""
+    WRONG_DIGEST = "wrong digest"
+    TOKEN_OUT_OF_RANGE = "token out of range"  # noqa: S105
+    BAD_LOGPROB = "bad logprob"
+    TRUNCATED_SAMPLING = "truncated sampling"
+    """Nucleus or temperature 0: the distribution sampled from is not the policy's."""
+    UNKNOWN_CONSTRAINT = "unknown constraint"
+    BROKEN_CONSTRAINT = "broken constraint"
+    """Its grammar forbids a token that was sampled, or is no grammar."""
+    OTHER_TOKENIZER = "other tokenizer"
+    TOO_LONG = "too long"
+    LOST = "lost"
+    """Retention removed the record before it was read."""
+
+
+class Refused(Exception):
+    """A record or episode the trainer may not use."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else str(reason))
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a usable episode fits into."""
+
+    vocabulary: int
+    """Token ids are below it."""
+    row_tokens_max: int = 8192
+    prompt_digest: str = ""
+    """SHA-256 (hex) of the chat template the policy is trained with; empty: any."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A judged episode: its trained rows, what it did, and what its tenant prefers."""
+
+    id: str
+    group_id: str
+    group_size: int
+    task_id: str
+    tenant: str
+    rows: tuple[Row, ...]
+    constraints: dict[str, Constraint]
+    """By the digest in the rows."""
+    tools: tuple[str, ...]
+    features: Features
+    currency: str
+    preferences: Preferences
+    model_versions: tuple[str, ...]
+    """Policy version of every row: one episode may see several."""

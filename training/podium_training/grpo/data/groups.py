@@ -1,0 +1,183 @@
+"""Episodes of one task, compared with each other: assembled, judged fit, or dropped."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+from podium_training.grpo.data.episodes import Episode
+from podium_training.grpo.objective.advantages import GROUP_ESTIMATORS, Advantage, batch_std, gdpo
+from podium_training.grpo.objective.rewards import components, rewards
+from podium_training.grpo.objective.staleness import StalenessBound
+
+REMEMBERED_EPISODES = 100_000
+SIZE_UNKNOWN = 0
+
+
+class Dropped(StrEnum):
+    """Why a whole group is not trained on."""
+
+    TOO_FEW = "too few members"
+    ZERO_VARIANCE = "zero variance"
+    UNSOLVED = "unsolved"
+    """Nothing in it is worth imitating."""
+    STALE = "stale"
+    """A call of it was answered by a version too far behind."""
+    MIXED = "mixed"
+    """Its members had other tools, preferences or currencies: not comparable."""
+
+
+@dataclass(frozen=True)
+class GroupRules:
+    """Which groups are worth a step."""
+
+    members_min_share: float = 0.5
+    """Of the group's size; at least two members in any case, where they are compared."""
+    std_floor: float = 0.1
+    """Groups whose rewards differ less teach nothing (paper, section 3.3). At 0 they are kept: they
+    cost no computing and make the step smaller, as many that agree should."""
+    staleness: StalenessBound | None = None
+    """None: however old."""
+
+
+@dataclass
+class OpenGroup:
+    """Members that have arrived, and how many will never come."""
+
+    size: int
+    members: list[Episode] = field(default_factory=list)
+    tombstones: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every member has arrived or never will."""
+        return 0 < self.size <= len(self.members) + self.tombstones
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group to learn from: a reward for each member."""
+
+    id: str
+    members: tuple[Episode, ...]
+    rewards: tuple[float, ...]
+    advantages: tuple[float, ...] = ()
+    """One for each member, once `compared` has seen all groups of the step."""
+
+
+def compared(groups: Sequence[Group], estimator: Advantage) -> list[Group]:
+    """The groups of one step with their advantages: some estimators need all of them at once."""
+    advantages = _advantages(groups, estimator)
+    return [
+        replace(group, advantages=tuple(found.tolist()))
+        for group, found in zip(groups, advantages, strict=True)
+    ]
+
+
+def _advantages(groups: Sequence[Group], estimator: Advantage) -> list[Tensor]:
+    if estimator is Advantage.GDPO:
+        return gdpo([_components(group) for group in groups], [_weights(each) for each in groups])
+    earned = [torch.tensor(group.rewards, dtype=torch.float64) for group in groups]
+    if estimator is Advantage.BATCH_STD:
+        return batch_std(earned)
+    return [GROUP_ESTIMATORS[estimator](rewards) for rewards in earned]
+
+
+def _components(group: Group) -> Tensor:
+    return torch.from_numpy(components([member.features for member in group.members]))
+
+
+def _weights(group: Group) -> Tensor:
+    """Of the components; all members of a group have the same preferences."""
+    return torch.from_numpy(group.members[0].preferences.vector())
+
+
+@dataclass
+class GroupAssembler:
+    """Takes episodes in any order and gives each group once, when it is complete."""
+
+    rules: GroupRules = field(default_factory=GroupRules)
+    estimator: Advantage = Advantage.GROUP_STD
+    open: "OrderedDict[str, OpenGroup]" = field(default_factory=OrderedDict)
+    seen: "OrderedDict[str, None]" = field(default_factory=OrderedDict)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, episode: Episode) -> Group | None:
+        """A member arrived; the group when this completes it and it is worth a step."""
+        if not self._is_new(episode.id):
+            return None
+        group = self._group(episode.group_id, episode.group_size)
+        group.members.append(episode)
+        return self._close_if_complete(episode.group_id)
+
+    def bury(self, episode_id: str, group_id: str, size: int) -> Group | None:
+        """A member will never be usable; it counts as absent and never as reward 0."""
+        if not self._is_new(episode_id):
+            return None
+        self._group(group_id, size).tombstones += 1
+        return self._close_if_complete(group_id)
+
+    def close(self, group_id: str) -> Group | None:
+        """Nobody else will come, for example because the deadline has passed."""
+        group = self.open.pop(group_id, None)
+        return None if group is None else self._judge(group_id, group)
+
+    def admits(self, group: Group, step: int) -> bool:
+        """Whether a group is fresh enough after so many steps; where not, it is dropped."""
+        bound = self.rules.staleness
+        if bound is None or not bound.exceeded(group.members, step):
+            return True
+        self.dropped[Dropped.STALE] += 1
+        return False
+
+    def _is_new(self, episode_id: str) -> bool:
+        """Records may come twice; the second is not a second episode."""
+        if episode_id in self.seen:
+            self.dropped["duplicate"] += 1
+            return False
+        self.seen[episode_id] = None
+        if len(self.seen) > REMEMBERED_EPISODES:
+            self.seen.popitem(last=False)
+        return True
+
+    def _group(self, group_id: str, size: int) -> OpenGroup:
+        group = self.open.setdefault(group_id, OpenGroup(size))
+        group.size = group.size or size
+        return group
+
+    def _close_if_complete(self, group_id: str) -> Group | None:
+        return self.close(group_id) if self.open[group_id].complete else None
+
+    def _judge(self, group_id: str, group: OpenGroup) -> Group | None:
+        if reason := self._fault(group):
+            self.dropped[reason] += 1
+            return None
+        if self.estimator is Advantage.SOLVED:
+            return self._demonstrated(group_id, group)
+        return self._rewarded(group_id, group)
+
+    def _demonstrated(self, group_id: str, group: OpenGroup) -> Group | None:
+        solved = tuple(float(member.features.solved) for member in group.members)
+        if not any(solved):
+            self.dropped[Dropped.UNSOLVED] += 1
+            return None
+        return Group(group_id, tuple(group.members), solved)
+
+    def _rewarded(self, group_id: str, group: OpenGroup) -> Group | None:
+        first = group.members[0]
+        earned = rewards([member.features for member in group.members], first.preferences)
+        if earned.std(ddof=1) < self.rules.std_floor:
+            self.dropped[Dropped.ZERO_VARIANCE] += 1
+            return None
+        return Group(group_id, tuple(group.members), tuple(earned.tolist()))
+
+    def _fault(self, group: OpenGroup) -> Dropped | None:
+        alone = 1 if self.estimator is Advantage.SOLVED else 2
+        needed = max(alone, round(group.size * self.rules.members_min_share))
+        if len(group.members) < needed:
+            return Dropped.TOO_FEW
+        kinds = {(each.tools, each.preferences, each.currency) for each in group.members}
+        return Dropped.MIXED if len(kinds) > 1 else None

@@ -1,0 +1,179 @@
+"""Reads the trajectory topic by offset, in an order that can be had again.
+
+No consumer group decides where to go on: the trainer's checkpoint does, so a record
+influences the weights exactly once. Partitions take turns, one record each, as far as the
+log reached when they were last looked at. The same log gives the same order; that of a log
+which grew meanwhile is kept, and given again to whoever asks for it.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import OffsetOutOfRangeError
+
+from podium_kit.stream import KafkaSettings, end_offsets
+
+POLL_MS = 500
+FETCH_BYTES_MAX = 4 * 1024 * 1024
+MEND = "restart with --skip-lost to go on without them"
+
+
+class LogCut(RuntimeError):
+    """The log does not hold records that are to be read: most often, retention removed them."""
+
+
+@dataclass
+class Position:
+    """Where to go on: the next offset of every partition, and whose turn it is."""
+
+    offsets: dict[int, int]
+    turn: int = 0
+
+
+@dataclass(frozen=True)
+class LogRecord:
+    """One record of the topic."""
+
+    partition: int
+    offset: int
+    value: bytes
+    key: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class LogReader:
+    """Records from a position on, and the position after each."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        topic: str,
+        position: Position | None = None,
+        *,
+        skip_lost: bool = False,
+    ) -> None:
+        """Raises LogCut when the log no longer holds the position, unless that is allowed."""
+        self._consumer, self._scout = _consumer(kafka), _consumer(kafka)
+        numbers = sorted(self._consumer.partitions_for_topic(topic) or ())
+        if not numbers:
+            raise LogCut(f"there is no topic {topic} at {kafka.bootstrap}")
+        self._places = [TopicPartition(topic, number) for number in numbers]
+        self._consumer.assign(self._places)
+        self.position = position or Position({})
+        starts = self._consumer.beginning_offsets(self._places)
+        self.lost = self._lost(starts)
+        """Records before the log's start that were not read, by partition."""
+        if self.lost and not skip_lost:
+            raise LogCut(f"retention removed records not read yet: {_told(self.lost)}; {MEND}")
+        self._seek(starts)
+        self.order: list[int] = []
+        """Partition of each record taken, for whoever takes them again."""
+        self._ends: dict[TopicPartition, int] = {}
+        self._fetched: dict[TopicPartition, list[LogRecord]] = {place: [] for place in self._places}
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._consumer.close()
+        self._scout.close()
+
+    def records(self, patience_s: float) -> Iterator[LogRecord]:
+        """Records as they come; ends when none has come for so many seconds."""
+        waited_since = time.monotonic()
+        while time.monotonic() - waited_since < patience_s:
+            if record := self._next():
+                yield record
+                waited_since = time.monotonic()
+            else:
+                self._look_again()
+
+    def records_again(self, order: Sequence[int]) -> Iterator[LogRecord]:
+        """The next record of each partition named, as they were taken before.
+
+        Raises LogCut when the log does not hold them.
+        """
+        self._check_holds(Counter(order))
+        places = {place.partition: place for place in self._places}
+        for partition in order:
+            yield self._take(places[partition])
+
+    def lag(self) -> int:
+        """Records of the log that have not been read."""
+        ends = end_offsets(self._scout, self._places)
+        return sum(end - self.position.offsets[place.partition] for place, end in ends.items())
+
+    def _next(self) -> LogRecord | None:
+        """The record of the next partition that has one; None when all are read to their ends."""
+        for _ in self._places:
+            place = self._places[self.position.turn % len(self._places)]
+            self.position.turn = (self.position.turn + 1) % len(self._places)
+            if self.position.offsets[place.partition] < self._ends.get(place, 0):
+                return self._take(place)
+        return None
+
+    def _take(self, place: TopicPartition) -> LogRecord:
+        while not self._fetched[place]:
+            self._fetch()
+        record = self._fetched[place].pop(0)
+        self.position.offsets[place.partition] = record.offset + 1
+        self.order.append(place.partition)
+        return record
+
+    def _fetch(self) -> None:
+        try:
+            for source, fetched in self._consumer.poll(timeout_ms=POLL_MS).items():
+                self._fetched[source] += map(_log_record, fetched)
+        except OffsetOutOfRangeError as error:
+            raise LogCut(f"retention removed records while they were being read; {MEND}") from error
+
+    def _look_again(self) -> None:
+        self._ends = dict(end_offsets(self._scout, self._places))
+        if not any(self.position.offsets[p.partition] < end for p, end in self._ends.items()):
+            time.sleep(POLL_MS / 1000)
+
+    def _check_holds(self, wanted: Mapping[int, int]) -> None:
+        ends = end_offsets(self._scout, self._places)
+        there = {
+            place.partition: end - self.position.offsets[place.partition]
+            for place, end in ends.items()
+        }
+        missing = {p: count - there.get(p, 0) for p, count in wanted.items()}
+        if short := {p: count for p, count in missing.items() if count > 0}:
+            raise LogCut(f"the log ends too early; it lacks {_told(short)}")
+
+    def _lost(self, starts: Mapping[TopicPartition, int]) -> dict[int, int]:
+        offsets = self.position.offsets
+        lost = {
+            place.partition: start - offsets.get(place.partition, start)
+            for place, start in starts.items()
+        }
+        return {partition: count for partition, count in lost.items() if count > 0}
+
+    def _seek(self, starts: Mapping[TopicPartition, int]) -> None:
+        for place, start in starts.items():
+            offset = max(start, self.position.offsets.get(place.partition, start))
+            self.position.offsets[place.partition] = offset
+            self._consumer.seek(place, offset)
+
+
+def _told(counts: Mapping[int, int]) -> str:
+    return ", ".join(f"{count} of partition {p}" for p, count in sorted(counts.items()))
+
+
+def _log_record(entry: Any) -> LogRecord:
+    """Of the client's ConsumerRecord; a record without a value is an empty one."""
+    headers = {name: value.decode(errors="replace") for name, value in entry.headers}
+    return LogRecord(entry.partition, entry.offset, entry.value or b"", entry.key or b"", headers)
+
+
+def _consumer(kafka: KafkaSettings) -> KafkaConsumer:
+    return KafkaConsumer(
+        **kafka.arguments(),
+        enable_auto_commit=False,
+        # Else it would go on at the log's end, and nobody would know what was left out.
+        auto_offset_reset="none",
+        max_partition_fetch_bytes=FETCH_BYTES_MAX,
+    )

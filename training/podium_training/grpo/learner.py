@@ -1,0 +1,237 @@
+"""One optimiser step over a batch of groups, whatever its packing.
+
+Weights, denominators and advantages are fixed for the whole batch before the first
+micro-batch, so splitting it, over time or over processes, changes nothing but memory.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+from transformers import PreTrainedModel
+
+from podium_training.grpo.data.episodes import Episode, Reason, Refused
+from podium_training.grpo.data.groups import Group
+from podium_training.grpo.model.forward import Distribution, Scorer
+from podium_training.grpo.model.grammar import BITS, ConstraintError, GrammarReplay, forced
+from podium_training.grpo.model.micro_batches import Sample, micro_batches, size_of
+from podium_training.grpo.model.trie import PackedRows, pack
+from podium_training.grpo.objective.losses import (
+    Loss,
+    LossOptions,
+    TokenBatch,
+    policy_loss,
+    token_weights,
+)
+from podium_training.grpo.objective.sums import Sums
+from podium_training.grpo.process_group import Team, divided, whole
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """How a step is taken."""
+
+    loss: LossOptions = field(default_factory=LossOptions)
+    tokens_max: int = 4096
+    """Tokens of a micro-batch before sharing; more only where one row is longer."""
+    gradient_norm_max: float = 1.0
+    drift_stop: float = 1.0
+    """Mean absolute difference from behaviour log-probabilities, in nats, that is no noise."""
+    precision: torch.dtype = torch.float32
+    """Of the products of a pass; bfloat16 is faster and rougher. Weights stay float32."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step did."""
+
+    applied: bool
+    """False when a loss or gradient was not finite: the weights are as before."""
+    metrics: dict[str, float]
+
+
+class DriftTooLarge(RuntimeError):
+    """Trainer and server do not mean the same distribution; training on would be noise."""
+
+
+class Learner:
+    """A policy and its optimiser."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        make_optimiser: Callable[[list[Tensor]], torch.optim.Optimizer],
+        grammar: GrammarReplay,
+        options: StepOptions,
+        *,
+        team: Team | None = None,
+        reference: PreTrainedModel | None = None,
+    ) -> None:
+        """The optimiser is made of the weights that learn, once they are divided.
+
+        `reference` is what the policy is kept near to, where the loss has such a term.
+        The processes of a team call every method alike.
+        """
+        self.model = model
+        self._team = team or Team()
+        self._scorer = self._team.divide(Scorer(model, options.precision))
+        self._reference = None
+        if reference is not None:
+            frozen = Scorer(reference.requires_grad_(False), options.precision)
+            self._reference = self._team.divide(frozen)
+        self.optimiser = make_optimiser([value for _, value in self._trained()])
+        self._rates = [group["lr"] for group in self.optimiser.param_groups]
+        self._grammar = grammar
+        self._options = options
+        self._vocabulary = int(model.config.vocab_size)
+
+    def step(self, groups: Sequence[Group], rate: float = 1.0) -> StepResult:
+        """Learns from a batch, at a share of the optimiser's learning rate.
+
+        Raises DriftTooLarge, and ConstraintError, before any change.
+        """
+        for group, full in zip(self.optimiser.param_groups, self._rates, strict=True):
+            group["lr"] = rate * full
+        found = [sample for group in groups for sample in self._samples(group)]
+        # Those under one grammar come together: they share the listing of their tools.
+        found.sort(key=lambda sample: sample.row.constraint)
+        weighted = self._weighted([sample for sample in found if sample.chosen.any()])
+        # Those as good as their group's mean count in the denominator and move nothing, unless
+        # there is a reference to draw them back to.
+        compared = self._reference is not None
+        samples = [sample for sample in weighted if sample.advantage or compared]
+        self.optimiser.zero_grad(set_to_none=True)
+        sums = Sums()
+        for batch in self._mine(samples):
+            self._accumulate(batch, sums)
+        metrics = sums.over(self._team).metrics(compared=compared)
+        imitates = self._options.loss.loss is Loss.IMITATION
+        if metrics["drift_mean"] > self._options.drift_stop and not imitates:
+            self.optimiser.zero_grad(set_to_none=True)
+            raise DriftTooLarge(
+                f"{metrics['drift_mean']:.3g} nats a token between trainer and server; is the"
+                " served policy the one being trained?"
+            )
+        return self._apply(metrics)
+
+    def check(self, episode: Episode) -> None:
+        """That its tokens can be learnt from. Raises Refused for what its grammars forbid."""
+        try:
+            for row in episode.rows:
+                if row.constraint:
+                    self._grammar.check(episode.constraints[row.constraint], row.completion_ids)
+        except ConstraintError as error:
+            raise Refused(Reason.BROKEN_CONSTRAINT, str(error)) from error
+
+    def gathered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Trained weights by name and the optimiser's state, whole; a collective call."""
+        weights = {name: whole(value.detach()) for name, value in self._trained()}
+        return weights, tree_map(whole, self.optimiser.state_dict())
+
+    def restore(self, weights: Mapping[str, Tensor], optimiser: Mapping[str, Any]) -> None:
+        """Takes over what was gathered, by however many processes; a collective call."""
+        trained = dict(self._trained())
+        divided_weights = {name: divided(weights[name], like) for name, like in trained.items()}
+        self.model.load_state_dict(divided_weights, strict=False)
+        state = {
+            number: {
+                key: divided(value, like) if value.shape == like.shape else value
+                for key, value in optimiser["state"][number].items()
+            }
+            for number, like in enumerate(trained.values())
+            if number in optimiser["state"]
+        }
+        self.optimiser.load_state_dict({**optimiser, "state": state})
+
+    def _trained(self) -> Iterator[tuple[str, Tensor]]:
+        named = self.model.named_parameters()
+        return ((name, value) for name, value in named if value.requires_grad)
+
+    def _samples(self, group: Group) -> Iterator[Sample]:
+        for member, advantage in zip(group.members, group.advantages, strict=True):
+            for row in member.rows:
+                if not row.constraint:
+                    yield Sample(row, advantage, None, torch.ones(len(row.completion_ids)).bool())
+                    continue
+                legal = self._grammar.legal(member.constraints[row.constraint], row.completion_ids)
+                yield Sample(row, advantage, legal, ~forced(legal, self._vocabulary))
+
+    def _weighted(self, samples: list[Sample]) -> list[Sample]:
+        lengths = torch.tensor([int(sample.chosen.sum()) for sample in samples])
+        weights = token_weights(self._options.loss, lengths)
+        return [
+            Sample(sample.row, sample.advantage, sample.legal, sample.chosen, float(weight))
+            for sample, weight in zip(samples, weights, strict=True)
+        ]
+
+    def _mine(self, samples: Sequence[Sample]) -> list[list[Sample]]:
+        """This process's micro-batches; all have as many, for each gathers the others' weights."""
+        team = self._team
+        share = -(-sum(map(size_of, samples)) // team.size)
+        batches = list(micro_batches(samples, min(self._options.tokens_max, share)))
+        # One that weighs nothing keeps a process without work in step with the others.
+        idle = [replace(sample, weight=0.0) for sample in samples[:1]]
+        batches += [idle] * (-len(batches) % team.size)
+        return batches[team.rank :: team.size]
+
+    def _accumulate(self, samples: Sequence[Sample], sums: Sums) -> None:
+        batch, packed = self._scored(samples)
+        result = policy_loss(batch, self._options.loss)
+        # FSDP takes the mean of the processes' gradients; the loss is their sum.
+        (result.loss * self._team.size).backward()
+        if any(sample.weight for sample in samples):
+            loss = float(result.loss.detach())
+            sums.add(packed, batch, loss, self._options.loss.kl_estimator)
+
+    def _scored(self, samples: Sequence[Sample]) -> tuple[TokenBatch, PackedRows]:
+        """Everything about a micro-batch, on the team's device; what is of rows, per token."""
+        device = self._team.device
+        rows = pack([sample.row for sample in samples])
+        packed, sampled = rows.to(device), self._distribution(samples, rows).to(device)
+        reference = self._reference_logprobs(packed, sampled)
+        logprobs = self._scorer(packed, sampled)
+        kept = torch.cat([sample.chosen for sample in samples]).to(device)
+        behaviour = torch.tensor([p for each in samples for p in each.row.behaviour_logprobs])
+        advantages = torch.tensor([each.advantage for each in samples])[rows.row]
+        weights = torch.tensor([each.weight for each in samples])[rows.row]
+        batch = TokenBatch(
+            logprobs=logprobs[kept],
+            # One step per batch: the policy at its start is the one being trained.
+            old_logprobs=logprobs.detach()[kept],
+            behaviour_logprobs=behaviour.to(device)[kept],
+            advantages=advantages.to(device)[kept],
+            sequence=packed.row[kept],
+            weights=weights.to(device)[kept],
+            reference_logprobs=None if reference is None else reference[kept],
+        )
+        return batch, packed
+
+    @torch.no_grad()
+    def _reference_logprobs(self, packed: PackedRows, sampled: Distribution) -> Tensor | None:
+        return None if self._reference is None else self._reference(packed, sampled)
+
+    def _distribution(self, samples: Sequence[Sample], packed: PackedRows) -> Distribution:
+        temperature = torch.tensor([sample.row.temperature for sample in samples])[packed.row]
+        if all(sample.legal is None for sample in samples):
+            return Distribution(temperature, None)
+        return Distribution(temperature, torch.cat([self._legal(each) for each in samples]))
+
+    def _legal(self, sample: Sample) -> Tensor:
+        if sample.legal is not None:
+            return sample.legal
+        words = -(-self._vocabulary // BITS)
+        return torch.full((len(sample.row.completion_ids), words), -1, dtype=torch.int32)
+
+    def _apply(self, metrics: dict[str, float]) -> StepResult:
+        norm = torch.nn.utils.clip_grad_norm_(
+            self.model.parameters(), self._options.gradient_norm_max
+        )
+        metrics["gradient_norm"] = float(whole(norm))
+        finite = all(torch.isfinite(torch.tensor(value)) for value in metrics.values())
+        if finite:
+            self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        return StepResult(finite, metrics)

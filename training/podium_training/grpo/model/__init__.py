@@ -1,0 +1,1 @@
+"""The trained policy and how packed rows run through it."""

@@ -1,0 +1,42 @@
+"""A batch's rows with their shares in it, in parts that fit in memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from podium_training.grpo.model.samples import Row
+from podium_training.grpo.model.trie import worth_sharing
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A row with its share in the batch."""
+
+    row: Row
+    advantage: float
+    legal: Tensor | None
+    chosen: Tensor
+    """(tokens,) bool: whether the grammar left a choice."""
+    weight: float = 0.0
+
+
+def size_of(sample: Sample) -> int:
+    """Tokens, before any are shared."""
+    return len(sample.row.prompt_ids) + len(sample.row.completion_ids)
+
+
+def micro_batches(samples: Sequence[Sample], tokens_max: int) -> Iterator[list[Sample]]:
+    """Rows in order: those of a group, which share their prompts, stay together, others part."""
+    batch: list[Sample] = []
+    tokens = 0
+    for sample in samples:
+        size = size_of(sample)
+        full = tokens + size > tokens_max
+        if batch and (full or not worth_sharing(batch[-1].row, sample.row)):
+            yield batch
+            batch, tokens = [], 0
+        batch.append(sample)
+        tokens += size
+    if batch:
+        yield batch

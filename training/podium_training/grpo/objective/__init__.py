@@ -1,0 +1,1 @@
+"""Rewards, advantages and losses: pure functions of tensors and episodes."""

@@ -1,0 +1,34 @@
+"""How old the policy may be that answered a group's calls.
+
+What an old policy did says less about what the present one should do, and importance ratios
+mend that only so far. Versions bear the step they were published after, so how far behind a
+call is depends on the record and the trainer's step alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from podium_kit.policy_versions import InvalidVersionName, VersionName
+from podium_training.grpo.data.episodes import Episode
+
+
+@dataclass(frozen=True)
+class StalenessBound:
+    """Steps that the oldest call of a group may be behind the trainer."""
+
+    run: str
+    """Whose versions are meant: policy-<run>-v<step>."""
+    versions_behind_max: int
+
+    def exceeded(self, members: Sequence[Episode], step: int) -> bool:
+        """Whether a call was answered too many steps before `step`, the steps taken so far."""
+        oldest = min(self._step(each) for member in members for each in member.model_versions)
+        return step - oldest > self.versions_behind_max
+
+    def _step(self, version: str) -> int:
+        """Of another name than this run's: 0, for the run began with it, or it is older."""
+        try:
+            name = VersionName.parse(version)
+        except InvalidVersionName:
+            return 0
+        return name.number if name.run == self.run else 0

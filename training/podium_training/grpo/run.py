@@ -1,0 +1,186 @@
+"""Everything a run is made of, put together from its configuration."""
+
+from functools import partial
+
+import torch
+from transformers import AutoTokenizer
+
+from podium_kit.policy_versions import Manifest, VersionStore
+from podium_training.grpo.checkpoints import Checkpoint, latest
+from podium_training.grpo.config import InvalidConfig, RunConfig, StepConfig
+from podium_training.grpo.data.dead_letters import RefusedRecords
+from podium_training.grpo.data.episodes import Limits
+from podium_training.grpo.data.groups import GroupAssembler, GroupRules
+from podium_training.grpo.data.stream import LogReader, Position
+from podium_training.grpo.device import choose_device
+from podium_training.grpo.following import follow
+from podium_training.grpo.learner import Learner, StepOptions
+from podium_training.grpo.metrics_log import MetricsLog
+from podium_training.grpo.model.grammar import GrammarReplay
+from podium_training.grpo.model.policy import load_policy, prompt_digest
+from podium_training.grpo.objective.advantages import Advantage
+from podium_training.grpo.objective.losses import KlEstimator, Level, Loss, LossOptions
+from podium_training.grpo.objective.staleness import StalenessBound
+from podium_training.grpo.process_group import Team, join_team
+from podium_training.grpo.publishing import Publisher, base_digest
+from podium_training.grpo.trainer import Trainer, TrainerOptions
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def train(config: RunConfig, *, skip_lost: bool = False) -> int:
+    """Runs, or goes on from the newest checkpoint; the steps taken in all.
+
+    Raises InvalidConfig, and LogCut when the log lacks records that are not to be skipped.
+    """
+    team = join(config)
+    if team.size > 1 and config.publish is not None:
+        raise InvalidConfig("a run of several processes publishes by `podium train publish` alone")
+    folder = config.output / "checkpoints"
+    checkpoint = team.shared(latest(folder) if team.rank == 0 else None)
+    learner = make_learner(config, team)
+    if checkpoint is not None:
+        learner.restore(checkpoint.weights, checkpoint.optimiser)
+    if team.rank:
+        return follow(learner, team)
+    return _lead(config, learner, team, checkpoint, skip_lost)
+
+
+def join(config: RunConfig) -> Team:
+    """This process as one of the run's, set so that the same run gives the same bits."""
+    torch.set_num_threads(config.threads)
+    torch.use_deterministic_algorithms(True)
+    team = join_team(choose_device(config.device))
+    if team.size != config.processes:
+        raise InvalidConfig(
+            f"the run is of {config.processes} processes and torchrun started {team.size};"
+            f" use `torchrun --nproc-per-node {config.processes} -m grpo`"
+        )
+    return team
+
+
+def _lead(
+    config: RunConfig,
+    learner: Learner,
+    team: Team,
+    checkpoint: Checkpoint | None,
+    skip_lost: bool,
+) -> int:
+    config.output.mkdir(parents=True, exist_ok=True)
+    position = None if checkpoint is None else position_of(checkpoint)
+    reader = LogReader(config.stream, config.stream.topic, position, skip_lost=skip_lost)
+    try:
+        trainer = make_trainer(config, learner, reader, team)
+        trainer.publisher = _publisher(config)
+        if checkpoint is not None:
+            trainer.restore(checkpoint)
+        trainer.skip(reader.lost)
+        return trainer.run()
+    finally:
+        reader.close()
+
+
+def publish_latest(config: RunConfig) -> Manifest:
+    """The version of the newest checkpoint. Raises InvalidConfig when there is none of either."""
+    publisher = _publisher(config)
+    if publisher is None:
+        raise InvalidConfig("the run has no section `publish`; name its store and run there")
+    checkpoint = latest(config.output / "checkpoints")
+    if checkpoint is None:
+        raise InvalidConfig(
+            f"{config.output} has no checkpoint; run `python -m podium_training.grpo` first"
+        )
+    model = load_policy(config.model, config.lora)
+    model.load_state_dict(checkpoint.weights, strict=False)
+    return publisher.publish(model, checkpoint.step, position_of(checkpoint).offsets)
+
+
+def position_of(checkpoint: Checkpoint) -> Position:
+    """Where the stream is gone on from after it."""
+    offsets = {int(p): offset for p, offset in checkpoint.state["offsets"].items()}
+    return Position(offsets, checkpoint.state["turn"])
+
+
+def make_trainer(config: RunConfig, learner: Learner, reader: LogReader, team: Team) -> Trainer:
+    """Of a run, from its beginning; it publishes nothing until it is given a publisher."""
+    groups = config.groups
+    rules = GroupRules(groups.members_min_share, groups.std_floor, _staleness(config))
+    vocabulary = int(learner.model.config.vocab_size)
+    return Trainer(
+        learner=learner,
+        reader=reader,
+        assembler=GroupAssembler(rules, Advantage(groups.advantage)),
+        limits=Limits(vocabulary, config.step.row_tokens_max, prompt_digest(config.model)),
+        options=TrainerOptions(
+            steps=config.steps,
+            groups_per_step=config.step.groups,
+            checkpoint_every=config.checkpoint_every,
+            patience_s=config.stream.patience_s,
+            falls_after=config.step.falls_after,
+        ),
+        output=config.output,
+        metrics=MetricsLog(config.output),
+        aside=RefusedRecords(config.output, config.stream.topic),
+        team=team,
+        publish_every=config.publish.every if config.publish else 1,
+    )
+
+
+def _staleness(config: RunConfig) -> StalenessBound | None:
+    bound = config.groups.versions_behind_max
+    if bound is None or config.publish is None:
+        return None
+    return StalenessBound(config.publish.run, bound)
+
+
+def _publisher(config: RunConfig) -> Publisher | None:
+    if config.publish is None:
+        return None
+    tokenizer = AutoTokenizer.from_pretrained(config.model)
+    store = VersionStore(config.publish.store)
+    return Publisher(store, config.publish.run, base_digest(config.model), tokenizer)
+
+
+def make_learner(config: RunConfig, team: Team) -> Learner:
+    """The policy a run starts from, and its optimiser."""
+    model = load_policy(config.model, config.lora)
+    tokenizer = AutoTokenizer.from_pretrained(config.model)
+    # Fused: a pass over weights and state where there were a dozen, each with a copy of its own.
+    make_optimiser = partial(
+        torch.optim.AdamW,
+        lr=config.step.learning_rate,
+        weight_decay=config.step.weight_decay,
+        fused=True,
+    )
+    grammar = GrammarReplay(tokenizer, int(model.config.vocab_size))
+    # Also after a restart it is the start, and not the checkpoint.
+    reference = load_policy(config.model, config.lora) if config.step.kl_coefficient else None
+    return Learner(
+        model, make_optimiser, grammar, step_options(config), team=team, reference=reference
+    )
+
+
+def step_options(config: RunConfig) -> StepOptions:
+    """What a run is told about its steps."""
+    step = config.step
+    return StepOptions(
+        loss=_loss_options(step),
+        tokens_max=step.tokens_max,
+        gradient_norm_max=step.gradient_norm_max,
+        drift_stop=step.drift_stop,
+        precision=PRECISIONS[config.precision],
+    )
+
+
+def _loss_options(step: StepConfig) -> LossOptions:
+    return LossOptions(
+        loss=Loss(step.loss),
+        level=Level(step.level),
+        clip_low=step.clip_low,
+        clip_high=step.clip_high,
+        dual_clip=step.dual_clip,
+        length_max=step.length_max,
+        kl_coefficient=step.kl_coefficient,
+        kl_estimator=KlEstimator(step.kl_estimator),
+        behaviour_cap=step.behaviour_cap,
+    )

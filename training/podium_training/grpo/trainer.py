@@ -1,0 +1,219 @@
+"""The loop: records to episodes to groups to steps, and a checkpoint after them."""
+
+import base64
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from podium.episodes.v1 import trajectory_pb2 as pb
+from podium_training.grpo.batch_metrics import batch_metrics
+from podium_training.grpo.checkpoints import Checkpoint, save
+from podium_training.grpo.data.convert import episode_from_proto
+from podium_training.grpo.data.dead_letters import RefusedRecords
+from podium_training.grpo.data.envelopes import member_of, open_record
+from podium_training.grpo.data.episodes import Limits, Reason, Refused
+from podium_training.grpo.data.groups import (
+    SIZE_UNKNOWN,
+    Group,
+    GroupAssembler,
+    OpenGroup,
+    compared,
+)
+from podium_training.grpo.data.stream import LogReader, LogRecord
+from podium_training.grpo.following import Done, Plan
+from podium_training.grpo.learner import Learner
+from podium_training.grpo.metrics_log import MetricsLog
+from podium_training.grpo.process_group import Team
+from podium_training.grpo.publishing import Publisher
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrainerOptions:
+    """How far a run goes."""
+
+    steps: int
+    groups_per_step: int
+    checkpoint_every: int
+    patience_s: float
+    falls_after: float = 1.0
+    """Share of the steps taken at the full learning rate."""
+
+    def rate(self, step: int) -> float:
+        """Share of the learning rate for a step, from 1: a straight line down at the end."""
+        falling = self.steps * (1 - self.falls_after)
+        return min(1.0, (self.steps - step + 1) / falling) if falling else 1.0
+
+
+@dataclass
+class Trainer:
+    """Learns from a log; everything it knows besides the weights is in `state`."""
+
+    learner: Learner
+    reader: LogReader
+    assembler: GroupAssembler
+    limits: Limits
+    options: TrainerOptions
+    output: Path
+    metrics: MetricsLog
+    aside: RefusedRecords
+    team: Team = field(default_factory=Team)
+    publisher: Publisher | None = None
+    publish_every: int = 1
+    """Checkpoints between two versions; the last step is always one."""
+    step: int = 0
+    pending: list[Group] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    records: dict[str, bytes] = field(default_factory=dict)
+    """Trajectories of open and pending groups, by episode, as they came."""
+
+    def run(self) -> int:
+        """Takes steps until there are enough or the log stays silent; the steps taken in all."""
+        self._run()
+        unused = {str(k): count for k, count in (self.refused + self.assembler.dropped).items()}
+        log.info("step %d is the last; not used: %s", self.step, unused or "nothing")
+        self.team.shared(Done(self.step))
+        return self.step
+
+    def _run(self) -> None:
+        if self.step > 0:
+            # A kill between checkpoint and version left the version out.
+            self._publish()
+        if self.step < self.options.steps:
+            self.learn(self.reader.records(self.options.patience_s))
+
+    def learn(self, records: Iterable[LogRecord]) -> None:
+        """Takes the steps that the reader's records allow, until there are enough."""
+        for record in records:
+            group = self._take(record)
+            if group is not None and self.assembler.admits(group, self.step):
+                self.pending.append(group)
+            if len(self.pending) >= self.options.groups_per_step:
+                self._take_step()
+            if self.step >= self.options.steps:
+                break
+
+    def _take(self, record: LogRecord) -> Group | None:
+        try:
+            message = open_record(record)
+        except Refused as refusal:
+            self._refuse(refusal, record)
+            member = member_of(record)
+            # A record that does not say whose it is keeps its group open until that is closed.
+            return member and self.assembler.bury(*member, SIZE_UNKNOWN)
+        if message.HasField("trajectory"):
+            return self._take_trajectory(message.trajectory, record)
+        if message.HasField("group_closed"):
+            # Every member has finished: nobody else will come.
+            return self.assembler.close(message.group_closed.group_id)
+        found = message.reference
+        self._refuse(Refused(Reason.TOO_LONG, f"{found.size_bytes} bytes"), record)
+        return self.assembler.bury(found.episode_id, found.group_id, SIZE_UNKNOWN)
+
+    def _take_trajectory(self, found: pb.Trajectory, record: LogRecord) -> Group | None:
+        try:
+            episode = episode_from_proto(found, self.limits)
+            self.learner.check(episode)
+        except Refused as refusal:
+            self._refuse(refusal, record)
+            return self.assembler.bury(found.episode_id, found.group_id, found.group_size)
+        self.records[episode.id] = found.SerializeToString(deterministic=True)
+        return self.assembler.add(episode)
+
+    def _refuse(self, refusal: Refused, record: LogRecord) -> None:
+        self.refused[refusal.reason] += 1
+        self.aside.keep(record, refusal.reason, refusal.detail)
+        log.info("record %d/%d is not used: %s", record.partition, record.offset, refusal.reason)
+
+    def _take_step(self) -> None:
+        self.step += 1
+        due = self.step % self.options.checkpoint_every == 0 or self.step == self.options.steps
+        rate = self.options.rate(self.step)
+        groups = compared(self.pending, self.assembler.estimator)
+        self.pending = []
+        self.team.shared(Plan(tuple(groups), due, rate))
+        result = self.learner.step(groups, rate)
+        learnt = result.metrics | batch_metrics(groups)
+        self._forget()
+        self._write_metrics(learnt | {"applied": float(result.applied)})
+        if due:
+            self.checkpoint()
+            self._publish()
+
+    def _publish(self) -> None:
+        """After the checkpoint: what is published can be gone on from."""
+        between = self.options.checkpoint_every * self.publish_every
+        due = self.step % between == 0 or self.step == self.options.steps
+        if self.publisher is not None and due:
+            offsets = self.reader.position.offsets
+            self.publisher.publish(self.learner.model, self.step, offsets)
+
+    def _forget(self) -> None:
+        """Keeps the records of groups that are still open alone."""
+        members = [each.id for group in self.assembler.open.values() for each in group.members]
+        self.records = {id: self.records[id] for id in members}
+
+    def _write_metrics(self, metrics: Mapping[str, float]) -> None:
+        line = {**metrics, "lag": float(self.reader.lag())}
+        line |= {f"refused {name}": float(count) for name, count in self.refused.items()}
+        line |= {f"dropped {name}": float(count) for name, count in self.assembler.dropped.items()}
+        self.metrics.write(self.step, line)
+
+    def checkpoint(self) -> Path:
+        """Writes everything the next step depends on."""
+        weights, optimiser = self.learner.gathered()
+        folder = self.output / "checkpoints"
+        written = save(folder, Checkpoint(self.step, weights, optimiser, self._state()))
+        self.reader.order.clear()
+        return written
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "offsets": {str(p): offset for p, offset in self.reader.position.offsets.items()},
+            "turn": self.reader.position.turn,
+            # Since the checkpoint before: a log that grows does not tell in what order.
+            "order": list(self.reader.order),
+            "open": {
+                id: {
+                    "size": group.size,
+                    "tombstones": group.tombstones,
+                    "members": [self._encoded(member.id) for member in group.members],
+                }
+                for id, group in self.assembler.open.items()
+            },
+            "seen": list(self.assembler.seen),
+            "dropped": dict(self.assembler.dropped),
+            "refused": dict(self.refused),
+        }
+
+    def _encoded(self, episode_id: str) -> str:
+        return base64.b64encode(self.records[episode_id]).decode()
+
+    def skip(self, lost: Mapping[int, int]) -> None:
+        """Counts records, by partition, that nobody will read. A group that misses one of them
+        waits for what closes it.
+        """
+        for partition, count in lost.items():
+            self.refused[Reason.LOST] += count
+            log.warning("%d records of partition %d are lost", count, partition)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Goes on where a checkpoint was written; learner and reader must be there already."""
+        self.step = checkpoint.step
+        state = checkpoint.state
+        self.assembler.seen.update(dict.fromkeys(state["seen"]))
+        self.assembler.dropped.update(state["dropped"])
+        self.refused.update(state["refused"])
+        for id, group in state["open"].items():
+            self.assembler.open[id] = self._restored(group)
+
+    def _restored(self, group: Mapping[str, Any]) -> OpenGroup:
+        found = [pb.Trajectory.FromString(base64.b64decode(record)) for record in group["members"]]
+        for trajectory in found:
+            self.records[trajectory.episode_id] = trajectory.SerializeToString(deterministic=True)
+        members = [episode_from_proto(trajectory, self.limits) for trajectory in found]
+        return OpenGroup(group["size"], members, group["tombstones"])

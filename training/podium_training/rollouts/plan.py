@@ -1,0 +1,122 @@
+"""What a rollout run does, all of it decided before the first episode starts.
+
+Ids follow from the run's id, the task and the place in the group, so a run that is
+resumed asks for the episodes it asked for before, and the platform starts none twice.
+Every group sees its own choice of tools (in the paper tools differ by example, too;
+its generator was never released): those of the solution, and distractors by chance. With
+menus, groups share a few such choices, and those of a menu follow each other.
+With a price spread, every group is also told prices of its own.
+"""
+
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from random import Random
+
+from podium_training.rollouts.ids import derived_id
+from podium_training.rollouts.menus import Menu, deal, draw_menus
+from podium_training.tasks.task import Task
+
+# What episodes take as a factor goes further; nobody learns from prices a hundred times off.
+PRICE_SPREAD_MAX = 100.0
+
+
+class InvalidRun(ValueError):
+    """A run cannot be planned; the message says why."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One episode of a group."""
+
+    episode_id: str
+    sample_index: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Episodes of one task, compared with each other: the same tools, prices and policy."""
+
+    id: str
+    task: Task
+    tool_names: tuple[str, ...]
+    rollouts: tuple[Rollout, ...]
+    price_factors: Mapping[str, str] = field(default_factory=dict)
+    """By SKU; empty: the tenant's own prices."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What groups may differ in."""
+
+    tools: Mapping[str, Sequence[str]]
+    """Known tools, with the SKUs their calls are priced by."""
+    tools_max: int
+    price_spread: float = 1.0
+    """A price is told up to so many times dearer or cheaper; 1 leaves prices as they are."""
+    menus: int = 0
+    """So many choices of tools for all groups together; 0: every group has its own."""
+    always: tuple[str, ...] = ()
+    """Tools of every group, on top of `tools_max` others: an expert to fall back on, say."""
+
+
+def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Group]:
+    """One group of `size` per task, with tools and prices of the offer.
+
+    The run's id, a UUIDv7, is the seed of every choice. Raises InvalidRun.
+    """
+    if uuid.UUID(run_id).version != 7:
+        raise InvalidRun(f"run {run_id!r} is not a UUIDv7; start one without naming it")
+    if not 1 <= offer.price_spread <= PRICE_SPREAD_MAX:
+        raise InvalidRun(f"the price spread is {offer.price_spread}; give 1 to {PRICE_SPREAD_MAX}")
+    _check_known(tasks, offer)
+    drawn, count = [name for name in offer.tools if name not in offer.always], offer.menus
+    menus = draw_menus(run_id, tasks, drawn, count, offer.tools_max) if count else []
+    return [_group(run_id, task, size, offer, menu) for task, menu in deal(run_id, tasks, menus)]
+
+
+def _check_known(tasks: Sequence[Task], offer: Offer) -> None:
+    for task in tasks:
+        if missing := sorted(set(task.tools) - set(offer.tools)):
+            raise InvalidRun(f"task {task.id} needs {missing[0]}, which the platform does not have")
+    if missing := sorted(set(offer.always) - set(offer.tools)):
+        raise InvalidRun(f"{missing[0]} is to be offered always, and the platform does not have it")
+
+
+def _group(run_id: str, task: Task, size: int, offer: Offer, menu: Menu | None) -> Group:
+    rollouts = tuple(
+        Rollout(derived_id(run_id, task.id, str(index)), index) for index in range(size)
+    )
+    tools = menu or _tools(run_id, task, offer)
+    kept = set(tools) | set(task.judging_tools)
+    tools = (*tools, *(name for name in offer.always if name not in kept))
+    prices = _price_factors(run_id, task, tools, offer)
+    return Group(derived_id(run_id, task.id, "group"), task, tools, rollouts, prices)
+
+
+def _price_factors(
+    run_id: str, task: Task, tools: Sequence[str], offer: Offer
+) -> Mapping[str, str]:
+    """A factor per SKU, as likely half as double: uniform in the logarithm, two digits."""
+    if offer.price_spread == 1:
+        return {}
+    random = Random(f"{run_id}/{task.id}/prices")  # noqa: S311 chance, not a secret
+    width = math.log(offer.price_spread)
+    skus = sorted({sku for tool in tools for sku in offer.tools[tool]})
+    factors = {sku: math.exp(random.uniform(-width, width)) for sku in skus}
+    return {sku: f"{Decimal(f'{factor:.2g}'):f}" for sku, factor in factors.items()}
+
+
+def _tools(run_id: str, task: Task, offer: Offer) -> tuple[str, ...]:
+    """The solution's tools and some others, in an order that gives nothing away."""
+    known, tools_max = offer.tools, offer.tools_max
+    random = Random(f"{run_id}/{task.id}/tools")  # noqa: S311 chance, not a secret
+    others = sorted(set(known) - {*task.tools, *task.judging_tools, *offer.always})
+    room = min(max(tools_max - len(task.tools), 0), len(others))
+    # A task without a solution may need any tool, so it is offered as many as fit.
+    extra = room if not task.tools else random.randint(min(1, room), room)
+    chosen = [*task.tools, *random.sample(others, extra)]
+    random.shuffle(chosen)
+    return tuple(chosen)

@@ -1,0 +1,35 @@
+"""The three filters of the paper: what is wrong, trivial or too hard is no task.
+
+They are not in the released code: the golden calls raise an error, the task
+is not solved in pass@8, the task is solved without any action.
+"""
+
+import json
+
+from podium_training.synthesis.database import CallFailed
+from podium_training.synthesis.domain import Domain
+from podium_training.synthesis.draft import Draft, Golden, says_all
+from podium_training.synthesis.model import ChatModel
+from podium_training.synthesis.refusals import Refusal
+from podium_training.synthesis.solving import answers, solves
+
+
+async def refusal(
+    model: ChatModel, name: str, domain: Domain, draft: Draft, attempts: int
+) -> Refusal | None:
+    """Why the draft is no task; None for one that is. `attempts` of 0 leave the last filter out."""
+    try:
+        golden = Golden(domain, draft)
+    except CallFailed:
+        return Refusal.GOLDEN_CALL_FAILS
+    if not says_all(json.dumps(golden.results, ensure_ascii=False), draft.say):
+        return Refusal.SAID_NOWHERE
+    if golden.before == golden.after:
+        if says_all(draft.instruction, draft.say):
+            return Refusal.NEEDS_NO_ACTION
+        if golden.solved_by(golden.before, await answers(model, f"{name}/bare", domain, draft)):
+            return Refusal.NEEDS_NO_ACTION
+    for attempt in range(attempts):
+        if await solves(model, f"{name}/attempt/{attempt}", domain, draft, golden):
+            return None
+    return Refusal.NOT_SOLVED if attempts else None

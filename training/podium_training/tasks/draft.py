@@ -1,0 +1,31 @@
+"""A task before it has a name: what a family draws."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from podium_training.tasks.task import Call
+from tool_adapters.functions.table import FUNCTIONS
+
+
+@dataclass(frozen=True)
+class Wordings:
+    """Ways to ask the same; no wording is in both splits."""
+
+    train: tuple[str, ...]
+    held_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A question by its wordings and what they are filled with."""
+
+    wordings: Wordings
+    entities: dict[str, Any]
+    verifier: str
+    parameters: dict[str, Any]
+    solution: tuple[Call, ...] = field(default=())
+
+
+def solve(call: Call) -> Any:
+    """What a bundled function answers: the very code the platform's tool runs."""
+    return FUNCTIONS[call.tool](call.arguments)

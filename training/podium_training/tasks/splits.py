@@ -1,0 +1,35 @@
+"""Which words, places and numbers a split may ask about: none is in both."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import TypeVar
+
+from podium_training.tasks.task import Split
+
+T = TypeVar("T")
+# One entity in so many is held out.
+HELD_OUT_EVERY = 5
+
+
+def split_of(entity: object) -> Split:
+    """The one split that may ask about an entity; the same for ever, on every machine."""
+    digest = hashlib.sha256(str(entity).encode()).digest()
+    return Split.HELD_OUT if digest[0] % HELD_OUT_EVERY == 0 else Split.TRAIN
+
+
+def members(entities: Iterable[T], split: Split) -> list[T]:
+    """The entities of a split, in their order."""
+    return [entity for entity in entities if split_of(entity) is split]
+
+
+def drawn(draw: Callable[[], T], split: Split) -> T:
+    """Draws until the entity belongs to the split."""
+    while split_of(entity := draw()) is not split:
+        pass
+    return entity
+
+
+def number(random: Random, split: Split, low: int, high: int) -> int:
+    """A whole number of the split, from low to high, both included."""
+    return drawn(lambda: random.randint(low, high), split)

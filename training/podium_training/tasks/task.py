@@ -1,0 +1,74 @@
+"""One task: a question, who judges its answer, and calls known to lead there."""
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from podium_kit.verifiers import Verifier, load_verifier
+
+
+class Split(StrEnum):
+    """Tasks to learn from, and tasks that are only ever measured on."""
+
+    TRAIN = "train"
+    HELD_OUT = "held-out"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call of a task's solution."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What an episode is asked, and how its answer is checked."""
+
+    id: str
+    family: str
+    split: Split
+    question: str
+    verifier: str
+    """Name in the package `verifiers`."""
+    parameters: dict[str, Any]
+    """The verifier's parameters; they never reach a model."""
+    solution: tuple[Call, ...] = ()
+    """Calls that lead to the answer, in order; empty where nobody knows any."""
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Tools of the solution, each once."""
+        return tuple(dict.fromkeys(call.tool for call in self.solution))
+
+    @property
+    def judging_tools(self) -> tuple[str, ...]:
+        """Tools that look at what an episode left; one that was offered them could look, too."""
+        look = self.parameters.get("look", {}) if self.verifier == "state" else {}
+        return (look["tool"],) if look else ()
+
+    def judge(self) -> Verifier:
+        """The verifier. Raises InvalidVerifier."""
+        return load_verifier(self.verifier, self.parameters)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> "Task":
+        """The task of a line. Raises InvalidTask."""
+        try:
+            fields = json.loads(line)
+            calls = tuple(Call(**call) for call in fields.pop("solution", ()))
+            task = cls(**fields | {"split": Split(fields["split"]), "solution": calls})
+            task.judge()
+        except (TypeError, ValueError, KeyError) as error:
+            raise InvalidTask(f"not a task: {error}") from error
+        return task
+
+
+class InvalidTask(ValueError):
+    """A task cannot be read or cannot be judged; the message says why."""
