@@ -28,7 +28,7 @@ time.sleep(600)
 PARENT_OF_A_SERVER = """
 import sys, time
 from pathlib import Path
-from embedded import ManagedProcess
+from podium_kit.embedded import ManagedProcess
 server = ManagedProcess("server", [sys.executable, "-c", "import time; time.sleep(600)"],
                         log_path=Path(sys.argv[1]))
 server.start()

@@ -28,7 +28,7 @@ def json_lines(text: str) -> list[dict[str, Any]]:
 
 def test_file_mode_writes_one_json_object_per_span(tmp_path: Path) -> None:
     run_process(f"""
-import telemetry
+from podium_kit import telemetry
 settings = telemetry.TelemetrySettings(mode="file", folder={str(tmp_path)!r})
 shutdown = telemetry.configure("registry", settings)
 with telemetry.episode_context({EPISODE_ID!r}), telemetry.span("turn", {{"podium.turn": 1}}):
@@ -43,7 +43,7 @@ shutdown()
 
 def test_a_full_span_file_is_kept_once_under_another_name(tmp_path: Path) -> None:
     run_process(f"""
-import telemetry
+from podium_kit import telemetry
 settings = telemetry.TelemetrySettings(mode="file", folder={str(tmp_path)!r}, file_bytes_max=1)
 from opentelemetry import trace
 shutdown = telemetry.configure("registry", settings)
@@ -62,7 +62,8 @@ shutdown()
 
 def test_a_log_line_is_json_and_names_the_trace_it_belongs_to(tmp_path: Path) -> None:
     done = run_process(f"""
-import logging, telemetry
+import logging
+from podium_kit import telemetry
 settings = telemetry.TelemetrySettings(mode="file", folder={str(tmp_path)!r})
 telemetry.configure("registry", settings)
 with telemetry.episode_context({EPISODE_ID!r}):
@@ -76,7 +77,8 @@ with telemetry.episode_context({EPISODE_ID!r}):
 
 def test_a_stack_trace_is_one_field_of_one_line() -> None:
     done = run_process("""
-import logging, telemetry
+import logging
+from podium_kit import telemetry
 telemetry.configure("registry", telemetry.TelemetrySettings())
 try:
     1 / 0
@@ -89,7 +91,7 @@ except ZeroDivisionError:
 
 def test_off_installs_nothing_on_servers_and_channels() -> None:
     done = run_process("""
-import telemetry
+from podium_kit import telemetry
 telemetry.configure("registry", telemetry.TelemetrySettings())()
 print(telemetry.server_interceptors() + telemetry.client_interceptors())
 """)
@@ -98,7 +100,8 @@ print(telemetry.server_interceptors() + telemetry.client_interceptors())
 
 def test_the_metrics_page_shows_what_was_counted() -> None:
     done = run_process("""
-import socket, urllib.request, telemetry
+import socket, urllib.request
+from podium_kit import telemetry
 with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]
@@ -115,7 +118,8 @@ shutdown()
 
 def test_calls_are_measured_in_seconds_while_traces_are_off() -> None:
     done = run_process("""
-import asyncio, socket, urllib.request, telemetry
+import asyncio, socket, urllib.request
+from podium_kit import telemetry
 from unit.podium_kit.telemetry.test_rpc import call, echo_channel
 with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
