@@ -2,8 +2,8 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
-# What pip looks through besides its index, uv does too: torch's CPU build may only be there.
-UV := UV_FIND_LINKS="$$PIP_FIND_LINKS" .venv/bin/uv
+# Installs with uv from pip's sources: its index, mirrors and folders of wheels.
+PACKAGES := libs/podium_kit/embedded/packages.py
 BUF := .venv/bin/buf
 INSTALLED := .venv/.installed
 GEN ?= protos/gen
@@ -11,29 +11,29 @@ PROTO_CHECK := build/proto-check
 RELEASED := protos/released.binpb
 WORKERS ?= 2
 SOURCES := libs services cli training tests scripts
-SERVICES := gateway episodes orchestrator_inference tool_registry tool_adapters cost_ledger
+IMAGES := services tool-adapters policy-engines training
 BUILD ?= docker build
-BASE ?= python:3.11-slim-bookworm
+# Of the Python that collects the wheels.
+BASE ?= python:$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-slim-bookworm
 PREFIX ?= podium/
 TAG ?= 0.1.0
 PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' -print -quit 2>/dev/null),$(dir)))
 # The plugin fails a run that skipped anything: a skipped test proves nothing.
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes bench-ledger bench-tools bench-training bench-orchestrators wheels wheels-engines images image-engines chart chart-docs chart-slow clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart chart-docs chart-slow clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) vllm ## Install everything: .venv, and vLLM with its model into the cache
 
-$(INSTALLED): requirements/dev.txt requirements/uv.txt pyproject.toml scripts/hatch_dependencies.py
+$(INSTALLED): requirements/dev.txt pyproject.toml scripts/hatch_dependencies.py
+	@python=$$(scripts/prerequisites.sh) && { test -x $(PYTHON) || "$$python" -m venv .venv; }
 	@echo "installing the pinned packages into .venv"
-	@test -x $(PYTHON) || python3 -m venv .venv
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements/uv.txt
-	@# uv does not read pip's configuration: where only that knows an index, pip installs the same pins.
-	@$(UV) pip install --no-deps --compile-bytecode --python $(PYTHON) -r requirements/dev.txt || \
-	  $(PYTHON) -m pip install --no-deps --disable-pip-version-check -r requirements/dev.txt
+	@said=$$($(PYTHON) -m pip install -qq --disable-pip-version-check $$(grep ^uv== requirements/dev.txt) 2>&1) || \
+	  { echo "could not install uv: $${said##*$$'\n'}; name an index in PIP_INDEX_URL"; exit 1; }
+	@$(PYTHON) -I $(PACKAGES) requirements/dev.txt
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -41,16 +41,20 @@ vllm: $(INSTALLED) ## Install vLLM (in its own environment) and the default mode
 	@$(PYTHON) -m podium_kit.embedded
 
 # triton, which xgrammar names, has no CPU backend and is not needed.
+RESOLVE = .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
+  --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(UPGRADE)
+PIN = $(RESOLVE) --no-emit-package triton --override requirements/overrides.txt
+# What an image installs: its digests, too, and the versions that were tested.
+LOCK = $(PIN) --generate-hashes -c requirements/dev.txt
+
 pin: ## Resolve requirements/*.in again; UPGRADE=--upgrade takes the newest versions
-	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
-	  --no-emit-find-links --no-emit-package triton $(UPGRADE) --override requirements/overrides.txt \
-	  requirements/{base,tools,local,training,kserve,dev}.in -o requirements/dev.txt
-	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
-	  -c requirements/dev.txt requirements/{base,tools}.in -o requirements/runtime.txt
-	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
-	  --no-emit-find-links --no-emit-package triton -c requirements/dev.txt requirements/{base,training}.in -o requirements/training.txt
-	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
-	  --override requirements/overrides.txt -c requirements/dev.txt requirements/{base,kserve}.in -o requirements/engines.txt
+	$(PIN) requirements/{base,tools,local,training,kserve,dev}.in -o requirements/dev.txt
+	$(LOCK) requirements/base.in -o requirements/services.txt
+	$(LOCK) requirements/{base,tools}.in -o requirements/tool-adapters.txt
+	$(LOCK) requirements/{base,kserve}.in -o requirements/policy-engines.txt
+	$(LOCK) --no-emit-package torch requirements/{base,training}.in -o requirements/training.txt
+	grep ^torch== requirements/training.in | \
+	  $(RESOLVE) --no-config --generate-hashes -c requirements/dev.txt - -o requirements/training-cuda.txt
 
 proto: $(INSTALLED) ## Generate the Python code of the contracts into protos/gen
 	@mkdir -p $(GEN)
@@ -117,35 +121,22 @@ bench-orchestrators: setup ## Untrained, always the dearest expert, trained: rew
 bench-ledger: setup ## Pairs, batches and posts of the ledger against the least SQL there is
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.ledger $(PARTS)
 
-wheels: $(INSTALLED) ## Collect everything the images install in build/wheels
-	rm -rf build/wheels
-	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check -r requirements/runtime.txt -w build/wheels
-	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels .
+# The digests are checked here: what an image installs is exactly what was collected.
+COLLECT = $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps -w build/wheels/$*
+TORCH_WHEELS = $(if $(filter cpu,$(TORCH)),$$(grep ^torch== requirements/training.in)+cpu,--require-hashes -r requirements/training-cuda.txt)
 
-images: wheels ## Build every service's image; BUILD="docker build" BASE=... PREFIX=podium/ TAG=...
-	@for service in $(SERVICES); do \
-	  $(BUILD) --build-arg BASE=$(BASE) -f services/$$service/Dockerfile \
-	    -t $(PREFIX)$${service//_/-}:$(TAG) . || exit 1; \
-	done
+$(IMAGES:%=wheels-%): wheels-%: $(INSTALLED)
+	rm -rf build/wheels/$*
+	$(COLLECT) --require-hashes -r requirements/$*.txt
+	$(if $(filter training,$*),$(COLLECT) $(TORCH_WHEELS))
+	$(COLLECT) --no-build-isolation .
 
-# A GPU's torch brings CUDA's libraries as wheels of its own, so there pip resolves what it needs.
-wheels-training: $(INSTALLED) ## Collect what the GRPO image installs; TORCH=cpu for machines without a GPU
-	rm -rf build/wheels-training
-	@mkdir -p build/wheels-training
-	$(if $(filter cpu,$(TORCH)),cat,sed 's/+cpu$$//') requirements/training.txt > build/training.txt
-	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check $(if $(filter cpu,$(TORCH)),--no-deps) -r build/training.txt -w build/wheels-training
-	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels-training .
+$(IMAGES:%=image-%): image-%: wheels-%
+	$(BUILD) --build-arg BASE=$(BASE) --build-arg WHEELS=build/wheels/$* -t $(PREFIX)$*:$(TAG) .
 
-image-training: wheels-training ## Build the GRPO job's image; TORCH=cpu, and as `make images`
-	$(BUILD) --build-arg BASE=$(BASE) -f training/Dockerfile -t $(PREFIX)training:$(TAG) .
-
-wheels-engines: $(INSTALLED) ## Collect what the image of policy-engines installs
-	rm -rf build/wheels-engines
-	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps -r requirements/engines.txt -w build/wheels-engines
-	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels-engines .
-
-image-engines: wheels-engines ## Build the image of policy-engines; as `make images`
-	$(BUILD) --build-arg BASE=$(BASE) -f services/orchestrator_inference/policy_engines/Dockerfile -t $(PREFIX)policy-engines:$(TAG) .
+images: image-services image-tool-adapters ## Build the images; BUILD="docker build" BASE=... PREFIX=podium/ TAG=...
+image-policy-engines: ## Build the image of policy-engines, as `make images`
+image-training: ## Build the GRPO job's image, as `make images`; TORCH=cpu for machines without a GPU
 
 # Images without docker and without a registry: buildah, podman, runc, catatonit, debootstrap; as root.
 CONTAINERS := scripts/containers.sh
@@ -155,7 +146,7 @@ LOCAL_IMAGES := BUILD="$(CONTAINERS) buildah bud --layers --isolation chroot --p
 
 local-images: $(INSTALLED) ## Build all images with buildah on a base made of Debian's packages
 	$(CONTAINERS) base $(LOCAL_BASE)
-	$(MAKE) images image-engines image-training TORCH=cpu $(LOCAL_IMAGES)
+	$(MAKE) $(IMAGES:%=image-%) TORCH=cpu $(LOCAL_IMAGES)
 
 CHARTS := charts/podium charts/podium-tenant
 CHECKOV := build/checkov

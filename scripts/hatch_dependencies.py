@@ -5,15 +5,16 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-# What only one part needs: the tool adapters, `podium up`, the GRPO job, policy-engines.
-EXTRAS = ("tools", "local", "training", "kserve")
+# What `podium up` needs, and what only the GRPO job and policy-engines do. Images install lists.
+DEPENDENCIES = ("base", "tools", "local")
+EXTRAS = ("training", "kserve")
 
 
 class RequirementsHook(MetadataHookInterface):
     """Reads the unpinned runtime requirements, so that they are written once."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        metadata["dependencies"] = self._lines("base")
+        metadata["dependencies"] = [line for name in DEPENDENCIES for line in self._lines(name)]
         metadata["optional-dependencies"] = {extra: self._lines(extra) for extra in EXTRAS}
 
     def _lines(self, name: str) -> list[str]:

@@ -18,7 +18,7 @@ from podium_kit.embedded import EmbeddedError, SmolLM2, VllmEnvironment
 from podium_kit.embedded.ports import free_ports
 from tool_adapters.sandbox import IsolationUnavailable, LocalRunner
 
-PYTHON_NEEDED = (3, 11)
+PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 14)
 DISK_BYTES_NEEDED = 4_000_000_000
 MEMORY_BYTES_NEEDED = 4_000_000_000
 INSTALL = "run `make setup` in a checkout, or install podium-platform again"
@@ -42,8 +42,8 @@ async def examine(state_dir: Path) -> list[Finding]:
 
 def _python() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
-    well = sys.version_info >= PYTHON_NEEDED
-    return Finding("Python", well, version, "" if well else "use Python 3.11 or newer")
+    well = PYTHON_FROM <= sys.version_info < PYTHON_BELOW
+    return Finding("Python", well, version, "" if well else "use Python 3.11, 3.12 or 3.13")
 
 
 def _packages() -> Finding:

@@ -1,9 +1,11 @@
 """`python -m podium_kit.embedded`: install vLLM and the default model into the cache."""
 
 import asyncio
+import sys
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from podium_kit.embedded.errors import EmbeddedError
 from podium_kit.embedded.smollm2 import SmolLM2
 from podium_kit.embedded.vllm.environment import Progress as Report
 from podium_kit.embedded.vllm.environment import VllmEnvironment
@@ -22,4 +24,7 @@ def _bar(bars: Progress) -> Report:
 
 
 if __name__ == "__main__":
-    asyncio.run(install())
+    try:
+        asyncio.run(install())
+    except EmbeddedError as error:
+        sys.exit(str(error))

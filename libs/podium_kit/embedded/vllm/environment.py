@@ -1,5 +1,6 @@
 """vLLM's own virtual environment in the cache: its pins must not meet the platform's."""
 
+import ctypes
 import hashlib
 import shutil
 import sys
@@ -9,13 +10,14 @@ from pathlib import Path
 from filelock import AsyncFileLock
 
 from podium_kit.embedded.cache import cache_dir
-from podium_kit.embedded.command import run_command
+from podium_kit.embedded.command import CommandFailed, run_command
 from podium_kit.embedded.errors import EmbeddedError
 
 VLLM_VERSION = "0.32.0"
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
-# Measured: pip spends about two thirds of its time collecting, the rest unpacking.
-COLLECTING_SHARE = 0.65
+INSTALLER = Path(__file__).parents[1] / "packages.py"
+# Of the install, until the last package is downloaded.
+DOWNLOADING_SHARE = 0.8
 
 Progress = Callable[[str, float], None]
 """Called with what happens now and how much is done, from 0 to 1."""
@@ -27,9 +29,15 @@ class VllmNotInstalled(EmbeddedError):
         self.directory = directory
 
 
+class VllmNotInstallable(EmbeddedError):
+    """This machine or its network lacks something; the message holds it and how to get it."""
+
+
 class VllmEnvironment:
     def __init__(self, directory: Path | None = None) -> None:
-        self.directory = directory or cache_dir() / f"vllm-{VLLM_VERSION}"
+        # Of these pins and this Python: checkouts with others share the cache.
+        key = f"{VLLM_VERSION}-{sys.implementation.cache_tag}-{_pins_digest()[:8]}"
+        self.directory = directory or cache_dir() / f"vllm-{key}"
         self._marker = self.directory / "installed"
 
     @property
@@ -44,13 +52,13 @@ class VllmEnvironment:
         return self.directory / "bin" / "python"
 
     def is_installed(self) -> bool:
-        """Whether a whole install of today's pins is there."""
-        return self._marker.exists() and self._marker.read_text() == _pins_digest()
+        """Whether a whole install is there."""
+        return self._marker.exists()
 
     async def install(self, progress: Progress) -> None:
-        """Install unless it is there; a half or outdated install is done again.
+        """Install unless it is there; a half install is done again.
 
-        A second installer waits for the first. Raises CommandFailed with pip's last lines.
+        A second installer waits for the first. Raises VllmNotInstallable.
         """
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         async with AsyncFileLock(self.directory.with_name(f"{self.directory.name}.lock")):
@@ -59,39 +67,43 @@ class VllmEnvironment:
         progress("vLLM is installed", 1.0)
 
     async def _install(self, progress: Progress) -> None:
+        _require_libnuma()
         progress("creating vLLM's environment", 0.0)
         shutil.rmtree(self.directory, ignore_errors=True)
-        venv = (sys.executable, "-m", "venv", self.directory)
+        venv = (sys.executable, "-m", "venv", "--without-pip", self.directory)
         await run_command("create vLLM's environment", venv, lambda line: None)
-        follow = _PipProgress(progress, _pin_count())
-        # The list is complete: resolving it again could only disagree with it.
-        pip = (self._python, "-m", "pip", "install", "--no-deps", "-r", REQUIREMENTS)
-        await run_command("install vLLM", pip, follow.line)
+        install = (sys.executable, "-I", INSTALLER, REQUIREMENTS, self._python)
+        try:
+            await run_command("install vLLM", install, _InstallerProgress(progress).line)
+        except CommandFailed as error:
+            raise VllmNotInstallable(error.tail.splitlines()[-1]) from error
         # Written last, so that an interrupted install is noticed.
-        self._marker.write_text(_pins_digest())
+        self._marker.touch()
 
 
-class _PipProgress:
-    """Turns pip's output into steps and a fraction."""
+def _require_libnuma() -> None:
+    """vLLM's CPU kernels are linked against it, and its wheel does not carry it."""
+    try:
+        ctypes.CDLL("libnuma.so.1")
+    except OSError:
+        raise VllmNotInstallable(
+            "vLLM needs the library libnuma.so.1: install it (Debian: apt-get install libnuma1)"
+        ) from None
 
-    def __init__(self, progress: Progress, packages: int) -> None:
+
+class _InstallerProgress:
+    """Turns the installer's lines into steps and a fraction."""
+
+    def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._packages = packages
-        self._collected = 0
+        self._begun = self._done = 0
 
     def line(self, line: str) -> None:
-        if line.startswith(("Collecting ", "Processing ")):
-            self._collected += 1
-            package = Path(line.split()[1]).name
-            fraction = COLLECTING_SHARE * self._collected / self._packages
-            self._progress(f"collecting {package}", min(fraction, COLLECTING_SHARE))
-        elif line.startswith("Installing collected packages"):
-            self._progress(f"unpacking {self._packages} packages", COLLECTING_SHARE)
+        # It names all large packages before the first one is there.
+        self._begun += line.startswith("Downloading ")
+        self._done += line.startswith("Downloaded ")
+        self._progress(line, DOWNLOADING_SHARE * self._done / max(self._begun, 1))
 
 
 def _pins_digest() -> str:
     return hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
-
-
-def _pin_count() -> int:
-    return sum("==" in line for line in REQUIREMENTS.read_text().splitlines())

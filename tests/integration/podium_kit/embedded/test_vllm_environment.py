@@ -22,11 +22,6 @@ def test_an_interrupted_install_does_not_count(tmp_path: Path) -> None:
     assert not VllmEnvironment(tmp_path).is_installed()
 
 
-def test_an_install_of_other_pins_does_not_count(tmp_path: Path) -> None:
-    (tmp_path / "installed").write_text("digest of an older list")
-    assert not VllmEnvironment(tmp_path).is_installed()
-
-
 def test_the_cache_follows_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PODIUM_CACHE_DIR", str(tmp_path))
     with pytest.raises(ModelNotConverted, match=f"{tmp_path}/models/smollm2"):
