@@ -45,7 +45,7 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     ("components.gateway.calls", "episodes", ""),
     ("components.gateway.calls", ["episode"], ""),
     ("components.gateway.calls", ["episodes", "episodes"], ""),
-    ("components.gateway.command", [], ""),
+    ("components.gateway.args", [], ""),
     ("components.gateway.settings", ["a"], ""),
     ("components.gateway.settings.Keepalive", 3, "Keepalive"),
     ("components.gateway.env.lower", "x", "lower"),

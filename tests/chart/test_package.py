@@ -64,10 +64,16 @@ def test_artifact_hub_is_told_every_image_of_ours() -> None:
     assert {image["image"] for image in images} == used
 
 
-def test_every_service_has_an_image_in_the_chart() -> None:
-    folders = {path.parent.name for path in (ROOT / "services").glob("*/Dockerfile")}
-    # A process of orchestrator-inference's that needs KServe's SDK.
-    folders.add("policy_engines")
+def test_make_builds_the_images_of_the_chart_and_no_others() -> None:
+    made = re.search(r"^IMAGES := (.+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert made
     values = yaml.safe_load((CHARTS / "podium/values.yaml").read_text())
-    images = {one["image"]["repository"] for one in values["components"].values()}
-    assert images == {f"podium/{folder.replace('_', '-')}" for folder in folders}
+    own = [*values["components"].values(), values["componentDefaults"], values["training"]]
+    used = {one["image"]["repository"] for one in own if "image" in one}
+    assert used == {f"podium/{name}" for name in made.group(1).split()}
+
+
+def test_every_service_runs_in_a_component_of_the_chart() -> None:
+    services = {path.parent.name for path in (ROOT / "services").glob("*/__main__.py")}
+    values = yaml.safe_load((CHARTS / "podium/values.yaml").read_text())
+    assert services <= {one["args"][0] for one in values["components"].values()}

@@ -98,7 +98,7 @@ def test_a_digest_wins_over_a_tag() -> None:
     digest = "sha256:" + "0" * 64
     values = {"components": {"gateway": {"image": {"digest": digest, "tag": "2"}}}}
     images = [one["image"] for pod in pod_templates(render(values)) for one in containers(pod.spec)]
-    assert f"podium/gateway@{digest}" in images
+    assert f"podium/services@{digest}" in images
 
 
 BREAKS: list[tuple[str, Any]] = [

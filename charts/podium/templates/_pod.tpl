@@ -28,9 +28,7 @@ spec:
     - name: {{ .name }}
       image: {{ include "podium.image" (dict "root" .root "image" $c.image) }}
       imagePullPolicy: {{ $c.image.pullPolicy }}
-      {{- with $c.command }}
-      command: {{ toJson . }}
-      {{- end }}
+      args: {{ toJson $c.args }}
       env: {{- include "podium.environment" . | trim | nindent 8 }}
       ports: {{- include "podium.containerPorts" . | trim | nindent 8 }}
       {{- include "podium.probes" . | nindent 6 }}

@@ -29,9 +29,10 @@ VARIABLES = {"cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY"}
 SETTING = re.compile(r"(?:global|install|:env:)\.([\w-]+)=('.*'|\".*\")")
 PROGRESS = ("Downloading", "Downloaded", "Building", "Built", "Prepared", "Installed")
 FIX = "name an index in PIP_INDEX_URL, or a folder with its wheel in PIP_FIND_LINKS"
-CUDA = """\
-PyTorch's CPU build is in none of pip's sources and its index does not answer: installing the build
-with CUDA, which runs on a CPU too (2 GB to download, 4.6 GB on disk; PIP_FIND_LINKS avoids it)"""
+CUDA = (
+    "PyTorch's CPU build is out of reach: installing the one with CUDA, which runs on a CPU too "
+    "(2 GB more; a folder with the CPU build's wheel in PIP_FIND_LINKS avoids it)"
+)
 
 
 class CannotInstall(Exception):
@@ -50,7 +51,7 @@ def install(packages: Path, python: str) -> None:
             cuda = pinned.group()
             print(CUDA, flush=True)
     # The list is complete: resolving it again could only disagree with it.
-    installer.install("--no-deps", "--compile-bytecode", f"--requirements={packages}")
+    installer.install("--no-deps", f"--requirements={packages}")
     if cuda:
         installer.install(cuda, f"--constraints={packages}")
 

@@ -57,7 +57,7 @@ def keeper() -> Iterator[Keeper]:
         options += ["--security-opt=no-new-privileges"]
         options += [f"--env={name}={value}" for name, value in settings.items()]
         try:
-            podman("run", *options, "localhost/" + container()["image"])
+            podman("run", *options, "localhost/" + container()["image"], *container()["args"])
             yield Keeper(server, container())
         finally:
             podman("rm", "--force", "--ignore", "--time", "5", NAME, check=False)

@@ -130,15 +130,13 @@ def run_restricted(node: Node, deployment: Json) -> None:
     for mount in container["volumeMounts"]:
         access = "ro" if mount.get("readOnly") else "rw"
         options += [f"--volume={paths[mount['name']]}:{mount['mountPath']}:{access}"]
-    entry, *arguments = container["command"]
-    options += [f"--entrypoint={entry}"]
     podman(
         "run",
         "--detach",
         f"--name={pod['metadata']['name']}",
         *options,
         container["image"],
-        *arguments,
+        *container["args"],
     )
 
 
