@@ -60,7 +60,7 @@ class Installer:
     def __init__(self, python: str) -> None:
         settings = dict(_pip_settings())
         words = [(option, settings.get(key, "").split()) for key, option in SOURCES.items()]
-        # pip takes the best version of all its indexes, uv only looks in the first with the package.
+        # pip takes the best version of all its indexes, uv that of the first with the package.
         self.options = [f"--python={python}", "--no-config", "--index-strategy=unsafe-best-match"]
         self.options += [f"{option}={word}" for option, given in words for word in given]
         if settings.get("no-index", "0").lower() in {"1", "true", "yes", "on"}:
