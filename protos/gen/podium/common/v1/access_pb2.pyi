@@ -14,7 +14,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 SCOPE_FIELD_NUMBER: _builtins.int
 ADMINISTRATIVE_FIELD_NUMBER: _builtins.int
 scope: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MethodOptions, _containers.RepeatedScalarFieldContainer[_builtins.str]]
-"""Scopes any one of which lets the caller in (rpckit.roles lists them). "any" lets in
+"""Scopes any one of which lets the caller in (podium_kit.rpc.roles lists them). "any" lets in
 every authenticated caller, who then sees what belongs to its own tenant.
 """
 administrative: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MethodOptions, _builtins.bool]
