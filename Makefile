@@ -59,14 +59,14 @@ pin: ## Resolve requirements/*.in again; UPGRADE=--upgrade takes the newest vers
 proto: $(INSTALLED) ## Generate the Python code of the contracts into protos/gen
 	@mkdir -p $(GEN)
 	find $(GEN) -type f -name '*_pb2*' -delete
-	$(PYTHON) -m grpc_tools.protoc -I protos --python_out=$(GEN) --mypy_out=quiet:$(GEN) \
+	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PYTHON) -m grpc_tools.protoc -I protos --python_out=$(GEN) --mypy_out=quiet:$(GEN) \
 	  $$(find protos/podium -name '*.proto' | sort)
-	$(PYTHON) -m grpc_tools.protoc -I protos --grpc_python_out=$(GEN) --mypy_grpc_out=quiet:$(GEN) \
+	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PYTHON) -m grpc_tools.protoc -I protos --grpc_python_out=$(GEN) --mypy_grpc_out=quiet:$(GEN) \
 	  $$(find protos/podium -name '*_service.proto' | sort)
 
 proto-check: $(INSTALLED) ## Fail when protos/gen is not what the contracts generate
 	@rm -rf $(PROTO_CHECK)
-	@$(MAKE) --silent proto GEN=$(PROTO_CHECK) PATH="$(CURDIR)/.venv/bin:$$PATH"
+	@$(MAKE) --silent proto GEN=$(PROTO_CHECK)
 	@diff -r -x __pycache__ $(PROTO_CHECK)/podium protos/gen/podium || \
 	  { echo "protos/gen is stale: run 'make proto' and commit it"; exit 1; }
 
@@ -115,7 +115,7 @@ bench-tools: setup ## ResolveToolset against a bare server, and policy decisions
 bench-training: setup ## A training step beside TRL's, drift, and time to a version's first token
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.training
 
-bench-orchestrators: setup ## Untrained, always the dearest expert, trained: reward under three preferences
+bench-orchestrators: setup ## Untrained, always the most expensive expert, trained: reward under three preferences
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.orchestrators
 
 bench-ledger: setup ## Pairs, batches and posts of the ledger against the least SQL there is

@@ -28,8 +28,8 @@ class KServeServer:
         self.objects: dict[str, Json] = {}
         self.requests: list[tuple[str, str]] = []
         """(method, name) of everything that was asked for."""
-        self.refused = 0
-        """Status that writes are refused with, as a webhook would; 0 takes them."""
+        self.rejected = 0
+        """Status that writes are rejected with, as a webhook would; 0 takes them."""
         self._changed = threading.Condition()
         self._version = 0
         self._events: list[tuple[int, Json]] = []
@@ -144,9 +144,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _write(self, obj: Json) -> None:
         faults = crd_schemas.faults(obj) if crd_schemas.available() else []
-        if self.api.refused or faults:
+        if self.api.rejected or faults:
             said = "; ".join(faults) or "denied the request"
-            self._answer({"kind": "Status", "message": said}, self.api.refused or 422)
+            self._answer({"kind": "Status", "message": said}, self.api.rejected or 422)
         else:
             self._answer(self.api.put(obj), 201 if self.command == "POST" else 200)
 

@@ -139,8 +139,8 @@ class OpenAiServer:
         )
 
     async def _models(self, request: Request) -> Response:
-        if refusal := self._unauthorized(request):
-            return refusal
+        if rejection := self._unauthorized(request):
+            return rejection
         owner = "vllm" if self._vllm_version else "scripted"
         length = {"max_model_len": self._context_tokens} if self._context_tokens else {}
         cards = [
@@ -154,8 +154,8 @@ class OpenAiServer:
         return JSONResponse({"version": self._vllm_version})
 
     async def _chat(self, request: Request) -> Response:
-        if refusal := self._unauthorized(request):
-            return refusal
+        if rejection := self._unauthorized(request):
+            return rejection
         body = await request.json()
         self.requests.append(body)
         self.headers.append(dict(request.headers))

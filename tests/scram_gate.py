@@ -36,7 +36,7 @@ class ScramGate:
     upstream_port: int
     port: int = 0
     admitted: int = 0
-    refused: int = 0
+    rejected: int = 0
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator["ScramGate"]:
@@ -94,7 +94,7 @@ class ScramGate:
                 words = scram.get_server_final()
                 self.admitted += 1
         except ScramException:
-            self.refused += 1
+            self.rejected += 1
             return SaslAuthenticateResponse(error_code=AUTHENTICATION_FAILED)
         return SaslAuthenticateResponse(error_code=0, auth_bytes=words.encode())
 

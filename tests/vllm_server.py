@@ -37,7 +37,7 @@ class Serve:
 
 
 @dataclass(frozen=True)
-class RefuseToLoad:
+class RejectToLoad:
     """Answers the loading of a name as vLLM does when it cannot."""
 
 
@@ -48,7 +48,7 @@ class AnswerAs:
     name: str
 
 
-Fault = Serve | RefuseToLoad | AnswerAs
+Fault = Serve | RejectToLoad | AnswerAs
 
 
 class VllmServer:
@@ -58,7 +58,7 @@ class VllmServer:
         self.faults: dict[str, Fault] = {}
         self.loaded: dict[str, Weights] = {}
         self.keeps_everything = False
-        """Refuses to unload."""
+        """Rejects to unload."""
         self.answered: list[str] = []
         """Model of every chat completion."""
         self.answers: dict[str, str] = {}
@@ -110,27 +110,27 @@ class VllmServer:
         body = await request.json()
         name, folder = body["lora_name"], Path(body["lora_path"])
         if name in self.loaded:
-            return refused(400, f"The lora adapter '{name}' has already been loaded.")
+            return rejected(400, f"The lora adapter '{name}' has already been loaded.")
         weights = folder / "adapter_model.safetensors"
-        if isinstance(self.faults.get(name), RefuseToLoad) or not weights.exists():
-            return refused(404, f"No adapter found for {name}")
+        if isinstance(self.faults.get(name), RejectToLoad) or not weights.exists():
+            return rejected(404, f"No adapter found for {name}")
         self.loaded[name] = self._merged(folder)
         return PlainTextResponse(f"Success: LoRA adapter '{name}' added successfully.")
 
     async def _unload(self, request: Request) -> Response:
         name = (await request.json())["lora_name"]
         if self.keeps_everything:
-            return refused(500, "Internal server error")
+            return rejected(500, "Internal server error")
         if self.loaded.pop(name, None) is None:
-            return refused(404, f"The lora adapter '{name}' cannot be found.")
+            return rejected(404, f"The lora adapter '{name}' cannot be found.")
         return PlainTextResponse(f"Success: LoRA adapter '{name}' removed successfully.")
 
     async def _score(self, request: Request) -> Response:
         body = await request.json()
         if body["model"] not in (BASE, *self.loaded):
-            return refused(404, f"The model `{body['model']}` does not exist.")
+            return rejected(404, f"The model `{body['model']}` does not exist.")
         if len(body["logprob_token_ids"]) > TOKEN_IDS_MAX:
-            return refused(400, "which is greater than max allowed: 128")
+            return rejected(400, "which is greater than max allowed: 128")
         scored = self._scored(body["model"], body["prompt"])
         choices = [
             {
@@ -149,7 +149,7 @@ class VllmServer:
     async def _chat(self, request: Request) -> Response:
         body = await request.json()
         if body["model"] not in (BASE, *self.loaded):
-            return refused(404, f"The model `{body['model']}` does not exist.")
+            return rejected(404, f"The model `{body['model']}` does not exist.")
         self.answered.append(body["model"])
         message = {
             "role": "assistant",
@@ -193,6 +193,6 @@ class VllmServer:
         return merged
 
 
-def refused(status: int, words: str) -> Response:
+def rejected(status: int, words: str) -> Response:
     """An error in vLLM's shape."""
     return JSONResponse({"error": {"message": words, "code": status}}, status)

@@ -97,7 +97,7 @@ def _runner(function: Command) -> Callable[..., None]:
 
 
 def told(error: Exception) -> CliError:
-    """Any foreseen error as cause and mend."""
+    """Any foreseen error as cause and fix."""
     match error:
         case CliError():
             return error
@@ -108,8 +108,8 @@ def told(error: Exception) -> CliError:
 
 
 def _embedded_error(error: EmbeddedError) -> CliError:
-    """An embedded server's error; its message names the mend after a colon."""
-    cause, _, mend = str(error).partition(": ")
+    """An embedded server's error; its message names the fix after a colon."""
+    cause, _, fix = str(error).partition(": ")
     if isinstance(error, StartupFailed):
-        return CliError(str(error), "mend what the log names, then run `podium up` again")
-    return CliError(cause, mend)
+        return CliError(str(error), "fix what the log names, then run `podium up` again")
+    return CliError(cause, fix)

@@ -1,4 +1,4 @@
-"""What can go wrong for a person at the terminal: the cause, and what mends it."""
+"""What can go wrong for a person at the terminal: the cause, and what fixes it."""
 
 
 class CliError(Exception):
@@ -6,10 +6,10 @@ class CliError(Exception):
 
     exit_status = 1
 
-    def __init__(self, cause: str, mend: str = "") -> None:
+    def __init__(self, cause: str, fix: str = "") -> None:
         super().__init__(cause)
         self.cause = cause
-        self.mend = mend
+        self.fix = fix
 
 
 class UsageError(CliError):

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at, and what mends it where it is not well."""
+    """One thing that was looked at, and what fixes it where it is not well."""
 
     what: str
     well: bool
     finding: str
-    mend: str = ""
+    fix: str = ""

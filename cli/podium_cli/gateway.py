@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_cli.errors import CliError
 from podium_cli.output import message_values
-from podium_cli.rejections import Refused, near_names
+from podium_cli.rejections import Rejected, near_names
 
 M = TypeVar("M", bound=Message)
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
@@ -52,27 +52,27 @@ class Gateway:
         await self._client.aclose()
 
     async def get(self, path: str, reply: type[M], **query: Any) -> M:
-        """Raises Refused, Unreachable."""
+        """Raises Rejected, Unreachable."""
         return _parsed(await self.call("GET", path, query=query), reply)
 
     async def post(self, path: str, body: Message | Mapping[str, Any], reply: type[M]) -> M:
-        """Raises Refused, Unreachable."""
+        """Raises Rejected, Unreachable."""
         return _parsed(await self.call("POST", path, body=body), reply)
 
     async def put(self, path: str, body: Message | Mapping[str, Any], reply: type[M]) -> M:
-        """Raises Refused, Unreachable."""
+        """Raises Rejected, Unreachable."""
         return _parsed(await self.call("PUT", path, body=body), reply)
 
     async def patch(self, path: str, body: Message | Mapping[str, Any], reply: type[M]) -> M:
-        """Raises Refused, Unreachable."""
+        """Raises Rejected, Unreachable."""
         return _parsed(await self.call("PATCH", path, body=body), reply)
 
     async def delete(self, path: str, reply: type[M], **query: Any) -> M:
-        """Raises Refused, Unreachable."""
+        """Raises Rejected, Unreachable."""
         return _parsed(await self.call("DELETE", path, query=query), reply)
 
     async def all(self, path: str, reply: type[M], **query: Any) -> M:
-        """All pages as one reply. Raises Refused, Unreachable."""
+        """All pages as one reply. Raises Rejected, Unreachable."""
         merged, token = reply(), ""
         while True:
             page: Any = await self.get(path, reply, **query, page_token=token)
@@ -89,7 +89,7 @@ class Gateway:
         query: Mapping[str, Any] | None = None,
         body: Message | Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The JSON object of the reply. Raises Refused, Unreachable."""
+        """The JSON object of the reply. Raises Rejected, Unreachable."""
         values = message_values(body) if isinstance(body, Message) else body
         given = {key: value for key, value in (query or {}).items() if value not in (None, "", [])}
         try:
@@ -97,7 +97,7 @@ class Gateway:
         except httpx.TransportError as error:
             raise Unreachable(self.url, error) from error
         if not reply.is_success:
-            await self._refuse(reply)
+            await self._reject(reply)
         result: dict[str, Any] = reply.json()
         return result
 
@@ -106,7 +106,7 @@ class Gateway:
     ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
         """What happened and happens, until the episode ends; a broken stream is resumed.
 
-        Raises Refused, Unreachable.
+        Raises Rejected, Unreachable.
         """
         for _ in range(RESUMES_MAX):
             try:
@@ -131,14 +131,14 @@ class Gateway:
         ) as reply:
             if not reply.is_success:
                 await reply.aread()
-                await self._refuse(reply)
+                await self._reject(reply)
             async for line in reply.aiter_lines():
                 if line.startswith("data: "):
                     yield _event(line.removeprefix("data: "))
 
-    async def _refuse(self, reply: httpx.Response) -> None:
-        refused = Refused.of(reply)
-        raise refused.with_mend(await near_names(partial(self.call, "GET"), refused)) from None
+    async def _reject(self, reply: httpx.Response) -> None:
+        rejected = Rejected.of(reply)
+        raise rejected.with_fix(await near_names(partial(self.call, "GET"), rejected)) from None
 
 
 def segment(name: str) -> str:

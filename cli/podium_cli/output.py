@@ -42,10 +42,10 @@ class Output:
         self.progress.print(text, highlight=False)
 
     def error(self, error: CliError) -> None:
-        """Two lines: the cause, and what mends it."""
+        """Two lines: the cause, and what fixes it."""
         self.progress.print(f"[bold red]error:[/] {escaped(error.cause)}", highlight=False)
-        if error.mend:
-            self.progress.print(f" [bold]mend:[/] {escaped(error.mend)}", highlight=False)
+        if error.fix:
+            self.progress.print(f" [bold]fix:[/] {escaped(error.fix)}", highlight=False)
 
 
 def message_values(message: Message) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the gateway refuses, as cause and mend, with the names that were probably meant."""
+"""What the gateway rejects, as cause and fix, with the names that were probably meant."""
 
 from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
@@ -10,7 +10,7 @@ from podium_cli.errors import CliError
 
 Fetch = Callable[[str], Awaitable[dict[str, Any]]]
 
-MENDS = {
+FIXES = {
     401: "check --api-key or PODIUM_API_KEY; `podium keys list` shows the keys",
     403: "use a key with the scope it names; an admin makes one with `podium keys create`",
     429: "wait a moment and try again",
@@ -19,24 +19,24 @@ MENDS = {
 }
 # Too many requests, or a service that is away for a while.
 TEMPORARY = {429, 500, 502, 503, 504}
-# Nothing a person can mend: where to look instead.
-FAULT_MEND = "look into the logs folder of the state folder; `podium status` shows what is unwell"
+# Nothing a person can fix: where to look instead.
+FAULT_FIX = "look into the logs folder of the state folder; `podium status` shows what is unwell"
 
 
-class Refused(CliError):
+class Rejected(CliError):
     """An error response of the gateway."""
 
     def __init__(
         self,
         cause: str,
-        mend: str,
+        fix: str,
         reason: str,
         metadata: dict[str, str],
         *,
         temporary: bool = False,
     ) -> None:
         """`temporary`: the same request may well succeed later."""
-        super().__init__(cause, mend)
+        super().__init__(cause, fix)
         self.temporary = temporary
         self.reason = reason
         self.metadata = metadata
@@ -49,32 +49,32 @@ class Refused(CliError):
             message = str(error["message"])
         except (ValueError, KeyError, TypeError):
             error, message = {}, f"{reply.url.host} answered HTTP {reply.status_code}"
-        # The services' messages name the mend after a semicolon.
-        cause, _, mend = message.partition("; ")
-        default = MENDS.get(reply.status_code, FAULT_MEND if reply.status_code >= 500 else "")
+        # The services' messages name the fix after a semicolon.
+        cause, _, fix = message.partition("; ")
+        default = FIXES.get(reply.status_code, FAULT_FIX if reply.status_code >= 500 else "")
         return cls(
             cause,
-            mend or default,
+            fix or default,
             str(error.get("reason", "")),
             error.get("metadata") or {},
             temporary=reply.status_code in TEMPORARY,
         )
 
-    def with_mend(self, names: list[str]) -> Self:
+    def with_fix(self, names: list[str]) -> Self:
         """The same, naming what was probably meant."""
         if names:
-            self.mend = f"did you mean {' or '.join(names)}?"
+            self.fix = f"did you mean {' or '.join(names)}?"
         return self
 
 
-async def near_names(fetch: Fetch, refused: Refused) -> list[str]:
+async def near_names(fetch: Fetch, rejected: Rejected) -> list[str]:
     """Existing names close to the one that was not found; empty when there are none."""
-    kind = refused.reason.removesuffix("_NOT_FOUND").lower()
-    wrong = refused.metadata.get(kind)
+    kind = rejected.reason.removesuffix("_NOT_FOUND").lower()
+    wrong = rejected.metadata.get(kind)
     if not wrong or kind not in _LISTS:
         return []
     path, names_of = _LISTS[kind]
-    # The list may be refused too; then the first error is the one to tell.
+    # The list may be rejected too; then the first error is the one to tell.
     try:
         known = names_of(await fetch(path))
     except CliError:

@@ -26,7 +26,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True)
 class ToolFailure:
-    """Why a call failed. The message names cause and mend and holds no secret."""
+    """Why a call failed. The message names cause and fix and holds no secret."""
 
     kind: FailureKind
     message: str

@@ -1,4 +1,4 @@
-"""Why a value does not fit a JSON Schema (draft 2020-12), in words a model can mend it by."""
+"""Why a value does not fit a JSON Schema (draft 2020-12), in words a model can fix it by."""
 
 import json
 from typing import Any

@@ -217,7 +217,7 @@ class LedgerUnavailable(Unavailable):
 
 
 class JournalRejected(DomainError):
-    """The database refused the rows of a group: a fault of the ledger, nothing was written."""
+    """The database rejected the rows of a group: a fault of the ledger, nothing was written."""
 
     def __init__(self) -> None:
         super().__init__("the ledger could not store this; nothing was written")

@@ -1,4 +1,4 @@
-"""The ledger's nouns: subjects, holds, refusals and journal entries."""
+"""The ledger's nouns: subjects, holds, rejections and journal entries."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class HoldState(StrEnum):
     PROVISIONAL = "provisional"
 
 
-class RefusalReason(StrEnum):
+class RejectionReason(StrEnum):
     """Why money was not held."""
 
     BUDGET_EXHAUSTED = "budget_exhausted"
@@ -33,7 +33,7 @@ class RefusalReason(StrEnum):
 class UnknownPricePolicy(StrEnum):
     """What happens to a call whose price is unknown. It never costs 0."""
 
-    REFUSE = "refuse"
+    REJECT = "reject"
     ADMIT_AT_CEILING = "admit_at_ceiling"
     ADMIT = "admit"
 
@@ -114,7 +114,7 @@ class Hold:
     dispatched: bool = False
     # The capture that stands for the call: the provisional one until the true one replaces it.
     posted_sequence: int = 0
-    # Models that may answer instead; `amount` covers the dearest of them.
+    # Models that may answer instead; `amount` covers the most expensive of them.
     fallbacks: tuple[Fallback, ...] = ()
 
 
@@ -138,10 +138,10 @@ class FittingAlternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Rejection:
     """Why nothing is held, and what would fit."""
 
-    reason: RefusalReason
+    reason: RejectionReason
     message: str
     budget_id: str = ""
     remaining: Money | None = None

@@ -82,7 +82,7 @@ async def set_scope(connection: AsyncConnection, tenants: Iterable[str]) -> None
 
 @contextmanager
 def database_errors() -> Iterator[None]:
-    """Tells a database that is away from one that refuses the rows."""
+    """Tells a database that is away from one that rejects the rows."""
     try:
         yield
     except (OSError, PoolTimeout, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
@@ -100,7 +100,7 @@ def database_errors() -> Iterator[None]:
 def _fault_of(error: BaseException | None) -> LedgerUnavailable | JournalRejected:
     if _is_away(error):
         return LedgerUnavailable()
-    log.error("the database refused rows: %s", error)
+    log.error("the database rejected rows: %s", error)
     return JournalRejected()
 
 

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from gateway.config import Settings
-from gateway.convert import happening_from_proto, model_from_proto, order_to_proto
+from gateway.convert import event_from_proto, model_from_proto, order_to_proto
 from gateway.errors import UpstreamFault
 from gateway.limits.service import current_limits
 from gateway.models import EpisodeOrder, OrchestratorModel, Outcome, Progress
@@ -176,10 +176,10 @@ class EpisodesClient:
                     raise upstream_error(error) from error
             await asyncio.sleep(WATCH_PAUSE_S)
 
-    async def happenings(self, episode_id: str) -> AsyncIterator[Progress | Outcome]:
+    async def events(self, episode_id: str) -> AsyncIterator[Progress | Outcome]:
         """The watch in the gateway's own values; the outcome comes last."""
         async for event in self.watch(episode_id):
-            yield happening_from_proto(event)
+            yield event_from_proto(event)
 
     async def _watch_once(
         self, episode_id: str, after_sequence: int

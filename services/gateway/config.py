@@ -38,8 +38,8 @@ class Settings(DatabaseSettings):
     tls: TlsFiles | None = Field(None, description="mutual TLS to the services; plaintext if unset")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
 
-    body_bytes_max: int = Field(16 * MIB, gt=0, description="a larger request body is refused")
-    body_timeout_s: float = Field(30.0, gt=0, description="a slower request body is refused")
+    body_bytes_max: int = Field(16 * MIB, gt=0, description="a larger request body is rejected")
+    body_timeout_s: float = Field(30.0, gt=0, description="a slower request body is rejected")
     oidc_issuers: tuple[OidcIssuer, ...] = Field((), description="JSON list, see docs/tenancy.md")
     requests_per_s: float = Field(500.0, gt=0, description="of a tenant without limits of its own")
     request_burst: int = Field(2_000, gt=0, description="requests it may send at once")

@@ -78,7 +78,7 @@ def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:
     )
 
 
-def happening_from_proto(event: episode_pb2.EpisodeEvent) -> Progress | Outcome:
+def event_from_proto(event: episode_pb2.EpisodeEvent) -> Progress | Outcome:
     """The outcome when the event is the last one, otherwise a line about it."""
     match event.WhichOneof("event"):
         case "finished":

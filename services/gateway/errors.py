@@ -134,8 +134,8 @@ class TooManyRequests(ResourceExhausted):
 class UnsupportedParameter(InvalidArgument):
     """An OpenAI parameter the orchestrator cannot honour."""
 
-    def __init__(self, name: str, mend: str = "leave it out") -> None:
-        super().__init__(f"the parameter {name} is not supported here; {mend}", param=name)
+    def __init__(self, name: str, fix: str = "leave it out") -> None:
+        super().__init__(f"the parameter {name} is not supported here; {fix}", param=name)
 
 
 class InvalidChat(InvalidArgument):
@@ -204,7 +204,7 @@ class EpisodeCancelled(FailedPrecondition):
 
 
 class UpstreamFault(DomainError):
-    """A service behind the gateway failed in a way the caller cannot mend."""
+    """A service behind the gateway failed in a way the caller cannot fix."""
 
     def __init__(self) -> None:
         super().__init__("a service failed; quote the request id to the operator of this platform")

@@ -11,7 +11,7 @@ from gateway.error_responses import plain_error_response
 
 
 class RequestBodyMiddleware:
-    """Refuses a body by its announced size at once, by its real size as it arrives."""
+    """Rejects a body by its announced size at once, by its real size as it arrives."""
 
     def __init__(self, app: ASGIApp, bytes_max: int, timeout_s: float) -> None:
         self._app = app
@@ -25,8 +25,8 @@ class RequestBodyMiddleware:
             return
         announced = Headers(scope=scope).get("content-length", "0")
         if announced.isdecimal() and int(announced) > self._bytes_max:
-            refusal = plain_error_response(413, self._too_large(), "BODY_TOO_LARGE")
-            await refusal(scope, receive, send)
+            rejection = plain_error_response(413, self._too_large(), "BODY_TOO_LARGE")
+            await rejection(scope, receive, send)
             return
         await self._app(scope, self._guarded(receive), send)
 

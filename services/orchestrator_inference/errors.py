@@ -125,19 +125,19 @@ class EngineUnwell(Unavailable):
         )
 
 
-class EngineRefused(FailedPrecondition):
-    """The engine refused the request (HTTP 4xx); the message is the engine's own."""
+class EngineRejected(FailedPrecondition):
+    """The engine rejected the request (HTTP 4xx); the message is the engine's own."""
 
     def __init__(self, host: str, status: int, why: str) -> None:
-        super().__init__(f"the model engine at {host} refused (HTTP {status}): {why}", host=host)
+        super().__init__(f"the model engine at {host} rejected (HTTP {status}): {why}", host=host)
 
 
-class EngineCredentialsRefused(FailedPrecondition):
-    """The engine refused our key. Its own message is left out: it may quote the key."""
+class EngineCredentialsRejected(FailedPrecondition):
+    """The engine rejected our key. Its own message is left out: it may quote the key."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"the model engine at {host} refused our credentials; "
+            f"the model engine at {host} rejected our credentials; "
             "set ORCHESTRATOR_INFERENCE_ENGINE_API_KEY",
             host=host,
         )

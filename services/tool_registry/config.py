@@ -28,5 +28,5 @@ class Settings(ServerSettings):
     embeddings_model: str = Field("text-embedding-3-small", description="its model")
     embeddings_api_key: SecretStr | None = Field(None, description="its API key")
     llm_input_tokens_max: int = Field(
-        32_768, gt=0, description="input tokens of the dearest llm call, for price ceilings"
+        32_768, gt=0, description="input tokens of the most expensive llm call, for price ceilings"
     )

@@ -83,7 +83,7 @@ class OutsideFollowing(PermissionDenied):
     """A followed server would change what is not its own."""
 
 
-class ToolRefused(FailedPrecondition):
+class ToolRejected(FailedPrecondition):
     """A tool was asked for that the policy does not allow."""
 
     def __init__(self, name: str, reason: str) -> None:

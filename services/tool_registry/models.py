@@ -32,7 +32,7 @@ class ToolKind(StrEnum):
 class UnknownPriceRule(StrEnum):
     """What happens to a call whose price is unknown."""
 
-    REFUSE = "refuse"
+    REJECT = "reject"
     ADMIT_AT_CEILING = "admit_at_ceiling"
     ADMIT = "admit"
 

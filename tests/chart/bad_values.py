@@ -1,4 +1,4 @@
-"""Values a user may set by mistake: where, what, and the words the refusal must hold."""
+"""Values a user may set by mistake: where, what, and the words the rejection must hold."""
 
 from typing import Any
 

@@ -72,7 +72,7 @@ def validator(api_version: str, kind: str) -> Draft202012Validator:
 
 
 def faults(obj: Json) -> list[str]:
-    """What the API server would refuse: shape first, then the rules."""
+    """What the API server would reject: shape first, then the rules."""
     kind = validator(obj["apiVersion"], obj["kind"])
     shape = [f"{_path(error.absolute_path)}: {error.message}" for error in kind.iter_errors(obj)]
     structural = schemas()[obj["apiVersion"], obj["kind"]]

@@ -37,7 +37,7 @@ def test_every_built_in_object_is_strictly_valid(version: str) -> None:
     assert not [
         f"{case}: {label(obj)}: {fault}"
         for case, obj in built_in_objects()
-        if (fault := refusal(obj, version))
+        if (fault := rejection(obj, version))
     ]
 
 
@@ -48,7 +48,7 @@ def test_the_tenant_chart_is_strictly_valid(version: str) -> None:
             obj for obj in render(values, "podium-tenant") if obj["apiVersion"] in BUILT_IN_GROUPS
         ]
         assert {"ResourceQuota", "NetworkPolicy"} <= {obj["kind"] for obj in objects}
-        assert not [refusal(obj, version) for obj in objects if refusal(obj, version)]
+        assert not [rejection(obj, version) for obj in objects if rejection(obj, version)]
 
 
 def test_every_api_version_is_known() -> None:
@@ -77,10 +77,10 @@ def test_every_api_version_is_known() -> None:
 def test_the_validator_is_strict() -> None:
     service = json.loads(json.dumps(of_kind(rendered("defaults"), "Service")[0]))
     service["spec"]["portss"] = []
-    assert refusal(service, "1.30")
+    assert rejection(service, "1.30")
 
 
-def refusal(obj: Json, version: str) -> str:
+def rejection(obj: Json, version: str) -> str:
     try:
         kubernetes_validate.validate(obj, version, strict=True)
     except kubernetes_validate.ValidationError as error:

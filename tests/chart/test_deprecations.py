@@ -1,4 +1,4 @@
-"""Every key that moved is refused with where it went."""
+"""Every key that moved is rejected with where it went."""
 
 import pytest
 import yaml
@@ -16,9 +16,9 @@ MOVED = [
 
 @pytest.mark.parametrize(("name", "key", "since", "hint"), MOVED)
 def test_a_key_that_moved_says_where_to(name: str, key: str, since: str, hint: str) -> None:
-    with pytest.raises(HelmError) as refusal:
+    with pytest.raises(HelmError) as rejection:
         chart(name).render(nested(key, "anything"), name="podium", namespace="podium")
-    assert f"{key} is gone since {since}: {hint}" in str(refusal.value)
+    assert f"{key} is gone since {since}: {hint}" in str(rejection.value)
 
 
 def test_the_upgrade_guide_lists_every_key_that_moved() -> None:

@@ -7,13 +7,13 @@ import pytest
 from chart.golden import differences, objects_of, written_of
 from chart.rendering import PROFILES
 
-MEND = "if that is meant: make chart-docs"
+FIX = "if that is meant: make chart-docs"
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_profile_renders_what_was_written_down(profile: str) -> None:
     found = list(differences(written_of(profile), objects_of(profile)))
-    assert not found, "\n".join([*found[:20], MEND])
+    assert not found, "\n".join([*found[:20], FIX])
 
 
 def test_a_change_is_told_by_its_path() -> None:

@@ -1,4 +1,4 @@
-"""An upgrade from any release changes no field that Kubernetes refuses to change."""
+"""An upgrade from any release changes no field that Kubernetes rejects to change."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The closed schema: good values pass, every mistake is refused with the right path."""
+"""The closed schema: good values pass, every mistake is rejected with the right path."""
 
 import copy
 import json
@@ -36,11 +36,11 @@ def test_a_profile_passes(name: str) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "words"), BAD_VALUES, ids=[f"{path}={value}" for path, value, _ in BAD_VALUES]
 )
-def test_a_mistake_is_refused_with_its_path(path: str, value: Any, words: str) -> None:
-    with pytest.raises(HelmError) as refusal:
+def test_a_mistake_is_rejected_with_its_path(path: str, value: Any, words: str) -> None:
+    with pytest.raises(HelmError) as rejection:
         chart().render(nested(path, value), name="podium", namespace="podium")
     wanted = words or "/" + path.replace(".", "/")
-    assert wanted in str(refusal.value)
+    assert wanted in str(rejection.value)
 
 
 def test_every_object_of_the_schema_is_closed() -> None:
@@ -63,20 +63,20 @@ def test_the_schema_itself_is_one(name: str) -> None:
 
 
 def test_a_type_that_is_dropped_is_noticed() -> None:
-    """For every constraint of every key there is a wrong value that only it refuses."""
+    """For every constraint of every key there is a wrong value that only it rejects."""
     values = chart().values
     unnoticed = []
     for path, node in typed_properties(schema(), values):
         wrong = copy.deepcopy(values)
         put(wrong, path, WRONG[node["type"]])
-        if not refused(schema(), wrong):
+        if not rejected(schema(), wrong):
             unnoticed.append("the schema takes a wrong " + ".".join(path))
         if "enum" in node:
-            continue  # It refuses other types by itself.
+            continue  # It rejects other types by itself.
         loose = copy.deepcopy(schema())
         drop_type(loose, path)
-        if refused(loose, wrong):
-            unnoticed.append("something else refuses a wrong " + ".".join(path))
+        if rejected(loose, wrong):
+            unnoticed.append("something else rejects a wrong " + ".".join(path))
     assert not unnoticed
 
 
@@ -116,7 +116,7 @@ def drop_type(node: Json, path: tuple[str, ...]) -> None:
     del node["type"]
 
 
-def refused(one: Json, values: Json) -> bool:
+def rejected(one: Json, values: Json) -> bool:
     return not Draft202012Validator(one).is_valid(values)
 
 

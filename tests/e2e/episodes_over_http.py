@@ -28,7 +28,7 @@ async def start(client: httpx.AsyncClient, task: str = "what is 6 x 7?", **spec:
 
 
 async def finished(client: httpx.AsyncClient, episode_id: str) -> dict[str, Any]:
-    """The episode once it has ended, asked again while the platform mends itself."""
+    """The episode once it has ended, asked again while the platform fixes itself."""
     async with asyncio.timeout(150):
         while True:
             episode = await _get(client, f"/v1/episodes/{episode_id}")

@@ -1,4 +1,4 @@
-"""A policy that changes while an episode runs: the real registry refuses the very next call."""
+"""A policy that changes while an episode runs: the real registry rejects the very next call."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 POLICY = {"name": "heeded", "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT"}
 
 
-async def test_a_call_the_new_version_denies_is_refused_and_costs_nothing(
+async def test_a_call_the_new_version_denies_is_rejected_and_costs_nothing(
     whole: WholePlatform,
 ) -> None:
     admin_key = whole.connection.admin_key
@@ -30,7 +30,7 @@ async def test_a_call_the_new_version_denies_is_refused_and_costs_nothing(
     assert episode["policy_version"] == 1
     first, second = (observations(turn) for turn in found["turns"][:2])
     assert "42" in first[0]["content"]
-    # The model sees the refusal as the failure of its call, and goes on.
+    # The model sees the rejection as the failure of its call, and goes on.
     assert second[0]["failure"]["kind"] == "FAILURE_KIND_DENIED_BY_POLICY"
     assert "denied by name calculator" in second[0]["failure"]["message"]
     # Three decisions of the model and the one call that was made.

@@ -86,7 +86,7 @@ async def test_approved_calls_are_made_and_others_denied(temporal: EmbeddedTempo
     assert activities.turns[1].decided["1"] == Approval(1, 1, False, "ada", "too dear")
 
 
-async def test_decision_on_a_call_that_does_not_wait_is_refused(
+async def test_decision_on_a_call_that_does_not_wait_is_rejected(
     temporal: EmbeddedTemporal,
 ) -> None:
     activities = ScriptedActivities(answers_in(50), delay_s=0.3)
@@ -165,7 +165,7 @@ async def test_over_large_result_ends_the_episode_instead_of_hanging_it(
     assert "pass a reference instead" in activities.finished[0].message
 
 
-async def test_over_large_argument_is_refused_at_once(temporal: EmbeddedTemporal) -> None:
+async def test_over_large_argument_is_rejected_at_once(temporal: EmbeddedTemporal) -> None:
     activities = ScriptedActivities(answers_in(1))
     async with running_workflows(await connect(temporal), activities) as workflows:
         with pytest.raises(ApplicationError, match="pass a reference instead"):

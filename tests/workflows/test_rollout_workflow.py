@@ -55,7 +55,7 @@ async def test_a_group_that_fails_for_a_while_is_tried_again_and_the_others_go_o
     assert [group.index for group in activities.rolled].count(1) == 3
 
 
-async def test_what_the_platform_refuses_ends_the_run_with_its_words(client: Client) -> None:
+async def test_what_the_platform_rejects_ends_the_run_with_its_words(client: Client) -> None:
     def script(group: GroupOfRun) -> None:
         raise ApplicationError("there is no policy nosuch", non_retryable=True)
 

@@ -1,4 +1,4 @@
-{{/* What a schema cannot say. Every message names the key and the mend. */}}
+{{/* What a schema cannot say. Every message names the key and the fix. */}}
 {{- define "podium.validate" -}}
 {{- $values := .Values }}{{ $inference := .Values.inference }}{{ $kind := include "podium.engineKind" . }}
 {{- if and (eq $inference.mode "external") (not $inference.external.baseUrl) }}

@@ -24,7 +24,7 @@ class ChargePages:
         self._tenant = tenant
 
     async def fetch(self, gateway: Gateway) -> AsyncIterator[audit_pb2.ListChargesResponse]:
-        """Fetches what is missing; every page as it arrives. Raises Refused, Unreachable."""
+        """Fetches what is missing; every page as it arrives. Raises Rejected, Unreachable."""
         self._folder.mkdir(parents=True, exist_ok=True)
         number = len(self._files())
         token = self._last_token()

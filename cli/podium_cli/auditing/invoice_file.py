@@ -28,7 +28,7 @@ COLUMNS = {
 }
 # A line needs a request_id or a sku, too.
 REQUIRED = ("time", "amount")
-MEND = f"columns are {', '.join(COLUMNS)}; nothing was changed"
+FIX = f"columns are {', '.join(COLUMNS)}; nothing was changed"
 
 
 def read_invoice(path: Path, provider: str) -> tuple[str, list[audit_pb2.InvoiceLine]]:
@@ -41,7 +41,7 @@ def read_invoice(path: Path, provider: str) -> tuple[str, list[audit_pb2.Invoice
     rows = _json_rows(path, text) if path.suffix == ".json" else _csv_rows(path, text)
     lines = [_line(path, number, row, provider) for number, row in enumerate(rows, start=1)]
     if not lines:
-        raise InvalidDocument(path, "holds no lines", MEND)
+        raise InvalidDocument(path, "holds no lines", FIX)
     return sha256(content).hexdigest()[:32], lines
 
 
@@ -50,7 +50,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
     found = reader.fieldnames or []
     for name in REQUIRED:
         if found and not set(COLUMNS[name]) & set(found):
-            raise InvalidDocument(path, f"has no column {name}, only {', '.join(found)}", MEND)
+            raise InvalidDocument(path, f"has no column {name}, only {', '.join(found)}", FIX)
     yield from reader
 
 
@@ -59,10 +59,10 @@ def _json_rows(path: Path, text: str) -> list[Mapping[str, Any]]:
         # As written: the decimals of an amount say how the provider rounds.
         values = json.loads(text, parse_float=Decimal)
     except ValueError as error:
-        raise InvalidDocument(path, f"is not JSON: {error}", MEND) from error
+        raise InvalidDocument(path, f"is not JSON: {error}", FIX) from error
     rows = values.get("lines") if isinstance(values, dict) else values
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InvalidDocument(path, 'is no list of lines, nor an object with "lines"', MEND)
+        raise InvalidDocument(path, 'is no list of lines, nor an object with "lines"', FIX)
     return rows
 
 
@@ -73,7 +73,7 @@ def _line(path: Path, number: int, row: Mapping[str, Any], provider: str) -> aud
     if sku and not sku.startswith(f"{provider}/"):
         sku = f"{provider}/{sku}"
     if not sku and not values["request_id"]:
-        raise InvalidDocument(path, f"{place} has neither a request_id nor a sku", MEND)
+        raise InvalidDocument(path, f"{place} has neither a request_id nor a sku", FIX)
     return audit_pb2.InvoiceLine(
         provider_request_id=values["request_id"],
         sku=sku,
@@ -92,7 +92,7 @@ def _time(path: Path, place: str, text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         problem = f"{place} has the time {text!r}; write it like 2026-10-31T09:30:00Z"
-        raise InvalidDocument(path, problem, MEND) from error
+        raise InvalidDocument(path, problem, FIX) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -100,5 +100,5 @@ def _amount(path: Path, place: str, amount: str, currency: str) -> money_pb2.Mon
     try:
         Money.parse(amount, currency or "USD")
     except InvalidMoney as error:
-        raise InvalidDocument(path, f"{place}: {error.message}", MEND) from error
+        raise InvalidDocument(path, f"{place}: {error.message}", FIX) from error
     return money_pb2.Money(amount=amount, currency_code=currency or "USD")

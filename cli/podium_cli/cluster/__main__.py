@@ -18,11 +18,11 @@ def main() -> int:
     try:
         findings = asyncio.run(examine_cluster([Path(each) for each in sys.argv[1:]], PodAccount()))
     except CliError as error:
-        sys.stdout.write(f"{error.cause}; {error.mend}\n")
+        sys.stdout.write(f"{error.cause}; {error.fix}\n")
         return error.exit_status
     for each in findings:
-        mend = f"; {each.mend}" if each.mend else ""
-        sys.stdout.write(f"{each.what}: {each.finding}{mend}\n")
+        fix = f"; {each.fix}" if each.fix else ""
+        sys.stdout.write(f"{each.what}: {each.finding}{fix}\n")
     return 0 if all(each.well for each in findings) else 1
 
 

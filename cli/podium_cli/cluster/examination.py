@@ -28,8 +28,8 @@ def _kubernetes(version: str) -> Finding:
     parts = re.match(r"v(\d+)\.(\d+)", version)
     well = parts is not None and (int(parts[1]), int(parts[2])) >= KUBERNETES_MINIMUM
     minimum = ".".join(map(str, KUBERNETES_MINIMUM))
-    mend = "" if well else f"upgrade the cluster to Kubernetes {minimum} or later"
-    return Finding("Kubernetes", well, version, mend)
+    fix = "" if well else f"upgrade the cluster to Kubernetes {minimum} or later"
+    return Finding("Kubernetes", well, version, fix)
 
 
 async def _integration(asked: Integration, served: set[str], discovery: Discovery) -> Finding:
@@ -41,5 +41,5 @@ async def _integration(asked: Integration, served: set[str], discovery: Discover
     if not missing:
         finding = ", ".join(asked.apis) or "asks for no API"
         return Finding(asked.operator, True, finding)
-    mend = f"install {asked.operator} {asked.minimum} or later: {asked.install}"
-    return Finding(asked.operator, False, f"not served: {', '.join(missing)}", mend)
+    fix = f"install {asked.operator} {asked.minimum} or later: {asked.install}"
+    return Finding(asked.operator, False, f"not served: {', '.join(missing)}", fix)

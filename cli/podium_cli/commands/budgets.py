@@ -87,7 +87,7 @@ async def create(
     start: Annotated[str, typer.Option("--from", help="Decides calls from then on.")] = "",
     end: Annotated[str, typer.Option("--until", help="Decides no call after that.")] = "",
 ) -> None:
-    """Create a budget; a call that would pass its limit is refused."""
+    """Create a budget; a call that would pass its limit is rejected."""
     budget = budgets_pb2.Budget(
         id=budget_id,
         scope=_value(budgets_pb2.BudgetScope, "BUDGET_SCOPE_", scope),

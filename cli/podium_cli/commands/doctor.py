@@ -1,4 +1,4 @@
-"""`podium doctor`: what is missing on this machine or in a cluster, each with its mend."""
+"""`podium doctor`: what is missing on this machine or in a cluster, each with its fix."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -41,8 +41,8 @@ async def doctor(
     for each in findings:
         mark = "[green]✓[/]" if each.well else "[red]✗[/]"
         table.add_row(mark, each.what, escaped(each.finding))
-        if each.mend:
-            table.add_row("", "", f"[bold]mend:[/] {escaped(each.mend)}")
+        if each.fix:
+            table.add_row("", "", f"[bold]fix:[/] {escaped(each.fix)}")
     session.output.result({"findings": [asdict(each) for each in findings]}, table)
     missing = [each.what for each in findings if not each.well]
     if missing:

@@ -49,7 +49,7 @@ async def spend(
         bool, typer.Option("--all-tenants", help="Every tenant; needs the platform's admin key.")
     ] = False,
 ) -> None:
-    """Report spend from the ledger, dearest first."""
+    """Report spend from the ledger, most expensive first."""
     groups = [word.strip() for word in by.split(",") if word.strip()]
     if month and (since or until):
         raise UsageError("--month is a time span of its own", "leave out --since and --until")

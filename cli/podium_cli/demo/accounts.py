@@ -50,7 +50,7 @@ class Accounts:
 
 
 async def accounts(gateway: Gateway, outcomes: Sequence[Outcome]) -> Accounts:
-    """Raises Refused, Unreachable."""
+    """Raises Rejected, Unreachable."""
     by_tool, costs = await asyncio.gather(
         _ledger(gateway, {outcome.episode_id for outcome in outcomes}),
         asyncio.gather(*(_trajectory_cost(gateway, outcome) for outcome in outcomes)),

@@ -66,7 +66,7 @@ class Solver:
         self._limits = limits
 
     async def solve(self, tasks: list[Task], at_once: int, progress: Progress) -> list[Outcome]:
-        """One outcome per task, in their order. Raises Refused, Unreachable."""
+        """One outcome per task, in their order. Raises Rejected, Unreachable."""
         return await in_parallel([partial(self._solve, task, progress) for task in tasks], at_once)
 
     async def _solve(self, task: Task, progress: Progress) -> Outcome:

@@ -49,7 +49,7 @@ def accuracy_table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def spend_table(accounts: Accounts) -> Table:
-    """A row per tool, dearest first, then the total."""
+    """A row per tool, most expensive first, then the total."""
     rows = [
         (each.name, str(each.calls), str(each.unpriced_calls or ""), format_money(each.known_cost))
         for each in accounts.by_tool

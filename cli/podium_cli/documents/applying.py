@@ -11,7 +11,7 @@ from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.errors import CliError
 from podium_cli.gateway import Gateway, segment
 from podium_cli.output import Output, escaped, message_values
-from podium_cli.rejections import Refused
+from podium_cli.rejections import Rejected
 
 
 class WrongSpecs(CliError):
@@ -20,7 +20,7 @@ class WrongSpecs(CliError):
     def __init__(self, causes: list[str], wanted: int) -> None:
         super().__init__(
             "\n".join([f"{len(causes)} of {wanted} tools are wrong", *causes]),
-            "mend them, nothing was registered; or register the others with --skip-wrong",
+            "fix them, nothing was registered; or register the others with --skip-wrong",
         )
 
 
@@ -53,8 +53,8 @@ class ApplyTools:
             try:
                 checked.append(await self._register(spec, validate_only=True))
                 good.append(spec)
-            except Refused as refused:
-                causes.append(refused.cause)
+            except Rejected as rejected:
+                causes.append(rejected.cause)
         if causes and not self._skip_wrong:
             raise WrongSpecs(causes, len(specs) + len(wrong))
         for cause in causes:
@@ -94,8 +94,8 @@ class ApplyTools:
             return await self._gateway.post(
                 "/v1/tools", request, tool_registry_service_pb2.RegisterToolResponse
             )
-        except Refused as refused:
-            refused.cause = f"{spec.name}: {refused.cause}"
+        except Rejected as rejected:
+            rejected.cause = f"{spec.name}: {rejected.cause}"
             raise
 
     async def _registered(self) -> dict[str, tool_pb2.Tool]:

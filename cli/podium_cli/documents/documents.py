@@ -26,8 +26,8 @@ SCHEMA_FIELDS = {"parameters": "parameters_json_schema", "result": "result_json_
 class InvalidDocument(UsageError):
     """A file cannot be read as what it should be."""
 
-    def __init__(self, path: Path, problem: str, mend: str = "") -> None:
-        super().__init__(f"{path}: {problem}", mend or "mend the file; nothing was changed")
+    def __init__(self, path: Path, problem: str, fix: str = "") -> None:
+        super().__init__(f"{path}: {problem}", fix or "fix the file; nothing was changed")
 
 
 class UnknownWord(ValueError):

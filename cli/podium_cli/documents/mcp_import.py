@@ -6,7 +6,7 @@ from podium_cli.gateway import Gateway
 
 
 async def discover(gateway: Gateway, server: list[str], prefix: str) -> list[tool_pb2.ToolSpec]:
-    """Specs ready to be registered. Raises Refused, Unreachable."""
+    """Specs ready to be registered. Raises Rejected, Unreachable."""
     found = await gateway.post(
         "/v1/tools/discover-mcp",
         tool_adapter_service_pb2.DiscoverMcpToolsRequest(

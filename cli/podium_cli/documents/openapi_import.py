@@ -20,7 +20,7 @@ NOT_PACKED = {"accept-encoding": "identity"}
 async def read_openapi(
     gateway: Gateway, document: str, request: pb.ReadOpenApiRequest
 ) -> pb.ReadOpenApiResponse:
-    """Specs ready to be registered, and what was left out. Raises UsageError, Refused."""
+    """Specs ready to be registered, and what was left out. Raises UsageError, Rejected."""
     fetched = urlsplit(document).scheme in ("http", "https")
     request.document = await _fetched(document) if fetched else _text(Path(document))
     return await gateway.post("/v1/tools/read-openapi", request, pb.ReadOpenApiResponse)

@@ -24,7 +24,7 @@ class NoAnswer(CliError):
 async def follow(
     gateway: Gateway, episode_id: str, output: Output, after_sequence: int = 0
 ) -> episode_pb2.Episode:
-    """Shows events until the episode ends. Raises Refused, Unreachable."""
+    """Shows events until the episode ends. Raises Rejected, Unreachable."""
     view = EpisodeView(output.progress)
     episode = episode_pb2.Episode()
     with view.live():

@@ -41,7 +41,7 @@ class Bootstrap:
         self._folder = bundled_folder()
 
     async def run(self) -> None:
-        """Raises Refused when the platform does not take its own files."""
+        """Raises Rejected when the platform does not take its own files."""
         # Prices first: a tool's description quotes them.
         await self._step("prices", self._prices())
         await asyncio.gather(

@@ -29,7 +29,7 @@ class BundledTools:
         self._told = json.loads(told_file.read_text()) if told_file.exists() else {}
 
     async def register(self, specs: Sequence[tool_pb2.ToolSpec]) -> None:
-        """Raises Refused."""
+        """Raises Rejected."""
         registered = await self._registered()
         wanted = [self._wanted(spec, registered.get(spec.name)) for spec in specs]
         await asyncio.gather(*(self._register(values) for values in wanted if values))

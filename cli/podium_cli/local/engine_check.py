@@ -17,8 +17,8 @@ async def check_engine(choice: EngineChoice) -> None:
     served = await _served_models(choice)
     if choice.model not in served:
         near = get_close_matches(choice.model, served) or served[:5]
-        mend = f"use --openai-model {' or '.join(near)}" if near else "check --openai-model"
-        raise CliError(f"{choice.openai_base_url} serves no model {choice.model!r}", mend)
+        fix = f"use --openai-model {' or '.join(near)}" if near else "check --openai-model"
+        raise CliError(f"{choice.openai_base_url} serves no model {choice.model!r}", fix)
 
 
 async def _served_models(choice: EngineChoice) -> list[str]:
@@ -33,7 +33,7 @@ async def _served_models(choice: EngineChoice) -> list[str]:
             "check --openai-base-url; it ends with /v1",
         ) from error
     if reply.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise CliError(f"{url} refuses the API key", "check --openai-api-key or OPENAI_API_KEY")
+        raise CliError(f"{url} rejects the API key", "check --openai-api-key or OPENAI_API_KEY")
     try:
         return [str(model["id"]) for model in reply.json()["data"]]
     except (ValueError, KeyError, TypeError) as error:

@@ -46,7 +46,7 @@ class LocalEngine:
 
 
 def trained_model() -> AdaptedModel:
-    """The bundled policy merged into the default model. Raises ArtifactRefused."""
+    """The bundled policy merged into the default model. Raises ArtifactRejected."""
     store = VersionStore(bundled_folder() / "policy")
     [name] = store.names()
     manifest = store.verified(str(name))

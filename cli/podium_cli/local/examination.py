@@ -79,20 +79,20 @@ def _files() -> Finding:
 
 
 def _vllm() -> Finding:
-    mend = "run `make setup` or `podium up --yes`; not needed with --openai-base-url"
-    return _installed("vLLM", lambda: VllmEnvironment().python.parent.parent, mend)
+    fix = "run `make setup` or `podium up --yes`; not needed with --openai-base-url"
+    return _installed("vLLM", lambda: VllmEnvironment().python.parent.parent, fix)
 
 
 def _model() -> Finding:
-    mend = "run `make setup` or `podium up --yes`; not needed with --model or --openai-base-url"
-    return _installed("model SmolLM2", lambda: SmolLM2().directory, mend)
+    fix = "run `make setup` or `podium up --yes`; not needed with --model or --openai-base-url"
+    return _installed("model SmolLM2", lambda: SmolLM2().directory, fix)
 
 
-def _installed(what: str, locate: Callable[[], Path], mend: str) -> Finding:
+def _installed(what: str, locate: Callable[[], Path], fix: str) -> Finding:
     try:
         return Finding(what, True, str(locate()))
     except EmbeddedError as error:
-        return Finding(what, False, str(error).partition(": ")[0], mend)
+        return Finding(what, False, str(error).partition(": ")[0], fix)
 
 
 async def _sandbox() -> Finding:
@@ -101,8 +101,8 @@ async def _sandbox() -> Finding:
     try:
         await runner.require_isolation()
     except IsolationUnavailable as error:
-        cause, _, mend = str(error).rpartition("; ")
-        return Finding("sandbox", False, cause, mend)
+        cause, _, fix = str(error).rpartition("; ")
+        return Finding("sandbox", False, cause, fix)
     finally:
         await runner.close()
     return Finding("sandbox", True, "bubblewrap and a system-call filter isolate code here")
@@ -112,8 +112,8 @@ def _state_folder(state_dir: Path) -> Finding:
     existing = next(folder for folder in (state_dir, *state_dir.parents) if folder.exists())
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
         return Finding("state folder", True, str(state_dir))
-    mend = "choose another with --state-dir or PODIUM_STATE_DIR, or make it writable"
-    return Finding("state folder", False, f"{existing} is not writable", mend)
+    fix = "choose another with --state-dir or PODIUM_STATE_DIR, or make it writable"
+    return Finding("state folder", False, f"{existing} is not writable", fix)
 
 
 def _ports() -> Finding:
@@ -128,12 +128,12 @@ def _disk(state_dir: Path) -> Finding:
     existing = next(folder for folder in (state_dir, *state_dir.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
     well = free >= DISK_BYTES_NEEDED
-    mend = "" if well else f"free {format_bytes(DISK_BYTES_NEEDED - free)} there"
-    return Finding("disk", well, f"{format_bytes(free)} free at {existing}", mend)
+    fix = "" if well else f"free {format_bytes(DISK_BYTES_NEEDED - free)} there"
+    return Finding("disk", well, f"{format_bytes(free)} free at {existing}", fix)
 
 
 def _memory() -> Finding:
     available = psutil.virtual_memory().available
     well = available >= MEMORY_BYTES_NEEDED
-    mend = "" if well else "end other programs, or use --openai-base-url instead of vLLM"
-    return Finding("memory", well, f"{format_bytes(available)} available", mend)
+    fix = "" if well else "end other programs, or use --openai-base-url instead of vLLM"
+    return Finding("memory", well, f"{format_bytes(available)} available", fix)

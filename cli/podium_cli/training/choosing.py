@@ -12,7 +12,7 @@ from podium_training.tasks.task import Split, Task
 
 
 class SplitName(StrEnum):
-    """Which tasks; the other split shares no wording and no entity with them."""
+    """Which tasks; the other split shares no phrasing and no entity with them."""
 
     TRAIN = "train"
     HELD_OUT = "held-out"
@@ -36,9 +36,9 @@ Family = Annotated[
 
 PriceSpread = Annotated[
     float,
-    typer.Option(min=1, help="Tell each group prices up to so many times dearer or cheaper."),
+    typer.Option(min=1, help="Scale each group's prices by up to this factor, up or down."),
 ]
-Menus = Annotated[
+ToolSubsets = Annotated[
     int,
     typer.Option(min=0, help="Choices of tools that groups share; 0: each group has its own."),
 ]
@@ -95,4 +95,4 @@ def load_tasks(
             case Source.PAPER:
                 return paper.load(file or Path(), count, wanted, families, judge)
     except UnreadableSource as error:
-        raise UsageError(error.cause, error.mend) from error
+        raise UsageError(error.cause, error.fix) from error

@@ -14,7 +14,7 @@ async def note_consent(
 ) -> None:
     """Says so where tasks to learn from run under a policy whose episodes train nobody.
 
-    Raises Refused, Unreachable.
+    Raises Rejected, Unreachable.
     """
     under = await _policy_of(gateway, policy)
     if not under.spec.training_consent and any(task.split is Split.TRAIN for task in tasks):

@@ -56,7 +56,7 @@ class Roller:
     run_id: str
 
     async def roll(self, groups: Sequence[Group], at_once: int, progress: Progress) -> list[Rolled]:
-        """One result per episode, group by group. Raises Refused, Unreachable."""
+        """One result per episode, group by group. Raises Rejected, Unreachable."""
 
         async def one(group: Group, rollout: Rollout) -> Rolled:
             rolled = await self._roll(group, rollout)
@@ -101,7 +101,7 @@ class Roller:
 async def known_tools(gateway: Gateway) -> dict[str, list[str]]:
     """Every tool a group can be offered, with the SKUs its calls are priced by.
 
-    Raises Refused, Unreachable.
+    Raises Rejected, Unreachable.
     """
     reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
     return {tool.spec.name: _skus(tool.spec) for tool in reply.tools}

@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 
 from podium_cli.errors import CliError
 from podium_cli.gateway import Gateway, Unreachable
-from podium_cli.rejections import Refused
+from podium_cli.rejections import Rejected
 from podium_cli.training.rolling import Rolled, Roller, known_tools
 from podium_cli.training.task_files import read_tasks, task_digest
 from podium_training.rollouts.payloads import GroupOfRun, PlannedRun, RolloutRun, RolloutTotals
@@ -62,7 +62,7 @@ def _check_unchanged(run: RolloutRun) -> None:
 
 def _offer(run: RolloutRun) -> Offer:
     tools = {name: run.tool_skus.get(name, []) for name in run.tool_names}
-    return Offer(tools, run.tools_max, run.price_spread, run.menus, tuple(run.always))
+    return Offer(tools, run.tools_max, run.price_spread, run.tool_subsets, tuple(run.always))
 
 
 def _totals(rolled: Sequence[Rolled]) -> RolloutTotals:
@@ -83,7 +83,7 @@ async def _working() -> AsyncIterator[None]:
     except Unreachable:
         raise
     except (CliError, InvalidRun) as error:
-        if isinstance(error, Refused) and error.temporary:
+        if isinstance(error, Rejected) and error.temporary:
             raise
         raise _not_repeated(str(error)) from error
     finally:
@@ -97,4 +97,4 @@ async def _beat() -> None:
 
 
 def _not_repeated(words: str) -> ApplicationError:
-    return ApplicationError(words, type="RolloutRefused", non_retryable=True)
+    return ApplicationError(words, type="RolloutRejected", non_retryable=True)

@@ -30,6 +30,6 @@ class RolloutSettings(BaseSettings):
         if self.temporal_target:
             return self.temporal_target
         if target.url is not None:
-            mend = "set PODIUM_TRAIN_TEMPORAL_TARGET"
-            raise UsageError(f"no Temporal named for {target.url}", mend)
+            fix = "set PODIUM_TRAIN_TEMPORAL_TARGET"
+            raise UsageError(f"no Temporal named for {target.url}", fix)
         return target.state.read_connection().temporal_target

@@ -56,8 +56,8 @@ async def schedule_runs(
     try:
         await client.create_schedule(name, Schedule(action, ScheduleSpec(cron_expressions=[cron])))
     except ScheduleAlreadyRunningError as error:
-        mend = f"give it another --name, or `temporal schedule delete -s {name}`"
-        raise UsageError(f"there is a schedule {name} already", mend) from error
+        fix = f"give it another --name, or `temporal schedule delete -s {name}`"
+        raise UsageError(f"there is a schedule {name} already", fix) from error
 
 
 async def ended(handle: Run) -> RolloutProgress:
@@ -68,7 +68,7 @@ async def ended(handle: Run) -> RolloutProgress:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        raise CliError(str(cause), "mend it and submit the run anew") from error
+        raise CliError(str(cause), "fix it and submit the run anew") from error
 
 
 async def work(client: Client, task_queue: str, gateway: Gateway) -> None:

@@ -19,7 +19,7 @@ def read_tasks(path: Path) -> list[Task]:
         try:
             tasks.append(Task.from_json(line))
         except InvalidTask as error:
-            raise UsageError(f"{path}, line {number}: {error}", "mend or drop the line") from error
+            raise UsageError(f"{path}, line {number}: {error}", "fix or drop the line") from error
     return tasks
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with an embedded server, with the cause and the mend in the message."""
+"""What can go wrong with an embedded server, with the cause and the fix in the message."""
 
 from pathlib import Path
 

@@ -13,7 +13,7 @@ from podium_kit.embedded.errors import EmbeddedError
 from podium_kit.embedded.wheels import wheel_program
 
 SUPERUSER = "postgres"
-# PostgreSQL refuses to run as root, so a root parent hands it to this account.
+# PostgreSQL rejects to run as root, so a root parent hands it to this account.
 UNPRIVILEGED_ACCOUNT = "nobody"
 
 

@@ -3,7 +3,7 @@
 from podium_kit.policy_versions.aliases import Alias, Aliases
 from podium_kit.policy_versions.canary import Canary, CanaryPrompt, canary_fault
 from podium_kit.policy_versions.errors import (
-    ArtifactRefused,
+    ArtifactRejected,
     InvalidVersionName,
     NoEarlierVersion,
     NotReady,
@@ -15,7 +15,7 @@ from podium_kit.policy_versions.store import VersionStore
 __all__ = [
     "Alias",
     "Aliases",
-    "ArtifactRefused",
+    "ArtifactRejected",
     "Canary",
     "CanaryPrompt",
     "Format",

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from podium_kit.policy_versions.errors import ArtifactRefused, NoEarlierVersion
+from podium_kit.policy_versions.errors import ArtifactRejected, NoEarlierVersion
 from podium_kit.policy_versions.names import VersionName
 from podium_kit.policy_versions.writing import replace_text
 
@@ -39,14 +39,14 @@ class Aliases:
         return history[-1] if history else ""
 
     def history(self, alias: Alias) -> list[str]:
-        """Versions it can go back to, oldest first, and the current one. Raises ArtifactRefused."""
+        """Versions to roll back to, oldest first, and the current one. Raises ArtifactRejected."""
         try:
             found = json.loads(self._path(alias).read_text(encoding="utf-8"))
             return [str(VersionName.parse(name)) for name in found["history"]]
         except FileNotFoundError:
             return []
         except (ValueError, KeyError, TypeError) as error:
-            raise ArtifactRefused(alias, "the alias's file is damaged; write it again") from error
+            raise ArtifactRejected(alias, "the alias's file is damaged; write it again") from error
 
     def move(self, alias: Alias, name: str) -> None:
         """Points the alias at a version."""

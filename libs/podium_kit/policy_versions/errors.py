@@ -14,11 +14,11 @@ class InvalidVersionName(InvalidArgument):
         )
 
 
-class ArtifactRefused(FailedPrecondition):
+class ArtifactRejected(FailedPrecondition):
     """The folder of a version is not what its trainer wrote, or may not be served."""
 
     def __init__(self, name: str, why: str) -> None:
-        super().__init__(f"policy version {name} is refused: {why}", name=name)
+        super().__init__(f"policy version {name} is rejected: {why}", name=name)
         self.why = why
 
 

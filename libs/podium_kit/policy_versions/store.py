@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from podium_kit.policy_versions.errors import ArtifactRefused, InvalidVersionName
+from podium_kit.policy_versions.errors import ArtifactRejected, InvalidVersionName
 from podium_kit.policy_versions.manifest import CONFIG, MANIFEST, WEIGHTS, Manifest
 from podium_kit.policy_versions.names import VersionName
 
@@ -38,7 +38,7 @@ class VersionStore:
     def write(self, manifest: Manifest, fill: Callable[[Path], None]) -> Manifest:
         """Adds a version of the files that `fill` writes into the folder it is given.
 
-        The manifest's own digests are replaced. Raises ArtifactRefused for a name that is or
+        The manifest's own digests are replaced. Raises ArtifactRejected for a name that is or
         was taken; an interrupted write leaves nothing that counts.
         """
         final = self.path(manifest.name)
@@ -59,34 +59,34 @@ class VersionStore:
         return complete
 
     def manifest(self, name: str) -> Manifest:
-        """What is written about a version; its files are not looked at. Raises ArtifactRefused."""
+        """What is written about a version; its files are not looked at. Raises ArtifactRejected."""
         path = self.path(name) / MANIFEST
         try:
             found = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise ArtifactRefused(name, "its manifest cannot be read: half written?") from error
+            raise ArtifactRejected(name, "its manifest cannot be read: half written?") from error
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "it"
-            raise ArtifactRefused(
+            raise ArtifactRejected(
                 name, f"its manifest is damaged: {where}: {first['msg']}"
             ) from error
         if found.name != name:
-            raise ArtifactRefused(name, f"its manifest is that of {found.name}")
+            raise ArtifactRejected(name, f"its manifest is that of {found.name}")
         return found
 
     def verified(self, name: str) -> Manifest:
-        """A version whose every file is what was written. Raises ArtifactRefused."""
+        """A version whose every file is what was written. Raises ArtifactRejected."""
         manifest = self.manifest(name)
         _require_format(manifest)
         folder = self.path(name)
         there = {entry.name for entry in folder.iterdir()} - {MANIFEST}
         if odd := sorted(there ^ manifest.files.keys()):
             word = "is missing" if odd[0] in manifest.files else "does not belong to it"
-            raise ArtifactRefused(name, f"{odd[0]} {word}")
+            raise ArtifactRejected(name, f"{odd[0]} {word}")
         for file, digest in manifest.files.items():
             if (folder / file).is_symlink() or _digest(folder / file) != digest:
-                raise ArtifactRefused(name, f"{file} is not what was written")
+                raise ArtifactRejected(name, f"{file} is not what was written")
         return manifest
 
     def written_ns(self, name: str) -> int:
@@ -105,12 +105,12 @@ class VersionStore:
 
     def _move(self, partial: Path, final: Path) -> None:
         if (self.root / TAKEN / final.name).exists():
-            raise ArtifactRefused(final.name, "the name was used before; take the next number")
+            raise ArtifactRejected(final.name, "the name was used before; take the next number")
         try:
             # Not over a folder that has files: of two writers one wins.
             partial.rename(final)
         except OSError as error:
-            raise ArtifactRefused(final.name, "the name is taken; take the next number") from error
+            raise ArtifactRejected(final.name, "the name is taken; take the next number") from error
         _sync(self.root)
 
     def _entries(self) -> list[Path]:
@@ -127,7 +127,7 @@ def _named(entry: Path) -> VersionName | None:
 def _require_format(manifest: Manifest) -> None:
     needed = (WEIGHTS[manifest.format], CONFIG[manifest.format])
     if missing := [name for name in needed if name not in manifest.files]:
-        raise ArtifactRefused(manifest.name, f"{manifest.format} versions hold {missing[0]}")
+        raise ArtifactRejected(manifest.name, f"{manifest.format} versions hold {missing[0]}")
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ import re
 
 
 class DomainError(Exception):
-    """An error whose message may be shown to the caller: cause and mend, no secrets."""
+    """An error whose message may be shown to the caller: cause and fix, no secrets."""
 
     def __init__(self, message: str, /, **metadata: object) -> None:
         super().__init__(message)

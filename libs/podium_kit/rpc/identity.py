@@ -79,7 +79,7 @@ class ScopeMissing(PermissionDenied):
 
 
 def _whoever_grants(scopes: frozenset[Scope]) -> str:
-    """What mends that a caller has none of the scopes."""
+    """What fixes that a caller has none of the scopes."""
     if scopes & TENANT_SCOPES:
         return "an admin of the tenant can create a key with it"
     if Scope.PLATFORM_ADMIN in scopes:

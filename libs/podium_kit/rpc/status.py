@@ -70,7 +70,7 @@ def domain_error_from(error: grpc.aio.AioRpcError) -> DomainError:
     """The domain error a Podium service raised, as its client sees it.
 
     Codes outside the table (INTERNAL, UNKNOWN, CANCELLED, ...) are faults of the
-    service and count as Unavailable: the caller cannot mend them.
+    service and count as Unavailable: the caller cannot fix them.
     """
     kind = ERROR_OF.get(error.code(), Unavailable)
     metadata = _error_info(error)

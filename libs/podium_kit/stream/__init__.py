@@ -3,7 +3,7 @@
 from podium_kit.stream.check_kafka import BrokerCheck
 from podium_kit.stream.offsets_kafka import end_offsets
 from podium_kit.stream.producer_kafka import Producer, StreamRecord
-from podium_kit.stream.refusals import BrokerUnavailable
+from podium_kit.stream.rejections import BrokerUnavailable
 from podium_kit.stream.settings import KafkaSettings
 
 __all__ = [

@@ -6,7 +6,7 @@ import threading
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from podium_kit.stream.refusals import BrokerUnavailable
+from podium_kit.stream.rejections import BrokerUnavailable
 from podium_kit.stream.settings import KafkaSettings
 
 # Shorter than the monitor waits, so that the cause of a failure is found in time.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from podium_kit.stream.refusals import BrokerUnavailable
+from podium_kit.stream.rejections import BrokerUnavailable
 from podium_kit.stream.settings import KafkaSettings
 
 log = logging.getLogger(__name__)

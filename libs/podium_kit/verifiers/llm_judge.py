@@ -1,7 +1,7 @@
 """A language model compares the answer with a reference, as the paper's judge does.
 
 Source: paper, section 3.2 (answers are judged by a model that sees the reference). Like
-the released judge this one refuses empty and very long answers without asking.
+the released judge this one rejects empty and very long answers without asking.
 """
 
 from collections.abc import Sequence

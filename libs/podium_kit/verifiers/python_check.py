@@ -45,7 +45,7 @@ class PythonCheck(Verifier):
             score, reason = json.loads(lines[-1].removeprefix(MARK))
         except (IndexError, ValueError) as error:
             raise Unjudged("the check printed no verdict") from error
-        # Also refuses not-a-number.
+        # Also rejects not-a-number.
         if not 0 <= score <= 1:
             raise Unjudged(f"the check returned {score}; return 0 to 1")
         return Verdict(score, str(reason)[:500] or f"the check returned {score:g}")

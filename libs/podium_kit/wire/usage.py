@@ -39,7 +39,7 @@ def quantities_from_proto(messages: Iterable[usage_pb2.Quantity]) -> tuple[Quant
 
 def dimension_from_proto(number: int) -> Dimension:
     """The dimension. Raises InvalidUsage when it is unset."""
-    # Unset is refused: priced as some default dimension it would be a wrong bill.
+    # Unset is rejected: priced as some default dimension it would be a wrong bill.
     if number not in _FROM_WIRE:
         raise InvalidUsage("dimension is unset; name what is counted")
     return _FROM_WIRE[number]

@@ -1,7 +1,7 @@
 """Whether the worst case of a call may be held: its price, then every budget that covers it.
 
 When the budgets do not cover all of it, the call is clamped to the output they cover, if
-the caller says that so little is worth it; else the refusal names what would fit.
+the caller says that so little is worth it; else the rejection names what would fit.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ from cost_ledger.models import (
     FittingAlternative,
     Hold,
     HoldState,
-    Refusal,
-    RefusalReason,
+    Rejection,
+    RejectionReason,
     Subject,
     UnknownPricePolicy,
 )
@@ -48,10 +48,10 @@ class Offer:
     amount: Money | None
 
 
-def admit(asked: Reserve, books: Books) -> Hold | Refusal:
-    """The hold, or the refusal that names the tightest budget and what would fit."""
+def admit(asked: Reserve, books: Books) -> Hold | Rejection:
+    """The hold, or the rejection that names the tightest budget and what would fit."""
     price = books.price(asked.tenant, asked.sku, books.now, asked.service_class, asked.region)
-    if price is None and asked.unknown_price is UnknownPricePolicy.REFUSE:
+    if price is None and asked.unknown_price is UnknownPricePolicy.REJECT:
         return _unknown_price(asked)
     period = _period(asked, books)
     amount = price.worst_cost(asked.worst_case, period) if price else asked.unpriced_amount
@@ -69,7 +69,7 @@ def admit(asked: Reserve, books: Books) -> Hold | Refusal:
     return _exhausted(shortage, fitting or None, alternative)
 
 
-def readmit(asked: Extend, hold: Hold, books: Books) -> Hold | Refusal:
+def readmit(asked: Extend, hold: Hold, books: Books) -> Hold | Rejection:
     """The hold with its new worst case and expiry, counted in the windows of now.
 
     What it held before is already withdrawn. Its price stays the one it was admitted at.
@@ -167,7 +167,7 @@ def _covers(standings: list[Standing], books: Books, amount: Money) -> bool:
 
 
 def _period(asked: Reserve, books: Books) -> Period:
-    """When the call may be made: the hold covers the dearest hour of it."""
+    """When the call may be made: the hold covers the most expensive hour of it."""
     return Period(books.now, books.now + timedelta(seconds=asked.time_to_live_s))
 
 
@@ -211,7 +211,7 @@ def _clamped(worst_case: tuple[Quantity, ...], output_tokens: int) -> tuple[Quan
 def _next_cheaper(
     asked: Reserve, remaining: Money, period: Period, books: Books
 ) -> FittingAlternative | None:
-    """The dearest alternative that the tightest budget, and so every budget, covers."""
+    """The most expensive alternative that the tightest budget, and so every budget, covers."""
     fitting = [
         FittingAlternative(each.tool, each.model, cost)
         for each in asked.alternatives
@@ -224,19 +224,19 @@ def _next_cheaper(
 
 def _exhausted(
     shortage: Shortage, fitting: int | None, alternative: FittingAlternative | None
-) -> Refusal:
-    mends = []
+) -> Rejection:
+    fixes = []
     if fitting:
-        mends.append(f"ask for at most {fitting} output tokens")
+        fixes.append(f"ask for at most {fitting} output tokens")
     if alternative:
         model = f" with model {alternative.model}" if alternative.model else ""
-        mends.append(
+        fixes.append(
             f"use {alternative.tool}{model}, which costs at most {alternative.worst_case_cost}"
         )
-    return Refusal(
-        RefusalReason.BUDGET_EXHAUSTED,
+    return Rejection(
+        RejectionReason.BUDGET_EXHAUSTED,
         f"budget {shortage.standing.budget_id} has {shortage.remaining} left, "
-        f"less than the call can cost; {' or '.join(mends) or 'raise the budget or wait'}",
+        f"less than the call can cost; {' or '.join(fixes) or 'raise the budget or wait'}",
         shortage.standing.budget_id,
         shortage.remaining,
         fitting,
@@ -244,10 +244,10 @@ def _exhausted(
     )
 
 
-def _unknown_price(asked: Reserve) -> Refusal:
+def _unknown_price(asked: Reserve) -> Rejection:
     name = asked.sku or "a call without SKU"
-    return Refusal(
-        RefusalReason.UNKNOWN_PRICE,
+    return Rejection(
+        RejectionReason.UNKNOWN_PRICE,
         f"the price of {name} is unknown; add it to the price book, "
         "or admit calls of unknown price",
     )

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from cost_ledger.decisions.books import Answer, Books
 from cost_ledger.errors import EntryNotFound, HoldNotFound, KeyReused
-from cost_ledger.models import Entry, Hold, Refusal
+from cost_ledger.models import Entry, Hold, Rejection
 
 
 class Keyed(Protocol):
@@ -39,12 +39,12 @@ def remember(
     asked: Keyed,
     books: Books,
     entry: Entry | None = None,
-    refusal: Refusal | None = None,
+    rejection: Rejection | None = None,
     occur_time: datetime | None = None,
 ) -> None:
     """Keeps the answer: an entry, or why there is none."""
     sequence = entry.sequence if entry else 0
-    answer = Answer(asked.request_hash(), sequence, refusal, occur_time)
+    answer = Answer(asked.request_hash(), sequence, rejection, occur_time)
     books.draft.answers[asked.tenant, asked.name, asked.key] = answer
 
 

@@ -14,17 +14,17 @@ from cost_ledger.decisions.operations import (
     Release,
     Reserve,
 )
-from cost_ledger.models import Entry, Hold, Refusal
+from cost_ledger.models import Entry, Hold, Rejection
 from podium_kit.rpc.errors import DomainError
 
 Correction = Reverse | Adjust | Settle | ClosePeriod
 Operation = Reserve | Extend | Dispatch | Capture | Release | Record | Expire | Correction
 Batch = tuple[Operation, ...]
-Outcome = Hold | Refusal | Entry | None
+Outcome = Hold | Rejection | Entry | None
 
 
 def decide(batch: Batch, books: Books) -> tuple[Outcome, ...] | DomainError:
-    """The outcome of every operation, or the error that refuses the whole batch."""
+    """The outcome of every operation, or the error that rejects the whole batch."""
     try:
         outcomes = tuple(_decide(operation, books) for operation in batch)
     except DomainError as error:

@@ -11,7 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from cost_ledger.budgets.models import ScopeAsk, Standing
-from cost_ledger.models import ZERO, BudgetWindowKey, Entry, Hold, Refusal
+from cost_ledger.models import ZERO, BudgetWindowKey, Entry, Hold, Rejection
 from cost_ledger.prices.models import PriceHistory, PriceVersion
 
 HoldKey = tuple[str, str]
@@ -21,15 +21,15 @@ AnswerKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a key was answered with: an entry's sequence or a refusal.
+    """What a key was answered with: an entry's sequence or a rejection.
 
     `occur_time` is the time that the request itself named: once its period is closed, a
-    retry is refused by that time, and the answer may be forgotten.
+    retry is rejected by that time, and the answer may be forgotten.
     """
 
     request_hash: str
     sequence: int
-    refusal: Refusal | None
+    rejection: Rejection | None
     occur_time: datetime | None = None
 
 

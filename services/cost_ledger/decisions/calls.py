@@ -1,7 +1,7 @@
 """Decides one operation against the books and drafts every row it changes.
 
 Nothing here waits or touches a database, so every rule can be tested as a function.
-The same key with the same content gets the same answer; refusals are answers too.
+The same key with the same content gets the same answer; rejections are answers too.
 """
 
 from dataclasses import replace
@@ -28,16 +28,16 @@ from cost_ledger.decisions.operations import (
     Reserve,
 )
 from cost_ledger.errors import HoldClosed
-from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Refusal
+from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Rejection
 
 
-def reserve(asked: Reserve, books: Books) -> Hold | Refusal:
+def reserve(asked: Reserve, books: Books) -> Hold | Rejection:
     """Holds the worst case, or says why not."""
     if answer := answered(asked, books):
-        return answer.refusal or _as_reserved(asked, answer.sequence, books)
+        return answer.rejection or _as_reserved(asked, answer.sequence, books)
     outcome = admit(asked, books)
-    if isinstance(outcome, Refusal):
-        remember(asked, books, refusal=outcome)
+    if isinstance(outcome, Rejection):
+        remember(asked, books, rejection=outcome)
         return outcome
     move(books, outcome.call, held=outcome.amount)
     entry = post_hold(books, EntryKind.RESERVE, outcome, postings.hold(outcome.amount))
@@ -45,18 +45,18 @@ def reserve(asked: Reserve, books: Books) -> Hold | Refusal:
     return _keep(outcome, books)
 
 
-def extend(asked: Extend, books: Books) -> Hold | Refusal:
+def extend(asked: Extend, books: Books) -> Hold | Rejection:
     """Holds a call's new worst case in the windows of now, or leaves it as it is."""
     hold = hold_of(asked.tenant, asked.hold_key, books)
     if answer := answered(asked, books):
-        return answer.refusal or hold
+        return answer.rejection or hold
     if hold.state is not HoldState.OPEN:
         raise HoldClosed(asked.hold_key, hold.state.value, "extended")
     withdraw(hold, books)
     outcome = readmit(asked, hold, books)
-    if isinstance(outcome, Refusal):
+    if isinstance(outcome, Rejection):
         move(books, hold.call, held=hold.amount)
-        remember(asked, books, refusal=outcome)
+        remember(asked, books, rejection=outcome)
         return outcome
     move(books, outcome.call, held=outcome.amount)
     change = postings.change_hold(hold.amount, outcome.amount)

@@ -69,7 +69,7 @@ def settle(asked: Settle, books: Books) -> Entry:
 
 
 def close_period(asked: ClosePeriod, books: Books) -> Entry:
-    """Ends every period before a time: what occurred in it is refused from now on."""
+    """Ends every period before a time: what occurred in it is rejected from now on."""
     if answer := answered(asked, books):
         return entry_of(asked.tenant, answer.sequence, books)
     closed_before = books.head(asked.tenant).closed_before

@@ -73,7 +73,7 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class ClosePeriod:
-    """Refuse from now on what occurred before a time."""
+    """Reject from now on what occurred before a time."""
 
     name: ClassVar[str] = "close"
     tenant: str

@@ -1,8 +1,8 @@
 """Models that may answer in place of the one a call asks for.
 
-Nobody knows before the call which of them will answer, so its hold covers the dearest. A
+Nobody knows before the call which of them will answer, so its hold covers the most expensive. A
 fallback never stops a call: one that the budgets do not cover, or whose price is unknown
-while the policy refuses such calls, is left out of the hold and must not be called.
+while the policy rejects such calls, is left out of the hold and must not be called.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,13 +27,13 @@ def with_fallbacks(
         price = books.price(
             asked.tenant, fallback.sku, books.now, asked.service_class, asked.region
         )
-        if price is None and asked.unknown_price is UnknownPricePolicy.REFUSE:
+        if price is None and asked.unknown_price is UnknownPricePolicy.REJECT:
             continue
         cost = price.worst_cost(hold.worst_case, period) if price else asked.unpriced_amount
         if cost and not (_is_comparable(cost, amount) and covers(cost)):
             continue
         kept.append(replace(fallback, price_version_id=price.id if price else ""))
-        amount = dearest((amount, cost))
+        amount = most_expensive((amount, cost))
     return replace(hold, fallbacks=tuple(kept), amount=amount)
 
 
@@ -44,7 +44,7 @@ def worst_cost(
 
     A model of unknown price costs what is held already.
     """
-    return dearest(
+    return most_expensive(
         price.worst_cost(worst_case, period) if price else hold.amount
         for price in _prices(hold, books)
     )
@@ -62,7 +62,7 @@ def fitting_output_tokens(
     return min(fitting, default=0) or None
 
 
-def dearest(costs: Iterable[Money | None]) -> Money | None:
+def most_expensive(costs: Iterable[Money | None]) -> Money | None:
     """The largest of the known costs; None when all are unknown."""
     return max((cost for cost in costs if cost), key=lambda cost: cost.amount, default=None)
 

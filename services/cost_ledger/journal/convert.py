@@ -1,4 +1,4 @@
-"""podium.ledger.v1 holds, refusals and entries of domain values."""
+"""podium.ledger.v1 holds, rejections and entries of domain values."""
 
 from cost_ledger.fingerprint import decimal_text
 from cost_ledger.models import (
@@ -7,8 +7,8 @@ from cost_ledger.models import (
     FittingAlternative,
     Hold,
     HoldState,
-    Refusal,
-    RefusalReason,
+    Rejection,
+    RejectionReason,
     Subject,
 )
 from podium.ledger.v1 import hold_pb2
@@ -16,8 +16,8 @@ from podium_kit.wire import money_to_proto, quantities_to_proto, timestamp_to_pr
 
 STATE_TO_WIRE = {state: hold_pb2.HoldState.Value(f"HOLD_STATE_{state.name}") for state in HoldState}
 REASON_TO_WIRE = {
-    reason: hold_pb2.RefusalReason.Value(f"REFUSAL_REASON_{reason.name}")
-    for reason in RefusalReason
+    reason: hold_pb2.RejectionReason.Value(f"REJECTION_REASON_{reason.name}")
+    for reason in RejectionReason
 }
 KIND_TO_WIRE = {kind: hold_pb2.EntryKind.Value(f"ENTRY_KIND_{kind.name}") for kind in EntryKind}
 
@@ -41,15 +41,15 @@ def hold_to_proto(hold: Hold) -> hold_pb2.Hold:
     )
 
 
-def refusal_to_proto(refusal: Refusal) -> hold_pb2.Refusal:
+def rejection_to_proto(rejection: Rejection) -> hold_pb2.Rejection:
     """The message."""
-    return hold_pb2.Refusal(
-        reason=REASON_TO_WIRE[refusal.reason],
-        message=refusal.message,
-        budget_id=refusal.budget_id,
-        remaining=money_to_proto(refusal.remaining) if refusal.remaining else None,
-        fitting_output_tokens=refusal.fitting_output_tokens,
-        alternative=_alternative_to_proto(refusal.alternative) if refusal.alternative else None,
+    return hold_pb2.Rejection(
+        reason=REASON_TO_WIRE[rejection.reason],
+        message=rejection.message,
+        budget_id=rejection.budget_id,
+        remaining=money_to_proto(rejection.remaining) if rejection.remaining else None,
+        fitting_output_tokens=rejection.fitting_output_tokens,
+        alternative=_alternative_to_proto(rejection.alternative) if rejection.alternative else None,
     )
 
 

@@ -22,8 +22,8 @@ from podium_kit.wire import (
 
 TIME_TO_LIVE_S = 3600.0
 POLICY_FROM_WIRE = {
-    hold_pb2.UNKNOWN_PRICE_POLICY_UNSPECIFIED: UnknownPricePolicy.REFUSE,
-    hold_pb2.UNKNOWN_PRICE_POLICY_REFUSE: UnknownPricePolicy.REFUSE,
+    hold_pb2.UNKNOWN_PRICE_POLICY_UNSPECIFIED: UnknownPricePolicy.REJECT,
+    hold_pb2.UNKNOWN_PRICE_POLICY_REJECT: UnknownPricePolicy.REJECT,
     hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING: UnknownPricePolicy.ADMIT_AT_CEILING,
     hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT: UnknownPricePolicy.ADMIT,
 }

@@ -3,8 +3,8 @@
 from cost_ledger.decisions.batches import Operation, Outcome
 from cost_ledger.decisions.corrections import Adjust, Reverse, Settle
 from cost_ledger.decisions.operations import Capture, Dispatch, Extend, Record, Release, Reserve
-from cost_ledger.journal.convert import entry_to_proto, hold_to_proto, refusal_to_proto
-from cost_ledger.models import Entry, Hold, Refusal
+from cost_ledger.journal.convert import entry_to_proto, hold_to_proto, rejection_to_proto
+from cost_ledger.models import Entry, Hold, Rejection
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 
 
@@ -15,8 +15,8 @@ def result_to_proto(operation: Operation, outcome: Outcome) -> pb.OperationResul
             return _entry_result(operation, outcome)
         case Hold():
             return _hold_result(operation, outcome)
-        case Refusal():
-            return _refusal_result(operation, outcome)
+        case Rejection():
+            return _rejection_result(operation, outcome)
     raise TypeError(f"{operation.name} has no outcome")
 
 
@@ -57,8 +57,8 @@ def _hold_result(operation: Operation, hold: Hold) -> pb.OperationResult:
     raise TypeError(f"{operation.name} was answered by a hold")
 
 
-def _refusal_result(operation: Operation, refusal: Refusal) -> pb.OperationResult:
-    message = refusal_to_proto(refusal)
+def _rejection_result(operation: Operation, rejection: Rejection) -> pb.OperationResult:
+    message = rejection_to_proto(rejection)
     if isinstance(operation, Extend):
-        return pb.OperationResult(extend=pb.ExtendResponse(refusal=message))
-    return pb.OperationResult(reserve=pb.ReserveResponse(refusal=message))
+        return pb.OperationResult(extend=pb.ExtendResponse(rejection=message))
+    return pb.OperationResult(reserve=pb.ReserveResponse(rejection=message))

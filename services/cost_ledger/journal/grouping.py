@@ -90,6 +90,6 @@ class GroupCommit(Generic[Item, Answer]):
             for waiting in group:
                 waiting.fail(error)
         else:
-            # One item's rows were refused: alone, each of the others succeeds.
+            # One item's rows were rejected: alone, each of the others succeeds.
             for waiting in group:
                 await self._settle([waiting])

@@ -34,7 +34,7 @@ class CostLedger:
         )
 
     async def apply(self, batch: Iterable[Operation]) -> Outcomes:
-        """Applies operations in order, all or none; a refused reserve is no failure."""
+        """Applies operations in order, all or none; a rejected reserve is no failure."""
         operations = tuple(batch)
         if len(operations) > OPERATIONS_PER_BATCH_MAX:
             raise InvalidOperation(

@@ -23,8 +23,8 @@ from cost_ledger.models import (
     Hold,
     HoldState,
     Postings,
-    Refusal,
-    RefusalReason,
+    Rejection,
+    RejectionReason,
     Subject,
 )
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
@@ -100,7 +100,7 @@ ANSWER_COLUMNS = {
     "request_hash": "text",
     "sequence": "bigint",
     "occur_time": "timestamptz",
-    "refusal": "json",
+    "rejection": "json",
 }
 
 
@@ -154,7 +154,7 @@ def hold_values(hold: Hold) -> tuple[object, ...]:
 
 def answer_values(tenant: str, operation: str, key: str, answer: Answer) -> tuple[object, ...]:
     """The values of ANSWER_COLUMNS."""
-    refusal = json.dumps(asdict(answer.refusal), default=str) if answer.refusal else None
+    rejection = json.dumps(asdict(answer.rejection), default=str) if answer.rejection else None
     return (
         tenant,
         operation,
@@ -162,7 +162,7 @@ def answer_values(tenant: str, operation: str, key: str, answer: Answer) -> tupl
         answer.request_hash,
         answer.sequence,
         answer.occur_time,
-        refusal,
+        rejection,
     )
 
 
@@ -224,7 +224,7 @@ def answer_from_row(row: Row) -> Answer:
     return Answer(
         row["request_hash"],
         row["sequence"],
-        _refusal_from_row(row["refusal"]),
+        _rejection_from_row(row["rejection"]),
         occur_time and moment(occur_time),
     )
 
@@ -303,12 +303,12 @@ def _bytes(value: bytes | str) -> bytes:
     return bytes.fromhex(value.removeprefix("\\x")) if isinstance(value, str) else value
 
 
-def _refusal_from_row(row: Row | None) -> Refusal | None:
+def _rejection_from_row(row: Row | None) -> Rejection | None:
     if row is None:
         return None
     remaining, alternative = row["remaining"], row.get("alternative")
-    return Refusal(
-        reason=RefusalReason(row["reason"]),
+    return Rejection(
+        reason=RejectionReason(row["reason"]),
         message=row["message"],
         budget_id=row["budget_id"],
         remaining=remaining and _plain_money(remaining),

@@ -21,7 +21,7 @@ class UpkeepStore:
             await connection.execute(MAKE_PARTITIONS, {"months_ahead": months_ahead})
 
     async def prune_keys(self, count_max: int) -> int:
-        """Forgets keys whose retry a closed period refuses; how many there were."""
+        """Forgets keys whose retry a closed period rejects; how many there were."""
         async with tenant_transaction(self._engine) as connection:
             result = await connection.execute(PRUNE_KEYS, {"count_max": count_max})
             return int(result.scalar_one())

@@ -93,8 +93,10 @@ class PriceVersion:
         Raises InvalidMoney when the sum is beyond what the ledger can store.
         """
         size = prompt_tokens(quantities)
-        dearest = ((entry, self._dearest(entry.dimension, size, period)) for entry in quantities)
-        return self._total(part.amount_of(entry.amount) for entry, part in dearest if part)
+        most_expensive = (
+            (entry, self._most_expensive(entry.dimension, size, period)) for entry in quantities
+        )
+        return self._total(part.amount_of(entry.amount) for entry, part in most_expensive if part)
 
     def fitting_output_tokens(
         self, worst_case: tuple[Quantity, ...], remaining: Money, period: Period
@@ -103,7 +105,7 @@ class PriceVersion:
 
         None when not even one fits, or when the output is not what costs too much.
         """
-        output = self._dearest(Dimension.OUTPUT_TEXT, prompt_tokens(worst_case), period)
+        output = self._most_expensive(Dimension.OUTPUT_TEXT, prompt_tokens(worst_case), period)
         asked = [entry for entry in worst_case if entry.dimension is Dimension.OUTPUT_TEXT]
         rest = tuple(entry for entry in worst_case if entry.dimension is not Dimension.OUTPUT_TEXT)
         left = remaining - self.worst_cost(rest, period)
@@ -129,14 +131,14 @@ class PriceVersion:
         at_all_times = (each for each in fitting if not each.hours)
         return next(in_hours, None) or next(at_all_times, None)
 
-    def _dearest(
+    def _most_expensive(
         self, dimension: Dimension, size: Decimal, period: Period
     ) -> PriceComponent | None:
         candidates = self._listed.get(dimension, ())
         # Before a call nobody knows which of its output tokens will be reasoning.
         if dimension is Dimension.OUTPUT_TEXT and Dimension.REASONING in self._listed:
             candidates = (*candidates, *self._listed[Dimension.REASONING])
-        # The prompt may turn out smaller than the worst case, and be in a dearer band.
+        # The prompt may turn out smaller than the worst case, and be in a more expensive band.
         possible = (
             each
             for each in candidates

@@ -19,7 +19,7 @@ class SpendReports:
         self._rollups = rollups
 
     async def page(self, tenant: str, report: Report) -> list[SpendRow]:
-        """A page of a report, dearest first."""
+        """A page of a report, most expensive first."""
         # The sums come first: reading what they lack from the journal would cost more.
         if report.all_tenants:
             await self._rollups.advance()

@@ -79,10 +79,10 @@ PAGE = f"""
                {", ".join(f"sum({name}) AS {name}" for name in DIMENSIONS)}
         FROM line GROUP BY names, currency
     ), compared AS (
-        SELECT *, max(amount) FILTER (WHERE currency <> '') OVER (PARTITION BY names) AS dearest
+        SELECT *, max(amount) FILTER (WHERE currency <> '') OVER (PARTITION BY names) AS largest
         FROM summed
     ), placed AS (
-        SELECT *, dense_rank() OVER (ORDER BY dearest DESC NULLS LAST, names) AS place
+        SELECT *, dense_rank() OVER (ORDER BY largest DESC NULLS LAST, names) AS place
         FROM compared
     )
     SELECT names, {AMOUNTS}, {SUMMED} FROM placed
@@ -97,7 +97,7 @@ class SpendStore:
         self._engine = engine
 
     async def spend(self, tenant: str, report: Report) -> list[SpendRow]:
-        """A page of the tenant's sums, dearest first; of what is in the daily sums if it can be."""
+        """A page of the tenant's sums, most expensive first, from the daily sums where possible."""
         read = _from_sums if report.from_sums else _from_journal
         lines, values = read(report)
         return await self._page(tenant, lines, values | {"tenant": tenant}, report)

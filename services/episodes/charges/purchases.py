@@ -32,7 +32,7 @@ class Purchase:
     model: str
     sku: str
     worst_case: tuple[Quantity, ...]
-    # What may be called instead, for a refusal to name what would fit.
+    # What may be called instead, for a rejection to name what would fit.
     alternatives: tuple[ledger_pb.Alternative, ...] = ()
     # Models that may answer in place of the one asked for; the hold is to cover them.
     fallbacks: tuple[hold_pb2.Fallback, ...] = ()

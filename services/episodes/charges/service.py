@@ -2,7 +2,7 @@
 
 A budget that does not cover a whole answer may cover a shorter one. Calls of language
 models say how short an answer is still worth paying for, and are clamped to what the
-ledger grants; a refusal names what would fit instead.
+ledger grants; a rejection names what would fit instead.
 """
 
 from dataclasses import dataclass
@@ -32,8 +32,8 @@ from podium_kit.wire import (
 DEFAULT_CURRENCY = "USD"
 HOLD_MARGIN_S = 600.0
 UNKNOWN_PRICE = {
-    policy_pb2.UNKNOWN_PRICE_RULE_UNSPECIFIED: hold_pb2.UNKNOWN_PRICE_POLICY_REFUSE,
-    policy_pb2.UNKNOWN_PRICE_RULE_REFUSE: hold_pb2.UNKNOWN_PRICE_POLICY_REFUSE,
+    policy_pb2.UNKNOWN_PRICE_RULE_UNSPECIFIED: hold_pb2.UNKNOWN_PRICE_POLICY_REJECT,
+    policy_pb2.UNKNOWN_PRICE_RULE_REJECT: hold_pb2.UNKNOWN_PRICE_POLICY_REJECT,
     policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING: hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING,
     policy_pb2.UNKNOWN_PRICE_RULE_ADMIT: hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT,
 }
@@ -56,7 +56,7 @@ class Grant:
     fallbacks: tuple[str, ...] = ()
 
 
-Reply = Grant | hold_pb2.Refusal
+Reply = Grant | hold_pb2.Rejection
 
 
 class Charges:
@@ -170,8 +170,8 @@ def _policy_version(episode: RunningEpisode) -> str:
 
 
 def _reply(response: pb.ReserveResponse, purchase: Purchase) -> Reply:
-    if response.HasField("refusal"):
-        return response.refusal
+    if response.HasField("rejection"):
+        return response.rejection
     granted = output_tokens(quantities_from_proto(response.hold.worst_case))
     return Grant(
         output_tokens=granted if granted < purchase.output_tokens else 0,

@@ -58,7 +58,7 @@ class AdmitChildActivity:
         spec = child_spec(parent, call, asked, tool.podium)
         await self.models.find(spec.model)
         toolset = await self.registry.resolve(spec.policy, list(spec.tool_names))
-        # No running limit: it counts, but a caller that waits must not be refused its child.
+        # No running limit: it counts, but a caller that waits must not be rejected its child.
         stored = await self.store.insert(admit(call.episode_id, spec, toolset, parent.identity))
         return episode_input(stored.new)
 

@@ -54,7 +54,7 @@ class ChildAnswers:
         """Writes answer or failure, and what the child took, into the call's record."""
         child = await self.find(child_id)
         if child is None:
-            # It was refused before it was an episode: its policy, a tool or the model is gone.
+            # It was rejected before it was an episode: its policy, a tool or the model is gone.
             _fail(record, ToolFailure(FailureKind.TOOL_ERROR, result.message))
             return
         record.child.CopyFrom(child_episode(child))

@@ -13,7 +13,7 @@ from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_kit.rpc.errors import FailedPrecondition
 
 SCHEMA = "podium.episodes.v1.TrajectoryRecord"
-# Brokers refuse records above about 1 MB; larger trajectories travel by reference.
+# Brokers reject records above about 1 MB; larger trajectories travel by reference.
 RECORD_BYTES_MAX = 900_000
 
 

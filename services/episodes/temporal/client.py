@@ -21,10 +21,10 @@ class TemporalUnreachable(Unavailable):
     """Temporal's frontend does not answer."""
 
     def __init__(self, target: str, cause: Exception) -> None:
-        super().__init__(f"Temporal at {target} does not answer: {cause}; {_mend(str(cause))}")
+        super().__init__(f"Temporal at {target} does not answer: {cause}; {_fix(str(cause))}")
 
 
-def _mend(cause: str) -> str:
+def _fix(cause: str) -> str:
     """What to do, told from the client's own words: it has no types for them."""
     if "InvalidCertificate" in cause:
         return "its certificate is not accepted: correct TEMPORAL__AUTHORITY or _SERVER_NAME"

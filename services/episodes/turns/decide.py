@@ -34,7 +34,7 @@ class Decider:
 
     async def decide(
         self, episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
-    ) -> hold_pb2.Refusal | None:
+    ) -> hold_pb2.Rejection | None:
         """Logs the model's decision for the turn, or returns why it cannot be paid for."""
         request = next_action_request(episode, log, turn, must_answer)
         purchase = await self._purchase(episode, request, turn)

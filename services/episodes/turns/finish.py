@@ -59,7 +59,7 @@ class FinishActivity:
         try:
             episode = await self.episodes.get(finish.episode_id)
         except EpisodeNotFound:
-            return  # a child that was refused before it was an episode
+            return  # a child that was rejected before it was an episode
         async with heartbeats():
             with (
                 acting_as(episode.identity),

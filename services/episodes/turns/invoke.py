@@ -15,7 +15,7 @@ from episodes.steps.log import Body, StepLog, StepLogs
 from episodes.turns.expert_context import expert_context
 from episodes.turns.policy_checks import PolicyDecision
 from episodes.turns.running_episode import RunningEpisode
-from episodes.turns.tool_records import answer_timeout_s, note_answer, refused
+from episodes.turns.tool_records import answer_timeout_s, note_answer, rejected
 from episodes.workflows.payloads import ChildCall, EpisodeResult
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
@@ -102,7 +102,7 @@ class Invoker:
         )
         verdicts: dict[int, Verdict] = {**denials, **free}
         for (index, _), reply in zip(payable, replies, strict=True):
-            verdicts[index] = reply if isinstance(reply, Grant) else refused(reply)
+            verdicts[index] = reply if isinstance(reply, Grant) else rejected(reply)
         return verdicts
 
     async def _log(

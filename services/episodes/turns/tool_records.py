@@ -1,4 +1,4 @@
-"""A tool call's record: why the ledger refused it, or what the adapters answered."""
+"""A tool call's record: why the ledger rejected it, or what the adapters answered."""
 
 from episodes.charges.purchases import timeout_s
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -9,9 +9,9 @@ from podium_kit.failures import FailureKind, ToolFailure
 
 # The adapters enforce the tool's own timeout; this margin lets their answer arrive.
 TIMEOUT_MARGIN_S = 10.0
-REFUSALS = {
-    hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
-    hold_pb2.REFUSAL_REASON_UNKNOWN_PRICE: FailureKind.DENIED_BY_POLICY,
+REJECTIONS = {
+    hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
+    hold_pb2.REJECTION_REASON_UNKNOWN_PRICE: FailureKind.DENIED_BY_POLICY,
 }
 
 
@@ -20,9 +20,9 @@ def answer_timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
     return timeout_s(tool) + TIMEOUT_MARGIN_S
 
 
-def refused(refusal: hold_pb2.Refusal) -> ToolFailure:
+def rejected(rejection: hold_pb2.Rejection) -> ToolFailure:
     """The failure of a call that the ledger holds no money for."""
-    return ToolFailure(REFUSALS.get(refusal.reason, FailureKind.INTERNAL), refusal.message)
+    return ToolFailure(REJECTIONS.get(rejection.reason, FailureKind.INTERNAL), rejection.message)
 
 
 def note_answer(

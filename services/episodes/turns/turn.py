@@ -65,9 +65,9 @@ class TurnActivity:
         first = activity.info().attempt == 1 and not turn.approvals and not turn.children
         log = await self.logs.open(episode.id, turn.turn - 1 if first else None)
         if not log.has(turn.turn, StepKind.MODEL):
-            refusal = await self.decider.decide(episode, log, turn.turn, turn.last)
-            if refusal is not None:
-                return _refused(refusal)
+            rejection = await self.decider.decide(episode, log, turn.turn, turn.last)
+            if rejection is not None:
+                return _rejected(rejection)
         action = log.model_calls[turn.turn].response.action
         if action.WhichOneof("decision") == "final_answer":
             return TurnResult(stop=StopReason.ANSWERED)
@@ -161,10 +161,10 @@ def _decisions(
     )
 
 
-def _refused(refusal: hold_pb2.Refusal) -> TurnResult:
-    out_of_budget = refusal.reason == hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED
+def _rejected(rejection: hold_pb2.Rejection) -> TurnResult:
+    out_of_budget = rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
     stop = StopReason.BUDGET_EXHAUSTED if out_of_budget else StopReason.FAILED
-    return TurnResult(stop=stop, message=refusal.message)
+    return TurnResult(stop=stop, message=rejection.message)
 
 
 def activity_error(error: DomainError) -> ApplicationError:

@@ -17,7 +17,7 @@ from episodes.clients import Adapters, Registry
 from episodes.keys import StepKind, effect_key, verifier_session
 from episodes.steps.log import StepLog, StepLogs
 from episodes.turns.running_episode import RunningEpisode
-from episodes.turns.tool_records import answer_timeout_s, note_answer, refused
+from episodes.turns.tool_records import answer_timeout_s, note_answer, rejected
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -78,7 +78,7 @@ class VerifierCalls:
         )
         [reply] = await self.charges.settle_and_reserve(episode, steps, [purchase])
         if not isinstance(reply, Grant):
-            record.observation.failure.CopyFrom(failure_to_proto(refused(reply)))
+            record.observation.failure.CopyFrom(failure_to_proto(rejected(reply)))
             return record
         record.granted_output_tokens = reply.output_tokens
         await self._invoke(episode, tool, call, record)

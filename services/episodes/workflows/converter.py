@@ -1,4 +1,4 @@
-"""Refuses payloads that do not belong in a workflow's history.
+"""Rejects payloads that do not belong in a workflow's history.
 
 An over-large argument would otherwise be retried by the server for ever without
 an error anyone sees; an over-large result would be retried as if it could shrink.

@@ -98,7 +98,7 @@ class EpisodeWorkflow:
         self._decided[approval.turn][str(approval.call_index)] = approval
 
     @decide.validator
-    def _refuse_unknown_call(self, approval: Approval) -> None:
+    def _reject_unknown_call(self, approval: Approval) -> None:
         if approval.call_index not in self._waiting.get(approval.turn, []):
             raise ApplicationError("no such call waits for approval", type="NothingToApprove")
 

@@ -26,8 +26,8 @@ class AuditEntryResource(BaseModel):
     action: str = Field(description="the RPC or operation, like RegisterTool")
     resource: str = Field(description="what it was about, like a tool's name")
     request_id: str = Field(description="x-request-id of the request")
-    outcome: str = Field(description="done, refused, or unknown when the gateway ended meanwhile")
-    refusal: str = Field(description="reason of a refusal, like SCOPE_MISSING")
+    outcome: str = Field(description="done, rejected, or unknown when the gateway ended meanwhile")
+    rejection: str = Field(description="reason of a rejection, like SCOPE_MISSING")
     requested: dict[str, Any] = Field(description="what was asked for, without secrets")
     before: dict[str, Any] | None = Field(description="the resource before; null if there was none")
     after: dict[str, Any] | None = Field(description="the answer; null unless done")
@@ -35,8 +35,8 @@ class AuditEntryResource(BaseModel):
     @classmethod
     def of(cls, record: AuditRecord) -> "AuditEntryResource":
         """The resource of a record."""
-        outcome = {None: "unknown", "": "done"}.get(record.refusal, "refused")
-        values = {**asdict(record), "outcome": outcome, "refusal": record.refusal or ""}
+        outcome = {None: "unknown", "": "done"}.get(record.rejection, "rejected")
+        values = {**asdict(record), "outcome": outcome, "rejection": record.rejection or ""}
         return cls.model_validate(values)
 
 

@@ -42,7 +42,7 @@ class AuditRecord(AuditEntry):
 
     time: datetime
     # None while the outcome is unknown, "" when the change was made, otherwise the reason.
-    refusal: str | None
+    rejection: str | None
     after: Json | None
 
 
@@ -68,7 +68,7 @@ class AuditStore(Protocol):
     """Where entries are kept."""
 
     async def begin(self, entry: AuditEntry) -> None: ...
-    async def finish(self, entry_id: str, refusal: str, after: Json | None) -> None: ...
+    async def finish(self, entry_id: str, rejection: str, after: Json | None) -> None: ...
     async def list(
         self, tenant: str, keep: AuditFilter, before_id: str, limit: int
     ) -> list[AuditRecord]: ...
@@ -84,7 +84,7 @@ class AuditLog:
     async def change(
         self, action: str, resource: str, requested: Json, before: Json | None = None
     ) -> AsyncIterator[Change]:
-        """Surrounds one change made by the current caller; a refused one is kept as well."""
+        """Surrounds one change made by the current caller; a rejected one is kept as well."""
         entry, change = _entry(action, resource, requested, before), Change()
         await self._store.begin(entry)
         try:

@@ -1,4 +1,4 @@
-"""The audit log in PostgreSQL; triggers of the migration refuse to change a row."""
+"""The audit log in PostgreSQL; triggers of the migration reject to change a row."""
 
 import builtins
 from typing import Any
@@ -26,7 +26,7 @@ OUTCOMES = Table(
     "audit_outcome",
     METADATA,
     Column("entry_id", UUID(as_uuid=False), primary_key=True),
-    Column("refusal", Text, nullable=False),
+    Column("rejection", Text, nullable=False),
     Column("after", JSON(none_as_null=True)),
 )
 
@@ -42,9 +42,9 @@ class PostgresAuditStore:
         async with self._engine.connect() as connection:
             await connection.execute(ENTRIES.insert().values(vars(entry)))
 
-    async def finish(self, entry_id: str, refusal: str, after: Json | None) -> None:
+    async def finish(self, entry_id: str, rejection: str, after: Json | None) -> None:
         """Appends what became of it."""
-        values = {"entry_id": entry_id, "refusal": refusal, "after": after}
+        values = {"entry_id": entry_id, "rejection": rejection, "after": after}
         async with self._engine.connect() as connection:
             await connection.execute(OUTCOMES.insert().values(values))
 
@@ -55,7 +55,7 @@ class PostgresAuditStore:
         joined = ENTRIES.outerjoin(OUTCOMES, OUTCOMES.c.entry_id == ENTRIES.c.id)
         query = (
             joined.select()
-            .with_only_columns(*ENTRIES.c, OUTCOMES.c.refusal, OUTCOMES.c.after)
+            .with_only_columns(*ENTRIES.c, OUTCOMES.c.rejection, OUTCOMES.c.after)
             .where(_kept(tenant, keep, before_id))
             .order_by(ENTRIES.c.id.desc())
             .limit(limit)

@@ -34,7 +34,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 IGNORED = frozenset(
     {"user", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"}
 )
-MENDS = {
+FIXES = {
     "n": "send n requests instead",
     "tools": "register tools with POST /v1/tools, then name them in podium.tools",
     "functions": "register tools with POST /v1/tools, then name them in podium.tools",
@@ -49,7 +49,7 @@ class TextPart(BaseModel):
 
 
 class ChatMessage(BaseModel):
-    """One message; parts that are not text are refused."""
+    """One message; parts that are not text are rejected."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -109,7 +109,7 @@ class ChatRequest(BaseModel):
 
     def order(self, choice: Choice) -> EpisodeOrder:
         """The episode it asks for. Raises InvalidChat, UnsupportedParameter, InvalidMoney."""
-        self._refuse_unsupported()
+        self._reject_unsupported()
         task = self._task()
         options = self.podium
         return EpisodeOrder(
@@ -139,14 +139,14 @@ class ChatRequest(BaseModel):
             raise InvalidChat("the task is empty; write what to do", param="messages")
         return task
 
-    def _refuse_unsupported(self) -> None:
+    def _reject_unsupported(self) -> None:
         for name, value in (self.model_extra or {}).items():
             if value is None or name in IGNORED:
                 continue
             if name not in NEUTRAL:
                 raise UnsupportedParameter(name, "it is unknown; leave it out")
             if value not in NEUTRAL[name]:
-                raise UnsupportedParameter(name, MENDS.get(name, "leave it out"))
+                raise UnsupportedParameter(name, FIXES.get(name, "leave it out"))
 
 
 def _history_message(message: ChatMessage) -> Message:

@@ -29,7 +29,7 @@ class ChatApi:
     cancel_on_disconnect: bool
 
     async def complete(self, body: ChatRequest, request: Request) -> Response:
-        """Starts the episode before anything is sent, so that refusals have a status."""
+        """Starts the episode before anything is sent, so that rejections have a status."""
         order = body.order(await self.catalogue.resolve(body.model))
         episode = await self.episode_ids.choose(request.headers)
         run = ChatRun(self.episodes, episode, body, self.wait_s)

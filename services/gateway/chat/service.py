@@ -22,7 +22,7 @@ class Episodes(Protocol):
     """What a chat needs of the episode service."""
 
     async def start(self, episode_id: str, order: EpisodeOrder) -> None: ...
-    def happenings(self, episode_id: str) -> AsyncIterator[Progress | Outcome]: ...
+    def events(self, episode_id: str) -> AsyncIterator[Progress | Outcome]: ...
     async def cancel(self, episode_id: str, reason: str) -> None: ...
 
 
@@ -51,9 +51,9 @@ class ChatRun:
 
     async def complete(self) -> Json:
         """Waits for the end. Raises the error of an episode without an answer."""
-        async for happening in self._happenings():
-            if isinstance(happening, Outcome):
-                return completion(happening, self._request.model, self._created)
+        async for event in self._events():
+            if isinstance(event, Outcome):
+                return completion(event, self._request.model, self._created)
         raise AssertionError("a watch ends with an outcome or an error")
 
     async def stream(self) -> AsyncIterator[bytes]:
@@ -62,12 +62,12 @@ class ChatRun:
         chunks = Chunks(self.episode_id, self._request.model, self._created)
         yield chunks.opening()
         try:
-            async for happening in self._happenings():
-                if isinstance(happening, Progress):
-                    yield chunks.reasoning(happening.line)
+            async for event in self._events():
+                if isinstance(event, Progress):
+                    yield chunks.reasoning(event.line)
                     continue
-                for event in chunks.closing(happening, self._request.stream_options.include_usage):
-                    yield event
+                for chunk in chunks.closing(event, self._request.stream_options.include_usage):
+                    yield chunk
         except DomainError as error:
             yield data(error_body(error))
 
@@ -83,13 +83,13 @@ class ChatRun:
         except DomainError as error:
             log.warning("episode %s was not cancelled: %s", self.episode_id, error.reason)
 
-    async def _happenings(self) -> AsyncIterator[Progress | Outcome]:
+    async def _events(self) -> AsyncIterator[Progress | Outcome]:
         deadline = time.monotonic() + self._wait_s
-        source = self._episodes.happenings(self.episode_id)
+        source = self._episodes.events(self.episode_id)
         while not self._ended:
             try:
-                happening = await asyncio.wait_for(anext(source), deadline - time.monotonic())
+                event = await asyncio.wait_for(anext(source), deadline - time.monotonic())
             except TimeoutError as error:
                 raise AnswerTooLate(self.episode_id, self._wait_s) from error
-            self._ended = isinstance(happening, Outcome)
-            yield happening
+            self._ended = isinstance(event, Outcome)
+            yield event

@@ -56,7 +56,7 @@ class _Lease:
 
 
 class RateLimiter:
-    """Admits or refuses requests of tenants."""
+    """Admits or rejects requests of tenants."""
 
     def __init__(self, store: BucketStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -77,14 +77,14 @@ class RateLimiter:
     async def _draw(self, tenant: str, limits: TenantLimits, lease: _Lease, now: float) -> None:
         lease.tokens = 0
         if now < lease.empty_until and lease.limits == limits:
-            raise _refusal(limits, lease.empty_until - now)
+            raise _rejection(limits, lease.empty_until - now)
         lease.limits = limits
         grant = await self._store.draw(tenant, limits, batch(limits))
         lease.left, lease.lapses_at = grant.left, now + LEASE_S
         if grant.granted < 1:
             wait_s = (1 - grant.left) / limits.requests_per_s
             lease.empty_until = now + wait_s
-            raise _refusal(limits, wait_s)
+            raise _rejection(limits, wait_s)
         lease.tokens = grant.granted
 
 
@@ -99,7 +99,7 @@ def standing(limits: TenantLimits, tokens: float) -> Standing:
     return Standing(limits.burst, max(0, int(tokens)), missing / limits.requests_per_s)
 
 
-def _refusal(limits: TenantLimits, wait_s: float) -> TooManyRequests:
+def _rejection(limits: TenantLimits, wait_s: float) -> TooManyRequests:
     return TooManyRequests(
         f"your tenant may send {limits.requests_per_s:g} requests per second with bursts of "
         f"{limits.burst}; wait {wait_s:.2g} s, or ask the platform's admin for more",

@@ -19,7 +19,7 @@ ERROR: Schema = {
         "error": {
             "type": "object",
             "properties": {
-                "message": {"type": "string", "description": "cause and mend"},
+                "message": {"type": "string", "description": "cause and fix"},
                 "type": {"type": "string"},
                 "param": {"type": "string", "nullable": True},
                 "code": {"type": "string", "description": "the reason in lower case"},

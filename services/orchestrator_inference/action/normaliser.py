@@ -16,7 +16,7 @@ from orchestrator_inference.action.refs import Schema, SchemaError, resolve
 NESTING_MAX = 8
 NUMBER_MAX = 10**15
 SCALARS = ("string", "number", "boolean", "null")
-# Only formats whose text is short by nature: with a format, xgrammar refuses a length.
+# Only formats whose text is short by nature: with a format, xgrammar rejects a length.
 FORMATS = frozenset({"date", "time", "date-time", "uuid"})
 HINTS = {
     "properties": "object",

@@ -1,4 +1,4 @@
-"""How far an engine speaks the OpenAI API, learnt from what it refuses."""
+"""How far an engine speaks the OpenAI API, learnt from what it rejects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrator_inference.engine.engine import ModelCall
 
-# Words with which servers refuse a response_format of type json_schema.
+# Words with which servers reject a response_format of type json_schema.
 SCHEMA_WORDS = ("response_format", "json_schema", "json schema", "structured output", "grammar")
 
 
@@ -41,13 +41,13 @@ class Dialect:
         return body
 
     def learnt(self, status: int, fault: Mapping[str, Any]) -> "Dialect":
-        """The dialect after a refusal; itself when the refusal teaches nothing."""
+        """The dialect after a rejection; itself when the rejection teaches nothing."""
         words = f"{fault.get('param') or ''} {fault.get('message') or ''}".lower()
         if status not in (400, 422):
             return self
         if "max_completion_tokens" in words:
             return replace(self, max_tokens_field="max_completion_tokens")
-        # On vLLM a refused grammar is a fault to mend, never a reason to sample freely.
+        # On vLLM a rejected grammar is a fault to fix, never a reason to sample freely.
         if not self.is_vllm and any(word in words for word in SCHEMA_WORDS):
             return replace(self, json_schema=False)
         return self

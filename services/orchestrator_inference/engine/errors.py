@@ -10,9 +10,9 @@ import httpx
 
 from orchestrator_inference.errors import (
     ContextTooLong,
-    EngineCredentialsRefused,
+    EngineCredentialsRejected,
     EngineRateLimited,
-    EngineRefused,
+    EngineRejected,
     EngineUnwell,
     ModelNotFound,
 )
@@ -26,7 +26,7 @@ _TOO_LONG = re.compile(
 
 
 def fault_of(response: httpx.Response) -> Mapping[str, Any]:
-    """The `error` object of a refusal, whichever of the usual shapes it has."""
+    """The `error` object of a rejection, whichever of the usual shapes it has."""
     try:
         body = response.json()
     except ValueError:
@@ -35,13 +35,13 @@ def fault_of(response: httpx.Response) -> Mapping[str, Any]:
     return fault if isinstance(fault, dict) else {"message": str(fault)}
 
 
-def refusal(host: str, model: str, response: httpx.Response, secret: str | None) -> DomainError:
+def rejection(host: str, model: str, response: httpx.Response, secret: str | None) -> DomainError:
     """The error a response that is no success means."""
     status = response.status_code
     fault = fault_of(response)
     why = _explained(fault, secret)
     if status in (401, 403):
-        return EngineCredentialsRefused(host)
+        return EngineCredentialsRejected(host)
     if status == 429:
         return EngineRateLimited(host, retry_after_s(response))
     if status >= 500:
@@ -50,7 +50,7 @@ def refusal(host: str, model: str, response: httpx.Response, secret: str | None)
         return ContextTooLong(why)
     if status == 404 and "model" in why.lower():
         return ModelNotFound(model, [])
-    return EngineRefused(host, status, why)
+    return EngineRejected(host, status, why)
 
 
 def retry_after_s(response: httpx.Response) -> float | None:
@@ -69,5 +69,5 @@ def retry_after_s(response: httpx.Response) -> float | None:
 
 def _explained(fault: Mapping[str, Any], secret: str | None) -> str:
     why = str(fault.get("message") or fault.get("detail") or "no reason given")
-    # Some servers quote the key they refuse.
+    # Some servers quote the key they reject.
     return (why.replace(secret, "***") if secret else why)[:WHY_CHARS_MAX]

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from orchestrator_inference.engine.errors import refusal
+from orchestrator_inference.engine.errors import rejection
 from orchestrator_inference.errors import EngineProtocolError, ModelNotFound
 from orchestrator_inference.models import EngineModel
 
@@ -71,7 +71,7 @@ class ModelCatalogue:
         elif response.is_success:
             cards = cards_of(response, self._host)
         else:
-            raise refusal(self._host, "", response, None)
+            raise rejection(self._host, "", response, None)
         identity = await self._identity(cards)
         default = self._default or next((card["id"] for card in cards), "")
         return [_model(card, default, *identity) for card in cards]

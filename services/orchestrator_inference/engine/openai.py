@@ -11,7 +11,7 @@ from httpx_aiohttp import AiohttpTransport
 
 from orchestrator_inference.engine.dialect import Dialect
 from orchestrator_inference.engine.engine import ModelCall
-from orchestrator_inference.engine.errors import fault_of, refusal
+from orchestrator_inference.engine.errors import fault_of, rejection
 from orchestrator_inference.engine.models import ModelCatalogue
 from orchestrator_inference.engine.reply import NotACompletion, completion_from
 from orchestrator_inference.errors import EngineProtocolError, EngineTimedOut, EngineUnreachable
@@ -81,7 +81,7 @@ class OpenAiEngine:
             await self._catalogue.refresh(timeout_s=PROBE_TIMEOUT_S)
 
     async def complete(self, call: ModelCall) -> Completion:
-        """One completion; an engine that refuses a part of the request is asked without it."""
+        """One completion; an engine that rejects a part of the request is asked without it."""
         provider = "vllm" if call.model.is_vllm else "openai"
         with telemetry.model_call(provider, call.model.name) as span:
             completion = await self._complete(call)
@@ -99,7 +99,7 @@ class OpenAiEngine:
                 return self._completion(response, call, dialect, latency_s)
             learnt = dialect.learnt(response.status_code, fault_of(response))
             if learnt == dialect:
-                raise refusal(self._host, call.model.name, response, self._secret())
+                raise rejection(self._host, call.model.name, response, self._secret())
             self._dialects[call.model.name] = learnt
 
     async def _post(self, call: ModelCall, dialect: Dialect) -> httpx.Response:

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from orchestrator_inference.engine.errors import refusal
+from orchestrator_inference.engine.errors import rejection
 from orchestrator_inference.engine.models import cards_of
 from orchestrator_inference.errors import EngineProtocolError, EngineUnreachable
 from podium_kit.policy_versions import CanaryPrompt
@@ -83,7 +83,7 @@ class EngineReplica:
             raise EngineUnreachable(self.url) from error
         if not response.is_success:
             name = str((body or {}).get("lora_name") or "")
-            raise refusal(self.url, name, response, None)
+            raise rejection(self.url, name, response, None)
         return response
 
 

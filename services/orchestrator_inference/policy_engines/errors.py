@@ -15,9 +15,9 @@ class ClusterUnreachable(Unavailable):
         )
 
 
-class ClusterRefused(FailedPrecondition):
-    """The API server, or a webhook of KServe, refuses a request."""
+class ClusterRejected(FailedPrecondition):
+    """The API server, or a webhook of KServe, rejects a request."""
 
     def __init__(self, status: int, said: str) -> None:
-        super().__init__(f"the API server refuses with {status}: {said[:SAID_CHARS_MAX]}")
+        super().__init__(f"the API server rejects with {status}: {said[:SAID_CHARS_MAX]}")
         self.status = status

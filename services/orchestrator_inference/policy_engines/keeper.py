@@ -11,7 +11,7 @@ from typing import Protocol
 
 from orchestrator_inference.policy_engines.blueprint import Json
 from orchestrator_inference.policy_engines.kserve_api import not_ready
-from podium_kit.policy_versions import Alias, Aliases, ArtifactRefused, Format, VersionStore
+from podium_kit.policy_versions import Alias, Aliases, ArtifactRejected, Format, VersionStore
 from podium_kit.rpc.errors import DomainError
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class EngineKeeper:
         self._said: dict[str, str] = {}
 
     async def reconcile(self) -> None:
-        """One round. A version whose engine is refused keeps no other from its own."""
+        """One round. A version whose engine is rejected keeps no other from its own."""
         found = await self._engines.versions()
         wanted = self.wanted()
         for version in wanted:
@@ -69,7 +69,7 @@ class EngineKeeper:
     def _is_merged(self, name: str) -> bool:
         try:
             return self._store.manifest(name).format is Format.MERGED
-        except ArtifactRefused:
+        except ArtifactRejected:
             # orchestrator-inference reports it; an engine would not start on it.
             return False
 

@@ -28,7 +28,7 @@ from orchestrator_inference.policy_engines.blueprint import (
     engine_of,
     merge_patch,
 )
-from orchestrator_inference.policy_engines.errors import ClusterRefused, ClusterUnreachable
+from orchestrator_inference.policy_engines.errors import ClusterRejected, ClusterUnreachable
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ MODELS = {
 
 
 class KServeEngines:
-    """Engines of one namespace. Every method raises ClusterUnreachable or ClusterRefused."""
+    """Engines of one namespace. Every method raises ClusterUnreachable or ClusterRejected."""
 
     def __init__(self, namespace: str, blueprint: str, rules: EngineRules) -> None:
         """Reads the pod's account, or the kubeconfig. Raises ClusterUnreachable without either."""
@@ -95,8 +95,8 @@ class KServeEngines:
         """Deletes a version's engine; one that is gone already is as good."""
         try:
             await self._call(self._api.delete_namespaced_custom_object, engine_name(version))
-        except ClusterRefused as refusal:
-            if refusal.status != 404:
+        except ClusterRejected as rejection:
+            if rejection.status != 404:
                 raise
         log.info("engine of %s was removed", version)
 
@@ -129,7 +129,7 @@ class KServeEngines:
         try:
             return await asyncio.to_thread(method, *self._where, *arguments, **options)
         except kubernetes.ApiException as error:
-            raise ClusterRefused(error.status or 0, error.body or error.reason) from error
+            raise ClusterRejected(error.status or 0, error.body or error.reason) from error
         except (HTTPError, OSError) as error:
             raise ClusterUnreachable(str(error)) from error
 

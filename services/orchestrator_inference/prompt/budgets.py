@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from orchestrator_inference.errors import ContextTooLong
 
 # The service has no tokenizer: UTF-8 bytes per token are about 4 for English, 3 for
-# code and for Chinese. Three errs on the safe side; an engine that still refuses
+# code and for Chinese. Three errs on the safe side; an engine that still rejects
 # gets a shortened prompt once.
 BYTES_PER_TOKEN = 3
 PROMPT_TOKENS_MIN = 64

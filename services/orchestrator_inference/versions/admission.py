@@ -17,7 +17,7 @@ from orchestrator_inference.versions.files import VerifiedFiles
 from podium_kit.policy_versions import (
     Alias,
     Aliases,
-    ArtifactRefused,
+    ArtifactRejected,
     Format,
     Manifest,
     VersionStore,
@@ -97,10 +97,10 @@ class VersionAdmission:
         self._unwanted_since.pop(name, None)
         try:
             manifest = await self._files.verified(name)
-        except ArtifactRefused as refusal:
+        except ArtifactRejected as rejection:
             self._withdraw(name)
             await _unload_everywhere(name, served)
-            self._report(name, 0, len(served), [refusal.why])
+            self._report(name, 0, len(served), [rejection.why])
             return
         replicas = self._of(manifest, await self._replicas[manifest.format](), served)
         faults = [await self._admit(manifest, each, served.get(each)) for each in replicas]

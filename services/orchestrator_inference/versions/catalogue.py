@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator_inference.errors import NoPolicyStore, VersionNotFound
 from orchestrator_inference.versions.promotion import promote, roll_back
-from podium_kit.policy_versions import Alias, Aliases, ArtifactRefused, VersionName, VersionStore
+from podium_kit.policy_versions import Alias, Aliases, ArtifactRejected, VersionName, VersionStore
 from podium_kit.policy_versions.decisions import Decided, read_decided
 from podium_kit.policy_versions.reports import Report, read_report
 
@@ -66,8 +66,8 @@ def _state(store: VersionStore, name: VersionName) -> VersionState:
     step = None
     try:
         step = store.manifest(text).step
-    except ArtifactRefused as refusal:
-        faults.append(refusal.why)
+    except ArtifactRejected as rejection:
+        faults.append(rejection.why)
     return VersionState(
         name=name,
         step=step,

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from podium_kit.policy_versions import ArtifactRefused, Canary, Manifest, VersionStore
+from podium_kit.policy_versions import ArtifactRejected, Canary, Manifest, VersionStore
 
 # Name, size, times and inode of every file: cheap to compare, changed by whatever writes.
 Signature = tuple[tuple[str, int, int, int, int], ...]
@@ -24,13 +24,13 @@ class VerifiedFiles:
         self._seen: dict[str, _Seen] = {}
 
     async def verified(self, name: str) -> Manifest:
-        """The manifest of a version whose files are what was written. Raises ArtifactRefused."""
+        """The manifest of a version whose files are what was written. Raises ArtifactRejected."""
         signature = self._signature(name)
         seen = self._seen.get(name)
         if seen is None or seen.signature != signature:
             seen = self._seen[name] = await asyncio.to_thread(self._look, name, signature)
         if seen.manifest is None:
-            raise ArtifactRefused(name, seen.why)
+            raise ArtifactRejected(name, seen.why)
         return seen.manifest
 
     def other_canaries(self, name: str) -> list[Canary]:
@@ -47,15 +47,15 @@ class VerifiedFiles:
     def _look(self, name: str, signature: Signature) -> _Seen:
         try:
             manifest = self._store.verified(name)
-        except ArtifactRefused as refusal:
-            return _Seen(signature, None, refusal.why)
+        except ArtifactRejected as rejection:
+            return _Seen(signature, None, rejection.why)
         return _Seen(signature, manifest)
 
     def _signature(self, name: str) -> Signature:
         try:
             found = [(entry.name, entry.stat()) for entry in self._store.path(name).iterdir()]
         except OSError as error:
-            raise ArtifactRefused(name, f"its folder cannot be read: {error.strerror}") from error
+            raise ArtifactRejected(name, f"its folder cannot be read: {error.strerror}") from error
         return tuple(
             sorted((n, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for n, s in found)
         )

@@ -9,7 +9,7 @@ from podium_kit.policy_versions.reports import read_report
 def promote(store: VersionStore, name: str) -> str:
     """Points `promoted` at a version; the one it meant before, "" for none.
 
-    Raises NotReady, ArtifactRefused, InvalidVersionName.
+    Raises NotReady, ArtifactRejected, InvalidVersionName.
     """
     current = Aliases(store.root).current(Alias.PROMOTED)
     if name != current:
@@ -24,7 +24,7 @@ def roll_back(store: VersionStore, name: str) -> str:
     """Points `promoted` from this version at the one before; that one.
 
     Its weights are not read: that may take minutes, and the serving side has read them when
-    it admitted the version. Raises NotThePromotedVersion, NoEarlierVersion, ArtifactRefused.
+    it admitted the version. Raises NotThePromotedVersion, NoEarlierVersion, ArtifactRejected.
     """
     aliases = Aliases(store.root)
     history = aliases.history(Alias.PROMOTED)

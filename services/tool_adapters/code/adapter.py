@@ -1,4 +1,4 @@
-"""Tools of kind code: Python in the sandbox, or a clear refusal where nothing isolates it."""
+"""Tools of kind code: Python in the sandbox, or a clear rejection where nothing isolates it."""
 
 import dataclasses
 import logging
@@ -25,13 +25,13 @@ CLOCK_LEAD_S = 0.5
 class CodeAdapter:
     """Runs `arguments["code"]`; billed by wall-clock seconds of the sandbox."""
 
-    def __init__(self, sandbox: Sandbox, refusal: str = "") -> None:
+    def __init__(self, sandbox: Sandbox, rejection: str = "") -> None:
         self._sandbox = sandbox
-        self._refusal = refusal
+        self._rejection = rejection
 
     @classmethod
     async def start(cls, sandbox: Sandbox) -> "CodeAdapter":
-        """An adapter that has proven isolation, or one that refuses every call."""
+        """An adapter that has proven isolation, or one that rejects every call."""
         try:
             await sandbox.require_isolation()
         except IsolationUnavailable as error:
@@ -43,8 +43,8 @@ class CodeAdapter:
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """What the code printed and the files it made, or why it failed."""
         assert isinstance(tool.connection, CodeConnection)
-        if self._refusal:
-            return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, self._refusal))
+        if self._rejection:
+            return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, self._rejection))
         limits = _limits(tool, tool.connection)
         try:
             execution = await self._run(call, tool.connection, limits)

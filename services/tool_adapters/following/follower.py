@@ -31,7 +31,7 @@ from tool_adapters.secret_store import SecretStore
 log = logging.getLogger(__name__)
 
 BACKOFF = tenacity.wait_exponential_jitter(initial=1, max=60, jitter=1)
-REFUSALS = (InvalidArgument, AlreadyExists, FailedPrecondition, PermissionDenied)
+REJECTIONS = (InvalidArgument, AlreadyExists, FailedPrecondition, PermissionDenied)
 WORDS_MAX = 500
 
 
@@ -133,7 +133,7 @@ class Follower:
             try:
                 await self._deprecate(server, name)
                 del listed[name]
-            except REFUSALS as error:
+            except REJECTIONS as error:
                 problems.append(f"{name}: {error.message}")
         for name, spec in specs.items():
             if known.get(name) == spec.digest:
@@ -141,7 +141,7 @@ class Follower:
             try:
                 await self.catalogue.register(server, spec)
                 listed[name] = spec.digest
-            except REFUSALS as error:
+            except REJECTIONS as error:
                 problems.append(f"{name}: {error.message}")
         await self.store.keep_listed(server.id, listed, "; ".join(problems)[:WORDS_MAX])
 

@@ -49,11 +49,11 @@ class HttpAuthenticator:
                 return _with_header(request, "Authorization", f"Bearer {token}")
         assert_never(auth)
 
-    def renew(self, auth: HttpAuth | None, owner: str, refused: HttpRequest) -> bool:
-        """Whether a refused request may be sent once more, with another credential."""
+    def renew(self, auth: HttpAuth | None, owner: str, rejected: HttpRequest) -> bool:
+        """Whether a rejected request may be sent once more, with another credential."""
         if not isinstance(auth, OAuth2Auth):
             return False
-        self._tokens.forget(auth, owner, refused.headers["Authorization"].removeprefix("Bearer "))
+        self._tokens.forget(auth, owner, rejected.headers["Authorization"].removeprefix("Bearer "))
         return True
 
 

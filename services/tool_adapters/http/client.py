@@ -187,7 +187,7 @@ def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
 def host_of(url: str) -> str:
     """The host of an http or https URL. Raises CallFailed for anything else.
 
-    User information and backslashes are refused: some readers of a URL take what is before them
+    User information and backslashes are rejected: some readers of a URL take what is before them
     for the host and others what is after (RFC 3986, section 7.6).
     """
     try:

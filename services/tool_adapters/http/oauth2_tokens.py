@@ -29,7 +29,7 @@ class _Client:
 
 
 class OAuth2Tokens:
-    """Gets tokens and keeps them until they expire, or are refused."""
+    """Gets tokens and keeps them until they expire, or are rejected."""
 
     def __init__(self, client: HttpClient, secrets: SecretStore) -> None:
         self._client = client
@@ -45,7 +45,7 @@ class OAuth2Tokens:
             return str(client.token["access_token"])
 
     def forget(self, auth: OAuth2Auth, owner: str, token: str) -> None:
-        """Drops a token that was refused, unless another has taken its place."""
+        """Drops a token that was rejected, unless another has taken its place."""
         client = self._clients.get((owner, auth))
         if client and client.token and client.token["access_token"] == token:
             client.token = None

@@ -109,8 +109,8 @@ def _outcome(completion: Completion) -> Output | ToolFailure:
     if completion.reason in FILTERED:
         message = f"the model did not answer ({completion.reason})"
         return ToolFailure(FailureKind.TOOL_ERROR, message)
-    mend = "; allow it more output tokens" if completion.reason in OUT_OF_TOKENS else ""
-    message = f"the model wrote no text (it stopped with {completion.reason}){mend}"
+    fix = "; allow it more output tokens" if completion.reason in OUT_OF_TOKENS else ""
+    message = f"the model wrote no text (it stopped with {completion.reason}){fix}"
     return ToolFailure(FailureKind.MALFORMED_OUTPUT, message)
 
 

@@ -52,7 +52,7 @@ class McpDiscovery:
         except CallFailed as error:
             raise DiscoveryFailed(error.failure.message) from error
         except MCPError as error:
-            raise DiscoveryFailed(f"the MCP server refused: {error.message}") from error
+            raise DiscoveryFailed(f"the MCP server rejected: {error.message}") from error
         except TimeoutError as error:
             raise DiscoveryFailed(f"the MCP server did not answer in {TIMEOUT_S:g} s") from error
 

@@ -1,4 +1,4 @@
-"""Runs code in a fresh sandbox on this machine each time, and refuses to run it otherwise."""
+"""Runs code in a fresh sandbox on this machine each time, and rejects to run it otherwise."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tool_adapters.sandbox.runner import Job, Ran, SandboxBroken
 from tool_adapters.sandbox.session import Session
 from tool_adapters.sandbox.warm_pool import WarmPool
 
-MEND = (
+FIX = (
     "allow unprivileged user namespaces (sysctl user.max_user_namespaces above 0; on Ubuntu also "
     "kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that "
     "permits unshare, or gVisor), have libseccomp2 installed, or leave the code interpreter out"
@@ -43,7 +43,7 @@ class IsolationUnavailable(Exception):
     """This machine cannot isolate code, so none is run."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"code cannot be isolated on this machine: {reason}; {MEND}")
+        super().__init__(f"code cannot be isolated on this machine: {reason}; {FIX}")
 
 
 class LocalRunner:

@@ -76,7 +76,7 @@ def failure_of(report: Report, limits: Limits) -> ToolFailure | None:
         message = f"the code was killed by signal {number}; it passed a limit or crashed"
         return ToolFailure(FailureKind.LIMIT_EXCEEDED, message)
     said = f"{report.stdout}{report.stderr}".strip()
-    return ToolFailure(FailureKind.TOOL_ERROR, f"the code failed; mend it:\n{said}")
+    return ToolFailure(FailureKind.TOOL_ERROR, f"the code failed; fix it:\n{said}")
 
 
 def _limit_failure(cause: str, limits: Limits) -> ToolFailure:

@@ -122,7 +122,7 @@ class Descriptions:
         found = await self.store.list(current_identity().tenant, tool_name)
         return [await self._refreshed(proposal) for proposal in found]
 
-    async def approve(self, proposal_id: str, mended: str) -> tuple[Proposal, ToolVersion, bool]:
+    async def approve(self, proposal_id: str, fixed: str) -> tuple[Proposal, ToolVersion, bool]:
         """Registers the description as a new version, and whether it is new.
 
         Raises ProposalNotFound, ProposalNotPending, InvalidTool, PermissionDenied.
@@ -130,7 +130,7 @@ class Descriptions:
         proposal = await self._pending(proposal_id)
         tools = (await self.registry.catalogue()).tools
         tool = tools.get(proposal.tool_name, proposal.tool_version)
-        text = mended or proposal.proposed_description
+        text = fixed or proposal.proposed_description
         spec = self.described(tool.spec.wire, proposal.model_alias, text)
         registered, created = await self.registry.register(spec, tool.owner == PLATFORM, False)
         return await self._reviewed(proposal, ProposalState.APPROVED), registered, created

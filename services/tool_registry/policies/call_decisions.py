@@ -1,14 +1,14 @@
 """Whether a call that is about to be made may be made. Pure, and decided in microseconds.
 
 An episode is pinned to versions of tools, not to its policy: what a tenant forbids now is
-refused now, also in an episode that began before.
+rejected now, also in an episode that began before.
 """
 
 from dataclasses import dataclass
 
 from tool_registry.models import ModelChoice, PolicySpec, ToolSpec, ToolVersion
 from tool_registry.policies.compiled import admission, match
-from tool_registry.toolsets.resolver import Known, refuses
+from tool_registry.toolsets.resolver import Known, rejects
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class CallDecision:
 def decide_call(
     policy: PolicySpec, tool: ToolVersion | None, call: PlannedCall, known: Known
 ) -> CallDecision:
-    """The decision; a tool that is gone is refused."""
+    """The decision; a tool that is gone is rejected."""
     if tool is None:
         return CallDecision(False, f"tool {call.tool_name} v{call.tool_version} is gone", False)
     choice = _choice(tool.spec, call.model_alias)
     if choice is None:
         return CallDecision(False, f"{call.tool_name} has no model {call.model_alias}", False)
-    if reason := refuses(policy, tool.spec, choice, known):
+    if reason := rejects(policy, tool.spec, choice, known):
         return CallDecision(False, reason, False)
     approval = bool(match(policy.approval, tool.spec, choice))
     return CallDecision(True, admission(policy, tool.spec, choice), approval)

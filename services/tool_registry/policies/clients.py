@@ -144,6 +144,6 @@ def _calls(trajectory: trajectory_pb2.Trajectory) -> list[PastCall]:
         )
         for turn in trajectory.turns
         for made in turn.tool_invocations
-        # A call that was refused was not made, and took no time.
+        # A call that was rejected was not made, and took no time.
         if made.HasField("latency")
     ]

@@ -21,12 +21,12 @@ class Circumstances:
     latency_p95_s: float | None
 
 
-def refusal(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances) -> str:
+def rejection(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances) -> str:
     """The rule that keeps a choice out, in words; empty when it is in."""
     return (
-        _selection_refusal(policy, spec, choice)
-        or _price_refusal(policy, now)
-        or _latency_refusal(policy, now.latency_p95_s)
+        _selection_rejection(policy, spec, choice)
+        or _price_rejection(policy, now)
+        or _latency_rejection(policy, now.latency_p95_s)
     )
 
 
@@ -51,7 +51,7 @@ def admission(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> str:
     return f"allowed by {matched}" if matched else "nothing in the policy keeps it out"
 
 
-def _selection_refusal(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> str:
+def _selection_rejection(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> str:
     if denied := match(policy.deny, spec, choice):
         return f"denied by {denied}"
     if missing := policy.required_tags - choice.tags:
@@ -61,10 +61,10 @@ def _selection_refusal(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) 
     return ""
 
 
-def _price_refusal(policy: PolicySpec, now: Circumstances) -> str:
+def _price_rejection(policy: PolicySpec, now: Circumstances) -> str:
     if not now.price_known:
-        refused = policy.unknown_price is UnknownPriceRule.REFUSE
-        return "its price is unknown, and the policy refuses unknown prices" if refused else ""
+        rejected = policy.unknown_price is UnknownPriceRule.REJECT
+        return "its price is unknown, and the policy rejects unknown prices" if rejected else ""
     ceiling, worst = policy.price_ceiling, now.worst_case
     if ceiling is None or worst is None:
         return ""
@@ -73,7 +73,7 @@ def _price_refusal(policy: PolicySpec, now: Circumstances) -> str:
     return f"a call may cost {worst}, above the ceiling of {ceiling}" if worst > ceiling else ""
 
 
-def _latency_refusal(policy: PolicySpec, latency_p95_s: float | None) -> str:
+def _latency_rejection(policy: PolicySpec, latency_p95_s: float | None) -> str:
     ceiling = policy.latency_ceiling_s
     if ceiling is not None and latency_p95_s is not None and latency_p95_s > ceiling:
         return f"its p95 latency is {latency_p95_s:.3g} s, above the ceiling of {ceiling:g} s"

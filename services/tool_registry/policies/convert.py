@@ -53,7 +53,7 @@ def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
         if spec.HasField("latency_ceiling")
         else None,
         # The contract's meaning of unset: what a call costs must be known.
-        unknown_price=RULE_FROM_WIRE.get(spec.unknown_price, UnknownPriceRule.REFUSE),
+        unknown_price=RULE_FROM_WIRE.get(spec.unknown_price, UnknownPriceRule.REJECT),
         approval=_selector(spec.approval),
         instruction=spec.instruction or INSTRUCTIONS.get(preset, ""),
         training_consent=spec.training_consent,

@@ -7,7 +7,7 @@ from podium.registry.v1 import policy_service_pb2 as pb
 from podium_kit.money import Money
 from podium_kit.wire import duration_to_proto, money_to_proto, timestamp_from_proto
 from tool_registry.policies.adherence_report import PolicyScores, ScoredEpisode
-from tool_registry.policies.dry_run import DryRun, RefusedGroup
+from tool_registry.policies.dry_run import DryRun, RejectedGroup
 from tool_registry.policies.history import PolicyHistory
 from tool_registry.policies.past_episodes import Selection
 
@@ -23,12 +23,12 @@ def dry_run_to_proto(run: DryRun) -> pb.DryRunPolicyResponse:
     return pb.DryRunPolicyResponse(
         episode_count=run.episode_count,
         call_count=run.call_count,
-        refused_call_count=run.refused_call_count,
+        rejected_call_count=run.rejected_call_count,
         affected_episode_count=run.affected_episode_count,
         approval_call_count=run.approval_call_count,
         cost=_optional_money(run.cost),
-        refused_cost=_optional_money(run.refused_cost),
-        refused=[_refused_to_proto(group) for group in run.refused],
+        rejected_cost=_optional_money(run.rejected_cost),
+        rejected=[_rejected_to_proto(group) for group in run.rejected],
     )
 
 
@@ -73,8 +73,8 @@ def _episode_to_proto(scored: ScoredEpisode) -> pb.EpisodeAdherence:
     )
 
 
-def _refused_to_proto(group: RefusedGroup) -> pb.RefusedCalls:
-    return pb.RefusedCalls(
+def _rejected_to_proto(group: RejectedGroup) -> pb.RejectedCalls:
+    return pb.RejectedCalls(
         tool_name=group.tool_name,
         model_alias=group.model_alias,
         reason=group.reason,

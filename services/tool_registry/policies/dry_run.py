@@ -1,7 +1,7 @@
 """What a policy would have changed in past episodes. Pure.
 
 Prices and measurements are those of now. What the orchestrator would have done instead
-of a refused call nobody knows; what is known is the money that would not have been spent.
+of a rejected call nobody knows; what is known is the money that would not have been spent.
 """
 
 from collections import defaultdict
@@ -16,8 +16,8 @@ Decide = Callable[[PastCall], CallDecision]
 
 
 @dataclass(frozen=True)
-class RefusedGroup:
-    """Calls of one tool or model that one rule refuses; an unknown cost is None."""
+class RejectedGroup:
+    """Calls of one tool or model that one rule rejects; an unknown cost is None."""
 
     tool_name: str
     model_alias: str
@@ -33,36 +33,36 @@ class DryRun:
 
     episode_count: int
     call_count: int
-    refused_call_count: int
+    rejected_call_count: int
     affected_episode_count: int
     approval_call_count: int
     cost: Money | None
-    refused_cost: Money | None
-    refused: tuple[RefusedGroup, ...]
+    rejected_cost: Money | None
+    rejected: tuple[RejectedGroup, ...]
 
 
 def dry_run(episodes: Sequence[PastEpisode], decide: Decide) -> DryRun:
     """Decides every past call again."""
     decided = [(episode.id, call, decide(call)) for episode in episodes for call in episode.calls]
-    refused = [each for each in decided if not each[2].allowed]
+    rejected = [each for each in decided if not each[2].allowed]
     return DryRun(
         episode_count=len(episodes),
         call_count=len(decided),
-        refused_call_count=len(refused),
-        affected_episode_count=len({episode_id for episode_id, _, _ in refused}),
+        rejected_call_count=len(rejected),
+        affected_episode_count=len({episode_id for episode_id, _, _ in rejected}),
         approval_call_count=sum(decision.needs_approval for _, _, decision in decided),
         cost=_sum(call.cost for _, call, _ in decided),
-        refused_cost=_sum(call.cost for _, call, _ in refused),
-        refused=_groups(refused),
+        rejected_cost=_sum(call.cost for _, call, _ in rejected),
+        rejected=_groups(rejected),
     )
 
 
-def _groups(refused: Iterable[tuple[str, PastCall, CallDecision]]) -> tuple[RefusedGroup, ...]:
+def _groups(rejected: Iterable[tuple[str, PastCall, CallDecision]]) -> tuple[RejectedGroup, ...]:
     groups: defaultdict[tuple[str, str, str], list[tuple[str, PastCall]]] = defaultdict(list)
-    for episode_id, call, decision in refused:
+    for episode_id, call, decision in rejected:
         groups[call.tool_name, call.model_alias, decision.reason].append((episode_id, call))
     found = [
-        RefusedGroup(
+        RejectedGroup(
             *key,
             call_count=len(members),
             episode_count=len({episode_id for episode_id, _ in members}),

@@ -22,8 +22,8 @@ INSTRUCTIONS = {
 
 
 def preset_unknown_price_rule(preset: str) -> UnknownPriceRule:
-    """The rule of a preset itself; a policy that leaves its rule unset refuses.
+    """The rule of a preset itself; a policy that leaves its rule unset rejects.
 
     Who counts money admits nothing of unknown price; the others see it as unknown.
     """
-    return UnknownPriceRule.REFUSE if preset == "cost-first" else UnknownPriceRule.ADMIT
+    return UnknownPriceRule.REJECT if preset == "cost-first" else UnknownPriceRule.ADMIT

@@ -1,6 +1,6 @@
 """Whether a connection can be opened one day, before it is stored for ever.
 
-Secrets are references; the places where one could be written out refuse it.
+Secrets are references; the places where one could be written out reject it.
 """
 
 import re

@@ -13,7 +13,7 @@ from tool_registry.errors import InvalidSchema
 from tool_registry.tools.schema_walk import Node, subschemas
 
 EXPANDED_NODES_MAX = 10_000
-REFUSED_KEYWORDS = ("$dynamicRef", "$recursiveRef")
+REJECTED_KEYWORDS = ("$dynamicRef", "$recursiveRef")
 ROOT = "#"
 
 
@@ -37,7 +37,7 @@ def check_references(field: str, root: Node) -> None:
 
 def _references(field: str, schema: Any, root: Node) -> Iterator[tuple[str, str, Any]]:
     for path, node in subschemas(schema):
-        for keyword in REFUSED_KEYWORDS:
+        for keyword in REJECTED_KEYWORDS:
             if keyword in node:
                 raise InvalidSchema(field, f"{path}.{keyword}", "use $ref with a JSON pointer")
         if "$id" in node and node is not root:

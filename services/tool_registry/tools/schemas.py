@@ -50,7 +50,7 @@ def _parse(field: str, text: str) -> Any:
     if size_bytes > SCHEMA_BYTES_MAX:
         raise InvalidSchema(field, "$", f"{size_bytes} bytes; at most {SCHEMA_BYTES_MAX}")
     try:
-        schema = json.loads(text, parse_constant=_refuse_constant)
+        schema = json.loads(text, parse_constant=_reject_constant)
         depth = depth_of(schema)
     except RecursionError:
         depth = DEPTH_MAX + 1
@@ -61,5 +61,5 @@ def _parse(field: str, text: str) -> Any:
     return schema
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")

@@ -44,13 +44,13 @@ class PriceBook:
 
 
 def _price(spec: pb.PriceSpec) -> Price:
-    """Of the bands and hours of a dimension the dearest: what is shown and limited is a bound."""
-    dearest: dict[Dimension, PriceComponent] = {}
+    """The most expensive band and hour of each dimension: an upper bound."""
+    most_expensive: dict[Dimension, PriceComponent] = {}
     for part in map(_component, spec.components):
-        known = dearest.get(part.dimension)
+        known = most_expensive.get(part.dimension)
         if known is None or part.of_one_unit > known.of_one_unit:
-            dearest[part.dimension] = part
-    return Price(spec.currency_code, tuple(dearest.values()))
+            most_expensive[part.dimension] = part
+    return Price(spec.currency_code, tuple(most_expensive.values()))
 
 
 def _component(part: pb.PriceComponent) -> PriceComponent:

@@ -1,7 +1,7 @@
 """The most one call can cost, and what calls did cost.
 
 A token is in exactly one dimension (fresh or cached, text or reasoning), so the worst
-case takes the dearest dimension of its group. What nothing bounds (documents, images)
+case takes the most expensive dimension of its group. What nothing bounds (documents, images)
 has no worst case: None, never a guess.
 """
 
@@ -65,8 +65,8 @@ def worst_case(price: Price, bounds: CallBounds) -> Money | None:
     for dimensions, most in bounds.groups:
         priced = dimensions & units.keys()
         if priced:
-            dearest = max(units.pop(dimension) for dimension in priced)
-            total += Money(dearest * most, price.currency_code).quantized()
+            most_expensive = max(units.pop(dimension) for dimension in priced)
+            total += Money(most_expensive * most, price.currency_code).quantized()
     return None if units else total
 
 

@@ -41,7 +41,7 @@ class Resolution:
     async def resolve(self, policy: str, wanted: Sequence[str], factors: PriceFactors) -> Toolset:
         """The frozen toolset; its descriptions tell prices times their factors.
 
-        Raises PolicyNotFound, ToolNotFound, ToolRefused, PricesUnavailable.
+        Raises PolicyNotFound, ToolNotFound, ToolRejected, PricesUnavailable.
         """
         toolset = narrowed(await self._toolset(policy, None), wanted)
         if not factors:

@@ -18,7 +18,7 @@ from tool_registry.models import (
     ToolSpec,
     ToolVersion,
 )
-from tool_registry.policies.compiled import Circumstances, admission, match, refusal
+from tool_registry.policies.compiled import Circumstances, admission, match, rejection
 from tool_registry.toolsets.prices import worst_case_of
 from tool_registry.toolsets.views import (
     FactsByModel,
@@ -59,16 +59,18 @@ def sources_of(tool: ToolVersion, known: Known) -> tuple[ToolVersion | Price | F
 
 def resolve_tool(policy: PolicySpec, tool: ToolVersion, known: Known) -> ResolvedEntry:
     """Whether an episode may use the tool, why, and how the orchestrator sees it."""
-    refusals = [(choice, refuses(policy, tool.spec, choice, known)) for choice in tool.spec.choices]
-    choices = [choice for choice, reason in refusals if not reason]
+    rejections = [
+        (choice, rejects(policy, tool.spec, choice, known)) for choice in tool.spec.choices
+    ]
+    choices = [choice for choice, reason in rejections if not reason]
     return ResolvedEntry(
         sources_of(tool, known),
-        _decision(policy, tool.spec, refusals),
+        _decision(policy, tool.spec, rejections),
         _view(tool, choices, policy, known) if choices else None,
     )
 
 
-def refuses(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, known: Known) -> str:
+def rejects(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, known: Known) -> str:
     """The rule that keeps a choice out now, in words; empty when it is in."""
     facts = facts_of(spec, choice, known.facts)
     now = Circumstances(
@@ -77,10 +79,10 @@ def refuses(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, known: Know
         worst_case=_worst_case(spec, choice, known) if policy.price_ceiling is not None else None,
         latency_p95_s=None if facts is None else facts.latency_p95_s,
     )
-    return refusal(policy, spec, choice, now)
+    return rejection(policy, spec, choice, now)
 
 
-Refusals = Sequence[tuple[ModelChoice, str]]
+Rejections = Sequence[tuple[ModelChoice, str]]
 
 
 def _worst_case(spec: ToolSpec, choice: ModelChoice, known: Known) -> Money | None:
@@ -90,10 +92,10 @@ def _worst_case(spec: ToolSpec, choice: ModelChoice, known: Known) -> Money | No
     return worst_case_of(price, spec, known.llm_input_tokens_max)
 
 
-def _decision(policy: PolicySpec, spec: ToolSpec, refusals: Refusals) -> Decision:
-    out = [f"{choice.alias}: {reason}" if choice.alias else reason for choice, reason in refusals]
-    reasons = "; ".join(text for text, (_, reason) in zip(out, refusals, strict=True) if reason)
-    admitted = next((choice for choice, reason in refusals if not reason), None)
+def _decision(policy: PolicySpec, spec: ToolSpec, rejections: Rejections) -> Decision:
+    out = [f"{choice.alias}: {reason}" if choice.alias else reason for choice, reason in rejections]
+    reasons = "; ".join(text for text, (_, reason) in zip(out, rejections, strict=True) if reason)
+    admitted = next((choice for choice, reason in rejections if not reason), None)
     if admitted is None:
         return Decision(spec.name, False, reasons)
     without = f"; without {reasons}" if reasons else ""
@@ -111,11 +113,11 @@ def _view(
         models=tuple(choice for choice in choices if choice.alias),
         weight=policy.preferences.tools.get(spec.name, 0.0),
         needs_approval=any(match(policy.approval, spec, choice) for choice in choices),
-        price_per_call=_dearest([_worst_case(spec, choice, known) for choice in choices]),
+        price_per_call=_most_expensive([_worst_case(spec, choice, known) for choice in choices]),
     )
 
 
-def _dearest(costs: Sequence[Money | None]) -> Money | None:
+def _most_expensive(costs: Sequence[Money | None]) -> Money | None:
     """The most a call can cost whichever model is chosen; None when one is not known."""
     known = [cost for cost in costs if cost is not None]
     if len(known) < len(costs) or len({cost.currency_code for cost in known}) != 1:

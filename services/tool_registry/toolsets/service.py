@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
-from tool_registry.errors import ToolNotFound, ToolRefused
+from tool_registry.errors import ToolNotFound, ToolRejected
 from tool_registry.facts.measurements import Measurements
 from tool_registry.models import PolicyVersion, Toolset, ToolVersion
 from tool_registry.tools.catalogue import Tools
@@ -79,7 +79,7 @@ class Toolsets:
 
 
 def narrowed(toolset: Toolset, wanted: Sequence[str]) -> Toolset:
-    """Only the wanted tools. Raises ToolNotFound, ToolRefused."""
+    """Only the wanted tools. Raises ToolNotFound, ToolRejected."""
     if not wanted:
         return toolset
     names = sorted(set(wanted))
@@ -88,7 +88,7 @@ def narrowed(toolset: Toolset, wanted: Sequence[str]) -> Toolset:
         if decision is None:
             raise ToolNotFound(name)
         if not decision.allowed:
-            raise ToolRefused(name, decision.reason)
+            raise ToolRejected(name, decision.reason)
     tools = tuple(toolset.by_name[name] for name in names)
     return Toolset(tools, toolset.policy, tuple(one for one in decisions if one))
 

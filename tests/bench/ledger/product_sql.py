@@ -241,7 +241,7 @@ def _reserve() -> Reserve:
         subject=SUBJECT,
         sku=PRICE.sku,
         worst_case=QUANTITIES,
-        unknown_price=UnknownPricePolicy.REFUSE,
+        unknown_price=UnknownPricePolicy.REJECT,
         ceiling=None,
         time_to_live_s=3600.0,
         dispatched=True,

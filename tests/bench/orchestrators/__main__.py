@@ -27,7 +27,7 @@ from podium_training.rollouts.ids import run_id_from
 from podium_training.tasks.task import Split
 from podium_training.tasks.taskset import FAMILIES, generate
 
-# Menus and ids follow from it; the date is of no account.
+# Tool subsets and ids follow from it; the date is of no account.
 STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 
 

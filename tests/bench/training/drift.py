@@ -100,7 +100,7 @@ def _computed_again(answers: Sequence[pb.NextActionResponse]) -> tuple[Drift, Dr
         grammars = (replay.legal(recorded, row.completion_ids), None)
         for found, legal in zip(differences, grammars, strict=True):
             logprobs = token_logprobs(policy, pack([row]), Distribution(temperature, legal))
-            found.append(logprobs - torch.tensor(row.behaviour_logprobs))
+            found.append(logprobs - torch.tensor(row.inference_logprobs))
     replayed, whole = differences
     return Drift.of(replayed), Drift.of(whole)
 

@@ -1,4 +1,4 @@
-"""The sandbox's pod under runc: code is isolated with what the chart gives it, refused without.
+"""The sandbox's pod under runc: code is isolated with what the chart gives it, rejected without.
 
 `make chart-slow` runs it, as root, from the image of tool-adapters.
 """
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.timeout(300)]
 
 NAME, ADDRESS, PORT = "podium-sandbox", "127.0.1.99", 50057
 START_TIMEOUT_S = 120.0
-REFUSED = 3
+REJECTED = 3
 WORKER = Identity("acme", "worker", frozenset({Scope.EPISODES_RUN}))
 ON_RUNC = {"enabled": True, "seccompProfile": "podium-sandbox.json"}
 
@@ -57,13 +57,13 @@ def state() -> Json:
     return found
 
 
-def refusal() -> str:
+def rejection() -> str:
     """What a sandbox that may not serve says at its end."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while state()["Status"] != "exited":
         assert time.monotonic() < deadline, podman("logs", NAME)
         time.sleep(0.5)
-    assert state()["ExitCode"] == REFUSED
+    assert state()["ExitCode"] == REJECTED
     return podman("logs", NAME)
 
 
@@ -96,9 +96,9 @@ async def test_code_runs_isolated_and_the_pod_ends_when_asked(node: Node) -> Non
     assert state()["ExitCode"] == 0, podman("logs", "--tail", "20", NAME)
 
 
-def test_under_the_default_profile_it_serves_nobody_and_names_the_mend(node: Node) -> None:
+def test_under_the_default_profile_it_serves_nobody_and_names_the_fix(node: Node) -> None:
     run_restricted(node, sandbox())
-    assert "a seccomp profile that permits unshare, or gVisor" in refusal()
+    assert "a seccomp profile that permits unshare, or gVisor" in rejection()
 
 
 def test_with_a_masked_proc_it_serves_nobody(node: Node) -> None:
@@ -106,4 +106,4 @@ def test_with_a_masked_proc_it_serves_nobody(node: Node) -> None:
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     del container["securityContext"]["procMount"]
     run_restricted(node, deployment)
-    assert "proc" in refusal()
+    assert "proc" in rejection()

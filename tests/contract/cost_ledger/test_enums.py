@@ -12,7 +12,7 @@ from podium.ledger.v1 import budget_service_pb2, cost_ledger_service_pb2, hold_p
     ("enum", "known"),
     [
         (hold_pb2.HoldState, convert.STATE_TO_WIRE.values()),
-        (hold_pb2.RefusalReason, convert.REASON_TO_WIRE.values()),
+        (hold_pb2.RejectionReason, convert.REASON_TO_WIRE.values()),
         (hold_pb2.EntryKind, convert.KIND_TO_WIRE.values()),
         (hold_pb2.EntryKind, convert_reports.KIND_FROM_WIRE),
         (cost_ledger_service_pb2.SpendDimension, convert_reports.DIMENSION_FROM_WIRE),
@@ -24,9 +24,9 @@ def test_every_value_but_unspecified_is_known(enum: object, known: object) -> No
     assert set(known) == set(enum.values()) - {0}  # type: ignore[attr-defined, call-overload]
 
 
-def test_every_unknown_price_policy_is_known_and_unset_refuses() -> None:
+def test_every_unknown_price_policy_is_known_and_unset_rejects() -> None:
     assert set(convert_operations.POLICY_FROM_WIRE) == set(hold_pb2.UnknownPricePolicy.values())
     assert (
         convert_operations.POLICY_FROM_WIRE[hold_pb2.UNKNOWN_PRICE_POLICY_UNSPECIFIED].value
-        == "refuse"
+        == "reject"
     )

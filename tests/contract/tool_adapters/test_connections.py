@@ -31,7 +31,7 @@ def test_an_unset_temperature_is_the_providers_and_zero_is_zero() -> None:
     assert zero.temperature == 0.0
 
 
-def test_a_model_without_an_api_is_refused() -> None:
+def test_a_model_without_an_api_is_rejected() -> None:
     llm = pb.LlmConnection(models=[pb.LlmModel(alias="small")])
     with pytest.raises(InvalidCall, match="small names no api"):
         connection_from_proto(pb.Connection(llm=llm))
@@ -45,6 +45,6 @@ def test_secrets_of_an_mcp_server_stay_references() -> None:
     assert mcp.transport.secret_env == {"TOKEN": "airline"}
 
 
-def test_a_connection_without_a_target_is_refused() -> None:
+def test_a_connection_without_a_target_is_rejected() -> None:
     with pytest.raises(KindUnsupported):
         connection_from_proto(pb.Connection())

@@ -249,7 +249,7 @@ async def test_corpora_are_listed_page_by_page(client: Client) -> None:
         ([make_document(), make_document()], "appears 2 times"),
     ],
 )
-async def test_wrong_documents_are_refused_and_none_is_stored(
+async def test_wrong_documents_are_rejected_and_none_is_stored(
     client: Client, documents: list[pb.Document], words: str
 ) -> None:
     request = put_request(make_document("fine"), *documents)
@@ -268,7 +268,7 @@ async def test_wrong_documents_are_refused_and_none_is_stored(
         pb.SearchRequest(corpus="../etc", query="x"),
     ],
 )
-async def test_wrong_searches_are_refused(client: Client, request_: pb.SearchRequest) -> None:
+async def test_wrong_searches_are_rejected(client: Client, request_: pb.SearchRequest) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await client(ADA).Search(request_)
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -20,9 +20,9 @@ from podium_kit.rpc.identity import Scope
 
 
 async def code_of(call: Any) -> grpc.StatusCode:
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await call
-    return refused.value.code()
+    return rejected.value.code()
 
 
 async def test_a_tenant_admin_cannot_write_the_journal(ledger: RunningLedger) -> None:

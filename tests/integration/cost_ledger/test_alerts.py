@@ -156,9 +156,9 @@ async def test_alerts_are_listed_newest_first_page_by_page_and_by_budget(
     assert [each.soft_limit.amount for each in every] == ["0.004", "0.004", "0.002", "0.002"]
     only_b = [each for each in every if each.budget_id == "b"]
     assert await alerts_of(worker, budget_id="b") == only_b
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await alerts_of(worker, page_token="made-up")
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_a_tenant_sees_its_own_alerts_alone(

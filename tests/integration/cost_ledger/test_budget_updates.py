@@ -19,7 +19,7 @@ from integration.cost_ledger.builders import (
 )
 from integration.cost_ledger.running_ledger import Client, RunningLedger
 from integration.cost_ledger.sql_access import as_owner, as_tenants, rows_of, set_clock
-from integration.cost_ledger.verified import findings_of, refusal_of
+from integration.cost_ledger.verified import findings_of, rejection_of
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
@@ -51,7 +51,7 @@ async def test_a_new_limit_decides_the_next_call_and_keeps_what_was_spent(
 ) -> None:
     await add_budget(admin, "0.005")
     await worker.ledger.Record(make_record())
-    assert (await worker.ledger.Reserve(make_reserve("k"))).HasField("refusal")
+    assert (await worker.ledger.Reserve(make_reserve("k"))).HasField("rejection")
     budget = await updated(admin, change(hard_limit=usd("0.02")))
     assert (budget.version, budget.hard_limit) == (2, usd("0.02"))
     assert (await worker.ledger.Reserve(make_reserve("k2"))).HasField("hold")
@@ -60,7 +60,7 @@ async def test_a_new_limit_decides_the_next_call_and_keeps_what_was_spent(
     assert not await findings_of(worker)
 
 
-async def test_a_lower_limit_keeps_open_holds_and_refuses_what_comes_after(
+async def test_a_lower_limit_keeps_open_holds_and_rejects_what_comes_after(
     worker: Client, admin: Client
 ) -> None:
     await add_budget(admin)
@@ -68,9 +68,9 @@ async def test_a_lower_limit_keeps_open_holds_and_refuses_what_comes_after(
     await updated(admin, change(hard_limit=usd("0.005")))
     status = await status_of(worker)
     assert (status.held, status.remaining) == (usd("0.01125"), usd("0"))
-    assert (await worker.ledger.Reserve(make_reserve("k2"))).refusal.budget_id == "cap"
+    assert (await worker.ledger.Reserve(make_reserve("k2"))).rejection.budget_id == "cap"
     longer = ledger_pb.ExtendRequest(key="x", hold_key="k", time_to_live=Duration(seconds=9000))
-    assert (await worker.ledger.Extend(longer)).refusal.budget_id == "cap"
+    assert (await worker.ledger.Extend(longer)).rejection.budget_id == "cap"
     smaller = quantities(input_fresh=1000, output_text=300)
     shrunk = ledger_pb.ExtendRequest(key="y", hold_key="k", worst_case=smaller)
     assert (await worker.ledger.Extend(shrunk)).hold.amount == usd("0.00425")
@@ -121,7 +121,7 @@ async def test_a_new_soft_limit_that_is_passed_already_raises_its_alert_once(
     ]
 
 
-async def test_a_change_made_from_an_old_version_is_refused_unless_it_is_a_retry(
+async def test_a_change_made_from_an_old_version_is_rejected_unless_it_is_a_retry(
     admin: Client,
 ) -> None:
     await add_budget(admin)
@@ -129,7 +129,7 @@ async def test_a_change_made_from_an_old_version_is_refused_unless_it_is_a_retry
     first = await updated(admin, mine)
     assert await updated(admin, mine) == first
     theirs = admin.budgets.UpdateBudget(change(hard_limit=usd("3"), version=1))
-    assert "version 2, not 1" in await refusal_of(theirs, grpc.StatusCode.ABORTED)
+    assert "version 2, not 1" in await rejection_of(theirs, grpc.StatusCode.ABORTED)
     assert (await updated(admin, change(hard_limit=usd("3"), version=2))).version == 3
 
 
@@ -148,7 +148,7 @@ async def test_a_budget_is_created_again_with_what_it_was_created_with(admin: Cl
     changed = await updated(admin, change(hard_limit=usd("2")))
     assert await add_budget(admin) == changed
     again = add_budget(admin, "2")
-    await refusal_of(again, grpc.StatusCode.ALREADY_EXISTS)
+    await rejection_of(again, grpc.StatusCode.ALREADY_EXISTS)
 
 
 @pytest.mark.parametrize(
@@ -167,24 +167,24 @@ async def test_a_budget_is_created_again_with_what_it_was_created_with(admin: Cl
         (change(hard_limit=usd("2"), version=-1), "version is negative"),
     ],
 )
-async def test_a_change_that_cannot_be_enforced_is_refused_and_changes_nothing(
+async def test_a_change_that_cannot_be_enforced_is_rejected_and_changes_nothing(
     admin: Client, request_: pb.UpdateBudgetRequest, words: str
 ) -> None:
     before = await add_budget(admin, soft_limits=[usd("0.5")])
-    assert words in await refusal_of(admin.budgets.UpdateBudget(request_), INVALID)
+    assert words in await rejection_of(admin.budgets.UpdateBudget(request_), INVALID)
     assert (await status_of(admin)).budget == before
 
 
 async def test_a_budget_that_ended_does_not_change(ledger: RunningLedger, admin: Client) -> None:
     unknown = admin.budgets.UpdateBudget(change(hard_limit=usd("2")))
-    await refusal_of(unknown, grpc.StatusCode.NOT_FOUND)
+    await rejection_of(unknown, grpc.StatusCode.NOT_FOUND)
     await add_budget(admin, end_time=datetime.now(UTC) + timedelta(hours=1))
     await set_clock(ledger, "2 hours")
     over = admin.budgets.UpdateBudget(change("end_time"))
-    assert "is over since" in await refusal_of(over, BLOCKED)
+    assert "is over since" in await rejection_of(over, BLOCKED)
     await admin.budgets.CloseBudget(pb.CloseBudgetRequest(id="cap"))
     closed = admin.budgets.UpdateBudget(change(hard_limit=usd("2")))
-    assert "is closed; create another one" in await refusal_of(closed, BLOCKED)
+    assert "is closed; create another one" in await rejection_of(closed, BLOCKED)
 
 
 async def test_only_who_may_create_a_budget_may_change_it(
@@ -193,10 +193,10 @@ async def test_only_who_may_create_a_budget_may_change_it(
     await add_budget(admin)
     runner = ledger.as_("acme", Scope.EPISODES_RUN)
     mine = runner.budgets.UpdateBudget(change(hard_limit=usd("9")))
-    await refusal_of(mine, grpc.StatusCode.PERMISSION_DENIED)
+    await rejection_of(mine, grpc.StatusCode.PERMISSION_DENIED)
     stranger = ledger.as_("zeta", Scope.TENANT_ADMIN)
     theirs = stranger.budgets.UpdateBudget(change(hard_limit=usd("9")))
-    await refusal_of(theirs, grpc.StatusCode.NOT_FOUND)
+    await rejection_of(theirs, grpc.StatusCode.NOT_FOUND)
 
 
 async def test_an_auditor_sees_each_version_and_which_entries_it_decided(

@@ -1,4 +1,4 @@
-"""Every budget that covers a call decides it; a refusal says what would fit."""
+"""Every budget that covers a call decides it; a rejection says what would fit."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -35,28 +35,28 @@ async def status_of(client: Client, id: str = "cap") -> pb.BudgetStatus:
 
 
 async def code_of(call: Any) -> grpc.StatusCode:
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await call
-    return refused.value.code()
+    return rejected.value.code()
 
 
-async def test_a_refusal_names_the_budget_and_what_would_fit(worker: Client, admin: Client) -> None:
+async def test_a_rejection_names_the_budget_and_what_fits(worker: Client, admin: Client) -> None:
     await add_budget(admin, limit="0.005")
-    refusal = (await worker.ledger.Reserve(make_reserve("k"))).refusal
-    assert refusal.reason == hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED
-    assert (refusal.budget_id, refusal.remaining) == ("cap", usd("0.005"))
+    rejection = (await worker.ledger.Reserve(make_reserve("k"))).rejection
+    assert rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
+    assert (rejection.budget_id, rejection.remaining) == ("cap", usd("0.005"))
     # 0.005 less 0.00125 for the input leaves 0.00375 at 10 per million.
-    assert refusal.fitting_output_tokens == 375
+    assert rejection.fitting_output_tokens == 375
     clamped = quantities(input_fresh=1000, output_text=375)
     assert (await worker.ledger.Reserve(make_reserve("k2", worst_case=clamped))).HasField("hold")
 
 
-async def test_a_refusal_whose_input_does_not_fit_offers_no_output(
+async def test_a_rejection_whose_input_does_not_fit_offers_no_output(
     worker: Client, admin: Client
 ) -> None:
     await add_budget(admin, limit="0.001")
-    refusal = (await worker.ledger.Reserve(make_reserve("k"))).refusal
-    assert not refusal.HasField("fitting_output_tokens")
+    rejection = (await worker.ledger.Reserve(make_reserve("k"))).rejection
+    assert not rejection.HasField("fitting_output_tokens")
 
 
 @pytest.mark.parametrize(
@@ -74,18 +74,18 @@ async def test_a_budget_covers_its_own_scope_only(
     await add_budget(admin, limit="0", scope=scope, scope_id=scope_id)
     inside = await worker.ledger.Reserve(make_reserve("in", subject=make_subject(**PEOPLE)))
     outside = make_subject(**PEOPLE | other)
-    assert inside.refusal.budget_id == "cap"
+    assert inside.rejection.budget_id == "cap"
     assert (await worker.ledger.Reserve(make_reserve("out", subject=outside))).HasField("hold")
 
 
-async def test_the_tightest_of_several_budgets_refuses_and_none_is_charged(
+async def test_the_tightest_of_several_budgets_rejects_and_none_is_charged(
     worker: Client, admin: Client
 ) -> None:
     await add_budget(admin, "wide", "5")
     await add_budget(admin, "narrow", "0.01", scope=pb.BUDGET_SCOPE_EPISODE, scope_id="episode-1")
     await add_budget(admin, "narrower", "0.002", scope=pb.BUDGET_SCOPE_USER, scope_id="ada")
-    refusal = (await worker.ledger.Reserve(make_reserve("k"))).refusal
-    assert refusal.budget_id == "narrower"
+    rejection = (await worker.ledger.Reserve(make_reserve("k"))).rejection
+    assert rejection.budget_id == "narrower"
     assert (await status_of(worker, "wide")).held == usd("0")
 
 
@@ -153,7 +153,7 @@ async def test_a_rolling_window_counts_the_time_just_past(worker: Client, admin:
     await worker.ledger.Reserve(make_reserve("k"))
     status = await status_of(worker)
     assert (status.posted, status.held) == (usd("0.00225"), usd("0.01125"))
-    assert (await worker.ledger.Reserve(make_reserve("k2"))).HasField("refusal")
+    assert (await worker.ledger.Reserve(make_reserve("k2"))).HasField("rejection")
     await worker.ledger.Capture(make_capture("k"))
     assert (await worker.ledger.Reserve(make_reserve("k3"))).HasField("hold")
 
@@ -215,7 +215,7 @@ async def test_budgets_are_listed_page_by_page(admin: Client) -> None:
         {"soft_limits": [money_pb2.Money(currency_code="EUR", amount="1")]},
     ],
 )
-async def test_a_budget_that_cannot_be_enforced_is_refused(
+async def test_a_budget_that_cannot_be_enforced_is_rejected(
     admin: Client, fields: dict[str, Any]
 ) -> None:
     assert await code_of(add_budget(admin, **fields)) is grpc.StatusCode.INVALID_ARGUMENT

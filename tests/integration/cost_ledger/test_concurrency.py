@@ -70,14 +70,14 @@ async def test_sixty_four_at_once_admit_exactly_what_the_budget_covers(
     status = await status_of(worker)
     assert (status.held.amount, status.remaining.amount) == ("0.003", "0.0001")
     later = await worker.ledger.Reserve(make_reserve("later", **CALL))
-    assert later.refusal.reason == hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED
+    assert later.rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
 
 
 async def test_a_bad_request_in_a_group_fails_alone(worker: Client) -> None:
     async def capture_never_held(number: int) -> grpc.StatusCode:
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await worker.ledger.Capture(make_capture(f"never-{number}"))
-        return refused.value.code()
+        return rejected.value.code()
 
     reserves = [worker.ledger.Reserve(make_reserve(f"k{n}")) for n in range(32)]
     bad = [capture_never_held(number) for number in range(32)]

@@ -28,7 +28,7 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium_kit.rpc.identity import Scope
 
-# Two or three calls fill it, so that most examples are refused something.
+# Two or three calls fill it, so that most examples are rejected something.
 LIMIT = Decimal("0.02")
 TENANTS = count()
 STEPS = st.tuples(
@@ -87,7 +87,7 @@ async def test_the_budget_is_the_sum_of_the_journal_and_is_never_overshot(
 
 
 async def attempt(client: Client, kind: str, number: int, tokens: int) -> None:
-    """One request; the ledger may refuse it, but only in one of the ways it says."""
+    """One request; the ledger may reject it, but only in one of the ways it says."""
     try:
         await request_of(client, kind, f"e/{number}", tokens)
     except grpc.aio.AioRpcError as error:

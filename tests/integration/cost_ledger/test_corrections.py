@@ -16,7 +16,7 @@ from integration.cost_ledger.builders import (
     usd,
 )
 from integration.cost_ledger.running_ledger import Client
-from integration.cost_ledger.verified import findings_of, refusal_of
+from integration.cost_ledger.verified import findings_of, rejection_of
 from podium.common.v1 import money_pb2, usage_pb2
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
@@ -46,7 +46,7 @@ async def test_an_adjustment_takes_no_more_than_is_left_of_the_cost(worker: Clie
     first = await worker.ledger.Adjust(adjustment(cost.sequence, "-0.002"))
     assert await worker.ledger.Adjust(adjustment(cost.sequence, "-0.002")) == first
     too_much = worker.ledger.Adjust(adjustment(cost.sequence, "-0.001", "more"))
-    assert "less than nothing" in await refusal_of(too_much, BLOCKED)
+    assert "less than nothing" in await rejection_of(too_much, BLOCKED)
     await worker.ledger.Adjust(adjustment(cost.sequence, "-0.00025", "rest"))
     assert await posted(worker) == 0
     assert not await findings_of(worker)
@@ -55,20 +55,20 @@ async def test_an_adjustment_takes_no_more_than_is_left_of_the_cost(worker: Clie
 async def test_only_a_final_priced_cost_in_its_currency_can_be_adjusted(worker: Client) -> None:
     hold = await worker.ledger.Reserve(make_reserve("k"))
     assert hold.HasField("hold")
-    assert "is no cost" in await refusal_of(worker.ledger.Adjust(adjustment(1, "1")), BLOCKED)
+    assert "is no cost" in await rejection_of(worker.ledger.Adjust(adjustment(1, "1")), BLOCKED)
     cost = (await worker.ledger.Record(make_record())).entry
     euros = money_pb2.Money(currency_code="EUR", amount="1")
     other = worker.ledger.Adjust(adjustment(cost.sequence, "1", change=euros))
-    assert "it is in USD" in await refusal_of(other, BLOCKED)
+    assert "it is in USD" in await rejection_of(other, BLOCKED)
     unknown = (await worker.ledger.Record(make_record(sku="nobody/knows"))).entry
     unpriced = worker.ledger.Adjust(adjustment(unknown.sequence, "1"))
-    assert "price is unknown" in await refusal_of(unpriced, BLOCKED)
+    assert "price is unknown" in await rejection_of(unpriced, BLOCKED)
     undo = pb.ReverseRequest(key="undo", sequence=cost.sequence, reason="wrong")
     await worker.ledger.Reverse(undo)
     reversed_one = worker.ledger.Adjust(adjustment(cost.sequence, "1"))
-    assert "already corrects it" in await refusal_of(reversed_one, BLOCKED)
+    assert "already corrects it" in await rejection_of(reversed_one, BLOCKED)
     missing = worker.ledger.Adjust(adjustment(99, "1"))
-    await refusal_of(missing, grpc.StatusCode.NOT_FOUND)
+    await rejection_of(missing, grpc.StatusCode.NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ async def test_only_a_final_priced_cost_in_its_currency_can_be_adjusted(worker: 
         (adjustment(0, "1"), "sequence is unset"),
     ],
 )
-async def test_an_adjustment_that_cannot_be_understood_is_refused(
+async def test_an_adjustment_that_cannot_be_understood_is_rejected(
     worker: Client, request_: pb.AdjustRequest, words: str
 ) -> None:
-    refusal = await refusal_of(worker.ledger.Adjust(request_), grpc.StatusCode.INVALID_ARGUMENT)
-    assert words in refusal
+    rejection = await rejection_of(worker.ledger.Adjust(request_), grpc.StatusCode.INVALID_ARGUMENT)
+    assert words in rejection
 
 
 @pytest.mark.usefixtures("budget")
@@ -93,7 +93,7 @@ async def test_an_adjusted_cost_is_reversed_only_after_it_is_adjusted_back(
     cost = (await worker.ledger.Record(make_record())).entry
     await worker.ledger.Adjust(adjustment(cost.sequence, "0.001"))
     undo = pb.ReverseRequest(key="undo", sequence=cost.sequence, reason="wrong")
-    assert "adjust it back" in await refusal_of(worker.ledger.Reverse(undo), BLOCKED)
+    assert "adjust it back" in await rejection_of(worker.ledger.Reverse(undo), BLOCKED)
     await worker.ledger.Adjust(adjustment(cost.sequence, "-0.001", "back"))
     await worker.ledger.Reverse(undo)
     assert await posted(worker) == 0
@@ -111,15 +111,15 @@ async def test_an_estimate_is_settled_once(worker: Client) -> None:
     assert await worker.ledger.Settle(truth) == entry
     other = pb.SettleRequest(key="k", usage=make_usage(input_fresh=1, output_text=1))
     again = worker.ledger.Settle(other)
-    assert "other content" in await refusal_of(again, grpc.StatusCode.ALREADY_EXISTS)
+    assert "other content" in await rejection_of(again, grpc.StatusCode.ALREADY_EXISTS)
     assert await posted(worker) == Decimal("0.00325")
     assert not await findings_of(worker)
 
 
 async def test_a_true_or_missing_cost_cannot_be_settled(worker: Client) -> None:
     truth = pb.SettleRequest(key="k", usage=make_usage(output_text=1))
-    await refusal_of(worker.ledger.Settle(truth), grpc.StatusCode.NOT_FOUND)
+    await rejection_of(worker.ledger.Settle(truth), grpc.StatusCode.NOT_FOUND)
     await worker.ledger.Reserve(make_reserve("k"))
-    assert "capture it" in await refusal_of(worker.ledger.Settle(truth), BLOCKED)
+    assert "capture it" in await rejection_of(worker.ledger.Settle(truth), BLOCKED)
     await worker.ledger.Capture(make_capture("k"))
-    assert "is no estimate" in await refusal_of(worker.ledger.Settle(truth), BLOCKED)
+    assert "is no estimate" in await rejection_of(worker.ledger.Settle(truth), BLOCKED)

@@ -110,7 +110,7 @@ async def test_the_postings_of_every_kind_of_entry_sum_to_zero_per_unit(
         ("hash = 'short'", "hash"),
     ],
 )
-async def test_the_database_refuses_an_entry_that_does_not_balance(
+async def test_the_database_rejects_an_entry_that_does_not_balance(
     ledger: RunningLedger, worker: Client, change: str, constraint: str
 ) -> None:
     await worker.ledger.Record(make_record("k"))

@@ -15,7 +15,7 @@ from integration.cost_ledger.builders import (
 )
 from integration.cost_ledger.running_ledger import Client, RunningLedger
 from integration.cost_ledger.sql_access import set_clock
-from integration.cost_ledger.verified import findings_of, refusal_of
+from integration.cost_ledger.verified import findings_of, rejection_of
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
@@ -46,25 +46,25 @@ async def test_an_extension_beyond_the_budget_says_what_fits_and_leaves_the_hold
 ) -> None:
     await open_budget(admin, "0.02")
     before = (await worker.ledger.Reserve(make_reserve("k"))).hold
-    refusal = (await worker.ledger.Extend(extension(2000))).refusal
-    assert (refusal.budget_id, refusal.fitting_output_tokens) == ("cap", 1875)
+    rejection = (await worker.ledger.Extend(extension(2000))).rejection
+    assert (rejection.budget_id, rejection.fitting_output_tokens) == ("cap", 1875)
     assert await held(worker) == before.amount == usd("0.01125")
     assert (await worker.ledger.Extend(extension(1875, "fits"))).hold.amount == usd("0.02")
 
 
-async def test_a_refused_extension_is_refused_again_whatever_is_left_by_then(
+async def test_a_rejected_extension_is_rejected_again_whatever_is_left_by_then(
     worker: Client, admin: Client
 ) -> None:
     await open_budget(admin, "0.02")
     await worker.ledger.Reserve(make_reserve("other"))
     await worker.ledger.Reserve(make_reserve("k", worst_case=quantities(output_text=100)))
-    refused = await worker.ledger.Extend(extension(1000))
+    rejected = await worker.ledger.Extend(extension(1000))
     await worker.ledger.Release(pb.ReleaseRequest(key="other"))
-    assert await worker.ledger.Extend(extension(1000)) == refused
+    assert await worker.ledger.Extend(extension(1000)) == rejected
     assert (await worker.ledger.Extend(extension(1000, "y"))).HasField("hold")
 
 
-async def test_a_repeated_extension_is_made_once_and_with_other_content_refused(
+async def test_a_repeated_extension_is_made_once_and_with_other_content_rejected(
     worker: Client, admin: Client
 ) -> None:
     await open_budget(admin, "1")
@@ -73,18 +73,18 @@ async def test_a_repeated_extension_is_made_once_and_with_other_content_refused(
     assert await worker.ledger.Extend(extension(2000)) == first
     assert await held(worker) == usd("0.02125")
     other = worker.ledger.Extend(extension(3000))
-    assert "other content" in await refusal_of(other, grpc.StatusCode.ALREADY_EXISTS)
+    assert "other content" in await rejection_of(other, grpc.StatusCode.ALREADY_EXISTS)
     listing = pb.ListEntriesRequest(kinds=[hold_pb2.ENTRY_KIND_EXTEND])
     assert len((await worker.ledger.ListEntries(listing)).entries) == 1
 
 
 async def test_only_an_open_hold_can_be_extended(worker: Client) -> None:
     unknown = worker.ledger.Extend(extension(10))
-    assert "no money is held" in await refusal_of(unknown, grpc.StatusCode.NOT_FOUND)
+    assert "no money is held" in await rejection_of(unknown, grpc.StatusCode.NOT_FOUND)
     await worker.ledger.Reserve(make_reserve("k"))
     await worker.ledger.Capture(make_capture("k"))
     ended = worker.ledger.Extend(extension(10))
-    assert "captured" in await refusal_of(ended, grpc.StatusCode.FAILED_PRECONDITION)
+    assert "captured" in await rejection_of(ended, grpc.StatusCode.FAILED_PRECONDITION)
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ async def test_only_an_open_hold_can_be_extended(worker: Client) -> None:
         pb.ExtendRequest(key="x", hold_key="k", worst_case=quantities(output_text=-1)),
     ],
 )
-async def test_an_extension_that_cannot_be_understood_is_refused(
+async def test_an_extension_that_cannot_be_understood_is_rejected(
     worker: Client, nothing: pb.ExtendRequest
 ) -> None:
     await worker.ledger.Reserve(make_reserve("k"))
-    await refusal_of(worker.ledger.Extend(nothing), grpc.StatusCode.INVALID_ARGUMENT)
+    await rejection_of(worker.ledger.Extend(nothing), grpc.StatusCode.INVALID_ARGUMENT)
 
 
 async def test_an_extension_leaves_the_window_it_was_made_in_and_the_books_agree(

@@ -60,7 +60,7 @@ async def status(admin: Client) -> budgets_pb.BudgetStatus:
     return (await admin.budgets.GetBudget(budgets_pb.GetBudgetRequest(id="cap"))).status
 
 
-async def test_the_hold_covers_the_dearest_and_the_capture_has_the_price_of_who_answered(
+async def test_the_hold_covers_the_most_expensive_and_the_capture_has_the_price_of_who_answered(
     worker: Client, admin: Client
 ) -> None:
     await open_budget(admin, "1")
@@ -122,7 +122,7 @@ async def test_a_fallback_in_another_currency_is_left_out(
 @pytest.mark.parametrize(
     ("policy", "kept", "amount"),
     [
-        (hold_pb2.UNKNOWN_PRICE_POLICY_REFUSE, [], "0.01125"),
+        (hold_pb2.UNKNOWN_PRICE_POLICY_REJECT, [], "0.01125"),
         (hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING, [UNKNOWN], "0.05"),
         (hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT, [UNKNOWN], "0.01125"),
     ],
@@ -173,7 +173,7 @@ async def test_a_retry_gets_the_same_fallbacks_and_other_ones_are_another_reques
         await worker.ledger.Capture(answered_by(DEAR))
 
 
-async def test_an_extension_covers_the_dearest_at_the_new_worst_case(
+async def test_an_extension_covers_the_most_expensive_at_the_new_worst_case(
     worker: Client, admin: Client
 ) -> None:
     await open_budget(admin, "0.05")
@@ -185,8 +185,8 @@ async def test_an_extension_covers_the_dearest_at_the_new_worst_case(
     too_much = pb.ExtendRequest(
         key="y", hold_key="k", worst_case=quantities(input_fresh=1000, output_text=4000)
     )
-    # 0.05 less 0.0025 for the input leaves 0.0475 at 20 per million, the dearer price.
-    assert (await worker.ledger.Extend(too_much)).refusal.fitting_output_tokens == 2375
+    # 0.05 less 0.0025 for the input leaves 0.0475 at 20 per million, the more expensive price.
+    assert (await worker.ledger.Extend(too_much)).rejection.fitting_output_tokens == 2375
     assert not await findings_of(worker)
 
 
@@ -198,7 +198,7 @@ async def test_an_extension_covers_the_dearest_at_the_new_worst_case(
         [fallback(f"m/{n}") for n in range(21)],
     ],
 )
-async def test_fallbacks_that_cannot_be_understood_are_refused(
+async def test_fallbacks_that_cannot_be_understood_are_rejected(
     worker: Client, fallbacks: list[hold_pb2.Fallback]
 ) -> None:
     with pytest.raises(Exception, match="fallbacks"):

@@ -87,10 +87,10 @@ async def test_a_retry_gets_the_first_answer(worker: Client) -> None:
     assert len(await entries_of(worker)) == 2
 
 
-async def test_a_refusal_is_replayed_as_a_refusal(worker: Client, admin: Client) -> None:
+async def test_a_rejection_is_replayed_as_a_rejection(worker: Client, admin: Client) -> None:
     await add_budget(admin, limit="0.001")
     first = await worker.ledger.Reserve(make_reserve("k"))
-    assert first.HasField("refusal")
+    assert first.HasField("rejection")
     await admin.budgets.CloseBudget(budgets_pb.CloseBudgetRequest(id="cap"))
     assert await worker.ledger.Reserve(make_reserve("k")) == first
     assert (await worker.ledger.Reserve(make_reserve("other"))).HasField("hold")
@@ -105,17 +105,17 @@ async def test_a_key_reused_with_other_content_changes_nothing(worker: Client) -
         worker.ledger.Reserve(make_reserve("k", worst_case=other)),
         worker.ledger.Capture(make_capture("k", make_usage(input_fresh=1))),
     ):
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await call
-        assert refused.value.code() is grpc.StatusCode.ALREADY_EXISTS
+        assert rejected.value.code() is grpc.StatusCode.ALREADY_EXISTS
     assert await entries_of(worker) == before
 
 
 async def test_a_capture_without_a_hold_names_the_key(worker: Client) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Capture(make_capture("never-held"))
-    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
-    assert "never-held" in str(refused.value.details())
+    assert rejected.value.code() is grpc.StatusCode.NOT_FOUND
+    assert "never-held" in str(rejected.value.details())
 
 
 async def test_a_released_hold_gives_the_money_back_once(worker: Client, admin: Client) -> None:
@@ -125,17 +125,17 @@ async def test_a_released_hold_gives_the_money_back_once(worker: Client, admin: 
     assert first.hold.state == hold_pb2.HOLD_STATE_RELEASED
     assert await worker.ledger.Release(pb.ReleaseRequest(key="k")) == first
     assert (await status_of(worker)).held == usd("0")
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Capture(make_capture("k"))
-    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
 
 
 async def test_a_captured_hold_cannot_be_released(worker: Client) -> None:
     await worker.ledger.Reserve(make_reserve("k"))
     await worker.ledger.Capture(make_capture("k"))
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Release(pb.ReleaseRequest(key="k"))
-    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
 
 
 async def test_releasing_an_episode_leaves_other_episodes_and_captured_calls(
@@ -172,19 +172,19 @@ async def test_a_batch_with_a_bad_operation_writes_none_of_it(worker: Client) ->
         pb.Operation(reserve=make_reserve("k1")),
         pb.Operation(capture=make_capture("never-held")),
     ]
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Apply(pb.ApplyRequest(operations=operations))
-    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+    assert rejected.value.code() is grpc.StatusCode.NOT_FOUND
     assert await entries_of(worker) == []
 
 
-async def test_a_refused_reserve_does_not_stop_its_batch(worker: Client, admin: Client) -> None:
+async def test_a_rejected_reserve_does_not_stop_its_batch(worker: Client, admin: Client) -> None:
     await add_budget(admin, limit="0.012")
     operations = [pb.Operation(reserve=make_reserve(key)) for key in ("a", "b")]
     operations.append(pb.Operation(capture=make_capture("a")))
     results = (await worker.ledger.Apply(pb.ApplyRequest(operations=operations))).results
     assert results[0].reserve.HasField("hold")
-    assert results[1].reserve.HasField("refusal")
+    assert results[1].reserve.HasField("rejection")
     assert results[2].capture.entry.amount == usd("0.00225")
 
 
@@ -198,9 +198,9 @@ async def test_a_reversal_posts_the_opposite_once(worker: Client, admin: Client)
     assert (await worker.ledger.Reverse(request)).entry == reversal
     assert (await status_of(worker)).posted == usd("0")
     again = pb.ReverseRequest(key="undo-2", sequence=entry.sequence, reason="again")
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Reverse(again)
-    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
 
 
 async def test_only_costs_can_be_reversed(worker: Client) -> None:
@@ -211,6 +211,6 @@ async def test_only_costs_can_be_reversed(worker: Client) -> None:
         (0, grpc.StatusCode.INVALID_ARGUMENT),
     ):
         request = pb.ReverseRequest(key=f"undo-{sequence}", sequence=sequence, reason="why not")
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await worker.ledger.Reverse(request)
-        assert refused.value.code() is code
+        assert rejected.value.code() is code

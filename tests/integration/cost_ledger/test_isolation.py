@@ -68,18 +68,18 @@ async def test_the_service_has_no_right_to_change_or_sidestep(
     ledger: RunningLedger, statement: str
 ) -> None:
     await fill(ledger)
-    with pytest.raises((DBAPIError, DomainError)) as refused:
+    with pytest.raises((DBAPIError, DomainError)) as rejected:
         async with as_tenants(ledger, "acme") as connection:
             await connection.execute(text(statement))
-    cause = refused.value.__cause__ or refused.value
+    cause = rejected.value.__cause__ or rejected.value
     assert "permission denied" in str(cause) or "must be owner" in str(cause)
 
 
 async def test_a_row_of_another_tenant_cannot_be_written(ledger: RunningLedger) -> None:
-    with pytest.raises(DomainError) as refused:
+    with pytest.raises(DomainError) as rejected:
         async with as_tenants(ledger, "acme") as connection:
             await connection.execute(text("INSERT INTO ledger_head (tenant) VALUES ('beta')"))
-    assert "row-level security" in str(refused.value.__cause__)
+    assert "row-level security" in str(rejected.value.__cause__)
 
 
 async def test_the_service_is_no_owner_and_bypasses_nothing(ledger: RunningLedger) -> None:
@@ -101,7 +101,7 @@ async def test_functions_that_see_every_tenant_are_the_services_alone(
         SELECT p.oid::regprocedure::text, has_function_privilege(:role, p.oid, 'EXECUTE')
         FROM pg_proc p WHERE p.prosecdef AND p.pronamespace = 'public'::regnamespace
     """
-    with pytest.raises(DBAPIError) as refused:
+    with pytest.raises(DBAPIError) as rejected:
         async with as_owner(ledger) as connection:
             await connection.execute(text("CREATE ROLE stranger"))
             of_stranger = dict(await rows_of(connection, executable, role="stranger"))
@@ -112,4 +112,4 @@ async def test_functions_that_see_every_tenant_are_the_services_alone(
             await connection.execute(text("SET LOCAL ROLE stranger"))
             # Fails, which also takes the role back.
             await connection.execute(text("SELECT * FROM tenants_behind()"))
-    assert "permission denied for function tenants_behind" in str(refused.value)
+    assert "permission denied for function tenants_behind" in str(rejected.value)

@@ -75,9 +75,9 @@ async def test_an_overdue_hold_becomes_a_provisional_cost_and_the_truth_replaces
         assert provisional.amount == usd("0.01125")
         assert provisional.usage.source == usage_pb2.USAGE_SOURCE_ESTIMATED
         undo = pb.ReverseRequest(key="undo", sequence=provisional.sequence, reason="why")
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await worker.ledger.Reverse(undo)
-        assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
         assert (await worker.ledger.Capture(make_capture("late"))).entry.amount == usd("0.00225")
         released = await worker.ledger.Release(pb.ReleaseRequest(key="never-made"))
         assert released.hold.state == hold_pb2.HOLD_STATE_RELEASED
@@ -89,7 +89,7 @@ async def test_an_overdue_hold_becomes_a_provisional_cost_and_the_truth_replaces
         assert (row.amounts[0], row.call_count) == (usd("0.00225"), 1)
 
 
-async def test_a_report_sums_by_what_it_is_asked_dearest_first(worker: Client) -> None:
+async def test_a_report_sums_by_what_it_is_asked_most_expensive_first(worker: Client) -> None:
     for key, tool, output in (("a", "answer", 100), ("b", "search", 500), ("c", "search", 100)):
         usage = make_usage(output_text=output)
         subject = {"episode_id": "e1", "tool": tool, "model": GPT5}
@@ -163,12 +163,12 @@ UNSOURCED = usage_pb2.Usage(quantities=quantities(call=1))
         make_record("k", occur_time={"seconds": 253_402_300_799}),
     ],
 )
-async def test_a_cost_that_cannot_be_understood_is_refused(
+async def test_a_cost_that_cannot_be_understood_is_rejected(
     worker: Client, record: pb.RecordRequest
 ) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Record(record)
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert await entries_of(worker) == []
 
 
@@ -182,12 +182,12 @@ async def test_a_cost_that_cannot_be_understood_is_refused(
         {"ceiling": usd("-1"), "unknown_price": hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING},
     ],
 )
-async def test_a_hold_that_cannot_be_understood_is_refused(
+async def test_a_hold_that_cannot_be_understood_is_rejected(
     worker: Client, fields: dict[str, Any]
 ) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Reserve(make_reserve("k", **fields))
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize(
@@ -199,9 +199,9 @@ async def test_a_hold_that_cannot_be_understood_is_refused(
         {"page_token": "eyJhZnRlciI6ICJ4In0"},
     ],
 )
-async def test_a_listing_that_cannot_be_understood_is_refused(
+async def test_a_listing_that_cannot_be_understood_is_rejected(
     worker: Client, fields: dict[str, Any]
 ) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await entries_of(worker, **fields)
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -82,7 +82,7 @@ async def test_a_call_marked_as_dispatched_becomes_a_provisional_cost(
     assert not await findings_of(client)
 
 
-async def test_a_provisional_cost_covers_the_dearest_model_that_may_have_answered(
+async def test_a_provisional_cost_covers_the_most_expensive_model_that_may_have_answered(
     sweeping: tuple[Client, Overdue],
 ) -> None:
     client, overdue = sweeping

@@ -26,24 +26,24 @@ async def close_before(admin: Client, end: datetime, key: str = "close") -> hold
     return (await admin.ledger.ClosePeriod(request)).entry
 
 
-async def refusal_of(call: Any) -> str:
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+async def rejection_of(call: Any) -> str:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await call
-    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION, refused.value
-    return str(refused.value.details())
+    assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION, rejected.value
+    return str(rejected.value.details())
 
 
-async def test_what_occurred_in_a_closed_period_is_refused_and_changes_nothing(
+async def test_what_occurred_in_a_closed_period_is_rejected_and_changes_nothing(
     worker: Client, admin: Client
 ) -> None:
     await worker.ledger.Reserve(make_reserve("held"))
     closing = await close_before(admin, days_ago(10))
     assert (closing.kind, closing.sequence) == (hold_pb2.ENTRY_KIND_CLOSE, 2)
     old = {"occur_time": days_ago(11)}
-    assert "closed" in await refusal_of(worker.ledger.Record(make_record("late", **old)))
+    assert "closed" in await rejection_of(worker.ledger.Record(make_record("late", **old)))
     capture = make_capture("held")
     capture.occur_time.FromDatetime(days_ago(11))
-    assert "closed" in await refusal_of(worker.ledger.Capture(capture))
+    assert "closed" in await rejection_of(worker.ledger.Capture(capture))
     assert len((await worker.ledger.ListEntries(pb.ListEntriesRequest())).entries) == 2
     open_days = {"occur_time": days_ago(9)}
     assert (await worker.ledger.Record(make_record("late", **open_days))).entry.sequence == 3
@@ -53,11 +53,11 @@ async def test_a_closing_is_repeatable_and_never_goes_back(worker: Client, admin
     end = days_ago(10)
     first = await close_before(admin, end)
     assert await close_before(admin, end) == first
-    assert "closed already" in await refusal_of(close_before(admin, days_ago(20), "earlier"))
-    assert "future" in await refusal_of(close_before(admin, days_ago(-1), "tomorrow"))
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    assert "closed already" in await rejection_of(close_before(admin, days_ago(20), "earlier"))
+    assert "future" in await rejection_of(close_before(admin, days_ago(-1), "tomorrow"))
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await close_before(worker, days_ago(5), "worker")
-    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert rejected.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
 async def test_a_correction_of_a_closed_period_occurs_in_the_open_one(
@@ -71,7 +71,7 @@ async def test_a_correction_of_a_closed_period_occurs_in_the_open_one(
     assert entry.occur_time == entry.create_time
 
 
-async def test_only_keys_whose_requests_are_refused_anyway_are_forgotten(
+async def test_only_keys_whose_requests_are_rejected_anyway_are_forgotten(
     ledger: RunningLedger, worker: Client, admin: Client
 ) -> None:
     timed = make_record("timed", occur_time=days_ago(11))
@@ -82,7 +82,7 @@ async def test_only_keys_whose_requests_are_refused_anyway_are_forgotten(
     await close_before(admin, days_ago(10))
     async with as_tenants(ledger, "acme") as connection:
         assert (await connection.execute(PRUNE)).scalar_one() == 1
-    assert "closed" in await refusal_of(worker.ledger.Record(timed))
+    assert "closed" in await rejection_of(worker.ledger.Record(timed))
     assert await worker.ledger.Record(make_record("untimed")) == untimed
 
 

@@ -101,9 +101,9 @@ async def test_a_correction_takes_the_place_of_the_price_that_was_wrong(
     entry = (await worker.ledger.Capture(make_capture("admitted"))).entry
     assert (entry.price_version_id, entry.amount) == (hold.price_version_id, usd("0.00225"))
     assert (await worker.ledger.Record(make_record("new"))).entry.amount == usd("0.0045")
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await create(admin, make_price(corrects_price_id=wrong.id, currency_code="EUR"))
-    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+    assert rejected.value.code() is grpc.StatusCode.NOT_FOUND
 
 
 async def test_an_import_says_what_each_price_changes_and_may_be_repeated(
@@ -135,8 +135,8 @@ async def test_a_class_of_service_is_priced_by_its_own_price_alone(
     assert (await worker.ledger.Capture(make_capture("k"))).entry.amount == usd("0.001125")
     record = make_record("r", service_class="batch")
     assert (await worker.ledger.Record(record)).entry.amount == usd("0.001125")
-    refusal = (await worker.ledger.Reserve(make_reserve("p", service_class="priority"))).refusal
-    assert refusal.reason == hold_pb2.REFUSAL_REASON_UNKNOWN_PRICE
+    rejection = (await worker.ledger.Reserve(make_reserve("p", service_class="priority"))).rejection
+    assert rejection.reason == hold_pb2.REJECTION_REASON_UNKNOWN_PRICE
     # An unpriced hold of a class is captured at the price of that class once it is known.
     admitted = {"unknown_price": hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT, "service_class": "flex"}
     await worker.ledger.Reserve(make_reserve("f", **admitted))

@@ -85,14 +85,14 @@ async def test_a_tenants_own_price_is_its_alone(ledger: RunningLedger, worker: C
     assert (await zeta.ledger.Record(make_record("k"))).entry.amount == usd("0.00225")
 
 
-async def test_overlapping_prices_are_refused_and_nothing_is_added(ledger: RunningLedger) -> None:
+async def test_overlapping_prices_are_rejected_and_nothing_is_added(ledger: RunningLedger) -> None:
     admin = ledger.admin()
     start, end = datetime(2020, 1, 1, tzinfo=UTC), datetime(2021, 1, 1, tzinfo=UTC)
     closed = make_price("tool/x", start_time=at(start), end_time=at(end))
     inside = make_price("tool/x", DEARER, start_time=at(start + timedelta(days=30)))
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await create(admin, closed, make_price("tool/y"), inside)
-    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert await listed(admin, "tool/") == []
 
 
@@ -131,17 +131,17 @@ async def test_prices_are_listed_in_sku_order_page_by_page(ledger: RunningLedger
         make_price("tool/x", start_time=Timestamp(seconds=9), end_time=Timestamp(seconds=9)),
     ],
 )
-async def test_a_price_that_is_not_exact_is_refused(
+async def test_a_price_that_is_not_exact_is_rejected(
     ledger: RunningLedger, spec: pb.PriceSpec
 ) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await create(ledger.admin(), spec)
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_a_call_of_unknown_price_is_refused_unless_admitted(worker: Client) -> None:
-    refusal = (await worker.ledger.Reserve(make_reserve("a", sku="unknown"))).refusal
-    assert refusal.reason == hold_pb2.REFUSAL_REASON_UNKNOWN_PRICE
+async def test_a_call_of_unknown_price_is_rejected_unless_admitted(worker: Client) -> None:
+    rejection = (await worker.ledger.Reserve(make_reserve("a", sku="unknown"))).rejection
+    assert rejection.reason == hold_pb2.REJECTION_REASON_UNKNOWN_PRICE
     capped = {"unknown_price": hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING}
     at_ceiling = make_reserve("b", sku="unknown", ceiling=usd("0.5"), **capped)
     assert (await worker.ledger.Reserve(at_ceiling)).hold.amount == usd("0.5")

@@ -34,7 +34,7 @@ async def test_holds_of_the_hour_before_count_and_older_ones_do_not(
         for number in range(2):
             key = f"k{hour}{number}"
             assert (await worker.ledger.Reserve(make_reserve(key))).HasField("hold")
-        assert (await worker.ledger.Reserve(make_reserve(f"more{hour}"))).HasField("refusal")
+        assert (await worker.ledger.Reserve(make_reserve(f"more{hour}"))).HasField("rejection")
     # A late capture counts in the bucket of its hold, which the last hour has left behind.
     await worker.ledger.Capture(make_capture("k00"))
     assert not await findings_of(worker)

@@ -107,9 +107,9 @@ async def test_64_concurrent_calls_under_six_budgets_are_held_in_all_of_theirs_o
             assert await held(clients[0], name) == counts[name] * CALL <= calls * CALL
         full = {name for name, (calls, _) in hierarchy.items() if counts[name] == calls}
         for subject, answer in zip(subjects, answers, strict=True):
-            if answer.HasField("refusal"):
+            if answer.HasField("rejection"):
                 mine = {"all", subject.team, subject.user, subject.agent, subject.episode_id}
-                assert answer.refusal.budget_id in mine & full
+                assert answer.rejection.budget_id in mine & full
 
 
 async def test_concurrent_clamps_share_a_budget_to_its_last_token(
@@ -137,20 +137,20 @@ async def test_a_hold_is_clamped_to_the_tightest_budget_and_the_same_for_every_r
     assert hold.amount == usd("0.005")
     assert await held(worker, "wide") == Decimal("0.005")
     assert (await worker.ledger.Reserve(asked)).hold == hold
-    refusal = (await worker.ledger.Reserve(make_reserve("k2", min_output_tokens=1))).refusal
-    assert (refusal.budget_id, refusal.HasField("fitting_output_tokens")) == ("tight", False)
+    rejection = (await worker.ledger.Reserve(make_reserve("k2", min_output_tokens=1))).rejection
+    assert (rejection.budget_id, rejection.HasField("fitting_output_tokens")) == ("tight", False)
 
 
-async def test_a_call_worth_making_only_in_full_is_refused_with_what_would_fit(
+async def test_a_call_worth_making_only_in_full_is_rejected_with_what_would_fit(
     worker: Client, admin: Client
 ) -> None:
     await add_budget(admin, "cap", "0.005")
-    refusal = (await worker.ledger.Reserve(make_reserve("k", min_output_tokens=376))).refusal
-    assert refusal.fitting_output_tokens == 375
+    rejection = (await worker.ledger.Reserve(make_reserve("k", min_output_tokens=376))).rejection
+    assert rejection.fitting_output_tokens == 375
     assert not await held(worker, "cap")
 
 
-async def test_a_refusal_names_the_next_cheaper_call_that_fits(
+async def test_a_rejection_names_the_next_cheaper_call_that_fits(
     ledger: RunningLedger, worker: Client, admin: Client
 ) -> None:
     mini = {"input_fresh": ("0.25", "1000000"), "output_text": ("2", "1000000")}
@@ -165,15 +165,17 @@ async def test_a_refusal_names_the_next_cheaper_call_that_fits(
         alternative("unknown", "answer-4"),
         alternative("eu", "answer-5"),
     ]
-    refusal = (await worker.ledger.Reserve(make_reserve("k", alternatives=alternatives))).refusal
-    assert (refusal.alternative.tool, refusal.alternative.model) == ("answer", "answer-2")
-    assert refusal.alternative.worst_case_cost == usd("0.00225")
-    assert "use answer with model answer-2, which costs at most 0.00225 USD" in refusal.message
+    rejection = (
+        await worker.ledger.Reserve(make_reserve("k", alternatives=alternatives))
+    ).rejection
+    assert (rejection.alternative.tool, rejection.alternative.model) == ("answer", "answer-2")
+    assert rejection.alternative.worst_case_cost == usd("0.00225")
+    assert "use answer with model answer-2, which costs at most 0.00225 USD" in rejection.message
     # The answer is kept, whatever is left of the budget by now.
-    again = (await worker.ledger.Reserve(make_reserve("k", alternatives=alternatives))).refusal
-    assert again == refusal
+    again = (await worker.ledger.Reserve(make_reserve("k", alternatives=alternatives))).rejection
+    assert again == rejection
     await add_budget(admin, "empty", "0.0001")
-    none = (await worker.ledger.Reserve(make_reserve("k2", alternatives=alternatives))).refusal
+    none = (await worker.ledger.Reserve(make_reserve("k2", alternatives=alternatives))).rejection
     assert not none.HasField("alternative")
 
 
@@ -183,7 +185,7 @@ async def test_a_budget_decides_from_its_start_until_its_end(worker: Client, adm
     await add_budget(admin, "tomorrow", "0", start_time=later)
     assert (await worker.ledger.Reserve(make_reserve("k"))).HasField("hold")
     await add_budget(admin, "today", "0", end_time=later)
-    assert (await worker.ledger.Reserve(make_reserve("k2"))).refusal.budget_id == "today"
+    assert (await worker.ledger.Reserve(make_reserve("k2"))).rejection.budget_id == "today"
 
 
 @pytest.mark.parametrize(
@@ -202,12 +204,12 @@ async def test_a_budget_decides_from_its_start_until_its_end(worker: Client, adm
         ({"soft_limits": [usd("-1")]}, "is negative"),
     ],
 )
-async def test_a_budget_in_the_past_or_beyond_itself_is_refused_and_changes_nothing(
+async def test_a_budget_in_the_past_or_beyond_itself_is_rejected_and_changes_nothing(
     admin: Client, fields: dict[str, Any], complaint: str
 ) -> None:
-    with pytest.raises(grpc.aio.AioRpcError, match=complaint) as refused:
+    with pytest.raises(grpc.aio.AioRpcError, match=complaint) as rejected:
         await add_budget(admin, "cap", "1", **fields)
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert not (await admin.budgets.ListBudgets(pb.ListBudgetsRequest())).statuses
 
 
@@ -219,11 +221,11 @@ async def test_a_budget_in_the_past_or_beyond_itself_is_refused_and_changes_noth
         {"alternatives": [alternative(GPT5, "m")] * 51},
     ],
 )
-async def test_a_reserve_that_cannot_be_understood_is_refused_and_changes_nothing(
+async def test_a_reserve_that_cannot_be_understood_is_rejected_and_changes_nothing(
     worker: Client, admin: Client, fields: dict[str, Any]
 ) -> None:
     await add_budget(admin, "cap", "1")
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Reserve(make_reserve("k", **fields))
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert not await held(worker, "cap")

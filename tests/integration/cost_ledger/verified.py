@@ -1,4 +1,4 @@
-"""What an auditor's verification of a ledger finds, and the refusal of a call."""
+"""What an auditor's verification of a ledger finds, and the rejection of a call."""
 
 from typing import Any
 
@@ -22,9 +22,9 @@ async def findings_of(client: Client) -> list[audit_pb2.Finding]:
             return found
 
 
-async def refusal_of(call: Any, code: grpc.StatusCode) -> str:
-    """The words of a call that is refused with the code."""
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+async def rejection_of(call: Any, code: grpc.StatusCode) -> str:
+    """The words of a call that is rejected with the code."""
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await call
-    assert refused.value.code() is code, refused.value
-    return str(refused.value.details())
+    assert rejected.value.code() is code, rejected.value
+    return str(rejected.value.details())

@@ -153,7 +153,7 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         self.captured: dict[str, Decimal] = {}
         self.answered_by: dict[str, hold_pb2.Fallback] = {}
         self.released: set[str] = set()
-        self.refuse_after: int | None = None
+        self.reject_after: int | None = None
         # The longest answer the budgets cover.
         self.output_tokens_max: int | None = None
         self.budgets: list[budget_pb.Budget] = []
@@ -190,11 +190,11 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
     def _reserve(self, request: ledger_pb.ReserveRequest) -> ledger_pb.ReserveResponse:
         known = self.holds.get(request.key)
         assert known is None or known == request, "a key was reused with other content"
-        if self.refuse_after is not None and len(self.holds) >= self.refuse_after and not known:
-            refusal = hold_pb2.Refusal(
-                reason=hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED, message="budget b is used up"
+        if self.reject_after is not None and len(self.holds) >= self.reject_after and not known:
+            rejection = hold_pb2.Rejection(
+                reason=hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED, message="budget b is used up"
             )
-            return ledger_pb.ReserveResponse(refusal=refusal)
+            return ledger_pb.ReserveResponse(rejection=rejection)
         self.holds[request.key] = request
         hold = hold_pb2.Hold(
             key=request.key, worst_case=request.worst_case, fallbacks=request.fallbacks
@@ -234,11 +234,11 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
 
 
 class FixedPolicies(policies_rpc.PolicyServiceServicer):
-    """A policy that allows every call but those a test refuses, from when it does."""
+    """A policy that allows every call but those a test rejects, from when it does."""
 
     def __init__(self) -> None:
-        self.refused: dict[str, str] = {}
-        self.refused_models: set[str] = set()
+        self.rejected: dict[str, str] = {}
+        self.rejected_models: set[str] = set()
         self.asked: list[policies_pb.CheckCallsRequest] = []
 
     async def CheckCalls(
@@ -247,9 +247,9 @@ class FixedPolicies(policies_rpc.PolicyServiceServicer):
         self.asked.append(request)
         decisions = [
             policies_pb.CallDecision(
-                allowed=call.tool_name not in self.refused
-                and call.model_alias not in self.refused_models,
-                reason=self.refused.get(call.tool_name, ""),
+                allowed=call.tool_name not in self.rejected
+                and call.model_alias not in self.rejected_models,
+                reason=self.rejected.get(call.tool_name, ""),
             )
             for call in request.calls
         ]

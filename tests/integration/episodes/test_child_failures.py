@@ -68,7 +68,7 @@ CANNOT = {
     Fault.HALF: "an answer is stored with the child's end, or there is none",
     Fault.PACKED: "nor is it packed",
 }
-REFUSED = (
+REJECTED = (
     Misbehaviour("INVALID_ARGUMENTS", arguments="{}"),
     Misbehaviour("INVALID_ARGUMENTS", arguments='{"task": 5}'),
     Misbehaviour("INVALID_ARGUMENTS", arguments='{"task": "  "}'),
@@ -76,8 +76,8 @@ REFUSED = (
     Misbehaviour("INVALID_ARGUMENTS", arguments=json.dumps({"task": "x" * 300_000})),
     Misbehaviour("TOOL_ERROR", orchestrator_tool(policy="gone")),
 )
-# What trying again cannot mend.
-REFUSING_MODEL = Misbehaviour("TOOL_ERROR", error=(grpc.StatusCode.INVALID_ARGUMENT, "too long"))
+# What trying again cannot fix.
+REJECTING_MODEL = Misbehaviour("TOOL_ERROR", error=(grpc.StatusCode.INVALID_ARGUMENT, "too long"))
 
 
 def test_all_faults_are_there() -> None:
@@ -85,7 +85,7 @@ def test_all_faults_are_there() -> None:
 
 
 async def test_a_child_that_gives_no_answer_is_a_typed_failure(platform: EpisodesPlatform) -> None:
-    for case in (*FAULTS.values(), REFUSING_MODEL):
+    for case in (*FAULTS.values(), REJECTING_MODEL):
         invocation = await _seen(platform, case)
         _assert_failed(invocation, case.kind)
         # What it took before it failed is in the ledger under its own keys.
@@ -97,7 +97,7 @@ async def test_a_child_that_gives_no_answer_is_a_typed_failure(platform: Episode
 async def test_a_call_that_no_child_can_answer_is_a_typed_failure(
     platform: EpisodesPlatform,
 ) -> None:
-    for case in REFUSED:
+    for case in REJECTED:
         invocation = await _seen(platform, case)
         _assert_failed(invocation, case.kind)
         assert not invocation.HasField("child")
@@ -126,7 +126,7 @@ async def test_a_child_whose_budget_is_used_up_says_so_to_its_caller(
 ) -> None:
     _prepare(platform, Misbehaviour("BUDGET_EXHAUSTED"))
     # The caller's first decision is paid for, and nothing after it.
-    platform.neighbours.ledger.refuse_after = 1
+    platform.neighbours.ledger.reject_after = 1
     async with platform.client() as client, asyncio.timeout(30):
         ended = await finished(client, (await start(client)).id)
     [invocation] = await _invocations(platform, ended.id)

@@ -143,7 +143,7 @@ async def test_a_tool_that_calls_itself_ends_at_the_depth_it_names(
         if not request.turns:
             return calls(researcher_call(task="go deeper"))
         seen = request.turns[-1].observations[0]
-        return answer(seen.content or f"refused: {seen.failure.message}")
+        return answer(seen.content or f"rejected: {seen.failure.message}")
 
     platform.neighbours.orchestrator.decide = ever_deeper
     parent = await ran(platform)
@@ -220,7 +220,7 @@ async def assert_refers_to_its_child(
     assert Decimal(above.features.cost.amount) == sum(ledger.captured.values())
 
 
-async def test_a_child_takes_room_of_the_tenant_but_is_never_refused_it(
+async def test_a_child_takes_room_of_the_tenant_but_is_never_rejected_it(
     platform: EpisodesPlatform,
 ) -> None:
     with_researcher(platform)

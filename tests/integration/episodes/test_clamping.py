@@ -78,7 +78,7 @@ async def test_models_that_the_policy_allows_now_may_answer_and_the_one_that_doe
     toolset.tools[0].model_aliases.extend(models)
     toolset.tools[0].model_skus["tiny"] = "m/tiny"
     neighbours.registry.toolset = toolset
-    neighbours.policies.refused_models = {"small"}
+    neighbours.policies.rejected_models = {"small"}
     neighbours.orchestrator.decide = in_turns(
         calls(call("answer", '{"model": "big"}'), call("calculator", index=1)), answer("x")
     )

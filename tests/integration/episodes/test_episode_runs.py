@@ -107,7 +107,7 @@ async def test_turn_limit_ends_the_episode_and_the_last_turn_must_answer(
 async def test_exhausted_budget_ends_the_episode_with_the_reason(
     platform: EpisodesPlatform,
 ) -> None:
-    platform.neighbours.ledger.refuse_after = 2
+    platform.neighbours.ledger.reject_after = 2
     platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")))
     budget = money_pb2.Money(currency_code="USD", amount="0.01")
     async with platform.client() as client:
@@ -179,14 +179,14 @@ async def test_call_that_needs_approval_waits_for_a_person(platform: EpisodesPla
     ]
 
 
-async def test_a_policy_changed_mid_episode_refuses_the_next_call(
+async def test_a_policy_changed_mid_episode_rejects_the_next_call(
     platform: EpisodesPlatform,
 ) -> None:
     policies = platform.neighbours.policies
 
     def decide(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
         if len(request.turns) == 1:
-            policies.refused["search"] = "denied by name search"
+            policies.rejected["search"] = "denied by name search"
         return in_turns(calls(call("search")), calls(call("search")), answer("done"))(request)
 
     platform.neighbours.orchestrator.decide = decide
@@ -195,9 +195,9 @@ async def test_a_policy_changed_mid_episode_refuses_the_next_call(
     async with platform.client() as client:
         episode = await finished(client, (await start(client, policy="mine")).id)
         reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
-    allowed, refused, _ = reply.trajectory.turns
+    allowed, rejected, _ = reply.trajectory.turns
     assert allowed.tool_invocations[0].observation.content == "search says {}"
-    failure = refused.tool_invocations[0].observation.failure
+    failure = rejected.tool_invocations[0].observation.failure
     assert failure.kind == failure_pb2.FAILURE_KIND_DENIED_BY_POLICY
     assert "denied by name search" in failure.message
     assert len(platform.neighbours.adapters.invoked) == 1
@@ -205,14 +205,14 @@ async def test_a_policy_changed_mid_episode_refuses_the_next_call(
     assert {request.policy for request in policies.asked} == {"mine"}
 
 
-async def test_decision_nobody_asked_for_is_refused(platform: EpisodesPlatform) -> None:
+async def test_decision_nobody_asked_for_is_rejected(platform: EpisodesPlatform) -> None:
     async with platform.client() as client:
         episode = await finished(client, (await start(client)).id)
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await client.ApproveToolCall(
                 pb.ApproveToolCallRequest(episode_id=episode.id, turn=1, approved=True)
             )
-    assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert rejected.value.code() == grpc.StatusCode.FAILED_PRECONDITION
 
 
 async def test_same_request_again_returns_the_same_episode(platform: EpisodesPlatform) -> None:
@@ -228,15 +228,15 @@ async def test_same_request_again_returns_the_same_episode(platform: EpisodesPla
     assert platform.neighbours.orchestrator.asked == {f"{first.id}/1/model/0": 1}
 
 
-async def test_same_id_with_another_task_is_refused(platform: EpisodesPlatform) -> None:
+async def test_same_id_with_another_task_is_rejected(platform: EpisodesPlatform) -> None:
     episode_id = new_id()
     spec = episode_pb2.EpisodeSpec(task="one")
     async with platform.client() as client:
         await client.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
         spec.task = "another"
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await client.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
-    assert refused.value.code() == grpc.StatusCode.ALREADY_EXISTS
+    assert rejected.value.code() == grpc.StatusCode.ALREADY_EXISTS
 
 
 async def test_episode_of_another_tenant_does_not_exist(platform: EpisodesPlatform) -> None:
@@ -248,9 +248,9 @@ async def test_episode_of_another_tenant_does_not_exist(platform: EpisodesPlatfo
             rival.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id)),
             rival.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id)),
         ):
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
+            with pytest.raises(grpc.aio.AioRpcError) as rejected:
                 await request
-            assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+            assert rejected.value.code() == grpc.StatusCode.NOT_FOUND
         listed = await rival.ListEpisodes(pb.ListEpisodesRequest())
     assert not listed.episodes
 
@@ -261,9 +261,9 @@ async def test_name_that_is_no_id_is_an_unknown_episode(platform: EpisodesPlatfo
             client.GetEpisode(pb.GetEpisodeRequest(episode_id="nope")),
             client.GetTrajectory(pb.GetTrajectoryRequest(episode_id="nope")),
         ):
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
+            with pytest.raises(grpc.aio.AioRpcError) as rejected:
                 await request
-            assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+            assert rejected.value.code() == grpc.StatusCode.NOT_FOUND
 
 
 async def test_list_pages_from_newest_to_oldest(platform: EpisodesPlatform) -> None:
@@ -292,9 +292,9 @@ async def test_wrong_input_names_the_cause(
     platform: EpisodesPlatform, spec: dict[str, Any], complaint: str
 ) -> None:
     async with platform.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await start(client, **spec)
-    assert complaint in (refused.value.details() or "")
+    assert complaint in (rejected.value.details() or "")
 
 
 async def test_model_that_fails_for_good_fails_the_episode_with_the_reason(

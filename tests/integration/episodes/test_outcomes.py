@@ -102,10 +102,10 @@ async def test_verdict_nobody_can_read_is_unjudged_and_never_zero(
     assert "no verdict" in found.unjudged_reason
 
 
-async def test_verifier_that_is_refused_money_is_unjudged_with_the_reason(
+async def test_verifier_that_is_rejected_money_is_unjudged_with_the_reason(
     platform: EpisodesPlatform,
 ) -> None:
-    platform.neighbours.ledger.refuse_after = 1
+    platform.neighbours.ledger.reject_after = 1
     found = await judged(platform, check("state", look=LOOK, expected=1))
     assert not found.outcomes
     assert found.unjudged_reason == "search failed: budget b is used up"
@@ -132,7 +132,7 @@ async def test_judging_is_seen_in_the_watch_without_gaps(platform: EpisodesPlatf
     assert seen[3].judged.score == 1
 
 
-async def test_senseless_check_is_refused_at_the_start(platform: EpisodesPlatform) -> None:
+async def test_senseless_check_is_rejected_at_the_start(platform: EpisodesPlatform) -> None:
     senseless = {
         "there is no verifier 'guess'": check_pb2.Check(verifier="guess"),
         "not JSON": check_pb2.Check(verifier="exact", parameters_json="{"),
@@ -141,6 +141,6 @@ async def test_senseless_check_is_refused_at_the_start(platform: EpisodesPlatfor
     }
     async with platform.client() as client:
         for why, wanted in senseless.items():
-            with pytest.raises(grpc.aio.AioRpcError, match=why) as refused:
+            with pytest.raises(grpc.aio.AioRpcError, match=why) as rejected:
                 await start(client, check=wanted)
-            assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -27,9 +27,9 @@ def request_of(episode_id: str) -> pb.StartEpisodeRequest:
 async def admitted(client: "EpisodeServiceAsyncStub", episode_id: str) -> bool:
     try:
         await client.StartEpisode(request_of(episode_id))
-    except grpc.aio.AioRpcError as refusal:
-        error = domain_error_from(refusal)
-        assert isinstance(error, ResourceExhausted), refusal
+    except grpc.aio.AioRpcError as rejection:
+        error = domain_error_from(rejection)
+        assert isinstance(error, ResourceExhausted), rejection
         assert error.reason == "TOO_MANY_RUNNING"
         assert f"{LIMIT} episodes at once" in error.message
         assert "cancel one" in error.message
@@ -48,7 +48,7 @@ async def test_fifty_starts_at_once_admit_exactly_the_limit(platform: EpisodesPl
         # The retry of a start that succeeded finds its episode; another tenant has its own limit.
         assert await admitted(client, running[0])
         assert await admitted(other, new_id())
-        # A refused start left nothing behind.
+        # A rejected start left nothing behind.
         listed = await client.ListEpisodes(pb.ListEpisodesRequest(page_size=500))
         assert {episode.id for episode in listed.episodes} == set(running)
         await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=running[0]))

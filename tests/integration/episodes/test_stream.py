@@ -1,4 +1,4 @@
-"""The trajectory stream: every ended episode once, groups closed, losses mended."""
+"""The trajectory stream: every ended episode once, groups closed, losses fixed."""
 
 import asyncio
 from collections import Counter

@@ -78,8 +78,8 @@ async def test_an_admin_creates_a_key_that_works_and_lists_it_without_secret(
     assert made.json()["api_key"] in listed.json()["api_keys"]
     async with gateway.http(key) as robot:
         assert (await robot.get("/v1/models")).status_code == 200
-        refused = await robot.get("/v1/api-keys")
-    assert (refused.status_code, refused.json()["error"]["type"]) == (403, "permission_error")
+        rejected = await robot.get("/v1/api-keys")
+    assert (rejected.status_code, rejected.json()["error"]["type"]) == (403, "permission_error")
 
 
 async def test_keys_are_listed_page_by_page(gateway: GatewayUnderTest) -> None:
@@ -110,7 +110,7 @@ async def test_keys_are_listed_page_by_page(gateway: GatewayUnderTest) -> None:
         ),
     ],
 )
-async def test_a_key_that_must_not_exist_is_refused(
+async def test_a_key_that_must_not_exist_is_rejected(
     gateway: GatewayUnderTest, body: dict[str, object], status: int, words: str
 ) -> None:
     async with gateway.http() as http:
@@ -128,7 +128,7 @@ async def test_a_key_that_never_was_cannot_be_revoked(
     assert (reply.status_code, reply.json()["error"]["reason"]) == (404, "API_KEY_NOT_FOUND")
 
 
-async def test_a_forged_page_token_is_refused(gateway: GatewayUnderTest) -> None:
+async def test_a_forged_page_token_is_rejected(gateway: GatewayUnderTest) -> None:
     token = encode_page_token({"after_id": "\0"})
     async with gateway.http() as http:
         reply = await http.get("/v1/api-keys", params={"page_token": token})
@@ -152,8 +152,8 @@ async def test_a_tenant_with_too_many_open_requests_is_429_until_one_ends(
             waiting = asyncio.create_task(http.post("/v1/chat/completions", json=body))
             while not gateway.episodes.watching:
                 await asyncio.sleep(0.01)
-            refused = await http.get("/v1/models")
-            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            rejected = await http.get("/v1/models")
+            assert (rejected.status_code, rejected.headers["retry-after"]) == (429, "1")
             waiting.cancel()
             while (await http.get("/v1/models")).status_code == 429:
                 await asyncio.sleep(0.01)

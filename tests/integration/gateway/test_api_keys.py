@@ -77,10 +77,13 @@ async def test_a_role_lets_its_key_do_what_the_table_says(gateway: GatewayUnderT
         assert (await http.get("/v1/audit-log")).status_code == 200
         assert (await http.get("/v1/api-keys")).status_code == 403
     async with gateway.http() as http:
-        refused = await http.post(
+        rejected = await http.post(
             "/v1/api-keys", json={"subject": "x", "roles": ["platform-admin"]}
         )
-    assert (refused.status_code, refused.json()["error"]["reason"]) == (403, "SCOPE_NOT_GRANTABLE")
+    assert (rejected.status_code, rejected.json()["error"]["reason"]) == (
+        403,
+        "SCOPE_NOT_GRANTABLE",
+    )
 
 
 async def test_a_key_for_another_tenant_than_expected_says_so(gateway: GatewayUnderTest) -> None:

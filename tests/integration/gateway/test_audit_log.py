@@ -40,13 +40,13 @@ async def test_a_change_is_kept_with_its_author_request_before_and_after(
     assert first["before"] is None
 
 
-async def test_a_refused_change_is_kept_with_its_reason(gateway: GatewayUnderTest) -> None:
+async def test_a_rejected_change_is_kept_with_its_reason(gateway: GatewayUnderTest) -> None:
     key = await gateway.new_key(scopes=[Scope.EPISODES_RUN])
     async with gateway.http(key) as http:
         assert (await http.post("/v1/tools", json=TOOL)).status_code == 403
     [entry] = await entries(gateway, action="RegisterTool")
-    assert (entry["outcome"], entry["refusal"], entry["after"]) == (
-        "refused",
+    assert (entry["outcome"], entry["rejection"], entry["after"]) == (
+        "rejected",
         "SCOPE_MISSING",
         None,
     )
@@ -99,10 +99,10 @@ async def test_entries_come_in_pages_and_only_to_readers_of_their_tenant(
         "UPDATE audit_entry SET subject = 'nobody'",
         "DELETE FROM audit_entry",
         "TRUNCATE audit_outcome",
-        "UPDATE audit_outcome SET refusal = ''",
+        "UPDATE audit_outcome SET rejection = ''",
     ],
 )
-async def test_the_database_refuses_to_change_the_log(
+async def test_the_database_rejects_to_change_the_log(
     gateway: GatewayUnderTest, statement: str
 ) -> None:
     connection = await asyncpg.connect(gateway.database_url.replace("+asyncpg", ""))

@@ -221,7 +221,7 @@ async def test_a_bad_request_names_its_cause(
     assert not gateway.episodes.episodes
 
 
-async def test_half_a_character_is_refused(gateway: GatewayUnderTest) -> None:
+async def test_half_a_character_is_rejected(gateway: GatewayUnderTest) -> None:
     body = b'{"model": "podium", "messages": [{"role": "user", "content": "\\ud800"}]}'
     headers = {"content-type": "application/json"}
     async with gateway.http() as http:

@@ -1,4 +1,4 @@
-"""A tenant's limits hold over all replicas, and OpenAI's clients understand the refusals."""
+"""A tenant's limits hold over all replicas, and OpenAI's clients understand the rejections."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -48,10 +48,10 @@ async def test_too_many_requests_are_429_with_the_time_to_wait(
             with pytest.raises(openai.RateLimitError, match="requests per second"):
                 await client.with_options(max_retries=0).models.list()
     assert [reply.status_code for reply in replies] == [200, 200, 429]
-    refused = replies[-1]
-    assert 90 <= int(refused.headers["retry-after"]) <= 100
-    assert refused.headers["x-ratelimit-remaining-requests"] == "0"
-    assert refused.json()["error"]["type"] == "rate_limit_error"
+    rejected = replies[-1]
+    assert 90 <= int(rejected.headers["retry-after"]) <= 100
+    assert rejected.headers["x-ratelimit-remaining-requests"] == "0"
+    assert rejected.json()["error"]["type"] == "rate_limit_error"
     assert stranger.status_code == 200
 
 
@@ -151,20 +151,20 @@ async def test_only_the_platform_changes_limits_and_they_hold_at_once(
     platform = await gateway.new_key("operators", [Scope.PLATFORM_ADMIN])
     path = "/v1/tenants/acme/limits"
     async with gateway.http() as tenant, gateway.http(platform) as admin:
-        refused = await tenant.put(path, json={"burst": 9_999})
+        rejected = await tenant.put(path, json={"burst": 9_999})
         await set_limits(admin, path, {"requests_per_s": 0.001, "burst": 1})
         mine = (await tenant.get("/v1/limits")).json()
         after = await tenant.get("/v1/limits")
         restored = (await admin.delete(path)).json()
         entries = (await admin.get("/v1/audit-log?action=ChangeLimits")).json()["entries"]
-    assert (refused.status_code, refused.json()["error"]["reason"]) == (403, "SCOPE_MISSING")
+    assert (rejected.status_code, rejected.json()["error"]["reason"]) == (403, "SCOPE_MISSING")
     assert (mine["burst"], after.status_code, restored["burst"]) == (1, 429, 2_000)
     changed = [(entry["before"]["burst"], entry["after"]["burst"]) for entry in entries]
     assert changed == [(1, 2_000), (2_000, 1)]
 
 
 async def set_limits(admin: httpx.AsyncClient, path: str, body: dict[str, float]) -> None:
-    # Nonsense is refused and changes nothing.
+    # Nonsense is rejected and changes nothing.
     assert (await admin.put(path, json={"burst": 0})).status_code == 400
     assert (await admin.put(path, json=body)).is_success
 

@@ -61,9 +61,9 @@ async def test_claims_become_tenant_subject_and_roles(
     other = acme(provider, org={"id": "umbrella"}, groups=["podium-auditors", "staff"])
     assert (await asked(gateway, other)).json()["tenant"] == "umbrella"
     assert (await asked(gateway, other, "/v1/audit-log")).status_code == 200
-    refused = await asked(gateway, acme(provider), "/v1/audit-log")
-    assert (refused.status_code, refused.json()["error"]["reason"]) == (403, "SCOPE_MISSING")
-    assert "ada@example.com of tenant acme" in refused.json()["error"]["message"]
+    rejected = await asked(gateway, acme(provider), "/v1/audit-log")
+    assert (rejected.status_code, rejected.json()["error"]["reason"]) == (403, "SCOPE_MISSING")
+    assert "ada@example.com of tenant acme" in rejected.json()["error"]["message"]
 
 
 def unsigned(claims_of: str) -> str:
@@ -110,7 +110,7 @@ async def test_a_token_within_the_skew_of_clocks_is_accepted(
     assert (await asked(gateway, acme(provider, iat=int(time.time()) + 10))).is_success
 
 
-async def test_a_person_without_a_role_is_told_which_claim_to_mend(
+async def test_a_person_without_a_role_is_told_which_claim_to_fix(
     gateway: GatewayUnderTest, provider: IdentityProvider
 ) -> None:
     for groups in (["staff"], [], None, {"podium-devs": 1}):

@@ -118,7 +118,7 @@ async def test_the_command_makes_the_first_key(gateway: GatewayUnderTest) -> Non
         assert (await http.get("/v1/api-keys")).status_code == 200
 
 
-async def test_the_command_refuses_an_unknown_scope(gateway: GatewayUnderTest) -> None:
+async def test_the_command_rejects_an_unknown_scope(gateway: GatewayUnderTest) -> None:
     given = {"GATEWAY_DATABASE_URL": gateway.database_url}
     arguments = ("keys", "create", "--tenant", "acme", "--subject", "root", "--scopes", "god")
     code, _, complaint = await run_command(given, *arguments)

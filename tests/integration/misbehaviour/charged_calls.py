@@ -89,7 +89,7 @@ class ChargedCalls:
         subject = hold_pb2.Subject(episode_id=tool, turn=1, tool=tool)
         request = ledger_pb.ReserveRequest(key=key, subject=subject, sku=SKU, worst_case=worst_case)
         reply = await self.tenant.ledger.Reserve(request)
-        assert reply.HasField("hold"), reply.refusal.message
+        assert reply.HasField("hold"), reply.rejection.message
 
 
 def _priced(spec: tool_pb2.ToolSpec, fault: Fault) -> tool_pb2.ToolSpec:

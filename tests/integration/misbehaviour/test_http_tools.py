@@ -51,7 +51,7 @@ async def test_json_too_deep_to_read_is_malformed(calls: ChargedCalls) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_arguments_with_half_a_character_are_refused(calls: ChargedCalls) -> None:
+async def test_arguments_with_half_a_character_are_rejected(calls: ChargedCalls) -> None:
     async with MisbehavingServer(None) as server:
         spec = http_spec(server.url)
         spec.name = "surrogate"

@@ -1,4 +1,4 @@
-"""Promoting and rolling back over gRPC: who may, what is refused, what is shown."""
+"""Promoting and rolling back over gRPC: who may, what is rejected, what is shown."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -80,10 +80,10 @@ def judge(store: VersionStore, name: str, gain: float = 0.5, against: str = OLD)
     write_decision(store.root, decide(name, against, pairs, GateRules()))
 
 
-async def refusal(call: Any) -> str:
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+async def rejection(call: Any) -> str:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await call
-    return f"{refused.value.code().name}: {refused.value.details()}"
+    return f"{rejected.value.code().name}: {rejected.value.details()}"
 
 
 async def test_a_better_version_is_promoted_once_and_rolled_back_once(
@@ -96,7 +96,9 @@ async def test_a_better_version_is_promoted_once_and_rolled_back_once(
         assert list(reply.version.aliases) == ["promoted"]
     back = pb.RollBackModelVersionRequest(name=NEW)
     assert (await versions.RollBackModelVersion(back)).version.name == OLD
-    assert f"{NEW} is not promoted: {OLD} is" in await refusal(versions.RollBackModelVersion(back))
+    assert f"{NEW} is not promoted: {OLD} is" in await rejection(
+        versions.RollBackModelVersion(back)
+    )
     assert Aliases(store.root).current(Alias.PROMOTED) == OLD
 
 
@@ -105,7 +107,7 @@ async def test_what_is_not_served_or_not_let_through_is_not_promoted(
 ) -> None:
     async def promoting(name: str) -> str:
         request = pb.PromoteModelVersionRequest(name=name)
-        return await refusal(versions.PromoteModelVersion(request))
+        return await rejection(versions.PromoteModelVersion(request))
 
     assert "no engine has reported it" in await promoting(NEWEST)
     assert "no gate has decided" in await promoting(NEW)
@@ -148,10 +150,10 @@ async def test_only_who_runs_the_platform_sees_and_moves_versions(
             stub.PromoteModelVersion(pb.PromoteModelVersionRequest(name=NEW)),
             stub.RollBackModelVersion(pb.RollBackModelVersionRequest(name=OLD)),
         ):
-            assert "PERMISSION_DENIED" in await refusal(call)
+            assert "PERMISSION_DENIED" in await rejection(call)
 
 
-async def test_without_a_store_the_mend_is_told(tmp_path: Path) -> None:
+async def test_without_a_store_the_fix_is_told(tmp_path: Path) -> None:
     async with serving(None, tmp_path) as stub:
-        told = await refusal(stub.ListModelVersions(pb.ListModelVersionsRequest()))
+        told = await rejection(stub.ListModelVersions(pb.ListModelVersionsRequest()))
     assert "ORCHESTRATOR_INFERENCE_POLICY_STORE" in told

@@ -32,7 +32,7 @@ def make_request(task: str = "What is 6*7?", **changes: Any) -> pb.NextActionReq
     return pb.NextActionRequest(**(fields | changes))
 
 
-async def refused(awaitable: Any) -> tuple[grpc.StatusCode, str, str]:
+async def rejected(awaitable: Any) -> tuple[grpc.StatusCode, str, str]:
     """Status, reason and message of a call that must fail."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await awaitable
@@ -97,7 +97,7 @@ async def test_other_engines_are_not_asked_for_what_only_vllm_knows(start_servic
     assert response.engine == "openai-compatible"
 
 
-async def test_an_engine_that_refuses_the_schema_answers_unconstrained(start_service: Any) -> None:
+async def test_an_engine_that_rejects_the_schema_answers_unconstrained(start_service: Any) -> None:
     with OpenAiServer([CALL, "no idea"], json_schema=False) as engine:
         stub = await start_service(engine.base_url)
         first = await stub.NextAction(make_request())
@@ -106,15 +106,15 @@ async def test_an_engine_that_refuses_the_schema_answers_unconstrained(start_ser
     assert first.engine == "openai-compatible (unconstrained)"
     assert (first.constraint_digest, first.constraint_json_schema) == ("", "")
     assert second.action.malformed.kind == failure_pb2.FAILURE_KIND_MALFORMED_ACTION
-    # Refused once, remembered after that.
+    # Rejected once, remembered after that.
     assert ["response_format" in body for body in engine.requests] == [True, False, False]
 
 
 async def test_an_engine_that_renamed_max_tokens_is_asked_with_the_new_name(
     start_service: Any,
 ) -> None:
-    refusal = Reply("Use 'max_completion_tokens' instead.", 400, error={"param": "max_tokens"})
-    with OpenAiServer([refusal, CALL]) as engine:
+    rejection = Reply("Use 'max_completion_tokens' instead.", 400, error={"param": "max_tokens"})
+    with OpenAiServer([rejection, CALL]) as engine:
         stub = await start_service(engine.base_url)
         await stub.NextAction(make_request())
     assert engine.requests[1]["max_completion_tokens"] == 512
@@ -192,11 +192,11 @@ async def test_a_prompt_the_engine_finds_too_long_is_shortened_once(start_servic
     assert second < first * 0.6
 
 
-async def test_a_prompt_that_cannot_be_shortened_is_refused(start_service: Any) -> None:
+async def test_a_prompt_that_cannot_be_shortened_is_rejected(start_service: Any) -> None:
     too_long = Reply("maximum context length is 10 tokens", 400)
     with OpenAiServer([too_long] * 2) as engine:
         stub = await start_service(engine.base_url)
-        code, reason, message = await refused(stub.NextAction(make_request()))
+        code, reason, message = await rejected(stub.NextAction(make_request()))
     assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "CONTEXT_TOO_LONG")
     assert "maximum context length" in message
 
@@ -205,8 +205,8 @@ async def test_a_prompt_that_cannot_be_shortened_is_refused(start_service: Any) 
     ("reply", "code", "reason"),
     [
         (Reply("slow down", 429), "RESOURCE_EXHAUSTED", "ENGINE_RATE_LIMITED"),
-        (Reply("bad seed", 400), "FAILED_PRECONDITION", "ENGINE_REFUSED"),
-        (Reply("no", 403), "FAILED_PRECONDITION", "ENGINE_CREDENTIALS_REFUSED"),
+        (Reply("bad seed", 400), "FAILED_PRECONDITION", "ENGINE_REJECTED"),
+        (Reply("no", 403), "FAILED_PRECONDITION", "ENGINE_CREDENTIALS_REJECTED"),
         (Reply(raw_body=b"<html>"), "FAILED_PRECONDITION", "ENGINE_PROTOCOL_ERROR"),
         (Reply(raw_body=b'{"choices": []}'), "FAILED_PRECONDITION", "ENGINE_PROTOCOL_ERROR"),
         (Reply(raw_body=b"[]"), "FAILED_PRECONDITION", "ENGINE_PROTOCOL_ERROR"),
@@ -217,7 +217,7 @@ async def test_engine_faults_are_typed(
 ) -> None:
     with OpenAiServer([reply]) as engine:
         stub = await start_service(engine.base_url)
-        assert (await refused(stub.NextAction(make_request())))[:2] == (
+        assert (await rejected(stub.NextAction(make_request())))[:2] == (
             grpc.StatusCode[code],
             reason,
         )
@@ -243,16 +243,16 @@ async def test_an_unreachable_engine_is_named(start_service: Any) -> None:
     with OpenAiServer() as engine:
         base_url = engine.base_url
     stub = await start_service(base_url)
-    code, reason, message = await refused(stub.NextAction(make_request()))
+    code, reason, message = await rejected(stub.NextAction(make_request()))
     assert (code, reason) == (grpc.StatusCode.UNAVAILABLE, "ENGINE_UNREACHABLE")
     assert base_url.removeprefix("http://").removesuffix("/v1") in message
 
 
-async def test_a_refused_key_is_never_quoted(start_service: Any) -> None:
+async def test_a_rejected_key_is_never_quoted(start_service: Any) -> None:
     with OpenAiServer(api_key="right") as engine:
         stub = await start_service(engine.base_url, engine_api_key="sk-wrong")
-        _, reason, message = await refused(stub.NextAction(make_request()))
-    assert reason == "ENGINE_CREDENTIALS_REFUSED"
+        _, reason, message = await rejected(stub.NextAction(make_request()))
+    assert reason == "ENGINE_CREDENTIALS_REJECTED"
     assert "sk-wrong" not in message
     assert "ORCHESTRATOR_INFERENCE_ENGINE_API_KEY" in message
 
@@ -267,7 +267,7 @@ async def test_the_configured_key_is_sent(start_service: Any) -> None:
 async def test_a_slow_engine_times_out(start_service: Any) -> None:
     with OpenAiServer(delay_s=30) as engine:
         stub = await start_service(engine.base_url, engine_timeout_s=0.2)
-        code, reason, _ = await refused(stub.NextAction(make_request()))
+        code, reason, _ = await rejected(stub.NextAction(make_request()))
     assert (code, reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "ENGINE_TIMED_OUT")
 
 
@@ -310,29 +310,29 @@ async def test_no_more_calls_than_allowed_reach_the_engine_and_all_are_answered(
         ),
     ],
 )
-async def test_a_wrong_request_is_refused_before_the_engine_is_asked(
+async def test_a_wrong_request_is_rejected_before_the_engine_is_asked(
     start_service: Any, changes: dict[str, Any], reason: str, words: str
 ) -> None:
     with OpenAiServer() as engine:
         stub = await start_service(engine.base_url)
-        code, given, message = await refused(stub.NextAction(make_request(**changes)))
+        code, given, message = await rejected(stub.NextAction(make_request(**changes)))
     assert (code, given) == (grpc.StatusCode.INVALID_ARGUMENT, reason)
     assert words in message
     assert engine.requests == []
 
 
-async def test_an_unknown_model_is_refused_with_those_that_are_served(start_service: Any) -> None:
+async def test_an_unknown_model_is_rejected_with_those_that_are_served(start_service: Any) -> None:
     with OpenAiServer(models=["a", "b"]) as engine:
         stub = await start_service(engine.base_url)
-        code, reason, message = await refused(stub.NextAction(make_request(model="c")))
+        code, reason, message = await rejected(stub.NextAction(make_request(model="c")))
     assert (code, reason) == (grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND")
     assert message == "no orchestrator model 'c'; the engine serves a, b"
 
 
-async def test_a_caller_who_may_not_run_episodes_is_refused(start_service: Any) -> None:
+async def test_a_caller_who_may_not_run_episodes_is_rejected(start_service: Any) -> None:
     with OpenAiServer() as engine:
         nobody = make_identity(scopes=())
         stub = await start_service(engine.base_url, identity=nobody)
-        code, _, message = await refused(stub.NextAction(make_request()))
+        code, _, message = await rejected(stub.NextAction(make_request()))
     assert code is grpc.StatusCode.PERMISSION_DENIED
     assert "episodes:run" in message

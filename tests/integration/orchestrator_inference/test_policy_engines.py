@@ -19,7 +19,7 @@ from orchestrator_inference.policy_engines.blueprint import (
     EngineRules,
     engine_name,
 )
-from orchestrator_inference.policy_engines.errors import ClusterRefused, ClusterUnreachable
+from orchestrator_inference.policy_engines.errors import ClusterRejected, ClusterUnreachable
 from orchestrator_inference.policy_engines.keeper import EngineKeeper
 from orchestrator_inference.policy_engines.kserve_api import KServeEngines, not_ready
 from orchestrator_inference.policy_engines.worker import keep
@@ -166,18 +166,18 @@ async def test_a_long_name_is_shortened_for_the_object_and_whole_for_the_model(
     assert name in str(cluster.server.objects[engine_name(name)]["spec"])
 
 
-async def test_a_refusal_is_said_once_and_the_other_versions_go_on(
+async def test_a_rejection_is_said_once_and_the_other_versions_go_on(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     keeper = cluster.keeper()
     first = merged(cluster, 1)
-    cluster.server.refused = 403
+    cluster.server.rejected = 403
     await keeper.reconcile()
     await keeper.reconcile()
-    said = [each.message for each in caplog.records if "refuses with 403" in each.message]
+    said = [each.message for each in caplog.records if "rejects with 403" in each.message]
     assert len(said) == 1
     assert "denied the request" in said[0]
-    cluster.server.refused = 0
+    cluster.server.rejected = 0
     await keeper.reconcile()
     assert cluster.made() == {first}
 
@@ -226,7 +226,7 @@ async def test_without_the_api_server_the_keeper_says_so_and_goes_on(
 
 async def test_a_blueprint_that_is_missing_is_named(cluster: Cluster) -> None:
     engines = KServeEngines("podium", "elsewhere", cluster.rules)
-    with pytest.raises(ClusterRefused, match="refuses with 404"):
+    with pytest.raises(ClusterRejected, match="rejects with 404"):
         await engines.check()
 
 

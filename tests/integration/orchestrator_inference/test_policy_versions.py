@@ -23,7 +23,7 @@ from podium_kit.policy_versions.reports import read_report
 from podium_kit.rpc.errors import DomainError
 from podium_training.gate import GateRules, decide, write_decision
 from policy_version_builders import make_base, publish_adapter
-from vllm_server import BASE, AnswerAs, RefuseToLoad, Serve, VllmServer
+from vllm_server import BASE, AnswerAs, RejectToLoad, Serve, VllmServer
 
 FAULTS = 100
 TOLERANCE_NATS = 1e-3
@@ -139,7 +139,7 @@ def other_answers(side: Side, draw: random.Random) -> None:
 
 
 def cannot_load(side: Side, draw: random.Random) -> None:
-    draw.choice(side.servers).faults[BAD] = RefuseToLoad()
+    draw.choice(side.servers).faults[BAD] = RejectToLoad()
 
 
 def corrupt_file(side: Side, draw: random.Random) -> None:
@@ -297,7 +297,7 @@ async def test_a_quorum_is_enough_where_the_operator_says_so(
 ) -> None:
     root = copied(published, tmp_path, GOOD)
     async with serving(root, servers, quorum=0.5) as side:
-        servers[0].faults[GOOD] = RefuseToLoad()
+        servers[0].faults[GOOD] = RejectToLoad()
         await side.admission.reconcile()
         assert side.admission.admitted == {GOOD}
         report = read_report(root, GOOD)
@@ -362,7 +362,7 @@ async def test_calls_say_which_version_answered_and_follow_the_aliases(
         assert (await stub.NextAction(make_request())).model_version == GOOD
 
 
-async def test_a_version_that_is_not_admitted_is_refused_before_it_reaches_an_engine(
+async def test_a_version_that_is_not_admitted_is_rejected_before_it_reaches_an_engine(
     published: Path, servers: list[VllmServer], tmp_path: Path, start_service: Any
 ) -> None:
     root = copied(published, tmp_path / "store", GOOD, BAD)
@@ -372,9 +372,9 @@ async def test_a_version_that_is_not_admitted_is_refused_before_it_reaches_an_en
         await admitted(root, GOOD)
         servers[0].answered.clear()
         for model in (BAD, "policy-demo-v9", "promoted"):
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
+            with pytest.raises(grpc.aio.AioRpcError) as rejected:
                 await stub.NextAction(make_request(model))
-            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+            assert rejected.value.code() is grpc.StatusCode.UNAVAILABLE
         assert servers[0].answered == []
 
 
@@ -386,6 +386,6 @@ async def test_an_answer_of_another_version_is_not_used(
         stub = await start_service(servers[0].base_url, policy_store=root, publish_check_s=0.1)
         await admitted(root, GOOD)
         servers[0].faults[GOOD] = AnswerAs(BASE)
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await stub.NextAction(make_request(GOOD))
-        assert "base answered where policy-demo-v1 was asked" in str(refused.value.details())
+        assert "base answered where policy-demo-v1 was asked" in str(rejected.value.details())

@@ -142,9 +142,9 @@ def without_last_digit(amount: str) -> str:
 
 def test_every_way_an_invoice_can_be_wrong_has_its_name(books: Books, tmp_path: Path) -> None:
     lines = invoice_of(books.captures())
-    unpaid, rounded, dearer, *_ = lines
+    unpaid, rounded, more_expensive, *_ = lines
     rounded["amount"] = without_last_digit(rounded["amount"])
-    dearer["amount"] = "0.5"
+    more_expensive["amount"] = "0.5"
     foreign = {**lines[-1], "request_id": "nobody-asked"}
     lines = [*lines[1:], lines[-1], foreign]
     file = write_csv(tmp_path / "wrong.csv", lines)
@@ -171,10 +171,10 @@ def test_every_way_an_invoice_can_be_wrong_has_its_name(books: Books, tmp_path: 
 
 
 def test_a_call_of_another_month_is_late(books: Books, tmp_path: Path) -> None:
-    equal, rounded, dearer, *_ = invoice_of(books.captures())
+    equal, rounded, more_expensive, *_ = invoice_of(books.captures())
     rounded["amount"] = without_last_digit(rounded["amount"])
-    dearer["amount"] = "0.5"
-    file = write_csv(tmp_path / "late.csv", [equal, rounded, dearer])
+    more_expensive["amount"] = "0.5"
+    file = write_csv(tmp_path / "late.csv", [equal, rounded, more_expensive])
     options = ("--provider", PROVIDER, "--month", LAST_MONTH)
     ended = books.podium("audit", "reconcile", file, *options, "--json")
     assert ended.returncode == 1
@@ -257,15 +257,15 @@ def checked(podium: Terminal, proof: Path, key: Path) -> tuple[int, list[str]]:
 
 def test_months_are_closed_by_an_admin_and_for_ever(platform: Platform, books: Books) -> None:
     auditor = as_tenant(platform, "auditor")
-    refused = auditor("audit", "close", LAST_MONTH)
-    assert (refused.returncode, "tenant:admin" in refused.stderr) == (1, True)
+    rejected = auditor("audit", "close", LAST_MONTH)
+    assert (rejected.returncode, "tenant:admin" in rejected.stderr) == (1, True)
     first = books.podium.json("audit", "close", LAST_MONTH)["entry"]
     assert first["kind"] == "ENTRY_KIND_CLOSE"
     assert books.podium.json("audit", "close", LAST_MONTH)["entry"] == first
     for month, cause in ((MONTH, "in the future"), ("2020-01", "are closed already")):
         ended = books.podium("audit", "close", month)
         assert (ended.returncode, cause in ended.stderr) == (1, True), ended.stderr
-        assert " mend: " in ended.stderr
+        assert " fix: " in ended.stderr
     log = auditor.json("audit", "log", "--action", "ClosePeriod")["entries"]
     assert [entry["outcome"] for entry in log].count("done") == 2
 

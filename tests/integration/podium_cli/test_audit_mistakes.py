@@ -1,4 +1,4 @@
-"""Wrong input to the commands of an auditor: cause and mend in two lines, nothing written."""
+"""Wrong input to the commands of an auditor: cause and fix in two lines, nothing written."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "cause", "mend"),
+    ("arguments", "status", "cause", "fix"),
     [
         (["audit", "explain", "999999"], 1, "has no entry '999999'", "its sequence or the key"),
         (["audit", "explain", "1", "--tenant", "nobody"], 1, "journal of nobody", "sequence"),
@@ -48,7 +48,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["audit", "reconcile", "columns.csv", *RECONCILE], 2, "no column time", "request_id"),
         (["audit", "reconcile", "amount.csv", *RECONCILE], 2, "line 1: amount 'two'", "columns"),
         (["audit", "reconcile", "time.csv", *RECONCILE], 2, "'31.10.2026'", "columns"),
-        (["audit", "check-proof", "prices.csv", "--public-key", "x"], 2, "prices.csv", "mend"),
+        (["audit", "check-proof", "prices.csv", "--public-key", "x"], 2, "prices.csv", "fix"),
         (
             ["audit", "simulate", "--prices", "prices.csv", "--month", "2026-10"],
             2,
@@ -62,15 +62,15 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_mistake_is_told_in_two_lines(
-    platform: Platform, files: Path, arguments: list[str], status: int, cause: str, mend: str
+    platform: Platform, files: Path, arguments: list[str], status: int, cause: str, fix: str
 ) -> None:
     ended = Terminal(platform.podium.state_dir)(*arguments)
     assert (ended.returncode, ended.stdout) == (status, "")
     told = " ".join(ended.stderr.split())
-    first, second = told.split(" mend: ", maxsplit=1)
+    first, second = told.split(" fix: ", maxsplit=1)
     assert first.startswith("error: ")
     assert cause in first
-    assert mend in second
+    assert fix in second
     assert sorted(file.name for file in files.iterdir()) == sorted(FILES)
 
 
@@ -79,7 +79,7 @@ def test_whoever_only_runs_episodes_or_is_of_another_tenant_sees_no_books(
 ) -> None:
     owner, developer = as_tenant(platform, "tool-owner"), as_tenant(platform, "developer")
     for arguments in (["audit", "verify"], ["audit", "explain", "1"], ["spend"]):
-        refused = owner(*arguments)
-        assert (refused.returncode, "spend:read" in refused.stderr) == (1, True)
+        rejected = owner(*arguments)
+        assert (rejected.returncode, "spend:read" in rejected.stderr) == (1, True)
     foreign = developer("audit", "explain", "1", "--tenant", "default")
     assert (foreign.returncode, "platform:admin" in foreign.stderr) == (1, True)

@@ -90,7 +90,7 @@ def test_each_missing_operator_is_named_with_its_version_and_command(doctor: Doc
         found = findings(run)[each.operator]
         assert not found["well"]
         assert all(api in found["finding"] for api in each.apis)
-        assert f"{each.minimum} or later: {each.install}" in found["mend"]
+        assert f"{each.minimum} or later: {each.install}" in found["fix"]
 
 
 def test_an_operator_too_old_to_serve_a_kind_is_missing_that_kind(doctor: Doctor) -> None:
@@ -114,7 +114,7 @@ def test_llm_inference_services_ask_for_more_than_kserve(doctor: Doctor) -> None
     for each in of_modes()["llmInferenceService"]:
         found = findings(run)[each.operator]
         assert not found["well"]
-        assert f"{each.minimum} or later: {each.install}" in found["mend"]
+        assert f"{each.minimum} or later: {each.install}" in found["fix"]
     assert doctor.examine(doctor.serving(everything()), values).returncode == 0
     without = {"inference": {"mode": "llmInferenceService"}}
     assert set(findings(doctor.examine(doctor.serving({}), without))) == {"Kubernetes"}
@@ -126,16 +126,16 @@ def test_what_is_switched_off_is_not_asked_for(doctor: Doctor) -> None:
     assert set(findings(run)) == {"Kubernetes"}
 
 
-def test_an_old_kubernetes_is_refused(doctor: Doctor) -> None:
+def test_an_old_kubernetes_is_rejected(doctor: Doctor) -> None:
     run = doctor.examine(doctor.serving({}, version="v1.29.4"), {})
     assert run.returncode == 1
-    assert "1.30 or later" in findings(run)["Kubernetes"]["mend"]
+    assert "1.30 or later" in findings(run)["Kubernetes"]["fix"]
 
 
-def test_without_a_cluster_the_error_names_the_mend(doctor: Doctor) -> None:
+def test_without_a_cluster_the_error_names_the_fix(doctor: Doctor) -> None:
     run = doctor.examine("http://127.0.0.1:1", {})
     assert run.returncode == 1
-    assert "refused" in run.stderr
+    assert "rejected" in run.stderr
     assert "kubectl version" in run.stderr
     assert "Traceback" not in run.stderr
 

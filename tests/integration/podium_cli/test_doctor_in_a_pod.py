@@ -76,8 +76,8 @@ async def test_the_charts_own_annotation_is_the_values_it_reads(
     wanted = [integrations()[name] for name in switches if integrations()[name].apis]
     assert {each.what for each in missing} == {each.operator for each in wanted}
     for each in wanted:
-        mend = next(one.mend for one in missing if one.what == each.operator)
-        assert f"{each.minimum} or later: {each.install}" in mend
+        fix = next(one.fix for one in missing if one.what == each.operator)
+        assert f"{each.minimum} or later: {each.install}" in fix
 
 
 def test_outside_of_a_pod_it_says_what_is_missing(tmp_path: Path) -> None:

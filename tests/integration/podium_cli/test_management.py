@@ -126,9 +126,9 @@ def test_a_policy_is_applied_explained_and_activated(podium: CommandLine, tmp_pa
     path.write_text("{name: no-code, preset: balanced, deny: {kinds: [code]}}")
     assert "no-code v1 created" in podium("policies", "apply", "-f", str(path)).stdout
     decisions = podium.json("policies", "explain", "no-code")["decisions"]
-    refused = {each["name"] for each in decisions if not each["allowed"]}
+    rejected = {each["name"] for each in decisions if not each["allowed"]}
     # The scripted model as a tool has no price, and this policy does not say what to do then.
-    assert refused == {"code_interpreter", "ask_llm"}
+    assert rejected == {"code_interpreter", "ask_llm"}
     assert "is active" in podium("policies", "activate", "no-code").stdout
     active = [each for each in podium.json("policies", "list")["policies"] if each["active"]]
     assert [each["spec"]["name"] for each in active] == ["no-code"]
@@ -145,10 +145,10 @@ def test_a_policy_is_tried_on_past_episodes_and_their_adherence_is_reported(
     path = tmp_path / "policy.yaml"
     path.write_text("{name: tried, preset: balanced, deny: {names: [calculator]}}")
     tried = podium.json("policies", "try", "-f", str(path), "--since", "1h")
-    assert tried["refused_call_count"] >= 1
-    assert tried["refused"][0]["tool_name"] == "calculator"
-    assert tried["refused"][0]["reason"] == "denied by name calculator"
-    assert "would have been refused" in podium("policies", "try", "-f", str(path)).stdout
+    assert tried["rejected_call_count"] >= 1
+    assert tried["rejected"][0]["tool_name"] == "calculator"
+    assert tried["rejected"][0]["reason"] == "denied by name calculator"
+    assert "would have been rejected" in podium("policies", "try", "-f", str(path)).stdout
     judged = podium.json("policies", "report", "balanced", "--since", "1h")["policies"]
     assert judged[0]["scored_count"] == 0 and judged[0]["without_outcome_count"] >= 1
     answered = podium.json("policies", "report", "balanced", "--answered-is-solved")
@@ -290,9 +290,9 @@ def test_models_can_be_asked_for_with_a_policy(podium: CommandLine) -> None:
 def test_the_bundled_mcp_server_is_imported_by_hand(podium: CommandLine) -> None:
     imported = podium("tools", "import-mcp", "--prefix", "mine_", "--", "tau2-mock-mcp-eval")
     assert "mine_create_task v1 registered" in imported.stdout
-    refused = podium("tools", "import-mcp", "--prefix", "sh_", "--", "bash")
-    assert refused.returncode == 1
-    assert "TOOL_ADAPTERS_MCP_COMMANDS" in refused.stderr
+    rejected = podium("tools", "import-mcp", "--prefix", "sh_", "--", "bash")
+    assert rejected.returncode == 1
+    assert "TOOL_ADAPTERS_MCP_COMMANDS" in rejected.stderr
 
 
 def test_an_mcp_server_is_followed_until_somebody_says_otherwise(podium: CommandLine) -> None:
@@ -305,8 +305,8 @@ def test_an_mcp_server_is_followed_until_somebody_says_otherwise(podium: Command
         assert not server["problem"]
     tags = podium.json("tools", "show", "kept_create_task")["tool"]["spec"]["tags"]
     assert tags == ["kept"]
-    refused = podium("tools", "follow-mcp", "bash", "--prefix", "sh_")
-    assert refused.returncode == 1 and "TOOL_ADAPTERS_MCP_COMMANDS" in refused.stderr
+    rejected = podium("tools", "follow-mcp", "bash", "--prefix", "sh_")
+    assert rejected.returncode == 1 and "TOOL_ADAPTERS_MCP_COMMANDS" in rejected.stderr
     [line] = podium("tools", "followed").stdout.splitlines()[1:]
     assert line.split()[:2] == ["kept_", "tau2-mock-mcp-eval"]
     assert podium("tools", "unfollow-mcp", "kept_").returncode == 0

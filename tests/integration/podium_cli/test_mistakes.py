@@ -1,4 +1,4 @@
-"""Wrong input as a new user would give it: two lines, cause and mend, and the exit status."""
+"""Wrong input as a new user would give it: two lines, cause and fix, and the exit status."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from integration.podium_cli.conftest import CommandLine
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "cause", "mend"),
+    ("arguments", "status", "cause", "fix"),
     [
         (["run", "x", "--tool", "calculater"], 1, "no tool calculater", "calculator"),
         (["run", "x", "--policy", "balancd"], 1, "no policy balancd", "balanced"),
@@ -26,15 +26,15 @@ from integration.podium_cli.conftest import CommandLine
     ],
 )
 def test_a_mistake_is_told_in_two_lines(
-    podium: CommandLine, arguments: list[str], status: int, cause: str, mend: str
+    podium: CommandLine, arguments: list[str], status: int, cause: str, fix: str
 ) -> None:
     ended = podium(*arguments)
     assert (ended.returncode, ended.stdout) == (status, "")
     first, second = ended.stderr.splitlines()
     assert first.startswith("error: ")
     assert cause in first
-    assert second.startswith(" mend: ")
-    assert mend in second
+    assert second.startswith(" fix: ")
+    assert fix in second
 
 
 def test_a_misspelt_command_suggests_the_right_one(podium: CommandLine) -> None:

@@ -65,8 +65,8 @@ def test_a_version_reaches_users_when_an_administrator_promotes_it(
     podium: CommandLine, tmp_path: Path
 ) -> None:
     assert the_version(podium)["aliases"] == ["candidate"]
-    refused = podium("train", "promote", VERSION)
-    assert "no gate has decided" in refused.stderr
+    rejected = podium("train", "promote", VERSION)
+    assert "no gate has decided" in rejected.stderr
     new, old = (evaluation(podium, tmp_path, model) for model in ("candidate", BASE))
     files = ("--candidate", str(new), "--promoted", str(old))
     decision = podium.json("train", "gate", VERSION, *files, "--pairs-min", "4")
@@ -77,7 +77,7 @@ def test_a_version_reaches_users_when_an_administrator_promotes_it(
     assert podium("run", TASK.question).stdout.strip() == "42"
     entries = podium.json("audit", "log", "--action", "PromoteModelVersion")["entries"]
     outcomes = [(each["resource"], each["outcome"]) for each in entries]
-    assert outcomes == [(VERSION, "done"), (VERSION, "refused")]
+    assert outcomes == [(VERSION, "done"), (VERSION, "rejected")]
     assert entries[0]["subject"]
     assert "there is no policy version" in podium("train", "promote", UNSEEN).stderr
     assert "nothing to go back to" in podium("train", "rollback").stderr

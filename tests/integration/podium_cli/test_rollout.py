@@ -97,7 +97,7 @@ def test_it_is_told_before_the_first_episode_whether_anybody_will_learn_from_the
         assert ended.stderr.find("does not consent") < ended.stderr.index("1/1")
 
 
-def test_what_the_platform_refuses_is_told_in_two_lines(
+def test_what_the_platform_rejects_is_told_in_two_lines(
     podium: CommandLine, tmp_path: Path
 ) -> None:
     path = tmp_path / "tasks.jsonl"

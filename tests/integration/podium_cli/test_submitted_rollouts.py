@@ -50,7 +50,7 @@ def workers(podium: CommandLine) -> Iterator[list["subprocess.Popen[str]"]]:
 
 
 def submit(podium: CommandLine, path: Path, *options: str) -> "subprocess.Popen[str]":
-    size = ("--size", str(SIZE), "--at-once", "1", "--tools", "2", "--menus", "1")
+    size = ("--size", str(SIZE), "--at-once", "1", "--tools", "2", "--tool-subsets", "1")
     return podium.start("train", "submit", "--task-file", str(path), *size, *options, "--json")
 
 
@@ -105,8 +105,8 @@ def test_a_run_survives_its_worker_and_no_episode_is_run_twice(
     assert len(model.requests) == asked + TASKS * SIZE, "an episode was run again"
     listed = podium.json("episodes", "list", "--label", f"run={progress['run_id']}")
     assert len(listed["episodes"]) == TASKS * SIZE
-    menus = {tuple(each["spec"]["tool_names"]) for each in listed["episodes"]}
-    assert len(menus) == 1, "groups did not share their choice of tools"
+    tool_subsets = {tuple(each["spec"]["tool_names"]) for each in listed["episodes"]}
+    assert len(tool_subsets) == 1, "groups did not share their choice of tools"
 
     # The same run again is the run that is there, whoever submits it.
     again = submit(podium, task_file, "--wait", "--run", progress["run_id"])
@@ -119,6 +119,6 @@ def test_a_schedule_is_made_once_and_told_apart_from_one_that_is_there(
     options = ("--cron", "0 3 1 1 *", "--name", "yearly")
     made = submit(podium, task_file, *options)
     assert json.loads(made.communicate(timeout=PATIENCE_S)[0]) == {"schedule": "yearly"}
-    refused = submit(podium, task_file, *options)
-    assert "there is a schedule yearly already" in refused.communicate(timeout=PATIENCE_S)[1]
-    assert refused.returncode == 2
+    rejected = submit(podium, task_file, *options)
+    assert "there is a schedule yearly already" in rejected.communicate(timeout=PATIENCE_S)[1]
+    assert rejected.returncode == 2

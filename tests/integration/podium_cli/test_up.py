@@ -41,7 +41,7 @@ def registry_status(podium: CommandLine) -> dict[str, Any]:
     return dict(found)
 
 
-def test_a_second_up_on_the_same_folder_is_refused_and_the_first_goes_on(
+def test_a_second_up_on_the_same_folder_is_rejected_and_the_first_goes_on(
     platform: Platform,
 ) -> None:
     ended = platform.podium("up", *engine_options(platform.model))
@@ -106,7 +106,7 @@ def assert_as_changed(podium: CommandLine, model: OpenAiServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "cause", "mend"),
+    ("options", "cause", "fix"),
     [
         (
             ["--openai-base-url", "http://127.0.0.1:1/v1", "--openai-model", "m"],
@@ -118,12 +118,12 @@ def assert_as_changed(podium: CommandLine, model: OpenAiServer) -> None:
     ],
 )
 def test_an_engine_that_cannot_be_used_is_named_and_nothing_stays(
-    tmp_path: Path, options: list[str], cause: str, mend: str
+    tmp_path: Path, options: list[str], cause: str, fix: str
 ) -> None:
     ended = CommandLine(tmp_path / "state")("up", *options)
     assert ended.returncode in (1, 2)
     assert cause in ended.stderr
-    assert mend in ended.stderr
+    assert fix in ended.stderr
     assert not (tmp_path / "state" / "connection.json").exists()
 
 

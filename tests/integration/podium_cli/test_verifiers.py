@@ -114,7 +114,7 @@ def test_the_state_of_a_synthesized_domain_is_compared_with_that_of_the_golden_c
     assert f"{DOMAIN.name}_state" not in spec["tool_names"]
 
 
-def test_a_verifier_that_the_budget_refuses_leaves_the_answer_unjudged_and_says_so(
+def test_a_verifier_that_the_budget_rejects_leaves_the_answer_unjudged_and_says_so(
     podium: CommandLine, model: OpenAiServer, tmp_path: Path
 ) -> None:
     (tmp_path / "cheap.csv").write_text(CHEAP_MODEL)
@@ -137,6 +137,6 @@ def test_a_verifier_that_the_budget_refuses_leaves_the_answer_unjudged_and_says_
     )
     trajectory = recorded.json()["trajectory"]
     assert trajectory["unjudged_reason"] == episode["reason"]
-    [refused] = trajectory["verifier_calls"]
-    assert refused["observation"]["failure"]["kind"] == "FAILURE_KIND_BUDGET_EXHAUSTED"
+    [rejected] = trajectory["verifier_calls"]
+    assert rejected["observation"]["failure"]["kind"] == "FAILURE_KIND_BUDGET_EXHAUSTED"
     assert not trajectory["outcomes"]

@@ -151,7 +151,7 @@ async def test_a_cancelled_call_ends_its_code(sandbox: Sandbox) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_a_wrong_state_is_refused_without_being_opened_here(service: Service) -> None:
+async def test_a_wrong_state_is_rejected_without_being_opened_here(service: Service) -> None:
     async with service.channel() as channel:
         request = pb.RunCodeRequest(
             code="1", stateful=True, state=b"garbage", memory_bytes=2**30, output_bytes=1000

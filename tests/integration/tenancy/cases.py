@@ -1,6 +1,6 @@
 """How a stranger tries every RPC and every route: with the ids of somebody else's things.
 
-REFUSED: the answer must be that there is no such thing, or that it is not theirs. OWN: it
+REJECTED: the answer must be that there is no such thing, or that it is not theirs. OWN: it
 succeeds, for it reads or writes what is the stranger's own; no byte of the owner's may be in it.
 NAMELESS: the request can name nobody's thing; an empty one is tried. NOT_SERVED: nothing on one
 machine serves it.
@@ -10,7 +10,7 @@ machine serves it.
 from string import Template
 from typing import Any
 
-REFUSED, OWN, NAMELESS, NOT_SERVED = "refused", "own", "nameless", "not served"
+REJECTED, OWN, NAMELESS, NOT_SERVED = "rejected", "own", "nameless", "not served"
 Case = tuple[str, dict[str, Any]]
 
 EPISODE = {"episode_id": "$episode"}
@@ -49,27 +49,27 @@ BUDGET = {
 # In the order they are tried: what names the owner's things comes before the stranger makes
 # things of the same name.
 RPCS: dict[str, Case] = {
-    "EpisodeService/GetEpisode": (REFUSED, EPISODE),
-    "EpisodeService/WatchEpisode": (REFUSED, EPISODE),
-    "EpisodeService/CancelEpisode": (REFUSED, EPISODE),
-    "EpisodeService/ApproveToolCall": (REFUSED, {**EPISODE, "turn": 1, "approved": True}),
-    "EpisodeService/GetTrajectory": (REFUSED, EPISODE),
-    "EpisodeService/StartEpisode": (REFUSED, {**EPISODE, "spec": {"task": "whose id is this?"}}),
+    "EpisodeService/GetEpisode": (REJECTED, EPISODE),
+    "EpisodeService/WatchEpisode": (REJECTED, EPISODE),
+    "EpisodeService/CancelEpisode": (REJECTED, EPISODE),
+    "EpisodeService/ApproveToolCall": (REJECTED, {**EPISODE, "turn": 1, "approved": True}),
+    "EpisodeService/GetTrajectory": (REJECTED, EPISODE),
+    "EpisodeService/StartEpisode": (REJECTED, {**EPISODE, "spec": {"task": "whose id is this?"}}),
     "EpisodeService/ListEpisodes": (OWN, {}),
-    "ToolRegistryService/GetTool": (REFUSED, {"name": "$tool"}),
-    "ToolRegistryService/ListToolVersions": (REFUSED, {"name": "$tool"}),
-    "ToolRegistryService/DeprecateTool": (REFUSED, {"name": "$tool"}),
-    "ToolRegistryService/DeleteTool": (REFUSED, {"name": "$tool"}),
+    "ToolRegistryService/GetTool": (REJECTED, {"name": "$tool"}),
+    "ToolRegistryService/ListToolVersions": (REJECTED, {"name": "$tool"}),
+    "ToolRegistryService/DeprecateTool": (REJECTED, {"name": "$tool"}),
+    "ToolRegistryService/DeleteTool": (REJECTED, {"name": "$tool"}),
     "ToolRegistryService/ListTools": (OWN, {}),
     "ToolRegistryService/SearchTools": (OWN, {"query": "adds"}),
-    "ToolRegistryService/ResolveToolset": (REFUSED, {"tool_names": ["$tool"]}),
+    "ToolRegistryService/ResolveToolset": (REJECTED, {"tool_names": ["$tool"]}),
     "ToolRegistryService/RecordToolFacts": (
-        REFUSED,
+        REJECTED,
         {"reporter": "r", "facts": [{"tool_name": "$tool", "sample_count": 1}]},
     ),
     "ToolRegistryService/ListToolFacts": (OWN, {}),
     "ToolRegistryService/UpdateFollowedTool": (
-        REFUSED,
+        REJECTED,
         {"server_id": "$unknown", "vanished_name": "$tool"},
     ),
     "ToolRegistryService/EndFollowing": (NAMELESS, {}),
@@ -77,44 +77,44 @@ RPCS: dict[str, Case] = {
     "ToolRegistryService/ReadOpenApi": (NAMELESS, {"document": "{}"}),
     "SandboxService/RunCode": (NOT_SERVED, {}),
     "DescriptionService/ProposeDescription": (
-        REFUSED,
+        REJECTED,
         {"id": "$unknown", "tool_name": "$tool", "writer_tool": "$tool"},
     ),
     "DescriptionService/ListProposals": (OWN, {}),
-    "DescriptionService/ApproveProposal": (REFUSED, {"id": "$unknown"}),
-    "DescriptionService/RejectProposal": (REFUSED, {"id": "$unknown"}),
-    "PolicyService/GetPolicy": (REFUSED, {"name": "$policy"}),
-    "PolicyService/ActivatePolicy": (REFUSED, {"name": "$policy"}),
-    "PolicyService/ExplainToolset": (REFUSED, {"policy": "$policy"}),
+    "DescriptionService/ApproveProposal": (REJECTED, {"id": "$unknown"}),
+    "DescriptionService/RejectProposal": (REJECTED, {"id": "$unknown"}),
+    "PolicyService/GetPolicy": (REJECTED, {"name": "$policy"}),
+    "PolicyService/ActivatePolicy": (REJECTED, {"name": "$policy"}),
+    "PolicyService/ExplainToolset": (REJECTED, {"policy": "$policy"}),
     "PolicyService/CheckCalls": (
-        REFUSED,
+        REJECTED,
         {"policy": "$policy", "calls": [{"tool_name": "$tool", "tool_version": 1}]},
     ),
-    "PolicyService/DryRunPolicy": (REFUSED, {"policy": "$policy"}),
+    "PolicyService/DryRunPolicy": (REJECTED, {"policy": "$policy"}),
     "PolicyService/ReportAdherence": (OWN, {}),
     "PolicyService/ListPolicies": (OWN, {}),
     "PolicyService/ListActivations": (OWN, {}),
-    "BudgetService/GetBudget": (REFUSED, {"id": "$budget"}),
+    "BudgetService/GetBudget": (REJECTED, {"id": "$budget"}),
     "BudgetService/UpdateBudget": (
-        REFUSED,
+        REJECTED,
         {"id": "$budget", "update_mask": "softLimits"},
     ),
-    "BudgetService/CloseBudget": (REFUSED, {"id": "$budget"}),
+    "BudgetService/CloseBudget": (REJECTED, {"id": "$budget"}),
     "BudgetService/ListBudgets": (OWN, {}),
     "BudgetService/ListAlerts": (OWN, {"budget_id": "$budget"}),
-    "CostLedgerService/Capture": (REFUSED, {"key": "$hold", "usage": USAGE}),
-    "CostLedgerService/Release": (REFUSED, {"key": "$hold"}),
+    "CostLedgerService/Capture": (REJECTED, {"key": "$hold", "usage": USAGE}),
+    "CostLedgerService/Release": (REJECTED, {"key": "$hold"}),
     "CostLedgerService/Reverse": (
-        REFUSED,
+        REJECTED,
         {"key": "$unknown/reverse", "sequence": 1, "reason": "mine"},
     ),
     "CostLedgerService/Extend": (
-        REFUSED,
+        REJECTED,
         {"key": "$unknown/extend", "hold_key": "$hold", "time_to_live": "60s"},
     ),
-    "CostLedgerService/MarkDispatched": (REFUSED, {"key": "$hold"}),
+    "CostLedgerService/MarkDispatched": (REJECTED, {"key": "$hold"}),
     "CostLedgerService/Adjust": (
-        REFUSED,
+        REJECTED,
         {
             "key": "$unknown/adjust",
             "sequence": 1,
@@ -122,19 +122,19 @@ RPCS: dict[str, Case] = {
             "reason": "mine",
         },
     ),
-    "CostLedgerService/Settle": (REFUSED, {"key": "$hold", "usage": USAGE}),
+    "CostLedgerService/Settle": (REJECTED, {"key": "$hold", "usage": USAGE}),
     "CostLedgerService/ReleaseEpisode": (OWN, EPISODE),
     "CostLedgerService/ListEntries": (OWN, EPISODE),
     "CostLedgerService/ReportSpend": (OWN, {"group_by": ["SPEND_DIMENSION_TOOL"]}),
     "PriceBookService/ListPrices": (OWN, {}),
     "PriceBookService/GetEffectivePrices": (OWN, {"skus": ["$sku"]}),
     "CorpusService/ListCorpora": (OWN, {}),
-    "CorpusService/ListDocuments": (REFUSED, {"corpus": "$corpus"}),
-    "CorpusService/Search": (REFUSED, {"corpus": "$corpus", "query": "secret"}),
-    "CorpusService/DeleteDocuments": (REFUSED, {"corpus": "$corpus", "ids": ["$document"]}),
-    "CorpusService/DeleteCorpus": (REFUSED, {"corpus": "$corpus"}),
+    "CorpusService/ListDocuments": (REJECTED, {"corpus": "$corpus"}),
+    "CorpusService/Search": (REJECTED, {"corpus": "$corpus", "query": "secret"}),
+    "CorpusService/DeleteDocuments": (REJECTED, {"corpus": "$corpus", "ids": ["$document"]}),
+    "CorpusService/DeleteCorpus": (REJECTED, {"corpus": "$corpus"}),
     "ToolAdapterService/Invoke": (
-        REFUSED,
+        REJECTED,
         {
             "key": "$hold",
             **EPISODE,
@@ -146,23 +146,23 @@ RPCS: dict[str, Case] = {
     "ToolAdapterService/CloseEpisode": (OWN, EPISODE),
     "ToolAdapterService/DiscoverMcpTools": (NAMELESS, {}),
     "ToolAdapterService/ListFollowedMcpServers": (OWN, {}),
-    "ToolAdapterService/UnfollowMcpServer": (REFUSED, {"id": "$unknown"}),
+    "ToolAdapterService/UnfollowMcpServer": (REJECTED, {"id": "$unknown"}),
     "ToolAdapterService/FollowMcpServer": (NAMELESS, {}),
     "OrchestratorService/NextAction": (OWN, {"key": "$unknown/1/model/0", "task": "hello"}),
     "OrchestratorService/ListModels": (OWN, {}),
-    "ModelVersionService/ListModelVersions": (REFUSED, {}),
-    "ModelVersionService/GetModelVersion": (REFUSED, {"name": "policy-demo-v1"}),
-    "ModelVersionService/PromoteModelVersion": (REFUSED, {"name": "policy-demo-v1"}),
-    "ModelVersionService/RollBackModelVersion": (REFUSED, {"name": "policy-demo-v1"}),
-    "AuditService/ExplainEntry": (REFUSED, {"entry": "1", "tenant": "acme"}),
-    "AuditService/ProveEntry": (REFUSED, {"entry": "1", "tenant": "acme"}),
-    "AuditService/VerifyLedger": (REFUSED, {"tenant": "acme"}),
+    "ModelVersionService/ListModelVersions": (REJECTED, {}),
+    "ModelVersionService/GetModelVersion": (REJECTED, {"name": "policy-demo-v1"}),
+    "ModelVersionService/PromoteModelVersion": (REJECTED, {"name": "policy-demo-v1"}),
+    "ModelVersionService/RollBackModelVersion": (REJECTED, {"name": "policy-demo-v1"}),
+    "AuditService/ExplainEntry": (REJECTED, {"entry": "1", "tenant": "acme"}),
+    "AuditService/ProveEntry": (REJECTED, {"entry": "1", "tenant": "acme"}),
+    "AuditService/VerifyLedger": (REJECTED, {"tenant": "acme"}),
     "AuditService/ListAnchors": (OWN, {}),
-    "AuditService/ListCharges": (REFUSED, {"month": "2026-11", "tenant": "acme"}),
+    "AuditService/ListCharges": (REJECTED, {"month": "2026-11", "tenant": "acme"}),
     "AuditService/AddInvoiceLines": (NAMELESS, {}),
-    "AuditService/ReconcileInvoice": (REFUSED, {"invoice_id": "$unknown"}),
-    "AuditService/ListInvoiceMatches": (REFUSED, {"invoice_id": "$unknown"}),
-    "AuditService/SimulatePrices": (REFUSED, {"specs": [PRICE], "tenant": "acme"}),
+    "AuditService/ReconcileInvoice": (REJECTED, {"invoice_id": "$unknown"}),
+    "AuditService/ListInvoiceMatches": (REJECTED, {"invoice_id": "$unknown"}),
+    "AuditService/SimulatePrices": (REJECTED, {"specs": [PRICE], "tenant": "acme"}),
     # From here on the stranger makes things of its own under the owner's names.
     "ToolRegistryService/RegisterTool": (OWN, {"spec": TOOL}),
     "PolicyService/CreatePolicy": (OWN, {"spec": SPEC}),
@@ -188,16 +188,16 @@ CHAT = {"messages": [{"role": "user", "content": "hello"}]}
 # Routes of the gateway's own; those of the table are tried with their RPC's case.
 ROUTES: dict[tuple[str, str], Case] = {
     ("GET", "/v1/models"): (OWN, {}),
-    ("GET", "/v1/models/{model}"): (REFUSED, {"model": "podium:$policy"}),
-    ("POST", "/v1/chat/completions"): (REFUSED, {"model": "podium:$policy", **CHAT}),
+    ("GET", "/v1/models/{model}"): (REJECTED, {"model": "podium:$policy"}),
+    ("POST", "/v1/chat/completions"): (REJECTED, {"model": "podium:$policy", **CHAT}),
     ("GET", "/v1/api-keys"): (OWN, {}),
     ("POST", "/v1/api-keys"): (OWN, {"subject": "mallory", "roles": ["developer"]}),
-    ("POST", "/v1/api-keys/{key_id}/rotate"): (REFUSED, {"key_id": "$key"}),
-    ("POST", "/v1/api-keys/{key_id}/revoke"): (REFUSED, {"key_id": "$key"}),
+    ("POST", "/v1/api-keys/{key_id}/rotate"): (REJECTED, {"key_id": "$key"}),
+    ("POST", "/v1/api-keys/{key_id}/revoke"): (REJECTED, {"key_id": "$key"}),
     ("GET", "/v1/limits"): (OWN, {}),
-    ("GET", "/v1/tenants/{tenant}/limits"): (REFUSED, {"tenant": "acme"}),
-    ("PUT", "/v1/tenants/{tenant}/limits"): (REFUSED, {"tenant": "acme", "burst": 1}),
-    ("DELETE", "/v1/tenants/{tenant}/limits"): (REFUSED, {"tenant": "acme"}),
+    ("GET", "/v1/tenants/{tenant}/limits"): (REJECTED, {"tenant": "acme"}),
+    ("PUT", "/v1/tenants/{tenant}/limits"): (REJECTED, {"tenant": "acme", "burst": 1}),
+    ("DELETE", "/v1/tenants/{tenant}/limits"): (REJECTED, {"tenant": "acme"}),
     ("GET", "/v1/audit-log"): (OWN, {}),
 }
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from gateway.rest.routes import ROUTES
-from integration.tenancy.cases import NAMELESS, NOT_SERVED, OWN, REFUSED, RPCS, filled
+from integration.tenancy.cases import NAMELESS, NOT_SERVED, OWN, REJECTED, RPCS, filled
 from integration.tenancy.cases import ROUTES as GATEWAY_ROUTES
 from integration.tenancy.two_tenants import CANARY, OTHER_STRANGER, OWNER, STRANGER, TwoTenants
 from unit.house.test_rpc_access import contract_methods
@@ -16,14 +16,14 @@ from unit.house.test_rpc_access import contract_methods
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 METHODS = {f"{m.containing_service.name}/{m.name}": m for m in contract_methods()}
 # Errors that say "not yours" or "no such thing"; a fault of the server is none of them.
-REFUSALS = {
+REJECTIONS = {
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.PERMISSION_DENIED,
     grpc.StatusCode.FAILED_PRECONDITION,
     grpc.StatusCode.ALREADY_EXISTS,
 }
 EXPECTED = {
-    REFUSED: REFUSALS,
+    REJECTED: REJECTIONS,
     OWN: {grpc.StatusCode.OK},
     NAMELESS: {grpc.StatusCode.INVALID_ARGUMENT},
     NOT_SERVED: {grpc.StatusCode.UNIMPLEMENTED},

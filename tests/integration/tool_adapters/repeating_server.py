@@ -41,7 +41,7 @@ async def _repeat(request: web.Request) -> web.Response:
             return web.json_response(token)
         case "/broken":
             return as_json(words.encode())
-    return web.json_response({"said": words}, status=401 if request.path == "/refuse" else 200)
+    return web.json_response({"said": words}, status=401 if request.path == "/reject" else 200)
 
 
 def _mcp(message: dict[str, Any], words: str) -> web.Response:
@@ -51,21 +51,21 @@ def _mcp(message: dict[str, Any], words: str) -> web.Response:
     return web.json_response({**ENVELOPE, "id": message["id"], "result": result})
 
 
-class _Refusing(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+class _Rejecting(grpc.GenericRpcHandler):  # type: ignore[type-arg]
     def service(self, handler_call_details: Any) -> Any:
         words = str(handler_call_details.invocation_metadata)
 
-        async def refuse(request: bytes, context: Any) -> None:
+        async def reject(request: bytes, context: Any) -> None:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, words)
 
-        return grpc.unary_unary_rpc_method_handler(refuse)
+        return grpc.unary_unary_rpc_method_handler(reject)
 
 
 @asynccontextmanager
 async def repeating_grpc_server() -> AsyncIterator[str]:
     """Its target."""
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers([_Refusing()])
+    server.add_generic_rpc_handlers([_Rejecting()])
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     yield f"127.0.0.1:{port}"

@@ -66,7 +66,7 @@ async def test_an_unknown_tool_is_an_error_of_the_request(adapters: AdaptersUnde
     assert error.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-async def test_a_call_without_a_key_is_refused(adapters: AdaptersUnderTest) -> None:
+async def test_a_call_without_a_key_is_rejected(adapters: AdaptersUnderTest) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await adapters.call(adapters.register(calculator_spec()), key="")
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT

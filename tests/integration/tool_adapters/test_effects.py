@@ -34,7 +34,7 @@ async def test_the_same_key_returns_the_first_answer(
     assert web.requests["/echo/order"] == 1
 
 
-async def test_the_same_key_with_other_content_is_refused(
+async def test_the_same_key_with_other_content_is_rejected(
     adapters: AdaptersUnderTest, web: WebServer
 ) -> None:
     name = adapters.register(http_spec(f"{web.url}/echo/order", side_effect=EFFECTFUL))

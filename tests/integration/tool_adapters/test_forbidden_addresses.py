@@ -23,9 +23,9 @@ FORBIDDEN = (
     *("localhost", "localhost.", "[::1]", "[::]", "[::ffff:7f00:1]", "[::ffff:127.0.0.1]"),
     *("[64:ff9b::7f00:1]", "169.254.169.254", "[::ffff:a9fe:a9fe]", "[fd00:ec2::254]"),
 )
-# Refused for where it leads, or before anybody looks: some clients take no such spelling, and
+# Rejected for where it leads, or before anybody looks: some clients take no such spelling, and
 # some resolvers do not know the name.
-REFUSALS = (
+REJECTIONS = (
     *("not public", "is no host name or address", "has no address"),
     *("Invalid IPv4 address", "Name or service not known"),
 )
@@ -52,12 +52,12 @@ async def test_no_spelling_of_a_private_address_is_reached(
         for spec in specs(f"{host}:{port}"):
             spec.name = f"{spec.name}-{number}"
             answer = await adapters.call(adapters.register(spec, shared=False), task="Hello?")
-            assert any(reason in answer.failure.message for reason in REFUSALS), (host, answer)
+            assert any(reason in answer.failure.message for reason in REJECTIONS), (host, answer)
     assert not web.seen
 
 
 @pytest.mark.parametrize("template", ["http://ada:pw@{0}/echo/x", "http://public.example\\@{0}/"])
-async def test_a_url_with_two_hosts_to_choose_from_is_refused(
+async def test_a_url_with_two_hosts_to_choose_from_is_rejected(
     adapters: AdaptersUnderTest, web: WebServer, template: str
 ) -> None:
     spec = http_spec(template.format(web.url.removeprefix("http://")))

@@ -101,7 +101,7 @@ async def test_a_token_about_to_expire_is_replaced(
         assert tokens.given == number
 
 
-async def test_a_refused_token_is_replaced_once(
+async def test_a_rejected_token_is_replaced_once(
     adapters: AdaptersUnderTest, tokens: TokenServer
 ) -> None:
     name = with_tokens(adapters, tokens)
@@ -109,7 +109,7 @@ async def test_a_refused_token_is_replaced_once(
     tokens.revoked.add(tokens.newest)
     assert (await adapters.call(name)).HasField("output")
     assert tokens.given == 2
-    # An API that refuses every token is not asked for ever.
+    # An API that rejects every token is not asked for ever.
     tokens.revoked |= {f"token-{number:04}" for number in range(10)}
     answer = await adapters.call(name)
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
@@ -117,7 +117,7 @@ async def test_a_refused_token_is_replaced_once(
     assert "token-" not in str(answer)
 
 
-async def test_a_refused_client_is_told_and_its_secret_is_not(
+async def test_a_rejected_client_is_told_and_its_secret_is_not(
     adapters: AdaptersUnderTest, tokens: TokenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOL_ADAPTERS_SECRET_CLIENT", "wr0ng-s3cret")

@@ -1,4 +1,4 @@
-"""Streams of language models: complete, cut off, refused, and answered by another model."""
+"""Streams of language models: complete, cut off, rejected, and answered by another model."""
 
 import asyncio
 

@@ -131,7 +131,7 @@ async def test_the_smaller_limit_of_output_tokens_counts(adapters: AdaptersUnder
     assert [asked["max_tokens"] for asked in server.requests] == [20, 100]
 
 
-async def test_a_key_is_sent_and_a_wrong_one_is_refused_without_naming_it(
+async def test_a_key_is_sent_and_a_wrong_one_is_rejected_without_naming_it(
     adapters: AdaptersUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOL_ADAPTERS_SECRET_LLM", "sk-right-key")
@@ -139,10 +139,10 @@ async def test_a_key_is_sent_and_a_wrong_one_is_refused_without_naming_it(
         name = adapters.register(llm_spec(server.base_url, secret="llm"))
         answer = await adapters.call(name)
         monkeypatch.setenv("TOOL_ADAPTERS_SECRET_LLM", "sk-wrong-key")
-        refused = await adapters.call(name)
+        rejected = await adapters.call(name)
     assert answer.output.content == "42"
-    assert refused.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
-    assert "sk-" not in refused.failure.message
+    assert rejected.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
+    assert "sk-" not in rejected.failure.message
 
 
 async def test_anthropic_is_asked_in_its_own_words(

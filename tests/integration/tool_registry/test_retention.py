@@ -11,7 +11,7 @@ from integration.tool_registry.builders import make_spec
 from integration.tool_registry.running_registry import (
     Caller,
     RunningRegistry,
-    refused,
+    rejected,
     running_registry,
 )
 from podium.registry.v1 import tool_registry_service_pb2 as pb
@@ -41,7 +41,7 @@ async def test_a_deleted_tool_is_gone_and_still_explains_past_episodes(
     assert await delete(ada, "calculator") == [2, 1]
     assert await ada.names(include_deprecated=True) == []
     assert not (await ada.resolve()).toolset.tools
-    assert (await refused(ada.get("calculator"))).code() == grpc.StatusCode.NOT_FOUND
+    assert (await rejected(ada.get("calculator"))).code() == grpc.StatusCode.NOT_FOUND
     read = await ada.get("calculator", 1)
     assert read.spec == make_spec() and read.HasField("delete_time")
 
@@ -52,7 +52,7 @@ async def test_deleting_one_version_leaves_the_others(registry: RunningRegistry)
         await ada.register(make_spec(description=text))
     assert await delete(ada, "calculator", 3) == [3]
     assert (await ada.get("calculator")).version == 2
-    assert (await refused(delete(ada, "calculator", 3))).code() == grpc.StatusCode.NOT_FOUND
+    assert (await rejected(delete(ada, "calculator", 3))).code() == grpc.StatusCode.NOT_FOUND
 
 
 async def test_what_is_registered_again_is_back_under_its_number(
@@ -68,11 +68,11 @@ async def test_what_is_registered_again_is_back_under_its_number(
 async def test_only_the_owner_deletes(registry: RunningRegistry) -> None:
     await registry.platform().register(make_spec("weather"), shared=True)
     await registry.as_("acme").register(make_spec("own"))
-    denied = await refused(delete(registry.as_("acme"), "weather"))
+    denied = await rejected(delete(registry.as_("acme"), "weather"))
     assert denied.code() == grpc.StatusCode.PERMISSION_DENIED
-    unseen = await refused(delete(registry.as_("globex"), "own"))
+    unseen = await rejected(delete(registry.as_("globex"), "own"))
     assert unseen.code() == grpc.StatusCode.NOT_FOUND
-    runner = await refused(delete(registry.as_("acme", Scope.EPISODES_RUN), "own"))
+    runner = await rejected(delete(registry.as_("acme", Scope.EPISODES_RUN), "own"))
     assert runner.code() == grpc.StatusCode.PERMISSION_DENIED
 
 

@@ -14,7 +14,7 @@ from integration.tool_registry.builders import make_spec
 from integration.tool_registry.running_registry import (
     Caller,
     RunningRegistry,
-    refused,
+    rejected,
     running_registry,
 )
 from podium.registry.v1 import tool_pb2
@@ -103,8 +103,8 @@ async def test_a_change_is_found_by_the_next_search(registry: RunningRegistry) -
     assert await names(runner, "sum") == ["total"]
 
 
-async def test_an_empty_query_is_refused(registry: RunningRegistry) -> None:
-    error = await refused(search(registry.as_(), " "))
+async def test_an_empty_query_is_rejected(registry: RunningRegistry) -> None:
+    error = await rejected(search(registry.as_(), " "))
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from integration.tool_registry.builders import make_llm_spec, make_model, make_spec
-from integration.tool_registry.running_registry import RunningRegistry, refused
+from integration.tool_registry.running_registry import RunningRegistry, rejected
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.identity import Scope
@@ -71,14 +71,14 @@ async def test_a_tenant_and_the_platform_never_both_get_a_name(registry: Running
 
 async def test_a_tenant_cannot_take_the_name_of_a_shared_tool(registry: RunningRegistry) -> None:
     await registry.platform().register(make_spec(), shared=True)
-    error = await refused(registry.as_().register(make_spec()))
+    error = await rejected(registry.as_().register(make_spec()))
     assert error.code() == grpc.StatusCode.ALREADY_EXISTS
     assert "calculator is a tool of the platform" in str(error.details())
 
 
 async def test_a_shared_tool_cannot_hide_a_tenants(registry: RunningRegistry) -> None:
     await registry.as_().register(make_spec())
-    error = await refused(registry.platform().register(make_spec(), shared=True))
+    error = await rejected(registry.platform().register(make_spec(), shared=True))
     assert error.code() == grpc.StatusCode.ALREADY_EXISTS
 
 
@@ -89,7 +89,7 @@ async def test_a_tenants_tool_is_nobody_elses(registry: RunningRegistry) -> None
     assert await acme.names() == ["secret_tool", "weather"]
     assert await globex.names() == ["weather"]
     for call in (globex.get("secret_tool"), globex.deprecate("secret_tool")):
-        assert (await refused(call)).code() == grpc.StatusCode.NOT_FOUND
+        assert (await rejected(call)).code() == grpc.StatusCode.NOT_FOUND
     assert [tool.name for tool in (await globex.resolve()).toolset.tools] == ["weather"]
 
 
@@ -125,7 +125,7 @@ async def test_a_deprecated_tool_leaves_toolsets_but_running_episodes_keep_it(
     first = await ada.deprecate("calculator")
     assert first == await ada.deprecate("calculator") == [1]
     assert not (await ada.resolve()).toolset.tools
-    assert (await refused(ada.get("calculator"))).code() == grpc.StatusCode.NOT_FOUND
+    assert (await rejected(ada.get("calculator"))).code() == grpc.StatusCode.NOT_FOUND
     assert (await ada.get("calculator", 1)).version == 1
     assert await ada.names() == []
     assert await ada.names(include_deprecated=True) == ["calculator"]
@@ -190,7 +190,7 @@ async def test_writing_needs_the_scope(registry: RunningRegistry) -> None:
         admin.deprecate("weather"),
         runner.create_policy(),
     ):
-        assert (await refused(call)).code() == grpc.StatusCode.PERMISSION_DENIED
+        assert (await rejected(call)).code() == grpc.StatusCode.PERMISSION_DENIED
     assert await runner.names() == ["weather"]
 
 
@@ -210,17 +210,17 @@ async def test_writing_needs_the_scope(registry: RunningRegistry) -> None:
         (make_llm_spec(make_model("a", api=tool_pb2.LLM_API_UNSPECIFIED)), "models[0].api"),
     ],
 )
-async def test_a_spec_that_cannot_work_is_refused_with_its_cause(
+async def test_a_spec_that_cannot_work_is_rejected_with_its_cause(
     registry: RunningRegistry, spec: tool_pb2.ToolSpec, words: str
 ) -> None:
-    error = await refused(registry.as_().register(spec))
+    error = await rejected(registry.as_().register(spec))
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert words in str(error.details())
 
 
 async def test_a_schemas_fault_is_named_by_its_path(registry: RunningRegistry) -> None:
     schema = {"type": "object", "properties": {"city": {"type": "strin"}}}
-    error = await refused(registry.as_().register(make_spec(schema=schema)))
+    error = await rejected(registry.as_().register(make_spec(schema=schema)))
     assert "parameters_json_schema at $.properties.city.type" in str(error.details())
     assert await registry.as_().names(include_deprecated=True) == []
 
@@ -230,5 +230,5 @@ async def test_a_written_out_choice_of_models_must_be_the_aliases(
 ) -> None:
     schema = {"type": "object", "properties": {"model": {"type": "string", "enum": ["z"]}}}
     spec = make_llm_spec(make_model("a"), make_model("b"), schema=schema)
-    error = await refused(registry.as_().register(spec))
+    error = await rejected(registry.as_().register(spec))
     assert "$.properties.model" in str(error.details())

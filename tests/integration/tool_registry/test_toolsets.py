@@ -18,7 +18,7 @@ from integration.tool_registry.builders import (
     seconds,
     used,
 )
-from integration.tool_registry.running_registry import RunningRegistry, refused, running_registry
+from integration.tool_registry.running_registry import RunningRegistry, rejected, running_registry
 from podium.common.v1 import money_pb2
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as policies_pb
@@ -27,7 +27,7 @@ from podium_kit.rpc.identity import Scope
 
 PER_CALL = {"CALL": ("0.01", "1")}
 TOKENS = {"INPUT_FRESH": ("0.20", "1000000"), "OUTPUT_TEXT": ("0.80", "1000000")}
-REFUSE = policy_pb2.UNKNOWN_PRICE_RULE_REFUSE
+REJECT = policy_pb2.UNKNOWN_PRICE_RULE_REJECT
 
 
 def usd(amount: str) -> money_pb2.Money:
@@ -102,13 +102,13 @@ async def test_a_price_schedule_does_not_make_an_unknown_price_known(
     assert "price unknown" in tool.description
 
 
-async def test_a_price_schedule_that_makes_no_sense_is_refused(registry: RunningRegistry) -> None:
-    error = await refused(registry.as_().resolve(**{"tool/calculator": "free"}))
+async def test_a_price_schedule_that_makes_no_sense_is_rejected(registry: RunningRegistry) -> None:
+    error = await rejected(registry.as_().resolve(**{"tool/calculator": "free"}))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "price factor of tool/calculator" in str(error.details())
 
 
-async def test_of_prices_by_the_hour_the_dearest_is_shown(registry: RunningRegistry) -> None:
+async def test_of_prices_by_the_hour_the_most_expensive_is_shown(registry: RunningRegistry) -> None:
     await registry.as_().register(make_spec())
     price = make_price("tool/calculator", PER_CALL)
     at_night = price.spec.components.add()
@@ -162,7 +162,7 @@ async def test_required_tags_may_be_those_of_one_model(registry: RunningRegistry
     assert reasons(reply) == {"calculator": "it lacks the required tag on-premise"}
 
 
-async def test_the_price_ceiling_applies_to_the_dearest_call(registry: RunningRegistry) -> None:
+async def test_the_price_ceiling_holds_for_the_worst_case(registry: RunningRegistry) -> None:
     ada = registry.as_()
     await ada.register(make_llm_spec(make_model("a")))
     await ada.register(make_spec())
@@ -190,20 +190,20 @@ async def test_what_nothing_bounds_has_no_worst_case(registry: RunningRegistry) 
     assert not tool.HasField("price_per_call")
 
 
-async def test_unknown_prices_are_refused_unless_the_policy_admits_them(
+async def test_unknown_prices_are_rejected_unless_the_policy_admits_them(
     registry: RunningRegistry,
 ) -> None:
     ada = registry.as_()
     await ada.register(make_spec())
     await ada.create_policy("unset", unknown_price=policy_pb2.UNKNOWN_PRICE_RULE_UNSPECIFIED)
     await ada.create_policy("admits")
-    refusing = await ada.resolve("unset")
-    assert refusing.toolset.unknown_price == REFUSE
-    assert "price is unknown" in reasons(refusing)["calculator"]
+    rejecting = await ada.resolve("unset")
+    assert rejecting.toolset.unknown_price == REJECT
+    assert "price is unknown" in reasons(rejecting)["calculator"]
     assert not reasons(await ada.resolve("admits"))
 
 
-async def test_of_the_presets_only_cost_first_refuses_unknown_prices(
+async def test_of_the_presets_only_cost_first_rejects_unknown_prices(
     registry: RunningRegistry,
 ) -> None:
     ada = registry.as_()
@@ -228,10 +228,10 @@ async def test_a_wanted_tool_must_exist_and_be_allowed(registry: RunningRegistry
     await ada.register(make_spec("two"))
     await ada.create_policy(deny=policy_pb2.ToolSelector(names=["two"]))
     assert [tool.name for tool in (await ada.resolve("mine", "one")).toolset.tools] == ["one"]
-    denied = await refused(ada.resolve("mine", "one", "two"))
+    denied = await rejected(ada.resolve("mine", "one", "two"))
     assert denied.code() == grpc.StatusCode.FAILED_PRECONDITION
     assert "denied by name two" in str(denied.details())
-    unknown = await refused(ada.resolve("mine", "three"))
+    unknown = await rejected(ada.resolve("mine", "three"))
     assert unknown.code() == grpc.StatusCode.NOT_FOUND
 
 
@@ -284,7 +284,7 @@ async def test_without_the_ledger_there_is_no_toolset_rather_than_a_free_one(
 ) -> None:
     async with running_registry(await database(), tmp_path, "127.0.0.1:1") as registry:
         await registry.as_().register(make_spec())
-        error = await refused(registry.as_().resolve())
+        error = await rejected(registry.as_().resolve())
     assert error.code() == grpc.StatusCode.UNAVAILABLE
     assert "cost-ledger does not answer" in str(error.details())
 
@@ -305,7 +305,7 @@ async def test_explain_says_why_each_tool_is_in_or_out_under_a_tried_policy(
         ("inside", True, "allowed by tag on-premise"),
         ("outside", False, "the policy allows only others"),
     ]
-    assert (await refused(ada.resolve("tried"))).code() == grpc.StatusCode.NOT_FOUND
+    assert (await rejected(ada.resolve("tried"))).code() == grpc.StatusCode.NOT_FOUND
 
 
 async def test_facts_of_unlike_processes_are_merged_without_loss(
@@ -376,14 +376,14 @@ async def test_what_one_process_saw_under_two_tenants_is_added_up(
 
 async def test_only_the_platforms_own_processes_report(registry: RunningRegistry) -> None:
     await registry.as_().register(make_spec())
-    error = await refused(registry.as_().record(make_facts("calculator")))
+    error = await rejected(registry.as_().record(make_facts("calculator")))
     assert error.code() == grpc.StatusCode.PERMISSION_DENIED
     adapters = registry.as_("acme", Scope.LEDGER_WRITE)
     contradictory = make_facts("calculator")
     contradictory.sample_count += 1
-    assert (await refused(adapters.record(contradictory))).code() == (
+    assert (await rejected(adapters.record(contradictory))).code() == (
         grpc.StatusCode.INVALID_ARGUMENT
     )
-    assert (await refused(adapters.record(make_facts("nothing")))).code() == (
+    assert (await rejected(adapters.record(make_facts("nothing")))).code() == (
         grpc.StatusCode.NOT_FOUND
     )

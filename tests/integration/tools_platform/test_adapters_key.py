@@ -142,5 +142,5 @@ async def test_names_of_followed_servers_are_kept_apart(owner: Caller, prefix: s
         id=str(uuid4()), connection=connection, name_prefix=prefix
     )
     request = adapters_pb.FollowMcpServerRequest(server=server)
-    refusals = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS}
-    assert await code_of(owner.adapters.FollowMcpServer(request)) in refusals
+    rejections = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS}
+    assert await code_of(owner.adapters.FollowMcpServer(request)) in rejections

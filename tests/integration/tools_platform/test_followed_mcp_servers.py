@@ -157,6 +157,6 @@ async def test_another_process_goes_on_where_one_stopped(
 
 async def test_only_a_platform_admin_follows_for_everybody(platform: ToolsPlatform) -> None:
     owner = await platform.as_("acme", Scope.TOOLS_WRITE)
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await follow(owner, followed("http://127.0.0.1:1/mcp"))
-    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert rejected.value.code() is grpc.StatusCode.PERMISSION_DENIED

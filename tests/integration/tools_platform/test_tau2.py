@@ -73,7 +73,7 @@ async def charged_call(
             worst_case=[usage_pb2.Quantity(dimension=usage_pb2.USAGE_DIMENSION_CALL, amount="1")],
         )
     )
-    assert held.HasField("hold"), held.refusal.message
+    assert held.HasField("hold"), held.rejection.message
     answer: adapters_pb.InvokeResponse = await tenant.adapters.Invoke(
         adapters_pb.InvokeRequest(
             key=key,
@@ -98,9 +98,9 @@ def session_database(domain: Domain) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of actions: which of them were refused, by number, and the database after them."""
+    """What came of actions: which of them were rejected, by number, and the database after them."""
 
-    refused: list[int]
+    rejected: list[int]
     database: dict[str, Any]
 
 
@@ -109,24 +109,24 @@ async def replayed_alone(domain: Domain, actions: list[Action]) -> Replay:
     with TemporaryDirectory(prefix="tau2-") as folder:
         async with domain.client(Path(folder)) as client:
             results = [await client.call_tool(each.tool, each.arguments) for each in actions]
-        refused = [number for number, result in enumerate(results) if result.is_error]
-        return Replay(refused, database(Path(folder)))
+        rejected = [number for number, result in enumerate(results) if result.is_error]
+        return Replay(rejected, database(Path(folder)))
 
 
 async def replayed_through(
     platform: ToolsPlatform, domain: Domain, tools: Tools, episode: str, actions: list[Action]
 ) -> Replay:
     """The actions made in one episode."""
-    tenant, refused = await platform.tenant(), []
+    tenant, rejected = await platform.tenant(), []
     for number, action in enumerate(actions):
         key = f"{episode}/{number + 1}/tool/0"
         answer = await charged_call(tenant, tools[action.tool], key, action.arguments)
         assert answer.attempts == 1
         if answer.HasField("failure"):
-            refused.append(number)
+            rejected.append(number)
     after = session_database(domain)
     await tenant.adapters.CloseEpisode(adapters_pb.CloseEpisodeRequest(episode_id=episode))
-    return Replay(refused, after)
+    return Replay(rejected, after)
 
 
 # Every task of one domain; of another, whose server loads megabytes for each, the first.
@@ -151,8 +151,8 @@ async def test_all_actions_of_a_large_domain_one_after_the_other_leave_the_same_
     actions = [each for task in AIRLINE.golden_actions().values() for each in task]
     through = await replayed_through(platform, AIRLINE, tools, "airline", actions)
     assert through == await replayed_alone(AIRLINE, actions)
-    # An earlier task took what a later one wants, at times; that it is refused is right too.
-    assert len(through.refused) < len(actions) / 4
+    # An earlier task took what a later one wants, at times; that it is rejected is right too.
+    assert len(through.rejected) < len(actions) / 4
     assert await spent(platform) == PRICE * len(actions)
 
 

@@ -202,7 +202,7 @@ def test_prompt_tokens_without_a_price_of_their_own_cost_what_fresh_input_costs(
         ((), "has no component"),
     ],
 )
-def test_a_price_with_gaps_or_doubles_is_refused(
+def test_a_price_with_gaps_or_doubles_is_rejected(
     components: tuple[PriceComponent, ...], complaint: str
 ) -> None:
     with pytest.raises(InvalidPrice, match=complaint):
@@ -213,7 +213,7 @@ def test_a_price_with_gaps_or_doubles_is_refused(
     ("weekdays", "start", "end"),
     [(WORKDAYS, 600, 600), (WORKDAYS, 1380, 60), (frozenset(), 0, 60), (frozenset({7}), 0, 60)],
 )
-def test_hours_that_are_empty_or_of_no_weekday_are_refused(
+def test_hours_that_are_empty_or_of_no_weekday_are_rejected(
     weekdays: frozenset[int], start: int, end: int
 ) -> None:
     with pytest.raises(InvalidPrice):
@@ -226,7 +226,7 @@ def test_a_time_of_day_is_read_as_it_is_written(minute: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["8:30", "24:01", "25:00", "noon", "08:60", ""])
-def test_what_is_no_time_of_day_is_refused(text: str) -> None:
+def test_what_is_no_time_of_day_is_rejected(text: str) -> None:
     with pytest.raises(InvalidPrice, match="no time of day"):
         minute_of(text)
 

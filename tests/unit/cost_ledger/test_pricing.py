@@ -104,6 +104,6 @@ def test_components_are_added_and_other_dimensions_cost_nothing() -> None:
     ("unit_price", "per"),
     [("-1", "1"), ("NaN", "1"), ("1", "0"), ("1", "-5"), ("0.1234567890123456789", "1")],
 )
-def test_a_price_that_is_not_exact_and_positive_is_refused(unit_price: str, per: str) -> None:
+def test_a_price_that_is_not_exact_and_positive_is_rejected(unit_price: str, per: str) -> None:
     with pytest.raises(InvalidPrice):
         PriceComponent(Dimension.CALL, Decimal(unit_price), Decimal(per))

@@ -1,4 +1,4 @@
-"""What secures the connection to Temporal, and what is refused before anything is sent."""
+"""What secures the connection to Temporal, and what is rejected before anything is sent."""
 
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,6 @@ def test_mutual_tls_and_a_key_reach_the_client(tmp_path: Path) -> None:
         ({"tls": True, "authority": "/nowhere/ca.crt"}, "authority"),
     ],
 )
-def test_half_a_connection_is_refused(settings: dict[str, Any], complaint: str) -> None:
+def test_half_a_connection_is_rejected(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         TemporalSettings(**settings)

@@ -1,8 +1,8 @@
-"""What a refused call says to the model."""
+"""What a rejected call says to the model."""
 
 import pytest
 
-from episodes.turns.tool_records import refused
+from episodes.turns.tool_records import rejected
 from podium.ledger.v1 import hold_pb2
 from podium_kit.failures import FailureKind
 
@@ -10,12 +10,12 @@ from podium_kit.failures import FailureKind
 @pytest.mark.parametrize(
     ("reason", "kind"),
     [
-        (hold_pb2.REFUSAL_REASON_BUDGET_EXHAUSTED, FailureKind.BUDGET_EXHAUSTED),
-        (hold_pb2.REFUSAL_REASON_UNKNOWN_PRICE, FailureKind.DENIED_BY_POLICY),
+        (hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED, FailureKind.BUDGET_EXHAUSTED),
+        (hold_pb2.REJECTION_REASON_UNKNOWN_PRICE, FailureKind.DENIED_BY_POLICY),
     ],
 )
-def test_a_refusal_keeps_its_reason(
-    reason: hold_pb2.RefusalReason.ValueType, kind: FailureKind
+def test_a_rejection_keeps_its_reason(
+    reason: hold_pb2.RejectionReason.ValueType, kind: FailureKind
 ) -> None:
-    failure = refused(hold_pb2.Refusal(reason=reason, message="why"))
+    failure = rejected(hold_pb2.Rejection(reason=reason, message="why"))
     assert (failure.kind, failure.message) == (kind, "why")

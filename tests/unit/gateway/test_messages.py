@@ -33,7 +33,7 @@ def test_a_label_may_have_dots_of_its_own() -> None:
         ("", "a"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused(query: tuple[str, str]) -> None:
+def test_a_value_that_does_not_fit_is_rejected(query: tuple[str, str]) -> None:
     with pytest.raises(MalformedRequest):
         merge_query(tool_registry_service_pb2.ListToolsRequest(), [query])
 
@@ -45,7 +45,7 @@ def test_a_value_that_does_not_fit_is_refused(query: tuple[str, str]) -> None:
         [("labels.team", "search"), ("labels", "search")],
     ],
 )
-def test_a_field_given_whole_and_in_parts_is_refused(query: list[tuple[str, str]]) -> None:
+def test_a_field_given_whole_and_in_parts_is_rejected(query: list[tuple[str, str]]) -> None:
     with pytest.raises(MalformedRequest):
         merge_query(episode_service_pb2.ListEpisodesRequest(), query)
 
@@ -65,7 +65,7 @@ def test_an_empty_body_is_an_empty_message() -> None:
 @pytest.mark.parametrize(
     "body", [b"null", b'"text"', b"\xff", b'{"name": {}}', b'{"name": "\\ud800"}', b"[" * 100_000]
 )
-def test_a_body_that_is_no_such_object_is_refused(body: bytes) -> None:
+def test_a_body_that_is_no_such_object_is_rejected(body: bytes) -> None:
     with pytest.raises(MalformedRequest):
         merge_body(tool_registry_service_pb2.DeprecateToolRequest(), body)
 

@@ -1,6 +1,6 @@
 """What a client of OpenAI reads while an episode goes on."""
 
-from gateway.convert import happening_from_proto
+from gateway.convert import event_from_proto
 from gateway.models import Progress
 from podium.episodes.v1 import episode_pb2
 
@@ -9,9 +9,9 @@ def told(name: str) -> str:
     """The line about an empty event of that name."""
     event = episode_pb2.EpisodeEvent()
     getattr(event, name).SetInParent()
-    happening = happening_from_proto(event)
-    assert isinstance(happening, Progress)
-    return happening.line
+    progress = event_from_proto(event)
+    assert isinstance(progress, Progress)
+    return progress.line
 
 
 def test_only_the_start_speaks_of_allowed_tools() -> None:

@@ -1,4 +1,4 @@
-"""Every RPC of every contract states who may call it; podium_kit.rpc refuses one that does not."""
+"""Every RPC of every contract states who may call it; podium_kit.rpc rejects one that does not."""
 
 from importlib import import_module
 
@@ -8,7 +8,7 @@ from podium_kit.rpc.access import AccessUnstated, access_of
 from unit.house.source_files import ROOT
 
 GENERATED = ROOT / "protos" / "gen"
-MEND = 'add `{ option (podium.common.v1.scope) = "tools:write"; }`, or "any", to the rpc'
+FIX = 'add `{ option (podium.common.v1.scope) = "tools:write"; }`, or "any", to the rpc'
 
 
 def contract_methods() -> list[MethodDescriptor]:
@@ -32,4 +32,4 @@ def test_every_rpc_states_who_may_call_it() -> None:
             access_of(method_path(method))
         except AccessUnstated:
             silent.append(method_path(method))
-    assert not silent, f"{MEND}, import podium/common/v1/access.proto, run protogen: {silent}"
+    assert not silent, f"{FIX}, import podium/common/v1/access.proto, run protogen: {silent}"

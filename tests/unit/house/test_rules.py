@@ -136,7 +136,7 @@ def test_exceptions_are_caught_by_name_or_with_a_reason() -> None:
         if isinstance(node, ast.ExceptHandler) and is_broad(node) and not reraises(node)
         if not BROAD_EXCEPT_WITH_REASON.search(line_of(path, node.lineno))
     ]
-    assert not found, f"catch what you can mend, or say on its line what must survive: {found}"
+    assert not found, f"catch what you can fix, or say on its line what must survive: {found}"
 
 
 def is_broad(handler: ast.ExceptHandler) -> bool:

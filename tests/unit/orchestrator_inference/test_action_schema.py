@@ -175,7 +175,7 @@ def test_code_keeps_its_newlines_until_a_reply_was_cut() -> None:
         ('{"properties": {"a": {"$ref": "#/$defs/b"}}}', "points to nothing"),
     ],
 )
-def test_a_schema_that_is_none_is_refused_with_the_tools_name(parameters: str, why: str) -> None:
+def test_a_schema_that_is_none_is_rejected_with_the_tools_name(parameters: str, why: str) -> None:
     tool = ToolDefinition("broken", "", parameters)
     with pytest.raises(InvalidToolSchema, match=f"parameters of tool broken: .*{why}"):
         build_constraint([tool], ActionOptions(512))

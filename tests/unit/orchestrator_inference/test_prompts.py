@@ -130,7 +130,7 @@ def test_fifteen_tools_take_less_than_a_third_of_a_context_of_8192() -> None:
     assert estimated_tokens(Toolset(tools, 400).listing) < 8192 / 3
 
 
-def test_a_completion_as_long_as_the_context_is_refused() -> None:
+def test_a_completion_as_long_as_the_context_is_rejected() -> None:
     with pytest.raises(ContextTooLong, match="max_tokens 8192 leaves 0 of 8192"):
         room_for(8192, 8192, BUDGETS)
 

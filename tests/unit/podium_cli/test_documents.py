@@ -59,15 +59,15 @@ def test_a_file_may_hold_several_documents_or_a_list(tmp_path: Path) -> None:
         ("{name: x, kind: teapot}", "teapot"),
     ],
 )
-def test_what_cannot_be_read_is_refused_by_file_and_cause(
+def test_what_cannot_be_read_is_rejected_by_file_and_cause(
     tmp_path: Path, text: str, named: str
 ) -> None:
     path = tmp_path / "tool.yaml"
     path.write_text(text)
-    with pytest.raises(InvalidDocument) as refused:
+    with pytest.raises(InvalidDocument) as rejected:
         read_messages(path, tool_pb2.ToolSpec)
-    assert str(path) in refused.value.cause
-    assert named in refused.value.cause
+    assert str(path) in rejected.value.cause
+    assert named in rejected.value.cause
 
 
 def test_a_missing_file_and_an_empty_folder_are_named(tmp_path: Path) -> None:

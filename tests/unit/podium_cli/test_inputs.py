@@ -12,10 +12,10 @@ def test_a_length_of_time_has_a_unit_or_is_seconds(text: str, seconds: float) ->
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5 weeks", "-3s", "1h30"])
-def test_other_lengths_of_time_are_refused_with_an_example(text: str) -> None:
-    with pytest.raises(UsageError) as refused:
+def test_other_lengths_of_time_are_rejected_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError) as rejected:
         parse_seconds(text)
-    assert "90s" in refused.value.mend
+    assert "90s" in rejected.value.fix
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_money_is_dollars_unless_a_currency_is_named(text: str, shown: str) -> N
 
 
 @pytest.mark.parametrize("text", ["", "much", "0", "-1", "1 dollars", "1e3"])
-def test_other_amounts_are_refused(text: str) -> None:
+def test_other_amounts_are_rejected(text: str) -> None:
     with pytest.raises(UsageError):
         parse_money(text)
 
@@ -37,6 +37,6 @@ def test_labels_keep_what_follows_the_first_equals_sign() -> None:
 
 
 @pytest.mark.parametrize("pair", ["team", "=search"])
-def test_a_label_without_name_or_value_is_refused(pair: str) -> None:
+def test_a_label_without_name_or_value_is_rejected(pair: str) -> None:
     with pytest.raises(UsageError):
         parse_labels([pair])

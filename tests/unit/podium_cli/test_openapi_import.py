@@ -43,7 +43,7 @@ async def server() -> AsyncIterator[str]:
         ("nowhere", "404"),
     ],
 )
-async def test_what_is_no_document_of_that_size_is_refused(
+async def test_what_is_no_document_of_that_size_is_rejected(
     server: str, path: str, cause: str
 ) -> None:
     async with Gateway(server, "key") as gateway:

@@ -100,7 +100,7 @@ def test_times_are_written_as_people_write_them() -> None:
         parse_time("yesterday")
 
 
-def test_a_file_that_is_not_utf_8_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_rejected_by_name(tmp_path: Path) -> None:
     path = tmp_path / "prices.csv"
     path.write_bytes(b"sku,dimension,unit_price\n\xff,input_fresh,1\n")
     with pytest.raises(InvalidDocument, match="is not UTF-8"):
@@ -108,11 +108,11 @@ def test_a_file_that_is_not_utf_8_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_wrong_cell_names_what_its_column_takes(tmp_path: Path) -> None:
-    with pytest.raises(InvalidCell) as refused:
+    with pytest.raises(InvalidCell) as rejected:
         read(tmp_path, "m,call,1,,,,,,,", "m,tokens,1,,,,,,,")
-    assert "line 3: dimension is 'tokens'" in refused.value.cause
-    assert "input_fresh, " in refused.value.mend
-    assert "call" in refused.value.mend
+    assert "line 3: dimension is 'tokens'" in rejected.value.cause
+    assert "input_fresh, " in rejected.value.fix
+    assert "call" in rejected.value.fix
 
 
 def test_a_yaml_list_with_an_unknown_dimension_names_the_known_ones(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def make_connection() -> Connection:
     return Connection("http://127.0.0.1:8080", "pod_a_b", "pod_c_d", "127.0.0.1:9092", os.getpid())
 
 
-def test_a_second_holder_is_refused_and_leaves_the_first_alone(tmp_path: Path) -> None:
+def test_a_second_holder_is_rejected_and_leaves_the_first_alone(tmp_path: Path) -> None:
     first = StateFolder(tmp_path).acquire()
     first.write_connection(make_connection())
     second = StateFolder(tmp_path)
@@ -43,11 +43,11 @@ def test_secrets_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(state.keys.stat().st_mode) == 0o700
 
 
-def test_a_folder_that_cannot_be_made_is_named_with_its_mend(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_named_with_its_fix(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StateFolderUnusable) as refused:
+    with pytest.raises(StateFolderUnusable) as rejected:
         StateFolder(tmp_path / "file" / "state").acquire()
-    assert "--state-dir" in refused.value.mend
+    assert "--state-dir" in rejected.value.fix
 
 
 def test_the_command_line_goes_before_what_runs_here(tmp_path: Path) -> None:

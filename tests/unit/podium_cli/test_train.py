@@ -26,10 +26,10 @@ def test_shown_tasks_do_not_give_the_answer_away() -> None:
     assert "expected" not in shown.stdout
 
 
-def test_unknown_family_is_refused_with_the_known_ones() -> None:
-    refused = RUNNER.invoke(app, ["train", "tasks", "--family", "riddles"])
-    assert refused.exit_code == 2
-    assert "arithmetic" in refused.stderr
+def test_unknown_family_is_rejected_with_the_known_ones() -> None:
+    rejected = RUNNER.invoke(app, ["train", "tasks", "--family", "riddles"])
+    assert rejected.exit_code == 2
+    assert "arithmetic" in rejected.stderr
 
 
 def test_another_source_is_read_with_the_faults_of_its_lines(tmp_path: Path) -> None:
@@ -41,13 +41,13 @@ def test_another_source_is_read_with_the_faults_of_its_lines(tmp_path: Path) -> 
     shown = [json.loads(each.stdout)["tasks"] for each in splits]
     assert [task["id"] for tasks in shown for task in tasks] == ["paper/1"]
     path.write_text("{}")
-    refused = RUNNER.invoke(app, [*options, "--out", str(tmp_path / "out")])
-    assert refused.exit_code == 2
-    assert "line 1" in refused.stderr
+    rejected = RUNNER.invoke(app, [*options, "--out", str(tmp_path / "out")])
+    assert rejected.exit_code == 2
+    assert "line 1" in rejected.stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_a_source_without_its_file_is_refused() -> None:
-    refused = RUNNER.invoke(app, ["train", "tasks", "--from", "paper"])
-    assert refused.exit_code == 2
-    assert "--file" in refused.stderr
+def test_a_source_without_its_file_is_rejected() -> None:
+    rejected = RUNNER.invoke(app, ["train", "tasks", "--from", "paper"])
+    assert rejected.exit_code == 2
+    assert "--file" in rejected.stderr

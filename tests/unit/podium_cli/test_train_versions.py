@@ -1,4 +1,4 @@
-"""`podium train` on a store: what it shows, records and refuses."""
+"""`podium train` on a store: what it shows, records and rejects."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from evaluations import evaluated
 from podium_cli.app import app
-from podium_kit.policy_versions import Alias, Aliases, ArtifactRefused, VersionStore
+from podium_kit.policy_versions import Alias, Aliases, ArtifactRejected, VersionStore
 from podium_kit.policy_versions.reports import Report, write_report
 from unit.podium_kit.policy_versions.test_store import fill, make_manifest
 
@@ -63,7 +63,7 @@ def test_only_files_that_nobody_means_and_nobody_has_loaded_are_deleted(store: P
     pruned = podium("prune", "--store", store, "--json")
     assert json.loads(pruned.stdout) == {"removed": [names[2]]}
     assert not (store / names[2]).exists()
-    with pytest.raises(ArtifactRefused, match="used before"):
+    with pytest.raises(ArtifactRejected, match="used before"):
         VersionStore(store).write(make_manifest(names[2]), fill)
 
 
@@ -83,7 +83,7 @@ def write_metrics(folder: Path) -> Path:
     lines = [
         {"step": step, "reward_mean": 0.1 * step, "reward_solved": 0.1 * step, "cost_mean": 0.01}
         | {"drift_mean": 0.02, "lag": 3, "calls search": 0.5, "calls <b>": 1.0}
-        | {"refused malformed": 2, "refused bad logprob": 1}
+        | {"rejected malformed": 2, "rejected bad logprob": 1}
         | {"adherence cost cost first": 0.01, "adherence cost even": 0.02}
         | {"adherence preferred": 0.5}
         for step in (1, 2, 2)
@@ -97,7 +97,7 @@ def test_watching_shows_every_step_once_and_not_the_one_being_written(tmp_path: 
     found = podium("watch", write_metrics(tmp_path), "--no-follow")
     assert [line.split()[1] for line in found.stdout.splitlines()] == ["1", "2"]
     assert "solved 20%" in found.stdout
-    assert found.stdout.count("refused 3") == 2
+    assert found.stdout.count("rejected 3") == 2
 
 
 def test_the_report_is_a_page_of_plots_without_anybodys_markup(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ PRIVATE = (
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-def test_private_addresses_are_refused(address: str) -> None:
+def test_private_addresses_are_rejected(address: str) -> None:
     with pytest.raises(ForbiddenAddress):
         require_public(address)
 

@@ -48,9 +48,9 @@ def test_cheaper_and_faster_never_score_less(
     done: Behaviour, baseline: Behaviour, preferences: Preferences, more: float
 ) -> None:
     score = adherence_score(done, baseline, preferences)
-    dearer = replace(done, cost=done.cost + more)
+    more_expensive = replace(done, cost=done.cost + more)
     slower = replace(done, latency_s=done.latency_s + more)
-    assert adherence_score(dearer, baseline, preferences) <= score
+    assert adherence_score(more_expensive, baseline, preferences) <= score
     assert adherence_score(slower, baseline, preferences) <= score
 
 

@@ -18,21 +18,21 @@ def decide(call: PastCall) -> CallDecision:
     return CallDecision(call.tool_name != "web", "denied by name web", call.tool_name == "mail")
 
 
-def test_refused_calls_are_counted_priced_and_grouped() -> None:
+def test_rejected_calls_are_counted_priced_and_grouped() -> None:
     episodes = [
         episode("a", calls=(call("web"), call("web", "0.02"), call("local"))),
         episode("b", calls=(call("mail", "0.5"),)),
     ]
     run = dry_run(episodes, decide)
-    assert (run.episode_count, run.call_count, run.refused_call_count) == (2, 4, 2)
+    assert (run.episode_count, run.call_count, run.rejected_call_count) == (2, 4, 2)
     assert (run.affected_episode_count, run.approval_call_count) == (1, 1)
-    assert run.refused_cost == Money(Decimal("0.03"), "USD")
+    assert run.rejected_cost == Money(Decimal("0.03"), "USD")
     assert run.cost == Money(Decimal("0.54"), "USD")
-    [group] = run.refused
-    assert (group.tool_name, group.call_count, group.cost) == ("web", 2, run.refused_cost)
+    [group] = run.rejected
+    assert (group.tool_name, group.call_count, group.cost) == ("web", 2, run.rejected_cost)
 
 
 def test_a_group_with_an_unknown_cost_has_an_unknown_cost() -> None:
     run = dry_run([episode("a", calls=(call("web"), call("web", None)))], decide)
-    assert run.refused[0].cost is None
-    assert run.refused_cost == Money(Decimal("0.01"), "USD")
+    assert run.rejected[0].cost is None
+    assert run.rejected_cost == Money(Decimal("0.01"), "USD")

@@ -64,13 +64,13 @@ def test_every_way_that_names_its_secret_is_accepted(auth: tool_pb2.HttpAuth) ->
         ),
     ],
 )
-def test_a_way_that_lacks_something_is_refused_by_its_name(
+def test_a_way_that_lacks_something_is_rejected_by_its_name(
     auth: tool_pb2.HttpAuth, words: str
 ) -> None:
     with pytest.raises(InvalidTool, match=words):
         check(auth)
 
 
-def test_two_ways_at_once_are_refused() -> None:
+def test_two_ways_at_once_are_rejected() -> None:
     with pytest.raises(InvalidTool, match="give one of them"):
         check(tool_pb2.HttpAuth(bearer=KEY), secret=KEY, secret_header="X-Api-Key")

@@ -212,7 +212,7 @@ def test_a_given_base_url_wins() -> None:
         ), "values"),
     ],
 )  # fmt: skip
-def test_a_document_that_cannot_be_read_is_refused_with_its_cause(
+def test_a_document_that_cannot_be_read_is_rejected_with_its_cause(
     document: str, words: str
 ) -> None:
     with pytest.raises(InvalidOpenApi, match=words):

@@ -16,7 +16,7 @@ from tool_registry.models import (
     ToolSpec,
     UnknownPriceRule,
 )
-from tool_registry.policies.compiled import Circumstances, refusal
+from tool_registry.policies.compiled import Circumstances, rejection
 
 WORDS = st.sampled_from(["a", "b", "c", "d"])
 SETS = st.frozensets(WORDS, max_size=3)
@@ -96,7 +96,7 @@ def test_deny_beats_every_way_to_be_allowed(
         Selector(models=frozenset({choice.model})),
         Selector(models=frozenset({choice.alias})),
     ):
-        assert refusal(replace(policy, deny=denying), spec, choice, now).startswith("denied by")
+        assert rejection(replace(policy, deny=denying), spec, choice, now).startswith("denied by")
 
 
 @given(POLICIES, SPECS, CHOICES, CIRCUMSTANCES, WORDS)
@@ -104,15 +104,15 @@ def test_without_a_required_tag_nothing_is_in(
     policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances, tag: str
 ) -> None:
     without = replace(choice, tags=choice.tags - {tag})
-    assert refusal(replace(policy, required_tags=frozenset({tag})), spec, without, now)
+    assert rejection(replace(policy, required_tags=frozenset({tag})), spec, without, now)
 
 
 @given(OPEN_POLICIES, SELECTORS, SPECS, CHOICES, CIRCUMSTANCES)
 def test_an_allow_list_never_lets_in_more(
     policy: PolicySpec, allow: Selector, spec: ToolSpec, choice: ModelChoice, now: Circumstances
 ) -> None:
-    listed = refusal(replace(policy, allow=allow), spec, choice, now)
-    assert listed or not refusal(policy, spec, choice, now)
+    listed = rejection(replace(policy, allow=allow), spec, choice, now)
+    assert listed or not rejection(policy, spec, choice, now)
 
 
 @given(OPEN_POLICIES, SPECS, CHOICES, KNOWN, PRICES, PRICES)
@@ -125,8 +125,8 @@ def test_a_higher_price_ceiling_never_keeps_out_more(
     two: Money,
 ) -> None:
     low, high = sorted([one, two], key=lambda money: money.amount)
-    lower = refusal(replace(policy, price_ceiling=low), spec, choice, now)
-    assert lower or not refusal(replace(policy, price_ceiling=high), spec, choice, now)
+    lower = rejection(replace(policy, price_ceiling=low), spec, choice, now)
+    assert lower or not rejection(replace(policy, price_ceiling=high), spec, choice, now)
 
 
 @given(OPEN_POLICIES, SPECS, CHOICES, KNOWN, SECONDS, SECONDS)
@@ -139,15 +139,15 @@ def test_a_higher_latency_ceiling_never_keeps_out_more(
     two: float,
 ) -> None:
     low, high = sorted([one, two])
-    lower = refusal(replace(policy, latency_ceiling_s=low), spec, choice, now)
-    assert lower or not refusal(replace(policy, latency_ceiling_s=high), spec, choice, now)
+    lower = rejection(replace(policy, latency_ceiling_s=low), spec, choice, now)
+    assert lower or not rejection(replace(policy, latency_ceiling_s=high), spec, choice, now)
 
 
 @given(POLICIES, SPECS, CHOICES, UNKNOWN)
-def test_an_unknown_price_is_never_in_where_it_is_refused(
+def test_an_unknown_price_is_never_in_where_it_is_rejected(
     policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances
 ) -> None:
-    assert refusal(replace(policy, unknown_price=UnknownPriceRule.REFUSE), spec, choice, now)
+    assert rejection(replace(policy, unknown_price=UnknownPriceRule.REJECT), spec, choice, now)
 
 
 @given(POLICIES, SPECS, CHOICES, KNOWN)
@@ -155,4 +155,4 @@ def test_a_ceiling_in_another_currency_never_lets_in(
     policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances
 ) -> None:
     ceiling = Money(Decimal(1_000_000), "EUR")
-    assert refusal(replace(policy, price_ceiling=ceiling), spec, choice, now)
+    assert rejection(replace(policy, price_ceiling=ceiling), spec, choice, now)

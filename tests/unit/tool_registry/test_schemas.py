@@ -66,7 +66,7 @@ def test_a_fault_is_named_by_its_path(schema: Any, path: str) -> None:
     assert fault(schema).metadata["path"] == path
 
 
-def test_references_in_a_circle_are_refused() -> None:
+def test_references_in_a_circle_are_rejected() -> None:
     schema = with_property(**{"$ref": "#/$defs/a"})
     schema["$defs"] = {
         "a": {"properties": {"b": {"$ref": "#/$defs/b"}}},
@@ -75,11 +75,11 @@ def test_references_in_a_circle_are_refused() -> None:
     assert "recursive" in fault(schema).message
 
 
-def test_a_schema_over_64_kb_is_refused() -> None:
+def test_a_schema_over_64_kb_is_rejected() -> None:
     assert "bytes" in fault(with_property(description="x" * 65_536)).message
 
 
 @pytest.mark.parametrize("levels", [70, 5_000])
-def test_a_schema_too_deep_to_walk_is_refused(levels: int) -> None:
+def test_a_schema_too_deep_to_walk_is_rejected(levels: int) -> None:
     text = '{"not":' * levels + "{}" + "}" * levels
     assert "nested deeper" in fault(text).message

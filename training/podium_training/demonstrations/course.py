@@ -1,6 +1,6 @@
 """`python -m podium_training.demonstrations.course`: tasks for a bundled policy to learn.
 
-One file for every menu of tools, for tasks that share a menu share the beginning of their prompts.
+One file per tool subset: tasks that share a subset share the beginning of their prompts.
 Tasks that look like those of `podium demo` are left out: it is to measure, not to remind.
 """
 
@@ -19,7 +19,7 @@ from podium_training.tasks.taskset import generate
 
 SEEDS = (20, 21, 22, 23)
 # Tasks by family, for every seed: most have two or three steps, whose results are copied on.
-MENUS = {
+TOOL_SUBSETS = {
     "steps": {"composition": 56, "retrieval": 14},
     "sums": {"arithmetic": 22, "dates": 28, "units": 20},
     "facts": {"facts": 24, "sql": 22, "dictionary": 14},
@@ -58,15 +58,15 @@ class Demo:
 
 
 def write(folder: Path) -> None:
-    """`MENU-SEED.jsonl` for every menu and seed. Raises OSError."""
+    """`SUBSET-SEED.jsonl` for every tool subset and seed. Raises OSError."""
     demo = Demo(bundled_folder() / "tasks")
     folder.mkdir(parents=True, exist_ok=True)
     for seed in SEEDS:
-        for number, (menu, counts) in enumerate(MENUS.items()):
+        for number, (subset, counts) in enumerate(TOOL_SUBSETS.items()):
             tasks = list(_tasks(counts, seed * 10 + number, demo))
             Random(seed).shuffle(tasks)  # noqa: S311 chance, not a secret
             lines = "".join(f"{task.to_json()}\n" for task in tasks)
-            (folder / f"{menu}-{seed}.jsonl").write_text(lines, encoding="utf-8")
+            (folder / f"{subset}-{seed}.jsonl").write_text(lines, encoding="utf-8")
 
 
 def _tasks(counts: dict[str, int], seed: int, demo: Demo) -> Iterator[Task]:

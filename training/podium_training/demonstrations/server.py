@@ -52,9 +52,9 @@ def make_app(
             schema = body["response_format"]["json_schema"]["schema"]
             text = solutions.action(messages[-1]["content"], schema)
         except KeyError as error:
-            return _refused(f"the request lacks {error}")
+            return _rejected(f"the request lacks {error}")
         except NoDemonstration as error:
-            return _refused(str(error))
+            return _rejected(str(error))
         return JSONResponse(completion(tokenizer, model, messages, text))
 
     return Starlette(
@@ -73,5 +73,5 @@ def _expert(solutions: Solutions, messages: Sequence[Mapping[str, str]]) -> dict
     return plain_completion(EXPERT, conversation, solutions.expert_answer(conversation))
 
 
-def _refused(message: str) -> JSONResponse:
+def _rejected(message: str) -> JSONResponse:
     return JSONResponse({"error": {"message": message, "code": 400}}, status_code=400)

@@ -50,7 +50,7 @@ class StepConfig(Section):
 
     groups: int = Field(16, ge=1, description="groups in a step")
     learning_rate: float = Field(1e-6, gt=0, description="of AdamW")
-    falls_after: float = Field(1.0, ge=0, le=1, description="share of steps at the full rate")
+    decay_start: float = Field(1.0, ge=0, le=1, description="share of steps at the full rate")
     weight_decay: float = Field(0.01, ge=0, description="of AdamW")
     loss: LossName = Field("dapo", description="how token losses are formed and added up")
     level: LevelName = Field("token", description="what a ratio is of; sequence: GSPO's")
@@ -58,7 +58,7 @@ class StepConfig(Section):
     clip_high: float = Field(0.28, gt=0)
     dual_clip: float | None = Field(None, gt=1, description="bound where an advantage is negative")
     length_max: int = Field(512, ge=1, description="tokens; the constant of dr_grpo")
-    behaviour_cap: float = Field(2.0, ge=1, description="of the weight that corrects for drift")
+    importance_cap: float = Field(2.0, ge=1, description="of the weight that corrects for drift")
     kl_coefficient: float = Field(0.0, ge=0, description="of the divergence from the start")
     kl_estimator: KlEstimatorName = Field("k3", description="how that is estimated")
     gradient_norm_max: float = Field(1.0, gt=0)

@@ -26,7 +26,7 @@ def choose_device(wanted: DeviceName) -> torch.device:
             f"torchrun started more processes here than the {seen} GPUs torch sees;"
             f" start {seen}, or set `device: cpu`"
         )
-    # cuBLAS reads it once; without it torch refuses to multiply deterministically.
+    # cuBLAS reads it once; without it torch rejects to multiply deterministically.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     device = torch.device("cuda", rank)
     torch.cuda.set_device(device)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedModel
 
-from podium_training.grpo.data.episodes import Episode, Reason, Refused
+from podium_training.grpo.data.episodes import Episode, Reason, Rejected
 from podium_training.grpo.data.groups import Group
 from podium_training.grpo.model.forward import Distribution, Scorer
 from podium_training.grpo.model.grammar import BITS, ConstraintError, GrammarReplay, forced
@@ -118,13 +118,13 @@ class Learner:
         return self._apply(metrics)
 
     def check(self, episode: Episode) -> None:
-        """That its tokens can be learnt from. Raises Refused for what its grammars forbid."""
+        """That its tokens can be learnt from. Raises Rejected for what its grammars forbid."""
         try:
             for row in episode.rows:
                 if row.constraint:
                     self._grammar.check(episode.constraints[row.constraint], row.completion_ids)
         except ConstraintError as error:
-            raise Refused(Reason.BROKEN_CONSTRAINT, str(error)) from error
+            raise Rejected(Reason.BROKEN_CONSTRAINT, str(error)) from error
 
     def gathered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Trained weights by name and the optimiser's state, whole; a collective call."""
@@ -194,14 +194,14 @@ class Learner:
         reference = self._reference_logprobs(packed, sampled)
         logprobs = self._scorer(packed, sampled)
         kept = torch.cat([sample.chosen for sample in samples]).to(device)
-        behaviour = torch.tensor([p for each in samples for p in each.row.behaviour_logprobs])
+        behaviour = torch.tensor([p for each in samples for p in each.row.inference_logprobs])
         advantages = torch.tensor([each.advantage for each in samples])[rows.row]
         weights = torch.tensor([each.weight for each in samples])[rows.row]
         batch = TokenBatch(
             logprobs=logprobs[kept],
             # One step per batch: the policy at its start is the one being trained.
             old_logprobs=logprobs.detach()[kept],
-            behaviour_logprobs=behaviour.to(device)[kept],
+            inference_logprobs=behaviour.to(device)[kept],
             advantages=advantages.to(device)[kept],
             sequence=packed.row[kept],
             weights=weights.to(device)[kept],

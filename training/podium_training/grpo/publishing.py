@@ -30,7 +30,7 @@ class Publisher:
         """The version of a step, numbered by it.
 
         A run that goes on from a checkpoint comes by steps again; it computes the same bits, so
-        what is there already stays. Raises ArtifactRefused when it is damaged.
+        what is there already stays. Raises ArtifactRejected when it is damaged.
         """
         name = VersionName(self.run, step)
         if name in self.store.names():

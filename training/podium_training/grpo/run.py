@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 from podium_kit.policy_versions import Manifest, VersionStore
 from podium_training.grpo.checkpoints import Checkpoint, latest
 from podium_training.grpo.config import InvalidConfig, RunConfig, StepConfig
-from podium_training.grpo.data.dead_letters import RefusedRecords
+from podium_training.grpo.data.dead_letters import RejectedRecords
 from podium_training.grpo.data.episodes import Limits
 from podium_training.grpo.data.groups import GroupAssembler, GroupRules
 from podium_training.grpo.data.stream import LogReader, Position
@@ -116,11 +116,11 @@ def make_trainer(config: RunConfig, learner: Learner, reader: LogReader, team: T
             groups_per_step=config.step.groups,
             checkpoint_every=config.checkpoint_every,
             patience_s=config.stream.patience_s,
-            falls_after=config.step.falls_after,
+            decay_start=config.step.decay_start,
         ),
         output=config.output,
         metrics=MetricsLog(config.output),
-        aside=RefusedRecords(config.output, config.stream.topic),
+        aside=RejectedRecords(config.output, config.stream.topic),
         team=team,
         publish_every=config.publish.every if config.publish else 1,
     )
@@ -182,5 +182,5 @@ def _loss_options(step: StepConfig) -> LossOptions:
         length_max=step.length_max,
         kl_coefficient=step.kl_coefficient,
         kl_estimator=KlEstimator(step.kl_estimator),
-        behaviour_cap=step.behaviour_cap,
+        importance_cap=step.importance_cap,
     )

@@ -12,9 +12,9 @@ from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_training.grpo.batch_metrics import batch_metrics
 from podium_training.grpo.checkpoints import Checkpoint, save
 from podium_training.grpo.data.convert import episode_from_proto
-from podium_training.grpo.data.dead_letters import RefusedRecords
+from podium_training.grpo.data.dead_letters import RejectedRecords
 from podium_training.grpo.data.envelopes import member_of, open_record
-from podium_training.grpo.data.episodes import Limits, Reason, Refused
+from podium_training.grpo.data.episodes import Limits, Reason, Rejected
 from podium_training.grpo.data.groups import (
     SIZE_UNKNOWN,
     Group,
@@ -40,12 +40,12 @@ class TrainerOptions:
     groups_per_step: int
     checkpoint_every: int
     patience_s: float
-    falls_after: float = 1.0
+    decay_start: float = 1.0
     """Share of the steps taken at the full learning rate."""
 
     def rate(self, step: int) -> float:
         """Share of the learning rate for a step, from 1: a straight line down at the end."""
-        falling = self.steps * (1 - self.falls_after)
+        falling = self.steps * (1 - self.decay_start)
         return min(1.0, (self.steps - step + 1) / falling) if falling else 1.0
 
 
@@ -60,21 +60,21 @@ class Trainer:
     options: TrainerOptions
     output: Path
     metrics: MetricsLog
-    aside: RefusedRecords
+    aside: RejectedRecords
     team: Team = field(default_factory=Team)
     publisher: Publisher | None = None
     publish_every: int = 1
     """Checkpoints between two versions; the last step is always one."""
     step: int = 0
     pending: list[Group] = field(default_factory=list)
-    refused: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
     records: dict[str, bytes] = field(default_factory=dict)
     """Trajectories of open and pending groups, by episode, as they came."""
 
     def run(self) -> int:
         """Takes steps until there are enough or the log stays silent; the steps taken in all."""
         self._run()
-        unused = {str(k): count for k, count in (self.refused + self.assembler.dropped).items()}
+        unused = {str(k): count for k, count in (self.rejected + self.assembler.dropped).items()}
         log.info("step %d is the last; not used: %s", self.step, unused or "nothing")
         self.team.shared(Done(self.step))
         return self.step
@@ -100,8 +100,8 @@ class Trainer:
     def _take(self, record: LogRecord) -> Group | None:
         try:
             message = open_record(record)
-        except Refused as refusal:
-            self._refuse(refusal, record)
+        except Rejected as rejection:
+            self._reject(rejection, record)
             member = member_of(record)
             # A record that does not say whose it is keeps its group open until that is closed.
             return member and self.assembler.bury(*member, SIZE_UNKNOWN)
@@ -111,23 +111,23 @@ class Trainer:
             # Every member has finished: nobody else will come.
             return self.assembler.close(message.group_closed.group_id)
         found = message.reference
-        self._refuse(Refused(Reason.TOO_LONG, f"{found.size_bytes} bytes"), record)
+        self._reject(Rejected(Reason.TOO_LONG, f"{found.size_bytes} bytes"), record)
         return self.assembler.bury(found.episode_id, found.group_id, SIZE_UNKNOWN)
 
     def _take_trajectory(self, found: pb.Trajectory, record: LogRecord) -> Group | None:
         try:
             episode = episode_from_proto(found, self.limits)
             self.learner.check(episode)
-        except Refused as refusal:
-            self._refuse(refusal, record)
+        except Rejected as rejection:
+            self._reject(rejection, record)
             return self.assembler.bury(found.episode_id, found.group_id, found.group_size)
         self.records[episode.id] = found.SerializeToString(deterministic=True)
         return self.assembler.add(episode)
 
-    def _refuse(self, refusal: Refused, record: LogRecord) -> None:
-        self.refused[refusal.reason] += 1
-        self.aside.keep(record, refusal.reason, refusal.detail)
-        log.info("record %d/%d is not used: %s", record.partition, record.offset, refusal.reason)
+    def _reject(self, rejection: Rejected, record: LogRecord) -> None:
+        self.rejected[rejection.reason] += 1
+        self.aside.keep(record, rejection.reason, rejection.detail)
+        log.info("record %d/%d is not used: %s", record.partition, record.offset, rejection.reason)
 
     def _take_step(self) -> None:
         self.step += 1
@@ -159,7 +159,7 @@ class Trainer:
 
     def _write_metrics(self, metrics: Mapping[str, float]) -> None:
         line = {**metrics, "lag": float(self.reader.lag())}
-        line |= {f"refused {name}": float(count) for name, count in self.refused.items()}
+        line |= {f"rejected {name}": float(count) for name, count in self.rejected.items()}
         line |= {f"dropped {name}": float(count) for name, count in self.assembler.dropped.items()}
         self.metrics.write(self.step, line)
 
@@ -187,7 +187,7 @@ class Trainer:
             },
             "seen": list(self.assembler.seen),
             "dropped": dict(self.assembler.dropped),
-            "refused": dict(self.refused),
+            "rejected": dict(self.rejected),
         }
 
     def _encoded(self, episode_id: str) -> str:
@@ -198,7 +198,7 @@ class Trainer:
         waits for what closes it.
         """
         for partition, count in lost.items():
-            self.refused[Reason.LOST] += count
+            self.rejected[Reason.LOST] += count
             log.warning("%d records of partition %d are lost", count, partition)
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -207,7 +207,7 @@ class Trainer:
         state = checkpoint.state
         self.assembler.seen.update(dict.fromkeys(state["seen"]))
         self.assembler.dropped.update(state["dropped"])
-        self.refused.update(state["refused"])
+        self.rejected.update(state["rejected"])
         for id, group in state["open"].items():
             self.assembler.open[id] = self._restored(group)
 

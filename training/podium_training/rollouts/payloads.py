@@ -60,8 +60,8 @@ class RolloutRun:
     group_count: int = 0
     done: RolloutTotals = field(default_factory=RolloutTotals)
     price_spread: float = 1.0
-    """Prices are told to groups up to so many times dearer or cheaper."""
-    menus: int = 0
+    """Prices are told to groups up to so many times more expensive or cheaper."""
+    tool_subsets: int = 0
     """So many choices of tools for all groups together; 0: every group has its own."""
     always: list[str] = field(default_factory=list)
     """Tools that every group is offered besides."""

@@ -4,7 +4,7 @@ Ids follow from the run's id, the task and the place in the group, so a run that
 resumed asks for the episodes it asked for before, and the platform starts none twice.
 Every group sees its own choice of tools (in the paper tools differ by example, too;
 its generator was never released): those of the solution, and distractors by chance. With
-menus, groups share a few such choices, and those of a menu follow each other.
+tool subsets, groups share a few such choices, and those of a tool subset follow each other.
 With a price spread, every group is also told prices of its own.
 """
 
@@ -16,7 +16,7 @@ from decimal import Decimal
 from random import Random
 
 from podium_training.rollouts.ids import derived_id
-from podium_training.rollouts.menus import Menu, deal, draw_menus
+from podium_training.rollouts.tool_subsets import ToolSubset, deal, draw_tool_subsets
 from podium_training.tasks.task import Task
 
 # What episodes take as a factor goes further; nobody learns from prices a hundred times off.
@@ -55,8 +55,8 @@ class Offer:
     """Known tools, with the SKUs their calls are priced by."""
     tools_max: int
     price_spread: float = 1.0
-    """A price is told up to so many times dearer or cheaper; 1 leaves prices as they are."""
-    menus: int = 0
+    """Prices are scaled by up to this factor, up or down; 1 leaves them as they are."""
+    tool_subsets: int = 0
     """So many choices of tools for all groups together; 0: every group has its own."""
     always: tuple[str, ...] = ()
     """Tools of every group, on top of `tools_max` others: an expert to fall back on, say."""
@@ -72,9 +72,11 @@ def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Gr
     if not 1 <= offer.price_spread <= PRICE_SPREAD_MAX:
         raise InvalidRun(f"the price spread is {offer.price_spread}; give 1 to {PRICE_SPREAD_MAX}")
     _check_known(tasks, offer)
-    drawn, count = [name for name in offer.tools if name not in offer.always], offer.menus
-    menus = draw_menus(run_id, tasks, drawn, count, offer.tools_max) if count else []
-    return [_group(run_id, task, size, offer, menu) for task, menu in deal(run_id, tasks, menus)]
+    drawn, count = [name for name in offer.tools if name not in offer.always], offer.tool_subsets
+    subsets = draw_tool_subsets(run_id, tasks, drawn, count, offer.tools_max) if count else []
+    return [
+        _group(run_id, task, size, offer, subset) for task, subset in deal(run_id, tasks, subsets)
+    ]
 
 
 def _check_known(tasks: Sequence[Task], offer: Offer) -> None:
@@ -85,11 +87,11 @@ def _check_known(tasks: Sequence[Task], offer: Offer) -> None:
         raise InvalidRun(f"{missing[0]} is to be offered always, and the platform does not have it")
 
 
-def _group(run_id: str, task: Task, size: int, offer: Offer, menu: Menu | None) -> Group:
+def _group(run_id: str, task: Task, size: int, offer: Offer, subset: ToolSubset | None) -> Group:
     rollouts = tuple(
         Rollout(derived_id(run_id, task.id, str(index)), index) for index in range(size)
     )
-    tools = menu or _tools(run_id, task, offer)
+    tools = subset or _tools(run_id, task, offer)
     kept = set(tools) | set(task.judging_tools)
     tools = (*tools, *(name for name in offer.always if name not in kept))
     prices = _price_factors(run_id, task, tools, offer)

@@ -28,7 +28,7 @@ HEARTBEAT_TIMEOUT = timedelta(seconds=5)
 PLAN_TIMEOUT = timedelta(minutes=2)
 # Beyond the episodes' own limit, for those that wait to be admitted.
 GROUP_MARGIN = timedelta(hours=1)
-# For ever: a platform that is away comes back. What it refuses is not tried again.
+# For ever: a platform that is away comes back. What it rejects is not tried again.
 RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
 
 

@@ -10,26 +10,26 @@ from podium_training.synthesis.database import CallFailed
 from podium_training.synthesis.domain import Domain
 from podium_training.synthesis.draft import Draft, Golden, says_all
 from podium_training.synthesis.model import ChatModel
-from podium_training.synthesis.refusals import Refusal
+from podium_training.synthesis.rejections import Rejection
 from podium_training.synthesis.solving import answers, solves
 
 
-async def refusal(
+async def rejection(
     model: ChatModel, name: str, domain: Domain, draft: Draft, attempts: int
-) -> Refusal | None:
+) -> Rejection | None:
     """Why the draft is no task; None for one that is. `attempts` of 0 leave the last filter out."""
     try:
         golden = Golden(domain, draft)
     except CallFailed:
-        return Refusal.GOLDEN_CALL_FAILS
+        return Rejection.GOLDEN_CALL_FAILS
     if not says_all(json.dumps(golden.results, ensure_ascii=False), draft.say):
-        return Refusal.SAID_NOWHERE
+        return Rejection.SAID_NOWHERE
     if golden.before == golden.after:
         if says_all(draft.instruction, draft.say):
-            return Refusal.NEEDS_NO_ACTION
+            return Rejection.NEEDS_NO_ACTION
         if golden.solved_by(golden.before, await answers(model, f"{name}/bare", domain, draft)):
-            return Refusal.NEEDS_NO_ACTION
+            return Rejection.NEEDS_NO_ACTION
     for attempt in range(attempts):
         if await solves(model, f"{name}/attempt/{attempt}", domain, draft, golden):
             return None
-    return Refusal.NOT_SOLVED if attempts else None
+    return Rejection.NOT_SOLVED if attempts else None

@@ -25,7 +25,7 @@ MILLION = Decimal(1_000_000)
 
 
 class ModelUnusable(Exception):
-    """The model's server refuses or does not answer; the message says why."""
+    """The model's server rejects or does not answer; the message says why."""
 
 
 class NoGoodReply(Exception):
@@ -78,7 +78,7 @@ class ChatModel:
                 return read(_checked(text, schema))
             except ValueError as error:
                 fault = str(error)
-            again = f"This cannot be used: {fault}\nReply again, with that mended."
+            again = f"This cannot be used: {fault}\nReply again, with that fixed."
             messages = [
                 *messages[:1],
                 {"role": "assistant", "content": text},

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from podium_training.synthesis.domain import STATE_TOOL, Domain
 from podium_training.synthesis.draft import Draft
-from podium_training.synthesis.filters import refusal
+from podium_training.synthesis.filters import rejection
 from podium_training.synthesis.model import NoGoodReply
-from podium_training.synthesis.refusals import Refusal, Refusals
+from podium_training.synthesis.rejections import Rejection, Rejections
 from podium_training.synthesis.steps import Steps
 from podium_training.tasks.splits import split_of
 from podium_training.tasks.task import Call, Task
@@ -39,7 +39,7 @@ class Made:
 
     domain: Domain
     tasks: list[Task]
-    refusals: Refusals
+    rejections: Rejections
 
 
 async def synthesize(steps: Steps, plan: Plan) -> Made:
@@ -55,9 +55,9 @@ async def synthesize(steps: Steps, plan: Plan) -> Made:
     tasks: dict[str, Task] = {}
     for draft in filter(None, drafts):
         task = task_of(domain, draft)
-        steps.refusals[Refusal.REPEATED] += task.id in tasks
+        steps.rejections[Rejection.REPEATED] += task.id in tasks
         tasks.setdefault(task.id, task)
-    return Made(domain, list(tasks.values()), steps.refusals)
+    return Made(domain, list(tasks.values()), steps.rejections)
 
 
 def write(folder: Path, made: Made) -> None:
@@ -93,13 +93,13 @@ async def _draft(
     try:
         draft = await steps.draft(domain, name, intent)
     except NoGoodReply:
-        steps.refusals[Refusal.DRAFT_UNUSABLE] += 1
+        steps.rejections[Rejection.DRAFT_UNUSABLE] += 1
         return None
     for evolution in range(plan.evolutions):
         draft = await steps.evolved(domain, f"{name}/evolve/{evolution}", draft)
-    reason = await refusal(steps.model, name, domain, draft, plan.attempts)
+    reason = await rejection(steps.model, name, domain, draft, plan.attempts)
     if reason:
-        steps.refusals[reason] += 1
+        steps.rejections[reason] += 1
     return None if reason else draft
 
 

@@ -12,7 +12,7 @@ from podium_training.synthesis.database import CallFailed, Database
 from podium_training.synthesis.domain import Domain, DomainTool
 from podium_training.synthesis.draft import Draft, draft_schema
 from podium_training.synthesis.model import ChatModel, NoGoodReply
-from podium_training.synthesis.refusals import Refusal, Refusals
+from podium_training.synthesis.rejections import Rejection, Rejections
 from podium_training.synthesis.schema import ROW_KEY, Proposal, Schema, Table, Text, row_schema
 
 B = TypeVar("B", bound=BaseModel)
@@ -47,7 +47,7 @@ class Steps:
     checker: ChatModel
     subject: str
     seed: int
-    refusals: Refusals = field(default_factory=Refusals)
+    rejections: Rejections = field(default_factory=Rejections)
 
     async def schema(self) -> Schema:
         """Tables that the checker finds natural. Raises NoGoodReply."""
@@ -89,7 +89,7 @@ class Steps:
             faults = [each for each in found if isinstance(each, str)]
             if not any(tool.writes for tool in usable.values()):
                 raise ValueError(f"no usable tool changes anything; {'; '.join(faults)[:500]}")
-            self.refusals[Refusal.TOOL_UNUSABLE] += len(faults)
+            self.rejections[Rejection.TOOL_UNUSABLE] += len(faults)
             return list(usable.values())
 
         return await self.model.ask("tools", prompt, schema, read)
@@ -108,7 +108,7 @@ class Steps:
             before = len(found)
             for intent in (await self._ask(f"intents/{number}", prompt, Intents)).intents:
                 key = " ".join(intent.casefold().split()).strip(".")
-                self.refusals[Refusal.INTENT_REPEATED] += key in found
+                self.rejections[Rejection.INTENT_REPEATED] += key in found
                 found.setdefault(key, intent)
             if len(found) >= count or len(found) == before:
                 break
@@ -134,7 +134,7 @@ class Steps:
         try:
             return await self._draft(name, prompt, tools)
         except NoGoodReply:
-            self.refusals[Refusal.NOT_EVOLVED] += 1
+            self.rejections[Rejection.NOT_EVOLVED] += 1
             return draft
 
     async def _draft(self, name: str, prompt: str, tools: list[DomainTool]) -> Draft:
@@ -154,7 +154,7 @@ class Steps:
         state = database.state()
         ids = {name: [row[ROW_KEY] for row in rows] for name, rows in state.items()}
         if any(column.references and not ids[column.references] for column in table.columns):
-            self.refusals[Refusal.ROWS_UNUSABLE] += ROWS_PER_CALL
+            self.rejections[Rejection.ROWS_UNUSABLE] += ROWS_PER_CALL
             return
         prompt = prompts.ENTRIES.format(
             subject=self.subject,
@@ -167,7 +167,7 @@ class Steps:
             schema = row_schema(table, ids, ROWS_PER_CALL)
             rows = await self.model.ask(step, prompt, schema, _fitting(tables, table, state))
         except NoGoodReply:
-            self.refusals[Refusal.ROWS_UNUSABLE] += ROWS_PER_CALL
+            self.rejections[Rejection.ROWS_UNUSABLE] += ROWS_PER_CALL
             return
         review = prompts.ENTRIES_REVIEW.format(
             subject=self.subject,
@@ -176,7 +176,7 @@ class Steps:
             rows=prompts.rows_text({table.name: rows}),
         )
         if await self._fault(f"{step}/review", review):
-            self.refusals[Refusal.ROWS_NOT_NATURAL] += len(rows)
+            self.rejections[Rejection.ROWS_NOT_NATURAL] += len(rows)
             return
         for row in rows:
             database.add(table.name, row)

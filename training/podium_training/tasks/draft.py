@@ -8,8 +8,8 @@ from tool_adapters.functions.table import FUNCTIONS
 
 
 @dataclass(frozen=True)
-class Wordings:
-    """Ways to ask the same; no wording is in both splits."""
+class Phrasings:
+    """Ways to ask the same; no phrasing is in both splits."""
 
     train: tuple[str, ...]
     held_out: tuple[str, ...]
@@ -17,9 +17,9 @@ class Wordings:
 
 @dataclass(frozen=True)
 class Draft:
-    """A question by its wordings and what they are filled with."""
+    """A question by its phrasings and what they are filled with."""
 
-    wordings: Wordings
+    phrasings: Phrasings
     entities: dict[str, Any]
     verifier: str
     parameters: dict[str, Any]

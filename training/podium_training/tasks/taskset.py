@@ -58,12 +58,12 @@ def _tasks(family: str, split: Split, seed: int) -> Iterator[Task]:
     number = 0
     while True:
         draft = FAMILIES[family](random, split)
-        wordings = draft.wordings.train if split is Split.TRAIN else draft.wordings.held_out
+        phrasings = draft.phrasings.train if split is Split.TRAIN else draft.phrasings.held_out
         yield Task(
             id=f"{family}-{split}-{seed}-{number}",
             family=family,
             split=split,
-            question=random.choice(wordings).format(**draft.entities),
+            question=random.choice(phrasings).format(**draft.entities),
             verifier=draft.verifier,
             parameters=draft.parameters,
             solution=draft.solution,

@@ -19,7 +19,7 @@ async def close(
 ) -> None:
     """Close the books of a month and of all before it; nobody can open them again.
 
-    What occurred in them is refused from then on; corrections of it occur in the open period.
+    What occurred in them is rejected from then on; corrections of it occur in the open period.
     The same month again changes nothing.
     """
     _, end = month_bounds(month)

@@ -45,7 +45,7 @@ async def show(
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:
-    outcome = f"refused: {entry['refusal']}" if entry["refusal"] else entry["outcome"]
+    outcome = f"rejected: {entry['rejection']}" if entry["rejection"] else entry["outcome"]
     told = (entry[name] for name in ("time", "subject", "credential", "action", "resource"))
     return (*told, outcome, ", ".join(changed_paths(entry["before"], entry["after"])))
 

@@ -44,7 +44,7 @@ async def try_policy(
     since: Since = "7d",
     limit: Limit = 200,
 ) -> None:
-    """Say what a policy would have changed in past episodes: calls refused, money not spent."""
+    """Say what a policy would have changed in past episodes: calls rejected, money not spent."""
     if bool(name) == (file is not None):
         raise UsageError("there is nothing to try, or two policies", "give a name or --file")
     request = policy_service_pb2.DryRunPolicyRequest(policy=name, past=_past(since, limit))
@@ -56,8 +56,8 @@ async def try_policy(
             "/v1/policies/dry-run", request, policy_service_pb2.DryRunPolicyResponse
         )
     table = listing(
-        ("refused", "calls#", "episodes#", "cost#", "why"),
-        [_refused_row(each) for each in reply.refused],
+        ("rejected", "calls#", "episodes#", "cost#", "why"),
+        [_rejected_row(each) for each in reply.rejected],
     )
     session.output.result(reply, Group(_summary(reply), table))
 
@@ -104,22 +104,22 @@ def _past(since: str, limit: int) -> policy_service_pb2.PastEpisodes:
 
 def _summary(reply: policy_service_pb2.DryRunPolicyResponse) -> Text:
     spent = format_money(optional_money_from_proto(reply.cost))
-    saved = format_money(optional_money_from_proto(reply.refused_cost))
+    saved = format_money(optional_money_from_proto(reply.rejected_cost))
     return Text(
-        f"{reply.refused_call_count} of {reply.call_count} calls would have been refused, in"
+        f"{reply.rejected_call_count} of {reply.call_count} calls would have been rejected, in"
         f" {reply.affected_episode_count} of {reply.episode_count} episodes;"
         f" {reply.approval_call_count} would have needed approval.\n"
-        f"The calls cost {spent}, the refused ones {saved}."
+        f"The calls cost {spent}, the rejected ones {saved}."
     )
 
 
-def _refused_row(refused: policy_service_pb2.RefusedCalls) -> tuple[str, ...]:
+def _rejected_row(rejected: policy_service_pb2.RejectedCalls) -> tuple[str, ...]:
     return (
-        f"{refused.tool_name} {refused.model_alias}".strip(),
-        str(refused.call_count),
-        str(refused.episode_count),
-        format_money(optional_money_from_proto(refused.cost)),
-        refused.reason,
+        f"{rejected.tool_name} {rejected.model_alias}".strip(),
+        str(rejected.call_count),
+        str(rejected.episode_count),
+        format_money(optional_money_from_proto(rejected.cost)),
+        rejected.reason,
     )
 
 

@@ -84,7 +84,7 @@ async def proposals(
 async def approve(
     session: Session,
     proposal: Proposed,
-    text: Annotated[str, typer.Option(help="The description as you mended it.")] = "",
+    text: Annotated[str, typer.Option(help="The description as you edited it.")] = "",
     shared: Shared = False,
 ) -> None:
     """Register the proposed description as a new version of the tool."""

@@ -13,7 +13,7 @@ from podium_cli.training.metrics import InvalidMetrics, Metrics, read_metrics
 from podium_cli.writing import writing
 
 EVERY_S = 1.0
-REFUSED = "refused "
+REJECTED = "rejected "
 Run = Annotated[Path, typer.Argument(help="Output folder of the run, or its metrics.jsonl.")]
 
 
@@ -24,9 +24,9 @@ async def watch(
     *,
     follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C.")] = True,
 ) -> None:
-    """Show each step as it is taken: reward, solved, cost, drift, lag, and records refused so far.
+    """Show each step as it is taken: reward, solved, cost, drift, lag, and records rejected so far.
 
-    Which and why is in refused.jsonl beside the metrics.
+    Which and why is in rejected.jsonl beside the metrics.
     """
     shown = 0
     while True:
@@ -75,10 +75,10 @@ def _line(step: Metrics) -> str:
         return "?" if value is None else format(value, form)
 
     # A reason is written from its first record on.
-    refused = sum(count for name, count in step.items() if name.startswith(REFUSED))
+    rejected = sum(count for name, count in step.items() if name.startswith(REJECTED))
     return (
         f"step {number('step', '.0f')}  reward {number('reward_mean', '.3f')}"
         f"  solved {number('reward_solved', '.0%')}  cost {number('cost_mean', '.4g')}"
         f"  drift {number('drift_mean', '.2g')}  lag {number('lag', '.0f')}"
-        f"  refused {refused:.0f}"
+        f"  rejected {rejected:.0f}"
     )

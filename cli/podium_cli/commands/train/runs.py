@@ -10,7 +10,7 @@ import uuid_utils
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
 from podium_cli.inputs import parse_seconds
-from podium_cli.training.choosing import Always, Menus, PriceSpread, Temperature
+from podium_cli.training.choosing import Always, PriceSpread, Temperature, ToolSubsets
 from podium_cli.training.consent import note_consent
 from podium_cli.training.rollout_settings import RolloutSettings
 from podium_cli.training.task_files import read_tasks, task_digest
@@ -31,7 +31,7 @@ async def submit(
     model: Annotated[str, typer.Option(help="Like candidate; users' by default.")] = "",
     tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
     always: Always = None,
-    menus: Menus = 0,
+    tool_subsets: ToolSubsets = 0,
     price_spread: PriceSpread = 1.0,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
     time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
@@ -52,7 +52,7 @@ async def submit(
         limits=RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), temperature),
         run_id=run or ("" if cron else str(uuid_utils.uuid7())),
         price_spread=price_spread,
-        menus=menus,
+        tool_subsets=tool_subsets,
         always=always or [],
     )
     async with session.gateway() as gateway:

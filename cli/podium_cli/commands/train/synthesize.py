@@ -60,8 +60,8 @@ async def synthesize_domain(
         try:
             made = await synthesize(steps, Plan(count, rounds, evolve, attempts))
         except ModelUnusable as error:
-            mend = "the same command goes on from what was said so far"
-            raise CliError(str(error), mend) from error
+            fix = "the same command goes on from what was said so far"
+            raise CliError(str(error), fix) from error
         except NoGoodReply as error:
             raise CliError(str(error), "take a stronger model or another --seed") from error
     write(out, made)
@@ -89,18 +89,18 @@ def _report(session: Session, made: Made, models: list[ChatModel], asked: int) -
     costs = [each.cost() for each in models]
     cost = None if costs[0] is None or costs[1] is None else costs[0] + costs[1]
     tokens = sum((each.tokens for each in models), models[0].tokens.__class__())
-    refused = {str(reason): count for reason, count in made.refusals.items() if count}
+    rejected = {str(reason): count for reason, count in made.rejections.items() if count}
     values = {
         "domain": made.domain.name,
         "tools": [tool.name for tool in made.domain.tools],
         "tasks": len(made.tasks),
-        "refused": refused,
+        "rejected": rejected,
         "replies_asked": asked,
         "tokens": dict(tokens),
         "cost": str(cost.amount) if cost else None,
     }
-    rows = [(reason, str(count)) for reason, count in sorted(refused.items())]
+    rows = [(reason, str(count)) for reason, count in sorted(rejected.items())]
     told = f"{len(made.tasks)} tasks, {len(made.domain.tools)} tools in domain {made.domain.name}"
     spent = f"{sum(tokens.values())} tokens, cost {cost or 'unknown'}"
-    view = Group(listing(("refused", "count#"), rows), Text(told), Text(spent))
+    view = Group(listing(("rejected", "count#"), rows), Text(told), Text(spent))
     session.output.result(values, view)

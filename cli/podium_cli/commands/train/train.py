@@ -14,12 +14,12 @@ from podium_cli.training.choosing import (
     Always,
     Count,
     Family,
-    Menus,
     PriceSpread,
     Seed,
     SplitName,
     SplitOption,
     Temperature,
+    ToolSubsets,
     make_tasks,
 )
 from podium_cli.training.consent import note_consent
@@ -47,7 +47,7 @@ async def rollout(
     model: Annotated[str, typer.Option(help="Orchestrator model; the default one.")] = "",
     tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
     always: Always = None,
-    menus: Menus = 0,
+    tool_subsets: ToolSubsets = 0,
     price_spread: PriceSpread = 1.0,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
     time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
@@ -76,7 +76,9 @@ async def rollout(
     session.output.note(f"run {run_id}; `--resume {run_id}` goes on with it")
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy, chosen)
-        offer = Offer(await known_tools(gateway), tools, price_spread, menus, tuple(always or ()))
+        offer = Offer(
+            await known_tools(gateway), tools, price_spread, tool_subsets, tuple(always or ())
+        )
         groups = _plan(run_id, chosen, size, offer)
         roller = Roller(gateway, limits, run_id)
         counted = _Counted(session.output, sum(len(group.rollouts) for group in groups))

@@ -46,8 +46,8 @@ async def publish(
         from podium_training.grpo.config import InvalidConfig, read_config  # noqa: PLC0415
         from podium_training.grpo.run import publish_latest  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        mend = "run this where training runs, such as the training image"
-        raise CliError(f"{error.name} is not installed here", mend) from error
+        fix = "run this where training runs, such as the training image"
+        raise CliError(f"{error.name} is not installed here", fix) from error
     try:
         manifest = publish_latest(read_config(config))
     except InvalidConfig as error:
@@ -160,8 +160,8 @@ def _decided(
     current = Aliases(store).current(Alias.PROMOTED)
     earlier = read_decision(store, version)
     if earlier is not None and earlier.promoted == current and earlier.look >= look:
-        mend = "take the next look with --look, or publish a new version"
-        raise UsageError(f"look {earlier.look} at {version} was taken already", mend)
+        fix = "take the next look with --look, or publish a new version"
+        raise UsageError(f"look {earlier.look} at {version} was taken already", fix)
     try:
         pairs = pair(*map(read_evaluation, files))
         return decide(version, current, pairs, rules, look=look)

@@ -42,7 +42,7 @@ STATEMENTS = (
     $$
     """,
     """
-    CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE FUNCTION reject_change() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         RAISE EXCEPTION '% is immutable; post a correction', TG_TABLE_NAME;
     END
@@ -50,10 +50,10 @@ STATEMENTS = (
     """,
     # Row triggers also guard a partitioned table's partitions; those of TRUNCATE do not.
     """
-    CREATE FUNCTION refuse_truncate(target regclass) RETURNS void LANGUAGE plpgsql AS $$
+    CREATE FUNCTION reject_truncate(target regclass) RETURNS void LANGUAGE plpgsql AS $$
     BEGIN
         EXECUTE format('CREATE TRIGGER not_truncated BEFORE TRUNCATE ON %s
-                        FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', target);
+                        FOR EACH STATEMENT EXECUTE FUNCTION reject_change()', target);
     END
     $$
     """,
@@ -61,8 +61,8 @@ STATEMENTS = (
     CREATE FUNCTION make_immutable(target regclass) RETURNS void LANGUAGE plpgsql AS $$
     BEGIN
         EXECUTE format('CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON %s
-                        FOR EACH ROW EXECUTE FUNCTION refuse_change()', target);
-        PERFORM refuse_truncate(target);
+                        FOR EACH ROW EXECUTE FUNCTION reject_change()', target);
+        PERFORM reject_truncate(target);
     END
     $$
     """,

@@ -119,9 +119,9 @@ TABLES = (
         request_hash text NOT NULL,
         sequence bigint NOT NULL,
         occur_time timestamptz,
-        refusal json,
+        rejection json,
         PRIMARY KEY (tenant, operation, key),
-        CHECK ((sequence = 0) = (refusal IS NOT NULL))
+        CHECK ((sequence = 0) = (rejection IS NOT NULL))
     ) PARTITION BY HASH (tenant)
     """,
     *(
@@ -170,7 +170,7 @@ PARTITIONS = (
                 EXECUTE format(
                     'CREATE TABLE %I PARTITION OF entry FOR VALUES FROM (%L) TO (%L)',
                     name, start || '+00', (start + interval '1 month') || '+00');
-                PERFORM refuse_truncate(to_regclass(name));
+                PERFORM reject_truncate(to_regclass(name));
             END IF;
         END LOOP;
     END
@@ -180,10 +180,10 @@ PARTITIONS = (
 )
 
 KEYS = (
-    # A retry that names a time in a closed period is refused by that time, so its key has
+    # A retry that names a time in a closed period is rejected by that time, so its key has
     # nothing left to prevent. A key whose request named no time is kept for ever.
     """
-    CREATE FUNCTION refuse_forgetting() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE FUNCTION reject_forgetting() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF OLD.occur_time < (SELECT closed_before FROM ledger_head WHERE tenant = OLD.tenant) THEN
             RETURN OLD;
@@ -194,13 +194,13 @@ KEYS = (
     """,
     """
     CREATE TRIGGER kept BEFORE DELETE ON idempotency
-    FOR EACH ROW EXECUTE FUNCTION refuse_forgetting()
+    FOR EACH ROW EXECUTE FUNCTION reject_forgetting()
     """,
     """
     CREATE TRIGGER immutable BEFORE UPDATE ON idempotency
-    FOR EACH ROW EXECUTE FUNCTION refuse_change()
+    FOR EACH ROW EXECUTE FUNCTION reject_change()
     """,
-    "SELECT refuse_truncate('idempotency')",
+    "SELECT reject_truncate('idempotency')",
     """
     CREATE FUNCTION prune_keys(count_max integer) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$

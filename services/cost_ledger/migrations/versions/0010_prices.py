@@ -65,7 +65,7 @@ STATEMENTS = (
     "SELECT make_immutable('price_component')",
     # Of a validity only one thing ever changes: that it is no longer what is known.
     """
-    CREATE FUNCTION refuse_rewrite() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE FUNCTION reject_rewrite() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF TG_OP <> 'UPDATE' OR NOT upper_inf(OLD.recorded)
             OR lower(NEW.recorded) IS DISTINCT FROM lower(OLD.recorded)
@@ -79,9 +79,9 @@ STATEMENTS = (
     """,
     """
     CREATE TRIGGER only_closes BEFORE UPDATE OR DELETE ON price_validity
-    FOR EACH ROW EXECUTE FUNCTION refuse_rewrite()
+    FOR EACH ROW EXECUTE FUNCTION reject_rewrite()
     """,
-    "SELECT refuse_truncate('price_validity')",
+    "SELECT reject_truncate('price_validity')",
     "SELECT protect('price_validity')",
     "CREATE POLICY list_prices ON price_validity FOR SELECT USING (tenant = '')",
     "GRANT SELECT, INSERT, UPDATE (recorded) ON price_validity TO cost_ledger_service",

@@ -76,14 +76,14 @@ STATEMENTS = (
     """
     CREATE TABLE audit_outcome (
         entry_id uuid PRIMARY KEY REFERENCES audit_entry (id),
-        refusal text NOT NULL,
+        rejection text NOT NULL,
         after json,
         time timestamptz NOT NULL DEFAULT clock_timestamp()
     )
     """,
     "CREATE INDEX audit_entry_by_tenant ON audit_entry (tenant, id DESC)",
     """
-    CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE FUNCTION reject_change() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         RAISE EXCEPTION 'the audit log is append-only';
     END $$
@@ -91,7 +91,7 @@ STATEMENTS = (
     *(
         f"""
         CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}
-        FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()
+        FOR EACH STATEMENT EXECUTE FUNCTION reject_change()
         """
         for table in ("audit_entry", "audit_outcome")
     ),
@@ -112,7 +112,7 @@ def downgrade() -> None:
         "tenant_limits",
     ):
         op.execute(f"DROP TABLE {table}")
-    for function in ("refuse_change", "take_slots"):
+    for function in ("reject_change", "take_slots"):
         op.execute(f"DROP FUNCTION {function}")
     for column in ("successor_id", "last_used_time", "roles"):
         op.execute(f"ALTER TABLE api_keys DROP COLUMN {column}")

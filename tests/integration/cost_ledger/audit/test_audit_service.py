@@ -46,9 +46,9 @@ async def test_another_tenants_entry_is_not_found_but_by_the_platforms_admin(
         (ledger.as_("bravo", Scope.SPEND_READ), "acme", grpc.StatusCode.PERMISSION_DENIED),
         (ledger.as_("acme", Scope.EPISODES_RUN), "", grpc.StatusCode.PERMISSION_DENIED),
     ):
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await explained(who, "2", tenant)
-        assert refused.value.code() is code
+        assert rejected.value.code() is code
     platform = ledger.as_("bravo", Scope.PLATFORM_ADMIN)
     assert (await explained(platform, "2", "acme")).charge.entry.sequence == 2
 
@@ -78,8 +78,8 @@ async def test_charges_sum_to_what_was_posted(worker: Client) -> None:
 
 async def test_a_simulation_prices_the_past_and_names_what_it_cannot(worker: Client) -> None:
     await fill(worker)
-    dearer = make_price(components={"input_fresh": ("2.5", "1000000")}, currency_code="USD")
-    reply = await worker.audit.SimulatePrices(pb.SimulatePricesRequest(specs=[dearer]))
+    more_expensive = make_price(components={"input_fresh": ("2.5", "1000000")}, currency_code="USD")
+    reply = await worker.audit.SimulatePrices(pb.SimulatePricesRequest(specs=[more_expensive]))
     gpt, unknown = reply.costs
     assert (gpt.sku, gpt.call_count) == ("openai/gpt-5", 1)
     assert list(gpt.posted) == [usd("0.00225")]
@@ -117,8 +117,8 @@ async def test_an_invoice_is_compared_twice_with_the_same_result(worker: Client)
             (audit_pb2.MATCH_STATE_MISSING_IN_INVOICE, 0),
         ]
     lines[0].amount.amount = "7"
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.audit.AddInvoiceLines(
             pb.AddInvoiceLinesRequest(invoice=invoice, first_position=1, lines=lines)
         )
-    assert refused.value.code() is grpc.StatusCode.ALREADY_EXISTS
+    assert rejected.value.code() is grpc.StatusCode.ALREADY_EXISTS

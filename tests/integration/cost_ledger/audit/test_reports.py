@@ -82,9 +82,9 @@ async def test_the_platform_sees_every_tenant_and_nobody_else_does(
         ("acme", "0.00225"),
         ("bravo", "0.00225"),
     ]
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await ledger.as_("acme", Scope.TENANT_ADMIN).ledger.ReportSpend(request)
-    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert rejected.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
 async def test_a_sum_is_read_and_not_recomputed(ledger: RunningLedger, worker: Client) -> None:

@@ -1,4 +1,4 @@
-"""Calls that were refused elsewhere although they fitted."""
+"""Calls that were rejected elsewhere although they fitted."""
 
 import pytest
 
@@ -20,7 +20,7 @@ async def test_the_budget_counts_what_the_journal_shows(books: Books) -> None:
     assert status.held.amount == "0"
 
 
-async def test_without_a_budget_nobody_is_refused_for_money(books: Books) -> None:
+async def test_without_a_budget_nobody_is_rejected_for_money(books: Books) -> None:
     """BerriAI/litellm#20615, #22726: blocked with no budget set."""
     dear = quantities(input_fresh=10**9, output_text=10**9)
     assert (await books.reserve(worst_case=dear)).HasField("hold")
@@ -30,9 +30,9 @@ async def test_worst_cases_that_fill_a_budget_are_named_and_given_back(books: Bo
     """BerriAI/litellm#38647: $25 were full of reservations while the log showed $0."""
     await books.add_budget(limit="0.02")
     await books.reserve("first")
-    refusal = (await books.reserve("second")).refusal
-    assert (refusal.budget_id, refusal.remaining.amount) == ("cap", "0.00875")
-    assert refusal.fitting_output_tokens == 750
+    rejection = (await books.reserve("second")).rejection
+    assert (rejection.budget_id, rejection.remaining.amount) == ("cap", "0.00875")
+    assert rejection.fitting_output_tokens == 750
     await books.capture("first", make_usage(input_fresh=100))
     assert (await books.reserve("third")).HasField("hold")
 
@@ -42,7 +42,7 @@ async def test_a_model_that_is_free_is_admitted_when_the_budget_is_spent(books: 
     await books.add_price("llm/local", {"input_fresh": ("0", "1"), "output_text": ("0", "1")})
     await books.add_budget(limit="0.00225")
     await books.record("spends-all")
-    assert (await books.reserve()).HasField("refusal")
+    assert (await books.reserve()).HasField("rejection")
     assert (await books.reserve(sku="llm/local")).HasField("hold")
 
 

@@ -53,14 +53,14 @@ async def test_a_tenants_budget_counts_whatever_the_call_is_for(
     """BerriAI/litellm#26672, #38176: some routes were not counted."""
     await books.add_budget(limit="0.001")
     answer = await books.reserve(subject=make_subject(**subject))
-    assert answer.refusal.budget_id == "cap"
+    assert answer.rejection.budget_id == "cap"
 
 
 async def test_a_budget_decides_the_very_next_call(books: Books) -> None:
     """BerriAI/litellm#27381: the limiter was built and never registered."""
     assert (await books.reserve()).HasField("hold")
     await books.add_budget(limit="0")
-    assert (await books.reserve()).HasField("refusal")
+    assert (await books.reserve()).HasField("rejection")
 
 
 async def test_a_tenants_own_price_counts_against_its_budget(books: Books) -> None:
@@ -79,7 +79,7 @@ async def test_a_budget_counts_money_and_not_calls(books: Books) -> None:
     usage = make_usage(input_fresh=1000, output_text=1500)
     await books.record("large", usage=usage)
     assert (await books.status()).remaining.amount == "0.00375"
-    assert (await books.reserve()).HasField("refusal")
+    assert (await books.reserve()).HasField("rejection")
 
 
 async def test_several_replicas_share_one_cap(books: Books) -> None:

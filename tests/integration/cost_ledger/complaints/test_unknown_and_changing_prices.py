@@ -17,10 +17,10 @@ OUTPUT = make_usage(output_text=1000)
 WORST_CASE = quantities(output_text=1000)
 
 
-async def test_a_call_of_unknown_price_is_refused_and_not_free(books: Books) -> None:
+async def test_a_call_of_unknown_price_is_rejected_and_not_free(books: Books) -> None:
     """BerriAI/litellm#35691, #36561, #12337, #21023: unknown was zero, silently."""
-    refusal = (await books.reserve(sku="llm/nobody-knows")).refusal
-    assert refusal.reason == hold_pb2.REFUSAL_REASON_UNKNOWN_PRICE
+    rejection = (await books.reserve(sku="llm/nobody-knows")).rejection
+    assert rejection.reason == hold_pb2.REJECTION_REASON_UNKNOWN_PRICE
 
 
 async def test_an_unknown_price_can_be_admitted_at_a_ceiling_that_budgets_count(

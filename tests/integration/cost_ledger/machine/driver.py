@@ -96,8 +96,8 @@ async def _answer(call: Any) -> tuple[Answer, Any]:
         response = await call
     except grpc.aio.AioRpcError as error:
         return Answer[error.code().name], None
-    refused = "refusal" in response.DESCRIPTOR.fields_by_name and response.HasField("refusal")
-    return Answer.REFUSED if refused else Answer.OK, response
+    rejected = "rejection" in response.DESCRIPTOR.fields_by_name and response.HasField("rejection")
+    return Answer.REJECTED if rejected else Answer.OK, response
 
 
 async def serve(stack: AsyncExitStack, postgres: EmbeddedPostgres, folder: Path) -> RunningLedger:

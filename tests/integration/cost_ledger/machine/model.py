@@ -14,7 +14,7 @@ class Answer(StrEnum):
     """How the ledger answers, as far as the model says."""
 
     OK = "OK"
-    REFUSED = "REFUSED"
+    REJECTED = "REJECTED"
     NOT_FOUND = "NOT_FOUND"
     ALREADY_EXISTS = "ALREADY_EXISTS"
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
@@ -70,7 +70,7 @@ class Model:
             expires = self.now + seconds
             hold = Hold(episode, self.token_price, tokens, dispatched, expires, self.now)
             if not self._fits(hold):
-                return Answer.REFUSED
+                return Answer.REJECTED
             self.holds[key] = hold
             return Answer.OK
 
@@ -87,7 +87,7 @@ class Model:
             hold.state = "open"
             if not fits:
                 hold.tokens, hold.at = before
-            return Answer.OK if fits else Answer.REFUSED
+            return Answer.OK if fits else Answer.REJECTED
 
         if hold_key not in self.holds:
             return Answer.NOT_FOUND
@@ -155,7 +155,7 @@ class Model:
         return self._once("adjust", key, (cost, change), decide)
 
     def update(self, budget: str, limit: Decimal, version: int) -> Answer:
-        """A change made from an older version is refused, unless it is this one, repeated."""
+        """A change made from an older version is rejected, unless it is this one, repeated."""
         current, same = self.versions[budget], limit == self.limits[budget]
         if version not in (0, current) and not (same and version == current - 1):
             return Answer.ABORTED
@@ -213,6 +213,6 @@ class Model:
             before, answer = self.answers[operation, key]
             return answer if before == content else Answer.ALREADY_EXISTS
         answer = decide()
-        if answer in (Answer.OK, Answer.REFUSED):
+        if answer in (Answer.OK, Answer.REJECTED):
             self.answers[operation, key] = (content, answer)
         return answer

@@ -70,7 +70,7 @@ async def test_creating_a_database_twice_keeps_it(server: EmbeddedPostgres) -> N
     assert await query(url, "SELECT body FROM note") == "kept"
 
 
-async def test_a_database_name_with_a_quote_is_refused(server: EmbeddedPostgres) -> None:
+async def test_a_database_name_with_a_quote_is_rejected(server: EmbeddedPostgres) -> None:
     with pytest.raises(InvalidDatabaseName, match="lower-case letters"):
         await server.create_database('notes"; DROP DATABASE notes; --')
 
@@ -94,7 +94,7 @@ async def test_a_state_folder_longer_than_a_socket_path_works(tmp_path: Path) ->
     await server.stop()
 
 
-async def test_a_second_server_on_the_same_folder_is_refused(
+async def test_a_second_server_on_the_same_folder_is_rejected(
     server: EmbeddedPostgres, tmp_path: Path
 ) -> None:
     with pytest.raises(StartupFailed, match=f"process {server.process.pid} already serves"):

@@ -52,7 +52,7 @@ async def test_the_database_runs_in_write_ahead_mode(
     assert (tmp_path / "temporal.db-wal").exists()
 
 
-async def test_a_taken_port_is_refused_with_the_name_of_its_holder(
+async def test_a_taken_port_is_rejected_with_the_name_of_its_holder(
     temporal: EmbeddedTemporal, tmp_path: Path
 ) -> None:
     second = EmbeddedTemporal(tmp_path / "second", temporal.port)

@@ -9,7 +9,7 @@ from podium_kit.embedded.smollm2 import ModelNotConverted
 from podium_kit.embedded.vllm.environment import VllmNotInstalled
 
 
-def test_a_missing_environment_is_named_with_its_mend(tmp_path: Path) -> None:
+def test_a_missing_environment_is_named_with_its_fix(tmp_path: Path) -> None:
     environment = VllmEnvironment(tmp_path / "vllm")
     with pytest.raises(VllmNotInstalled, match=f"{tmp_path}/vllm: run `make setup`"):
         _ = environment.python

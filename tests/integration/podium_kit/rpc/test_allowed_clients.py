@@ -46,7 +46,7 @@ async def test_callers_on_the_list_are_served_by_either_kind_of_name(
                 assert reply.policy.spec.name == "reached"
 
 
-async def test_a_valid_certificate_off_the_list_is_refused_with_cause_and_mend(
+async def test_a_valid_certificate_off_the_list_is_rejected_with_cause_and_fix(
     server: PoliciesUnderTest, authority: Authority
 ) -> None:
     files, client = authority.issue("server"), authority.issue("client", (SANDBOX,))
@@ -59,9 +59,9 @@ async def test_a_valid_certificate_off_the_list_is_refused_with_cause_and_mend(
         watch = EpisodeServiceStub(channel).WatchEpisode(episode_pb.WatchEpisodeRequest())
         with pytest.raises(grpc.aio.AioRpcError) as stream:
             await watch.read()
-    for refusal in (unary.value, stream.value):
-        assert refusal.code() is grpc.StatusCode.PERMISSION_DENIED
-        error = domain_error_from(refusal)
+    for rejection in (unary.value, stream.value):
+        assert rejection.code() is grpc.StatusCode.PERMISSION_DENIED
+        error = domain_error_from(rejection)
         assert error.reason == "CLIENT_NOT_ALLOWED"
         assert SANDBOX in error.message
         assert "allowed_clients" in error.message

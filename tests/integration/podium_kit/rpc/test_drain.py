@@ -52,7 +52,7 @@ async def appears(path: Path) -> None:
         await asyncio.sleep(0.02)
 
 
-async def refuses_calls(server: PoliciesUnderTest) -> None:
+async def rejects_calls(server: PoliciesUnderTest) -> None:
     """Returns when a fresh client is turned away."""
     while True:
         async with server.client() as newcomer:
@@ -72,7 +72,7 @@ async def ended(process: ManagedProcess) -> int | None:
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
-async def test_running_call_finishes_while_new_ones_are_refused(
+async def test_running_call_finishes_while_new_ones_are_rejected(
     server: PoliciesUnderTest, signal_number: signal.Signals
 ) -> None:
     async with program(server, grace_s=60) as process, server.client() as policies:
@@ -80,7 +80,7 @@ async def test_running_call_finishes_while_new_ones_are_refused(
         await appears(server.folder / "started")
         assert process.pid
         os.kill(process.pid, signal_number)
-        await refuses_calls(server)
+        await rejects_calls(server)
         assert not slow.done()
         (server.folder / "release").touch()
         assert (await slow).policy.spec.name == "slow"

@@ -74,7 +74,7 @@ async def test_handler_sees_the_caller_of_its_own_call(server: PoliciesUnderTest
     ]
 
 
-async def test_missing_scope_is_refused(server: PoliciesUnderTest) -> None:
+async def test_missing_scope_is_rejected(server: PoliciesUnderTest) -> None:
     async def answer(_: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
         require_scope(Scope.LEDGER_WRITE)
         return pb.GetPolicyResponse()

@@ -87,12 +87,12 @@ async def test_a_client_goes_on_under_its_renewed_certificate(
         calling(server, client) as channel,
     ):
         stub = PolicyServiceStub(channel)
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await stub.GetPolicy(pb.GetPolicyRequest(), timeout=DEADLINE_S)
         authority.issue("client", (f"{spiffe}new",))
         # The very same stub: callers keep theirs for the life of the process.
         reply = await stub.GetPolicy(pb.GetPolicyRequest(), timeout=DEADLINE_S)
-    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert rejected.value.code() is grpc.StatusCode.PERMISSION_DENIED
     assert reply.policy.spec.name == "reached"
 
 
@@ -115,7 +115,7 @@ async def test_streams_of_a_client_live_on_when_its_certificate_is_renewed(
 async def test_both_sides_move_to_a_new_authority(
     server: PoliciesUnderTest, tmp_path: Path, authority: Authority
 ) -> None:
-    """The old authority's certificates are refused as soon as the files say so."""
+    """The old authority's certificates are rejected as soon as the files say so."""
     files, client = authority.issue("server"), authority.issue("client")
     stale = authority.issue("stale")
     async with server.serving(named, tls=files), calling(server, client) as channel:
@@ -127,9 +127,9 @@ async def test_both_sides_move_to_a_new_authority(
         # It trusts the new authority; the server no longer trusts the old one.
         stale = stale.model_copy(update={"authority": client.authority})
         async with calling(server, stale) as left_behind:
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
+            with pytest.raises(grpc.aio.AioRpcError) as rejected:
                 await ask(left_behind)
-    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert rejected.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_a_renewal_half_written_changes_nothing(
@@ -147,7 +147,7 @@ async def test_a_renewal_half_written_changes_nothing(
         assert await shown_by(server, client) == serial(files) != before
 
 
-async def test_an_expired_certificate_is_mended_by_its_renewal(
+async def test_an_expired_certificate_is_fixed_by_its_renewal(
     server: PoliciesUnderTest, authority: Authority
 ) -> None:
     late = authority.issue("client", lasting=timedelta(hours=-1))

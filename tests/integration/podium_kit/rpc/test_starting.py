@@ -1,4 +1,4 @@
-"""A service that cannot start says why in one line, and how to mend it."""
+"""A service that cannot start says why in one line, and how to fix it."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from podium_kit.postgres.migrations import DatabaseUnreachable, upgrade
 from podium_kit.rpc.testing import make_key_pair, write_verify_keys
 
 
-def test_a_service_without_its_database_ends_with_one_line_of_cause_and_mend(
+def test_a_service_without_its_database_ends_with_one_line_of_cause_and_fix(
     tmp_path: Path,
 ) -> None:
     port = free_port()

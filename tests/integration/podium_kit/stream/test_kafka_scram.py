@@ -78,9 +78,9 @@ async def test_producer_consumer_and_check_prove_their_password(broker: Broker) 
 
 
 @pytest.mark.parametrize("mistake", [{"password": "wrong"}, {"user": "somebody"}])
-async def test_a_wrong_password_or_user_is_refused(broker: Broker, mistake: dict[str, str]) -> None:
-    admitted, refused = broker.gate.admitted, broker.gate.refused
+async def test_a_wrong_user_or_password_fails(broker: Broker, mistake: dict[str, str]) -> None:
+    admitted, rejected = broker.gate.admitted, broker.gate.rejected
     with pytest.raises(BrokerUnavailable):
         await BrokerCheck(broker.settings(**mistake)).check()
     assert broker.gate.admitted == admitted
-    assert broker.gate.refused > refused
+    assert broker.gate.rejected > rejected

@@ -89,26 +89,26 @@ def nobody_there(broker: SecuredBroker, _: Path) -> KafkaSettings:
 @pytest.mark.parametrize(
     ("mistake", "said"),
     [
-        (wrong_authority, "self-signed certificate in certificate chain. Mend authority"),
-        (wrong_host, "certificate is not valid for 'localhost'. Mend authority or host"),
-        (no_certificate, "do not accept a client without one. Mend certificate"),
-        (stranger, "theirs-client.crt. Mend certificate"),
-        (expired, "ours-late.crt. Mend certificate"),
-        (mixed_pair, "KEY_VALUES_MISMATCH. Mend certificate and private_key"),
-        (nobody_there, "Connection refused. Mend bootstrap"),
+        (wrong_authority, "self-signed certificate in certificate chain. Fix authority"),
+        (wrong_host, "certificate is not valid for 'localhost'. Fix authority or host"),
+        (no_certificate, "do not accept a client without one. Fix certificate"),
+        (stranger, "theirs-client.crt. Fix certificate"),
+        (expired, "ours-late.crt. Fix certificate"),
+        (mixed_pair, "KEY_VALUES_MISMATCH. Fix certificate and private_key"),
+        (nobody_there, "Connection refused. Fix bootstrap"),
     ],
 )
-async def test_a_handshake_that_fails_says_what_to_mend(
+async def test_a_handshake_that_fails_says_what_to_fix(
     broker: SecuredBroker,
     tmp_path: Path,
     mistake: Callable[[SecuredBroker, Path], KafkaSettings],
     said: str,
 ) -> None:
     settings = mistake(broker, tmp_path)
-    with pytest.raises(BrokerUnavailable) as refused:
+    with pytest.raises(BrokerUnavailable) as rejected:
         await BrokerCheck(settings).check()
-    assert said in refused.value.message
-    assert settings.bootstrap in refused.value.message
+    assert said in rejected.value.message
+    assert settings.bootstrap in rejected.value.message
 
 
 async def test_a_producer_says_it_too_and_its_records_stay_owed(broker: SecuredBroker) -> None:

@@ -49,7 +49,7 @@ def test_it_is_what_was_published_for_the_model_it_is_merged_into() -> None:
 
 
 def test_it_finds_the_right_calls_likelier_than_the_model_it_adapts() -> None:
-    """Each call of tasks whose wordings and entities it never saw, and all by half a nat."""
+    """Each call of tasks whose phrasings and entities it never saw, and all by half a nat."""
     packed = pack(rows())
     whole = Distribution(torch.ones(len(packed.targets)), None)
     model = AutoModelForCausalLM.from_pretrained(SmolLM2().directory, dtype=torch.float32).eval()

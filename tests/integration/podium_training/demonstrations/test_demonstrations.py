@@ -135,14 +135,14 @@ async def test_the_expert_beside_it_answers_as_any_api_does(base_url: str) -> No
         body = {"model": "expert", "messages": [asked]}
         completion = (await client.post("chat/completions", json=body)).raise_for_status().json()
         lost = body | {"messages": [{"role": "user", "content": "Why?"}]}
-        refused = await client.post("chat/completions", json=lost)
+        rejected = await client.post("chat/completions", json=lost)
     assert task.judge().judge(completion["choices"][0]["message"]["content"]).score == 1
     assert completion["usage"]["completion_tokens"] > 300, "thinking is paid for"
-    assert refused.status_code == 400
-    assert "no task asks 'Why?'" in refused.json()["error"]["message"]
+    assert rejected.status_code == 400
+    assert "no task asks 'Why?'" in rejected.json()["error"]["message"]
 
 
-async def test_an_expert_without_a_measured_learner_is_refused(tmp_path: Path) -> None:
+async def test_an_expert_without_a_measured_learner_is_rejected(tmp_path: Path) -> None:
     tasks = write_tasks(tmp_path / "tasks.jsonl", TASKS[:2])
     learner = write_learner(tmp_path / "learner")
     process = make_demonstrator(tmp_path, tasks, "--tokenizer", learner, "--expert", "ask_expert")
@@ -151,7 +151,7 @@ async def test_an_expert_without_a_measured_learner_is_refused(tmp_path: Path) -
     assert "--expert and --alone belong together" in process.log_tail()
 
 
-async def test_a_question_nobody_solved_is_refused(start_service: Any, base_url: str) -> None:
+async def test_a_question_nobody_solved_is_rejected(start_service: Any, base_url: str) -> None:
     stub = await start_service(base_url)
     with pytest.raises(grpc.aio.AioRpcError, match="no task asks 'Why\\?'"):
         await stub.NextAction(pb.NextActionRequest(key="e/1/model/0", task="Why?"))

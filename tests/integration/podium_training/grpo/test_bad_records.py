@@ -1,4 +1,4 @@
-"""Whatever lies on the topic, a run refuses it with a reason, keeps it aside and goes on."""
+"""Whatever lies on the topic, a run rejects it with a reason, keeps it aside and goes on."""
 
 import asyncio
 import base64
@@ -81,9 +81,9 @@ async def test_records_that_cannot_be_used_are_counted_and_kept_and_nobody_waits
     expected = Counter({**dict.fromkeys(spoilt_episodes(), 1), Reason.MALFORMED: 4})
     expected += Counter([Reason.WRONG_DIGEST, Reason.OTHER_SCHEMA])
     (metrics,) = metrics_of(tmp_path / "run")
-    assert {name: metrics[f"refused {name}"] for name in expected} == expected
+    assert {name: metrics[f"rejected {name}"] for name in expected} == expected
     assert metrics["rows"] == GROUPS_PER_STEP * GROUP_SIZE - 1
-    lines = (tmp_path / "run" / "run" / "refused.jsonl").read_text().splitlines()
+    lines = (tmp_path / "run" / "run" / "rejected.jsonl").read_text().splitlines()
     aside = [json.loads(line) for line in lines]
     assert Counter(line["reason"] for line in aside) == expected
     for line in aside:

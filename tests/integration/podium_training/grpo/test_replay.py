@@ -57,7 +57,7 @@ async def trained(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("replay") / "run"
     first, afterwards = grown_log()
     await asyncio.to_thread(produce_placed, kafka.bootstrap_servers, first)
-    step = {"groups": 2, "learning_rate": 0.01, "drift_stop": 100.0, "falls_after": 0.0}
+    step = {"groups": 2, "learning_rate": 0.01, "drift_stop": 100.0, "decay_start": 0.0}
     stream = {"bootstrap": kafka.bootstrap_servers, "topic": TOPIC, "patience_s": 60}
     groups = {"advantage": "batch_std"}
     run = make_run(folder, kafka, TOPIC, STEPS, step=step, stream=stream, groups=groups)
@@ -119,7 +119,7 @@ async def test_several_steps_are_replayed_where_checkpoints_are_rare(
     trained: Path, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     stream = {"bootstrap": kafka.bootstrap_servers, "topic": TOPIC, "patience_s": 8}
-    step = {"groups": 1, "learning_rate": 0.01, "drift_stop": 100.0, "falls_after": 0.5}
+    step = {"groups": 1, "learning_rate": 0.01, "drift_stop": 100.0, "decay_start": 0.5}
     run = make_run(tmp_path / "rare", kafka, TOPIC, 6, checkpoint_every=3, stream=stream, step=step)
     await finish(run)
     assert kept_steps(tmp_path / "rare" / "run" / "checkpoints") == [3, 6]
@@ -144,14 +144,14 @@ async def test_a_weight_that_was_changed_is_named(trained: Path, tmp_path: Path)
 async def test_another_learning_rate_shows_in_weights_and_optimiser(
     trained: Path, tmp_path: Path
 ) -> None:
-    folder = copied(trained, tmp_path / "other", step={"falls_after": 1.0})
+    folder = copied(trained, tmp_path / "other", step={"decay_start": 1.0})
     status, output = await said(folder, "--replay", "2")
     assert status == 1, output
     assert "steps 2 to 2 gave other bits" in output
     assert "more" in output
 
 
-async def test_steps_without_their_checkpoints_or_their_log_are_refused(
+async def test_steps_without_their_checkpoints_or_their_log_are_rejected(
     trained: Path, tmp_path: Path
 ) -> None:
     folder = copied(trained, tmp_path / "first")
@@ -163,7 +163,7 @@ async def test_steps_without_their_checkpoints_or_their_log_are_refused(
 
 
 # The embedded broker removes nothing; a checkpoint before its log's start has lost as much.
-async def test_lost_records_are_refused_or_skipped_and_counted(
+async def test_lost_records_are_rejected_or_skipped_and_counted(
     trained: Path, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     settings = KafkaSettings(bootstrap=kafka.bootstrap_servers)

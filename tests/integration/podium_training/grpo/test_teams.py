@@ -81,7 +81,7 @@ async def test_a_checkpoint_of_two_processes_is_gone_on_from_by_one(
         assert torch.allclose(value, expected[name], rtol=0, atol=1e-6), name
 
 
-async def test_a_run_of_another_size_than_was_configured_is_refused(
+async def test_a_run_of_another_size_than_was_configured_is_rejected(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     run = make_run(tmp_path / "run", kafka, "never-read", processes=2)

@@ -75,7 +75,7 @@ def test_a_signature_covers_every_field_and_names_its_key(field: str) -> None:
     assert not replace(ROOT, **wrong).is_signed(signature, key.public_key())  # type: ignore[arg-type]
 
 
-def test_what_is_no_ed25519_key_is_refused() -> None:
+def test_what_is_no_ed25519_key_is_rejected() -> None:
     other = generate_private_key(SECP256R1()).public_key()
     pem = other.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     with pytest.raises(InvalidKey, match="no public Ed25519 key"):

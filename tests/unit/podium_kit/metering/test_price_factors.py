@@ -23,7 +23,7 @@ def test_an_unknown_cost_stays_unknown() -> None:
 
 
 @given(AMOUNTS, AMOUNTS, st.decimals("0.001", 1000, places=3))
-def test_a_dearer_call_stays_dearer(one: Decimal, other: Decimal, factor: Decimal) -> None:
+def test_factors_keep_the_order_of_costs(one: Decimal, other: Decimal, factor: Decimal) -> None:
     factors = PriceFactors.read({"a": str(factor)})
     costs = [factors.cost(Money(amount, "USD"), "a") for amount in sorted((one, other))]
     assert costs[0] is not None
@@ -32,11 +32,11 @@ def test_a_dearer_call_stays_dearer(one: Decimal, other: Decimal, factor: Decima
 
 
 @pytest.mark.parametrize("text", ["", "two", "0", "-1", "NaN", "Infinity", "1001", "0.0009"])
-def test_a_factor_that_is_no_price_is_refused(text: str) -> None:
+def test_a_factor_that_is_no_price_is_rejected(text: str) -> None:
     with pytest.raises(InvalidPriceFactors, match="price factor of tool/a"):
         PriceFactors.read({"tool/a": text})
 
 
-def test_more_factors_than_a_catalogue_has_prices_are_refused() -> None:
+def test_more_factors_than_a_catalogue_has_prices_are_rejected() -> None:
     with pytest.raises(InvalidPriceFactors, match="at most 1000"):
         PriceFactors.read({str(number): "1" for number in range(1001)})

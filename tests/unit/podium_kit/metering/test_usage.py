@@ -17,12 +17,12 @@ USAGES = st.dictionaries(st.sampled_from(Dimension), AMOUNTS).map(
 
 
 @pytest.mark.parametrize("amount", ["-1", "-0.000001", "NaN", "sNaN", "Infinity", "-Infinity"])
-def test_quantity_that_cannot_be_priced_is_refused(amount: str) -> None:
+def test_quantity_that_cannot_be_priced_is_rejected(amount: str) -> None:
     with pytest.raises(InvalidUsage, match="call is"):
         Quantity(Dimension.CALL, Decimal(amount))
 
 
-def test_dimension_counted_twice_is_refused() -> None:
+def test_dimension_counted_twice_is_rejected() -> None:
     twice = (Quantity(Dimension.CALL, Decimal(1)), Quantity(Dimension.CALL, Decimal(2)))
     with pytest.raises(InvalidUsage, match="twice"):
         Usage(twice, UsageSource.PROVIDER)

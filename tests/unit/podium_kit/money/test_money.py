@@ -1,4 +1,4 @@
-"""Money is exact: what is parsed is printed, sums have no order, bad amounts are refused."""
+"""Money is exact: what is parsed is printed, sums have no order, bad amounts are rejected."""
 
 from decimal import ROUND_DOWN, Decimal, localcontext
 from random import Random
@@ -129,13 +129,13 @@ def test_nothing_prints_as_zero_whatever_its_sign_and_places() -> None:
         "-0.000",
     ],
 )
-def test_amount_that_is_no_plain_decimal_is_refused(amount: str) -> None:
+def test_amount_that_is_no_plain_decimal_is_rejected(amount: str) -> None:
     with pytest.raises(InvalidMoney, match="amount"):
         Money.parse(amount, "USD")
 
 
 @given(UNITS, st.text("0123456789", min_size=1, max_size=5))
-def test_thirteen_decimals_are_refused(units: int, more: str) -> None:
+def test_thirteen_decimals_are_rejected(units: int, more: str) -> None:
     twelve = f"{dollars(units).amount:.12f}"
     Money.parse(twelve if units else "0", "USD")
     with pytest.raises(InvalidMoney, match="more than 12 decimals"):
@@ -143,7 +143,7 @@ def test_thirteen_decimals_are_refused(units: int, more: str) -> None:
 
 
 @given(st.text())
-def test_any_text_is_either_exact_money_or_refused(text: str) -> None:
+def test_any_text_is_either_exact_money_or_rejected(text: str) -> None:
     try:
         money = Money.parse(text, "USD")
     except InvalidMoney:
@@ -166,7 +166,7 @@ def test_unrounded_amount_just_below_the_limit_is_in_range() -> None:
 
 
 @pytest.mark.parametrize("currency_code", ["", "usd", "US", "USDT", "U$D", "USD ", "USD\n", "ÄÖÜ"])
-def test_bad_currency_is_refused(currency_code: str) -> None:
+def test_bad_currency_is_rejected(currency_code: str) -> None:
     with pytest.raises(InvalidMoney, match="ISO 4217"):
         Money.parse("1", currency_code)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from podium_kit.policy_versions import (
     Alias,
     Aliases,
-    ArtifactRefused,
+    ArtifactRejected,
     Canary,
     CanaryPrompt,
     Format,
@@ -84,17 +84,17 @@ def test_what_a_killed_writer_left_is_no_version_and_in_nobodys_way(tmp_path: Pa
 def test_a_name_is_never_used_again(tmp_path: Path) -> None:
     store = VersionStore(tmp_path)
     store.write(make_manifest(), fill)
-    with pytest.raises(ArtifactRefused, match="the name is taken"):
+    with pytest.raises(ArtifactRejected, match="the name is taken"):
         store.write(make_manifest(), fill)
     store.remove(NAME)
     assert store.names() == []
-    with pytest.raises(ArtifactRefused, match="used before"):
+    with pytest.raises(ArtifactRejected, match="used before"):
         store.write(make_manifest(), fill)
 
 
 def test_a_version_without_its_weights_is_not_written(tmp_path: Path) -> None:
     store = VersionStore(tmp_path)
-    with pytest.raises(ArtifactRefused, match=r"adapter versions hold adapter_model\.safetensors"):
+    with pytest.raises(ArtifactRejected, match=r"adapter versions hold adapter_model\.safetensors"):
         store.write(make_manifest(format=Format.ADAPTER), fill)
     assert store.names() == []
 
@@ -110,22 +110,22 @@ def test_a_version_without_its_weights_is_not_written(tmp_path: Path) -> None:
         (lambda folder: (folder / "manifest.json").write_text("{}"), "damaged: name"),
     ],
 )
-def test_a_damaged_version_is_refused_with_the_reason(
+def test_a_damaged_version_is_rejected_with_the_reason(
     tmp_path: Path, damage: object, why: str
 ) -> None:
     store = VersionStore(tmp_path)
     store.write(make_manifest(), fill)
     assert callable(damage)
     damage(tmp_path / NAME)
-    with pytest.raises(ArtifactRefused, match=why):
+    with pytest.raises(ArtifactRejected, match=why):
         store.verified(NAME)
 
 
-def test_a_copy_under_another_name_is_refused(tmp_path: Path) -> None:
+def test_a_copy_under_another_name_is_rejected(tmp_path: Path) -> None:
     store = VersionStore(tmp_path)
     store.write(make_manifest(), fill)
     shutil.copytree(tmp_path / NAME, tmp_path / "policy-demo-v2")
-    with pytest.raises(ArtifactRefused, match="its manifest is that of policy-demo-v1"):
+    with pytest.raises(ArtifactRejected, match="its manifest is that of policy-demo-v1"):
         store.verified("policy-demo-v2")
 
 
@@ -163,7 +163,7 @@ def test_a_damaged_alias_is_told_and_not_taken_for_none(tmp_path: Path) -> None:
     aliases = Aliases(tmp_path)
     aliases.move(Alias.PROMOTED, NAME)
     (tmp_path / "aliases" / "promoted.json").write_text('{"history": ["x"')
-    with pytest.raises(ArtifactRefused, match="damaged"):
+    with pytest.raises(ArtifactRejected, match="damaged"):
         aliases.current(Alias.PROMOTED)
 
 

@@ -65,7 +65,7 @@ def test_any_one_of_several_scopes_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scopes", "mend"),
+    ("scopes", "fix"),
     [
         ({Scope.TOOLS_WRITE}, "an admin of the tenant can"),
         ({Scope.TOOLS_WRITE, Scope.LEDGER_WRITE}, "an admin of the tenant can"),
@@ -73,8 +73,8 @@ def test_any_one_of_several_scopes_is_enough() -> None:
         ({Scope.TOOLS_FOLLOW}, "no key has it"),
     ],
 )
-def test_a_missing_scope_names_whoever_can_give_it(scopes: set[Scope], mend: str) -> None:
-    with acting_as(make_identity(scopes=[])), pytest.raises(PermissionDenied, match=mend):
+def test_a_missing_scope_names_whoever_can_give_it(scopes: set[Scope], fix: str) -> None:
+    with acting_as(make_identity(scopes=[])), pytest.raises(PermissionDenied, match=fix):
         require_scope(*scopes)
 
 

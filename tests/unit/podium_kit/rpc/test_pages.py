@@ -1,4 +1,4 @@
-"""Page tokens come back as they went; anything else is refused by name."""
+"""Page tokens come back as they went; anything else is rejected by name."""
 
 import base64
 
@@ -22,7 +22,7 @@ def test_no_token_is_the_first_page() -> None:
 
 
 @given(st.text(min_size=1) | st.binary(min_size=1).map(lambda raw: base64.b64encode(raw).decode()))
-def test_any_text_is_a_token_or_refused(text: str) -> None:
+def test_any_text_is_a_token_or_rejected(text: str) -> None:
     try:
         values = decode_page_token(text)
     except InvalidPageToken:
@@ -35,7 +35,7 @@ def test_any_text_is_a_token_or_refused(text: str) -> None:
     ["!", "x", "é", encode_page_token({"after": "a"})[:-3]]
     + [base64.urlsafe_b64encode(raw).decode() for raw in (b"[]", b"1", b"null", b"{", b"\xff")],
 )
-def test_token_of_no_list_is_refused(text: str) -> None:
+def test_token_of_no_list_is_rejected(text: str) -> None:
     with pytest.raises(InvalidPageToken, match="page_token"):
         decode_page_token(text)
 
@@ -45,6 +45,6 @@ def test_page_size_is_the_asked_one_within_the_maximum(requested: int) -> None:
     assert page_size(requested, 50, 500) == (min(requested, 500) if requested else 50)
 
 
-def test_negative_page_size_is_refused() -> None:
+def test_negative_page_size_is_rejected() -> None:
     with pytest.raises(InvalidArgument, match="page_size is -1; give 1 to 500, or 0 for 50"):
         page_size(-1, 50, 500)

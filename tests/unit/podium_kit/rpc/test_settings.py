@@ -30,7 +30,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Monke
     return monkeypatch
 
 
-def refusal(capsys: pytest.CaptureFixture[str]) -> str:
+def rejection(capsys: pytest.CaptureFixture[str]) -> str:
     """What the program says when it ends for its settings."""
     with pytest.raises(SystemExit) as ended:
         load_settings(Settings)
@@ -52,7 +52,7 @@ def test_missing_variable_is_named(
     environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     environment.delenv(name)
-    assert f"{name}: Field required" in refusal(capsys)
+    assert f"{name}: Field required" in rejection(capsys)
 
 
 def test_every_missing_variable_is_named_at_once(
@@ -60,7 +60,7 @@ def test_every_missing_variable_is_named_at_once(
 ) -> None:
     environment.delenv("BAKERY_PORT")
     environment.delenv("BAKERY_OVEN_KEY")
-    said = refusal(capsys)
+    said = rejection(capsys)
     assert "BAKERY_PORT:" in said
     assert "BAKERY_OVEN_KEY:" in said
 
@@ -79,7 +79,7 @@ def test_malformed_value_is_named_and_not_printed(
     environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str
 ) -> None:
     environment.setenv(name, value)
-    said = refusal(capsys)
+    said = rejection(capsys)
     assert f"{name}:" in said
     assert "zebra" not in said
 
@@ -89,7 +89,7 @@ def test_text_where_json_belongs_is_named_and_not_printed(
     environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], field: str
 ) -> None:
     environment.setenv(f"BAKERY_{field.upper()}", "{zebra")
-    said = refusal(capsys)
+    said = rejection(capsys)
     assert field in said.lower()
     assert "zebra" not in said
 
@@ -98,7 +98,7 @@ def test_incomplete_tls_never_means_plaintext(
     environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     environment.setenv("BAKERY_TLS__CERTIFICATE", "certificate.pem")
-    assert "BAKERY_TLS__PRIVATE_KEY: Field required" in refusal(capsys)
+    assert "BAKERY_TLS__PRIVATE_KEY: Field required" in rejection(capsys)
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])

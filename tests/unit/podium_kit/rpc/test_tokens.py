@@ -66,14 +66,14 @@ def test_token_never_outlives_the_lifetime_asked_for() -> None:
         {"exp": "tomorrow"},
     ],
 )
-def test_token_of_another_time_or_audience_is_refused(changes: dict[str, Any]) -> None:
+def test_token_of_another_time_or_audience_is_rejected(changes: dict[str, Any]) -> None:
     verifier().verify(token())
     with pytest.raises(Unauthenticated):
         verifier().verify(token(**changes))
 
 
 @pytest.mark.parametrize("claim", ["exp", "aud", "sub", "tenant", "scopes"])
-def test_token_without_a_claim_is_refused(claim: str) -> None:
+def test_token_without_a_claim_is_rejected(claim: str) -> None:
     with pytest.raises(Unauthenticated):
         verifier().verify(token(without=claim))
 
@@ -82,7 +82,7 @@ def test_token_of_a_clock_slightly_ahead_is_accepted() -> None:
     assert verifier().verify(token(iat=int(time.time()) + 3)).tenant == "acme"
 
 
-def test_token_known_from_an_earlier_call_is_refused_once_it_has_expired(
+def test_token_known_from_an_earlier_call_is_rejected_once_it_has_expired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watcher, known = verifier(), token(exp=int(time.time()) - 1)
@@ -92,13 +92,13 @@ def test_token_known_from_an_earlier_call_is_refused_once_it_has_expired(
         watcher.verify(known)
 
 
-def test_token_of_another_key_under_a_known_name_is_refused() -> None:
+def test_token_of_another_key_under_a_known_name_is_rejected() -> None:
     impostor = make_key_pair(KEYS.key_id)
     with pytest.raises(Unauthenticated):
         verifier().verify(token(impostor))
 
 
-def test_token_of_an_unknown_key_is_refused() -> None:
+def test_token_of_an_unknown_key_is_rejected() -> None:
     with pytest.raises(Unauthenticated):
         verifier().verify(token(make_key_pair("stranger")))
 
@@ -118,14 +118,14 @@ def test_key_with_a_limit_gives_no_scope_beyond_it() -> None:
     assert limited.verify(token(scopes=claimed)).scopes == set(claimed)
 
 
-def test_unsigned_token_is_refused() -> None:
+def test_unsigned_token_is_rejected() -> None:
     claims = jwt.decode(token(), options={"verify_signature": False})
     unsigned = jwt.encode(claims, "", "none", headers={"kid": KEYS.key_id})
     with pytest.raises(Unauthenticated):
         verifier().verify(unsigned)
 
 
-def test_token_signed_with_the_public_key_as_a_shared_secret_is_refused() -> None:
+def test_token_signed_with_the_public_key_as_a_shared_secret_is_rejected() -> None:
     claims = jwt.decode(token(), options={"verify_signature": False})
     secret = "a shared secret that is long enough for an HMAC"
     forged = jwt.encode(claims, secret, "HS256", headers={"kid": KEYS.key_id})
@@ -133,25 +133,25 @@ def test_token_signed_with_the_public_key_as_a_shared_secret_is_refused() -> Non
         verifier().verify(forged)
 
 
-def test_token_without_key_id_is_refused() -> None:
+def test_token_without_key_id_is_rejected() -> None:
     claims = jwt.decode(token(), options={"verify_signature": False})
     with pytest.raises(Unauthenticated):
         verifier().verify(jwt.encode(claims, KEYS.private_pem, "EdDSA"))
 
 
 @given(st.text())
-def test_any_other_text_is_refused(text: str) -> None:
+def test_any_other_text_is_rejected(text: str) -> None:
     with pytest.raises(Unauthenticated):
         verifier().verify(text)
 
 
-def test_changed_payload_is_refused() -> None:
+def test_changed_payload_is_rejected() -> None:
     header, _, signature = token().split(".")
     _, payload, _ = token(tenant="victim").split(".")
     with pytest.raises(Unauthenticated):
         verifier().verify(f"{header}.{payload}.{signature}")
 
 
-def test_key_that_is_no_pem_is_refused() -> None:
+def test_key_that_is_no_pem_is_rejected() -> None:
     with pytest.raises(ValueError, match="PEM"):
         TokenSigner("not a key", "gateway")

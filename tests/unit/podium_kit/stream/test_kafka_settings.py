@@ -77,7 +77,7 @@ def test_every_argument_is_one_kafka_python_knows(files: dict[str, Path]) -> Non
         ("TLS", [], "security_protocol"),
     ],
 )
-def test_half_a_connection_is_refused(
+def test_half_a_connection_is_rejected(
     files: dict[str, Path], protocol: Any, named: list[str], complaint: str
 ) -> None:
     settings = {name: files[name] for name in named}

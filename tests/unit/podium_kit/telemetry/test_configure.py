@@ -145,6 +145,6 @@ shutdown()
 @pytest.mark.parametrize(
     ("mode", "missing"), [(TelemetryMode.FILE, "folder"), (TelemetryMode.OTLP, "otlp_endpoint")]
 )
-def test_a_mode_without_its_destination_is_refused(mode: TelemetryMode, missing: str) -> None:
+def test_a_mode_without_its_destination_is_rejected(mode: TelemetryMode, missing: str) -> None:
     with pytest.raises(ValidationError, match=f"telemetry mode {mode} needs .*{missing}"):
         TelemetrySettings(mode=mode)

@@ -84,7 +84,7 @@ def test_the_recorded_episode_is_the_root_that_its_spans_point_at(
     assert root.start_time == int(started_at.timestamp() * 1e9)
 
 
-def test_an_id_that_is_no_uuid_is_refused_by_name() -> None:
+def test_an_id_that_is_no_uuid_is_rejected_by_name() -> None:
     with (
         pytest.raises(telemetry.NotAnEpisodeId, match="episode id 'tuesday' is not a UUID"),
         telemetry.episode_context("tuesday"),

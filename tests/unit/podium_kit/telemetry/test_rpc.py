@@ -22,7 +22,7 @@ async def answer(request: Empty, context: Context) -> Empty:
     return request
 
 
-async def refuse(request: Empty, context: Context) -> Empty:
+async def reject(request: Empty, context: Context) -> Empty:
     await context.abort(grpc.StatusCode.NOT_FOUND, "no such echo")
 
 
@@ -40,7 +40,7 @@ def handlers() -> Any:
         "request_deserializer": Empty.FromString,
         "response_serializer": Empty.SerializeToString,
     }
-    unary = {"Answer": answer, "Refuse": refuse, "BreakDown": break_down}
+    unary = {"Answer": answer, "Reject": reject, "BreakDown": break_down}
     methods = {
         name: grpc.unary_unary_rpc_method_handler(behaviour, **codecs)
         for name, behaviour in unary.items()
@@ -93,7 +93,7 @@ async def test_the_servers_span_is_a_child_of_the_callers(spans: InMemorySpanExp
 async def test_a_callers_mistake_is_not_the_servers_error(spans: InMemorySpanExporter) -> None:
     async with echo_channel() as channel:
         with pytest.raises(grpc.aio.AioRpcError, match="no such echo"):
-            await call(channel, "Refuse")
+            await call(channel, "Reject")
         served = await server_span(spans)
     assert (served.attributes or {})["rpc.grpc.status_code"] == grpc.StatusCode.NOT_FOUND.value[0]
     assert served.status.status_code is StatusCode.UNSET

@@ -1,4 +1,4 @@
-"""A verifier that makes no sense is refused before anything is judged by it."""
+"""A verifier that makes no sense is rejected before anything is judged by it."""
 
 import pytest
 
@@ -26,12 +26,12 @@ LOOK = {"tool": "query_database", "arguments": {"sql": "SELECT 1"}}
         ("llm", {"reference": "Paris"}, "tool"),
     ],
 )
-def test_senseless_verifier_is_refused(name: str, parameters: dict[str, object], why: str) -> None:
+def test_senseless_verifier_is_rejected(name: str, parameters: dict[str, object], why: str) -> None:
     with pytest.raises(InvalidVerifier, match=why):
         load_verifier(name, parameters)
 
 
-def test_another_version_is_refused() -> None:
+def test_another_version_is_rejected() -> None:
     assert load_verifier("exact", {"expected": "noon"}, "1").version == "1"
     with pytest.raises(InvalidVerifier, match="version 1, not '7'"):
         load_verifier("exact", {"expected": "noon"}, "7")

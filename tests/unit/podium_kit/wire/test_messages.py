@@ -1,4 +1,4 @@
-"""Every common message comes back as it went; what is unset or broken is refused."""
+"""Every common message comes back as it went; what is unset or broken is rejected."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -43,14 +43,14 @@ def test_money_comes_back(money: Money) -> None:
     assert wire.optional_money_from_proto(message) == money
 
 
-def test_unset_money_is_unknown_or_refused_and_never_zero() -> None:
+def test_unset_money_is_unknown_or_rejected_and_never_zero() -> None:
     assert wire.optional_money_from_proto(money_pb2.Money()) is None
     with pytest.raises(InvalidMoney):
         wire.money_from_proto(money_pb2.Money())
 
 
 @pytest.mark.parametrize(("amount", "currency_code"), [("1", ""), ("", "USD")])
-def test_half_set_money_is_refused(amount: str, currency_code: str) -> None:
+def test_half_set_money_is_rejected(amount: str, currency_code: str) -> None:
     message = money_pb2.Money(amount=amount, currency_code=currency_code)
     with pytest.raises(InvalidMoney):
         wire.optional_money_from_proto(message)
@@ -68,13 +68,13 @@ def test_usage_comes_back(usage: Usage) -> None:
     assert wire.usage_from_proto(message) == usage
 
 
-def test_usage_without_source_is_refused() -> None:
+def test_usage_without_source_is_rejected() -> None:
     with pytest.raises(InvalidUsage, match=r"usage\.source is unset"):
         wire.usage_from_proto(usage_pb2.Usage())
 
 
 @pytest.mark.parametrize("number", [usage_pb2.USAGE_DIMENSION_UNSPECIFIED, 999])
-def test_unset_or_unknown_dimension_is_refused(number: usage_pb2.UsageDimension.ValueType) -> None:
+def test_unset_or_unknown_dimension_is_rejected(number: usage_pb2.UsageDimension.ValueType) -> None:
     with pytest.raises(InvalidUsage, match="dimension is unset"):
         wire.quantities_from_proto([usage_pb2.Quantity(dimension=number, amount="1")])
 
@@ -98,7 +98,7 @@ def test_unset_or_unknown_dimension_is_refused(number: usage_pb2.UsageDimension.
         "0." + "1" * 41,
     ],
 )
-def test_amount_that_is_no_plain_decimal_is_refused(amount: str) -> None:
+def test_amount_that_is_no_plain_decimal_is_rejected(amount: str) -> None:
     message = usage_pb2.Quantity(dimension=usage_pb2.USAGE_DIMENSION_CALL, amount=amount)
     with pytest.raises(InvalidUsage, match=r"quantity\.amount"):
         wire.quantities_from_proto([message])
@@ -126,7 +126,7 @@ def test_every_failure_kind_comes_back(kind: FailureKind) -> None:
     assert wire.failure_from_proto(wire.failure_to_proto(ToolFailure(kind, "why"))).kind is kind
 
 
-def test_failure_without_kind_is_refused() -> None:
+def test_failure_without_kind_is_rejected() -> None:
     with pytest.raises(InvalidArgument, match=r"failure\.kind is unset"):
         wire.failure_from_proto(failure_pb2.Failure(message="why"))
 
@@ -154,7 +154,7 @@ def test_moment_comes_back_in_utc(moment: datetime) -> None:
         Timestamp(nanos=10**9),
     ],
 )
-def test_timestamp_outside_of_the_calendar_is_refused(message: Timestamp) -> None:
+def test_timestamp_outside_of_the_calendar_is_rejected(message: Timestamp) -> None:
     with pytest.raises(InvalidArgument, match="timestamp of"):
         wire.timestamp_from_proto(message)
 

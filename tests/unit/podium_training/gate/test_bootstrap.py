@@ -64,6 +64,6 @@ def test_swapping_the_policies_mirrors_the_interval(values: list[float]) -> None
     assert ours.mean == pytest.approx(-theirs.mean, abs=1e-9)
 
 
-def test_no_pairs_are_refused() -> None:
+def test_no_pairs_are_rejected() -> None:
     with pytest.raises(ValueError, match="no pairs"):
         paired_interval([])

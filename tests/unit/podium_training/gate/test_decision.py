@@ -162,7 +162,7 @@ def test_episodes_are_paired_by_task_and_seed_and_none_may_be_missing() -> None:
         pair([*ours, ours[0]], theirs)
 
 
-def test_a_damaged_evaluation_is_refused_by_line(tmp_path: Path) -> None:
+def test_a_damaged_evaluation_is_rejected_by_line(tmp_path: Path) -> None:
     path = tmp_path / "evaluation.jsonl"
     path.write_text(evaluated(1, OURS, 1.0).model_dump_json() + '\n{"task_id": "x"}\n')
     with pytest.raises(InvalidEvaluation, match="line 2: seed"):

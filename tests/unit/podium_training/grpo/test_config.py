@@ -55,7 +55,7 @@ def test_every_option_of_the_loss_reaches_it(tmp_path: Path) -> None:
         "clip_high": 0.2,
         "dual_clip": 3.0,
         "length_max": 64,
-        "behaviour_cap": 5.0,
+        "importance_cap": 5.0,
         "kl_coefficient": 0.01,
         "kl_estimator": "k2",
     }
@@ -80,7 +80,7 @@ def test_every_option_of_the_loss_reaches_it(tmp_path: Path) -> None:
         ),
         ({"step": {"level": "episode"}}, "step.level"),
         ({"step": {"dual_clip": 1.0}}, "step.dual_clip"),
-        ({"step": {"behaviour_cap": 0.5}}, "step.behaviour_cap"),
+        ({"step": {"importance_cap": 0.5}}, "step.importance_cap"),
         ({"step": {"kl_coefficient": -0.1}}, "step.kl_coefficient"),
         ({"step": {"kl_estimator": "k4"}}, "step.kl_estimator"),
         (

@@ -1,4 +1,4 @@
-"""What the trainer reads from a trajectory, and what it refuses with which reason."""
+"""What the trainer reads from a trajectory, and what it rejects with which reason."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from podium.episodes.v1 import trajectory_pb2 as pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import policy_pb2
 from podium_training.grpo.data.convert import episode_from_proto
-from podium_training.grpo.data.episodes import Limits, Reason, Refused
+from podium_training.grpo.data.episodes import Limits, Reason, Rejected
 from unit.podium_training.grpo.trajectories import DIGEST, make_response, make_trajectory
 
 LIMITS = Limits(vocabulary=64, row_tokens_max=100)
@@ -23,7 +23,7 @@ def test_an_episode_is_its_ids_as_sampled_and_what_it_did() -> None:
     episode = episode_from_proto(make_trajectory(), LIMITS)
     (row,) = episode.rows
     assert (row.prompt_ids, row.completion_ids) == ((3, 4, 5), (6, 7))
-    assert (row.behaviour_logprobs, row.constraint) == ((-0.5, -0.25), DIGEST)
+    assert (row.inference_logprobs, row.constraint) == ((-0.5, -0.25), DIGEST)
     assert (episode.features.tool_calls, episode.features.solved) == ((1, 0), True)
     assert (episode.features.cost, episode.features.latency_s) == (0.01, 2.0)
     assert episode.preferences.vector().tolist() == [0.25, 0.0, 1.0, 0.5, 0.0]
@@ -57,10 +57,10 @@ def test_several_verifiers_must_all_agree() -> None:
         (Reason.MALFORMED, {"preferences": policy_pb2.PreferenceVector(compute=-3)}),
     ],
 )
-def test_an_unusable_trajectory_is_refused(reason: Reason, fields: dict[str, Any]) -> None:
-    with pytest.raises(Refused) as refused:
+def test_an_unusable_trajectory_is_rejected(reason: Reason, fields: dict[str, Any]) -> None:
+    with pytest.raises(Rejected) as rejected:
         episode_from_proto(make_trajectory(**fields), LIMITS)
-    assert refused.value.reason is reason
+    assert rejected.value.reason is reason
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_an_unusable_trajectory_is_refused(reason: Reason, fields: dict[str, Any
         (Reason.UNKNOWN_CONSTRAINT, {"constraint_json_schema": "{}"}),
     ],
 )
-def test_an_unusable_call_is_refused(reason: Reason, fields: dict[str, Any]) -> None:
-    with pytest.raises(Refused) as refused:
+def test_an_unusable_call_is_rejected(reason: Reason, fields: dict[str, Any]) -> None:
+    with pytest.raises(Rejected) as rejected:
         episode_from_proto(make_trajectory(response=make_response(**fields)), LIMITS)
-    assert refused.value.reason is reason
+    assert rejected.value.reason is reason
 
 
-def test_a_prompt_of_another_template_is_refused() -> None:
+def test_a_prompt_of_another_template_is_rejected() -> None:
     limits = Limits(vocabulary=64, prompt_digest="abc")
     ours, unsaid = (make_response(prompt_digest=digest) for digest in ("abc", ""))
     for response in (ours, unsaid):
         assert episode_from_proto(make_trajectory(response=response), limits).rows
     theirs = make_trajectory(response=make_response(prompt_digest="def"))
-    with pytest.raises(Refused, match="other tokenizer"):
+    with pytest.raises(Rejected, match="other tokenizer"):
         episode_from_proto(theirs, limits)

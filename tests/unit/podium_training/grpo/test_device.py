@@ -69,7 +69,7 @@ def test_a_checkpoint_of_another_device_is_gone_on_from_on_the_cpu_and_back() ->
         assert back.step([group]).metrics == expected
 
 
-def test_that_device_refuses_what_a_gpu_would() -> None:
+def test_that_device_rejects_what_a_gpu_would() -> None:
     with OtherDevice():
         there = torch.ones(3).to(OTHER)
         assert (there * torch.tensor(2.0)).sum().item() == 6

@@ -1,4 +1,4 @@
-"""What a record says about itself, and how one that lies is refused."""
+"""What a record says about itself, and how one that lies is rejected."""
 
 import hashlib
 
@@ -6,7 +6,7 @@ import pytest
 
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_training.grpo.data.envelopes import SCHEMA, member_of, open_record
-from podium_training.grpo.data.episodes import Reason, Refused
+from podium_training.grpo.data.episodes import Reason, Rejected
 from podium_training.grpo.data.stream import LogRecord
 from unit.podium_training.grpo.trajectories import make_trajectory
 
@@ -28,7 +28,7 @@ def test_a_reference_bears_the_digest_of_what_it_stands_for() -> None:
     reference = pb.TrajectoryReference(episode_id="e1", digest="abc")
     value = pb.TrajectoryRecord(reference=reference).SerializeToString()
     assert open_record(make_record(value, "abc")).reference == reference
-    with pytest.raises(Refused, match="wrong digest"):
+    with pytest.raises(Rejected, match="wrong digest"):
         open_record(make_record(value, "def"))
 
 
@@ -44,12 +44,12 @@ def test_a_reference_bears_the_digest_of_what_it_stands_for() -> None:
         (Reason.MALFORMED, make_record(NAMELESS)),
     ],
 )
-def test_a_record_that_is_not_what_it_should_be_is_refused(
+def test_a_record_that_is_not_what_it_should_be_is_rejected(
     reason: Reason, record: LogRecord
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as rejected:
         open_record(record)
-    assert refused.value.reason is reason
+    assert rejected.value.reason is reason
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_without_white_space_an_object_is_compact_as_vllm_samples_it(replay: Gra
         replay.legal(constraint, ids_of('{"a": 1,"b":2}'))
 
 
-def test_a_completion_its_grammar_forbids_is_refused(replay: GrammarReplay) -> None:
+def test_a_completion_its_grammar_forbids_is_rejected(replay: GrammarReplay) -> None:
     with pytest.raises(ConstraintError, match="token 1"):
         replay.legal(Constraint(SCHEMA, any_whitespace=False), ids_of('"zzz"'))
 
@@ -76,7 +76,7 @@ def test_the_digest_says_how_white_space_was_treated(any_whitespace: bool) -> No
     assert recorded.any_whitespace is any_whitespace
 
 
-def test_a_digest_of_another_schema_is_refused() -> None:
+def test_a_digest_of_another_schema_is_rejected() -> None:
     with pytest.raises(ConstraintError, match="digest"):
         Constraint.recorded(SCHEMA, digest_of("{}", any_whitespace=False))
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from podium_training.grpo.data.episodes import Episode, Refused
+from podium_training.grpo.data.episodes import Episode, Rejected
 from podium_training.grpo.data.groups import Group
 from podium_training.grpo.learner import DriftTooLarge, Learner, StepOptions
 from podium_training.grpo.model.forward import Distribution, token_logprobs
@@ -74,14 +74,14 @@ def make_group(learner: Learner, advantages: tuple[float, ...] = (1.0, -1.0)) ->
     return Group("g", tuple(members), (1.0, 0.0), advantages)
 
 
-def test_what_a_grammar_forbids_is_refused_before_it_reaches_a_step() -> None:
+def test_what_a_grammar_forbids_is_rejected_before_it_reaches_a_step() -> None:
     learner = make_learner()
     learner.check(make_group(learner).members[0])
     for ids, schema in ((ids_of('"sub"'), CONSTRAINT.json_schema), (ids_of('"add"'), "{no schema")):
         row = Row(PROMPT, ids, (-1.0,) * len(ids), constraint="c")
         constraints = {"c": Constraint(schema, any_whitespace=False)}
         member = make_group(learner).members[0]
-        with pytest.raises(Refused, match="broken constraint"):
+        with pytest.raises(Rejected, match="broken constraint"):
             learner.check(replace(member, rows=(row,), constraints=constraints))
 
 
@@ -149,7 +149,7 @@ def test_a_server_with_another_policy_stops_the_training() -> None:
         replace(
             member,
             rows=tuple(
-                replace(row, behaviour_logprobs=tuple(p - 5 for p in row.behaviour_logprobs))
+                replace(row, inference_logprobs=tuple(p - 5 for p in row.inference_logprobs))
                 for row in member.rows
             ),
         )
@@ -170,7 +170,7 @@ def test_imitation_makes_likelier_what_another_did_however_unlikely_it_was() -> 
         replace(
             member,
             rows=tuple(
-                replace(row, behaviour_logprobs=(0.0,) * len(row.completion_ids))
+                replace(row, inference_logprobs=(0.0,) * len(row.completion_ids))
                 for row in member.rows
             ),
         )
@@ -202,7 +202,7 @@ def test_a_step_at_no_rate_learns_nothing_and_the_next_is_taken_at_the_full_one(
 
 
 def test_the_rate_falls_in_a_straight_line_over_the_last_steps() -> None:
-    options = TrainerOptions(8, 1, 1, 1.0, falls_after=0.5)
+    options = TrainerOptions(8, 1, 1, 1.0, decay_start=0.5)
     assert [options.rate(step) for step in range(1, 9)] == [1, 1, 1, 1, 1, 0.75, 0.5, 0.25]
     level = TrainerOptions(8, 1, 1, 1.0)
     assert {level.rate(step) for step in range(1, 9)} == {1.0}

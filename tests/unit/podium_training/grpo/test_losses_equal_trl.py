@@ -52,7 +52,7 @@ def batch_of(model: LlamaForCausalLM, rows: list[Row], options: LossOptions) -> 
     return TokenBatch(
         logprobs=current,
         old_logprobs=old,
-        behaviour_logprobs=old,
+        inference_logprobs=old,
         advantages=torch.tensor(ADVANTAGES)[row],
         sequence=row,
         weights=token_weights(options, lengths)[row],
@@ -114,9 +114,9 @@ def test_splitting_a_batch_changes_nothing(name: str) -> None:
 
 
 def test_stale_samples_weigh_at_most_the_cap() -> None:
-    options = LossOptions(behaviour_cap=2.0)
+    options = LossOptions(importance_cap=2.0)
     batch = batch_of(make_model(), ROWS, options)
-    rare = replace(batch, behaviour_logprobs=batch.old_logprobs - 5.0)
+    rare = replace(batch, inference_logprobs=batch.old_logprobs - 5.0)
     capped, plain = (policy_loss(each, options) for each in (rare, batch))
     assert capped.loss.item() == pytest.approx(2.0 * plain.loss.item(), rel=1e-5)
     assert capped.metrics["truncated"] == 1.0

@@ -1,4 +1,4 @@
-"""An adapter can go on from another; one that does not fit is refused by name."""
+"""An adapter can go on from another; one that does not fit is rejected by name."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def test_a_run_starts_from_the_adapter_it_names_and_learns_all_of_it(
     assert trained == {name for name in found if "lora_" in name}
 
 
-def test_an_adapter_that_does_not_fit_or_is_not_there_is_refused(
+def test_an_adapter_that_does_not_fit_or_is_not_there_is_rejected(
     base: Path, adapter: Path, tmp_path: Path
 ) -> None:
     for lora in (LoraConfig(rank=4, start=adapter), LoraConfig(rank=2, start=tmp_path)):

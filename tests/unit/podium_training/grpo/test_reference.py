@@ -60,7 +60,7 @@ def test_without_a_reference_no_divergence_is_told() -> None:
     assert "kl_mean" not in learner.step([make_group(learner)]).metrics
 
 
-def test_the_dearer_the_divergence_the_nearer_the_policy_stays() -> None:
+def test_the_more_expensive_the_divergence_the_nearer_the_policy_stays() -> None:
     distances = []
     for coefficient in (0.0, 5.0):
         learner = make_kept(coefficient, rate=0.02)

@@ -95,11 +95,11 @@ def test_the_papers_example_prefers_its_own_tools_whatever_they_cost() -> None:
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])
-def test_a_weight_outside_zero_to_one_is_refused(weight: float) -> None:
+def test_a_weight_outside_zero_to_one_is_rejected(weight: float) -> None:
     with pytest.raises(ValueError, match="weights"):
         prefer(compute=weight)
 
 
-def test_episodes_about_other_tools_are_refused() -> None:
+def test_episodes_about_other_tools_are_rejected() -> None:
     with pytest.raises(ValueError, match="tools"):
         rewards([make_episode((1,))], prefer(1.0, 0.0))

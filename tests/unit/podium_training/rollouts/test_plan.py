@@ -62,12 +62,12 @@ def test_the_tool_that_looks_at_the_state_is_offered_to_nobody() -> None:
     assert all(set(group.tool_names) == KNOWN.keys() - {"tool5"} for group in groups)
 
 
-def test_a_task_whose_tool_is_not_there_is_refused() -> None:
+def test_a_task_whose_tool_is_not_there_is_rejected() -> None:
     with pytest.raises(InvalidRun, match="task0 needs abacus"):
         plan(RUN, [make_task(0, "abacus")], 2, OFFER)
 
 
-def test_a_run_id_that_is_no_uuid7_is_refused() -> None:
+def test_a_run_id_that_is_no_uuid7_is_rejected() -> None:
     with pytest.raises(InvalidRun, match="not a UUIDv7"):
         plan(str(uuid.uuid4()), [make_task()], 2, OFFER)
 
@@ -80,8 +80,8 @@ def test_every_group_is_told_prices_of_its_own_within_the_spread() -> None:
         assert group.price_factors.keys() == {KNOWN[name][0] for name in group.tool_names}
     factors = [Decimal(text) for group in groups for text in group.price_factors.values()]
     assert Decimal("0.25") <= min(factors) < Decimal("0.4") < 3 < max(factors) <= 4
-    dearer = sum(factor > 1 for factor in factors) / len(factors)
-    assert 0.3 < dearer < 0.7
+    more_expensive = sum(factor > 1 for factor in factors) / len(factors)
+    assert 0.3 < more_expensive < 0.7
 
 
 def test_prices_do_not_change_what_else_a_group_is() -> None:
@@ -91,33 +91,35 @@ def test_prices_do_not_change_what_else_a_group_is() -> None:
     assert dataclasses.replace(told, price_factors={}) == plain
 
 
-def test_groups_share_so_many_menus_and_those_of_a_menu_follow_each_other() -> None:
+def test_groups_of_a_tool_subset_follow_each_other() -> None:
     tasks = [
         make_task(n, *(f"tool{k}" for k in range(n % 4, n % 4 + 1 + n % 2))) for n in range(80)
     ]
-    offer = Offer(KNOWN, 10, menus=5)
+    offer = Offer(KNOWN, 10, tool_subsets=5)
     groups = plan(RUN, tasks, 1, offer)
     assert plan(RUN, tasks, 1, offer) == groups
     assert {group.task.id for group in groups} == {task.id for task in tasks}
     assert all(set(group.task.tools) <= set(group.tool_names) for group in groups)
-    menus = [names for names, _ in groupby(group.tool_names for group in groups)]
-    assert len(menus) == len(set(menus)) == 5
-    assert len({len(names) for names in menus}) > 2
+    tool_subsets = [names for names, _ in groupby(group.tool_names for group in groups)]
+    assert len(tool_subsets) == len(set(tool_subsets)) == 5
+    assert len({len(names) for names in tool_subsets}) > 2
 
 
-def test_a_task_no_menu_serves_has_a_choice_of_its_own() -> None:
+def test_a_task_no_tool_subset_serves_has_a_choice_of_its_own() -> None:
     look = {"look": {"tool": "tool1", "arguments": {}}, "expected": 1}
     judged = Task("judged", "f", Split.TRAIN, "?", "state", look, (Call("tool2", {}),))
-    groups = plan(RUN, [judged, make_task(0, "tool1")], 1, Offer(KNOWN, 12, menus=1))
+    groups = plan(RUN, [judged, make_task(0, "tool1")], 1, Offer(KNOWN, 12, tool_subsets=1))
     assert [group.task.id for group in groups] == ["task0", "judged"]
     assert "tool1" not in groups[1].tool_names
     assert "tool2" in groups[1].tool_names
 
 
-@pytest.mark.parametrize("menus", [0, 3])
-def test_a_tool_that_is_always_offered_comes_on_top_of_the_others(menus: int) -> None:
+@pytest.mark.parametrize("tool_subsets", [0, 3])
+def test_a_tool_that_is_always_offered_comes_on_top_of_the_others(tool_subsets: int) -> None:
     tasks = [make_task(n, "tool3") for n in range(40)]
-    groups = plan(RUN, tasks, 1, Offer(KNOWN, 4, menus=menus, always=("tool0", "tool3")))
+    groups = plan(
+        RUN, tasks, 1, Offer(KNOWN, 4, tool_subsets=tool_subsets, always=("tool0", "tool3"))
+    )
     assert all({"tool0", "tool3"} <= set(group.tool_names) for group in groups)
     assert all(len(group.tool_names) == len(set(group.tool_names)) <= 6 for group in groups)
     assert max(len(group.tool_names) for group in groups) >= 5
@@ -136,7 +138,7 @@ def test_a_tool_that_is_not_there_cannot_be_offered_always() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.5, 0.0, -2.0, 1000.0, float("nan")])
-def test_a_spread_that_makes_no_sense_is_refused(spread: float) -> None:
+def test_a_spread_that_makes_no_sense_is_rejected(spread: float) -> None:
     with pytest.raises(InvalidRun, match="price spread"):
         plan(RUN, [make_task()], 2, Offer(KNOWN, 6, price_spread=spread))
 

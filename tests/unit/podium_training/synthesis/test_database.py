@@ -46,7 +46,7 @@ def test_tools_read_and_change_the_entries() -> None:
 @pytest.mark.parametrize(
     "arguments", [{}, {"who": 1}, {"who": "Bo Lind", "more": "x"}, {"whom": "Bo Lind"}]
 )
-def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any]) -> None:
+def test_arguments_that_do_not_fit_are_rejected(arguments: dict[str, Any]) -> None:
     with Database.filled(DOMAIN) as database, pytest.raises(CallFailed, match="find_loans"):
         database.call(DomainTool.model_validate(FIND), arguments)
 
@@ -86,7 +86,7 @@ def test_a_statement_that_wants_more_than_the_tables_fails_and_changes_nothing(
         ("SELECT date('now')", "differs at every call"),
     ],
 )
-def test_a_tool_that_cannot_be_one_is_refused(statement: str, fault: str) -> None:
+def test_a_tool_that_cannot_be_one_is_rejected(statement: str, fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):
         tool(statement)
 
@@ -99,7 +99,7 @@ def test_checking_a_tool_runs_nothing() -> None:
             database.check(tool("SELECT * FROM books"))
 
 
-def test_entries_the_tables_do_not_take_are_refused() -> None:
+def test_entries_the_tables_do_not_take_are_rejected() -> None:
     rows = {"members": MEMBERS, "loans": [LOANS[0] | {"member": "nobody"}]}
     with pytest.raises(CallFailed, match="FOREIGN KEY"):
         Database.filled(DOMAIN.model_copy(update={"entries": rows}))
@@ -116,7 +116,7 @@ def test_entries_the_tables_do_not_take_are_refused() -> None:
         ([TABLE | {"name": 'x" (y); --'}], "pattern"),
     ],
 )
-def test_a_schema_that_sqlite_would_not_take_is_refused(tables: list[Any], fault: str) -> None:
+def test_a_schema_that_sqlite_would_not_take_is_rejected(tables: list[Any], fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):
         Schema.model_validate({"tables": tables})
 

@@ -56,7 +56,7 @@ SOLUTION = [
 
 
 class LibraryModel:
-    """Says at every step what a good model would, and fails where the draft is one to refuse."""
+    """Says at every step what a good model would, and fails where the draft is one to reject."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
@@ -146,8 +146,8 @@ def test_only_the_task_that_passes_every_filter_is_kept(finished: Finished) -> N
     assert task.judging_tools == ("a_city_library_state",)
 
 
-def test_every_refusal_is_counted_by_its_reason(finished: Finished) -> None:
-    assert finished.told["refused"] == {
+def test_every_rejection_is_counted_by_its_reason(finished: Finished) -> None:
+    assert finished.told["rejected"] == {
         "tool unusable": 1,
         "intent repeated": 1,
         "golden call fails": 1,
@@ -232,7 +232,7 @@ def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prices", [("--input-price", "1"), ("--output-price", "cheap")])
-def test_half_a_price_is_refused(prices: tuple[str, ...], tmp_path: Path) -> None:
+def test_half_a_price_is_rejected(prices: tuple[str, ...], tmp_path: Path) -> None:
     with OpenAiServer() as server:
         ended = run(server, tmp_path / "library", *prices)
     assert ended.exit_code == 2

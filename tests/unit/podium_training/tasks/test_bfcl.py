@@ -66,7 +66,7 @@ def test_where_no_function_fits_a_call_is_wrong() -> None:
 
 
 @pytest.mark.usefixtures("data")
-def test_cases_are_refused_as_something_to_learn_from() -> None:
+def test_cases_are_rejected_as_something_to_learn_from() -> None:
     with pytest.raises(UnreadableSource, match="evaluation only; use --split held-out"):
         load(1, Split.TRAIN, ["simple_python"])
 

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from podium_training.tasks.draft import Wordings, solve
+from podium_training.tasks.draft import Phrasings, solve
 from podium_training.tasks.families import (
     arithmetic,
     composition,
@@ -44,9 +44,9 @@ def test_no_question_of_one_split_is_in_the_other() -> None:
     assert not {task.question for task in TRAIN} & {task.question for task in HELD_OUT}
 
 
-def test_no_wording_is_in_both_splits() -> None:
-    for wordings in (w for module in MODULES for w in _wordings(module)):
-        assert not set(wordings.train) & set(wordings.held_out)
+def test_no_phrasing_is_in_both_splits() -> None:
+    for phrasings in (w for module in MODULES for w in _phrasings(module)):
+        assert not set(phrasings.train) & set(phrasings.held_out)
 
 
 def test_no_entity_asked_about_in_one_split_is_asked_about_in_the_other() -> None:
@@ -84,20 +84,20 @@ def test_a_task_survives_its_line_of_json() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "[]", "{}", '{"id": "x", "split": "test"}'])
-def test_a_line_that_is_no_task_is_refused(line: str) -> None:
+def test_a_line_that_is_no_task_is_rejected(line: str) -> None:
     with pytest.raises(ValueError, match="not a task"):
         Task.from_json(line)
 
 
-def test_more_tasks_than_a_family_holds_are_refused() -> None:
+def test_more_tasks_than_a_family_holds_are_rejected() -> None:
     with pytest.raises(TooFewTasks, match="retrieval hold"):
         generate(5000, Split.HELD_OUT, families=["retrieval"])
 
 
-def _wordings(module: ModuleType) -> list[Wordings]:
+def _phrasings(module: ModuleType) -> list[Phrasings]:
     constants = [value for name, value in vars(module).items() if name.isupper()]
     tables = [each for value in constants if isinstance(value, dict) for each in value.values()]
-    return [each for each in [*constants, *tables] if isinstance(each, Wordings)]
+    return [each for each in [*constants, *tables] if isinstance(each, Phrasings)]
 
 
 def _entities(task: Task) -> set[str]:

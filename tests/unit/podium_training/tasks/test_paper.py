@@ -63,16 +63,16 @@ def test_a_judge_compares_with_the_reference(tmp_path: Path) -> None:
 
 def test_all_bad_lines_are_told_at_once_and_nothing_is_loaded(tmp_path: Path) -> None:
     lines = [line(0), "{", line(1, answer=""), line(0), line(2, category="poem")]
-    with pytest.raises(UnreadableSource) as refused:
+    with pytest.raises(UnreadableSource) as rejected:
         load(write(tmp_path, *lines), 9, Split.TRAIN, [], "")
-    told = str(refused.value)
+    told = str(rejected.value)
     assert "line 2: line: Invalid JSON" in told
     assert "line 3: answer: String should have at least 1 character" in told
     assert "line 4: index general-0 came before" in told
     assert "line 5: category 'poem' is neither qa nor func_call" in told
 
 
-def test_simulated_conversations_are_refused_unless_left_out(tmp_path: Path) -> None:
+def test_simulated_conversations_are_rejected_unless_left_out(tmp_path: Path) -> None:
     path = write(tmp_path, line(1), line(2, category="func_call", example={"id": "retail_1"}))
     with pytest.raises(UnreadableSource, match=r"line 2: .*--family qa leaves it out"):
         load(path, 9, Split.TRAIN, [], "")

@@ -40,7 +40,7 @@ def failure_of(name: str, arguments: dict[str, Any]) -> tuple[FailureKind, str]:
         ("(" * 500 + "1" + ")" * 500, INVALID),
     ],
 )
-def test_calculator_refuses(expression: str, kind: FailureKind) -> None:
+def test_calculator_rejects(expression: str, kind: FailureKind) -> None:
     assert failure_of("calculator", {"expression": expression})[0] is kind
 
 
@@ -72,7 +72,7 @@ def test_calculator_refuses(expression: str, kind: FailureKind) -> None:
         ("dictionary", {"word": "running fast"}, NOT_FOUND, "base form"),
     ],
 )
-def test_failure_names_cause_and_mend(
+def test_failure_names_cause_and_fix(
     name: str, arguments: dict[str, Any], kind: FailureKind, words: str
 ) -> None:
     found, message = failure_of(name, arguments)

@@ -1,4 +1,4 @@
-"""The code adapter: state per episode, usage in seconds, refusal without isolation."""
+"""The code adapter: state per episode, usage in seconds, rejection without isolation."""
 
 from pathlib import Path
 

@@ -212,7 +212,7 @@ async def test_isolation_is_proven_on_this_machine(runs: Sandbox) -> None:
     await runs.require_isolation()
 
 
-async def test_machine_that_cannot_isolate_is_refused_with_the_mend(tmp_path: Path) -> None:
+async def test_machine_that_cannot_isolate_is_rejected_with_the_fix(tmp_path: Path) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: Creating new namespace failed' >&2\nexit 1\n")
     broken.chmod(0o755)

@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from podium_training.grpo.data.episodes import Episode, Limits, Reason, Refused
+from podium_training.grpo.data.episodes import Episode, Limits, Reason, Rejected
 from podium_training.grpo.model.grammar import Constraint, ConstraintError
 from podium_training.grpo.model.samples import Row
 from podium_training.grpo.objective.rewards import Features, Preferences
@@ -19,7 +19,7 @@ Response = orchestrator_pb.NextActionResponse
 
 
 def episode_from_proto(trajectory: trajectory_pb2.Trajectory, limits: Limits) -> Episode:
-    """The episode of a trajectory. Raises Refused."""
+    """The episode of a trajectory. Raises Rejected."""
     _check_whole(trajectory)
     _check_use(trajectory)
     responses = [
@@ -28,7 +28,7 @@ def episode_from_proto(trajectory: trajectory_pb2.Trajectory, limits: Limits) ->
         if turn.model_call.HasField("response")
     ]
     if not responses:
-        raise Refused(Reason.INTERRUPTED, "no model answered")
+        raise Rejected(Reason.INTERRUPTED, "no model answered")
     tools = tuple(trajectory.tool_names)
     return Episode(
         id=trajectory.episode_id,
@@ -48,41 +48,41 @@ def episode_from_proto(trajectory: trajectory_pb2.Trajectory, limits: Limits) ->
 
 def _check_whole(trajectory: trajectory_pb2.Trajectory) -> None:
     if trajectory.stop_reason == episode_pb2.STOP_REASON_UNSPECIFIED:
-        raise Refused(Reason.MALFORMED, "it does not say how it ended")
+        raise Rejected(Reason.MALFORMED, "it does not say how it ended")
     if [turn.number for turn in trajectory.turns] != list(range(1, len(trajectory.turns) + 1)):
-        raise Refused(Reason.MALFORMED, "turns are missing")
+        raise Rejected(Reason.MALFORMED, "turns are missing")
 
 
 def _check_use(trajectory: trajectory_pb2.Trajectory) -> None:
     if not trajectory.training_consent:
-        raise Refused(Reason.NO_CONSENT)
+        raise Rejected(Reason.NO_CONSENT)
     if trajectory.labels.get("split") == Split.HELD_OUT:
-        raise Refused(Reason.HELD_OUT, trajectory.task_id)
+        raise Rejected(Reason.HELD_OUT, trajectory.task_id)
     if trajectory.stop_reason in INTERRUPTED:
-        raise Refused(Reason.INTERRUPTED, episode_pb2.StopReason.Name(trajectory.stop_reason))
+        raise Rejected(Reason.INTERRUPTED, episode_pb2.StopReason.Name(trajectory.stop_reason))
     if trajectory.unpriced_call_count or not trajectory.HasField("cost"):
-        raise Refused(Reason.UNPRICED, f"{trajectory.unpriced_call_count} calls")
+        raise Rejected(Reason.UNPRICED, f"{trajectory.unpriced_call_count} calls")
     if not trajectory.outcomes:
-        raise Refused(Reason.NOT_JUDGED, trajectory.unjudged_reason)
+        raise Rejected(Reason.NOT_JUDGED, trajectory.unjudged_reason)
 
 
 def _row(response: Response, limits: Limits) -> Row:
     prompt, completion = response.prompt_token_ids, response.completion_token_ids
     if not prompt or not completion:
-        raise Refused(Reason.NO_TOKENS)
+        raise Rejected(Reason.NO_TOKENS)
     if len(response.completion_logprobs) != len(completion):
-        raise Refused(
+        raise Rejected(
             Reason.BAD_LOGPROB, f"{len(response.completion_logprobs)} for {len(completion)} tokens"
         )
     if len(prompt) + len(completion) > limits.row_tokens_max:
-        raise Refused(Reason.TOO_LONG, f"{len(prompt) + len(completion)} tokens")
+        raise Rejected(Reason.TOO_LONG, f"{len(prompt) + len(completion)} tokens")
     if not all(0 <= token < limits.vocabulary for token in (*prompt, *completion)):
-        raise Refused(Reason.TOKEN_OUT_OF_RANGE)
+        raise Rejected(Reason.TOKEN_OUT_OF_RANGE)
     if not all(LOGPROB_MIN <= value <= 0 for value in response.completion_logprobs):
-        raise Refused(Reason.BAD_LOGPROB, f"not from {LOGPROB_MIN} to 0")
+        raise Rejected(Reason.BAD_LOGPROB, f"not from {LOGPROB_MIN} to 0")
     # An engine that is asked by another API than vLLM's does not say its template.
     if limits.prompt_digest and response.prompt_digest not in ("", limits.prompt_digest):
-        raise Refused(Reason.OTHER_TOKENIZER, f"chat template {response.prompt_digest[:12]}")
+        raise Rejected(Reason.OTHER_TOKENIZER, f"chat template {response.prompt_digest[:12]}")
     return Row(
         tuple(prompt),
         tuple(completion),
@@ -95,7 +95,7 @@ def _row(response: Response, limits: Limits) -> Row:
 def _temperature(sampling: orchestrator_pb.Sampling) -> float:
     nucleus = sampling.top_p if sampling.HasField("top_p") else 1.0
     if not (math.isfinite(sampling.temperature) and sampling.temperature > 0 and nucleus >= 1):
-        raise Refused(
+        raise Rejected(
             Reason.TRUNCATED_SAMPLING, f"temperature {sampling.temperature}, top_p {nucleus}"
         )
     return sampling.temperature
@@ -111,23 +111,23 @@ def _constraints(responses: Sequence[Response]) -> dict[str, Constraint]:
             if response.constraint_digest
         }
     except ConstraintError as error:
-        raise Refused(Reason.UNKNOWN_CONSTRAINT, str(error)) from error
+        raise Rejected(Reason.UNKNOWN_CONSTRAINT, str(error)) from error
 
 
 def _features(trajectory: trajectory_pb2.Trajectory) -> Features:
     recorded = trajectory.features
     if len(recorded.tool_call_counts) != len(trajectory.tool_names):
-        raise Refused(Reason.MALFORMED, "tool counts and names differ in number")
+        raise Rejected(Reason.MALFORMED, "tool counts and names differ in number")
     latency_s = recorded.latency.ToNanoseconds() / 1e9
     try:
         cost = float(Decimal(recorded.cost.amount))
     except (InvalidOperation, ValueError) as error:
-        raise Refused(Reason.MALFORMED, "the cost is not a decimal") from error
+        raise Rejected(Reason.MALFORMED, "the cost is not a decimal") from error
     scores = [outcome.score for outcome in trajectory.outcomes]
     if not all(0 <= score <= 1 for score in scores):
-        raise Refused(Reason.MALFORMED, f"an outcome is from 0 to 1, not {scores}")
+        raise Rejected(Reason.MALFORMED, f"an outcome is from 0 to 1, not {scores}")
     if not (math.isfinite(cost) and min(cost, latency_s, *recorded.tool_call_counts, 0) >= 0):
-        raise Refused(Reason.MALFORMED, "cost, latency and calls must be 0 or more")
+        raise Rejected(Reason.MALFORMED, "cost, latency and calls must be 0 or more")
     # Several verifiers must all agree, and half solved is not solved (paper, section 3.2).
     solved = all(score == 1 for score in scores)
     return Features(tuple(recorded.tool_call_counts), solved, cost, latency_s)
@@ -143,4 +143,4 @@ def _preferences(trajectory: trajectory_pb2.Trajectory, tools: tuple[str, ...]) 
             wanted.latency,
         )
     except ValueError as error:
-        raise Refused(Reason.MALFORMED, str(error)) from error
+        raise Rejected(Reason.MALFORMED, str(error)) from error

@@ -1,4 +1,4 @@
-"""Records the trainer refused, kept aside: `refused.jsonl` of a run, a JSON object per record.
+"""Records the trainer rejected, kept aside: `rejected.jsonl` of a run, a JSON object per record.
 
 A partition is read in order, so what a run that goes on from a checkpoint reads again lies
 before the last place that was kept, and is not kept twice.
@@ -11,16 +11,16 @@ from pathlib import Path
 from podium_training.grpo.data.episodes import Reason
 from podium_training.grpo.data.stream import LogRecord
 
-REFUSED = "refused.jsonl"
+REJECTED = "rejected.jsonl"
 # Nobody allowed these to be copied; their place on the topic is known.
 NOT_COPIED = {Reason.NO_CONSENT}
 
 
-class RefusedRecords:
+class RejectedRecords:
     """The file in the run's output folder, written by the one process that reads the topic."""
 
     def __init__(self, output: Path, topic: str) -> None:
-        self._path = output / REFUSED
+        self._path = output / REJECTED
         self._topic = topic
         self._last = _last_offsets(self._path)
 

@@ -1,4 +1,4 @@
-"""What the trainer makes of a finished episode, and why it refuses one."""
+"""What the trainer makes of a finished episode, and why it rejects one."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -38,7 +38,7 @@ class Reason(StrEnum):
     """Retention removed the record before it was read."""
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """A record or episode the trainer may not use."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:

@@ -19,7 +19,7 @@ from podium_kit.stream import KafkaSettings, end_offsets
 
 POLL_MS = 500
 FETCH_BYTES_MAX = 4 * 1024 * 1024
-MEND = "restart with --skip-lost to go on without them"
+FIX = "restart with --skip-lost to go on without them"
 
 
 class LogCut(RuntimeError):
@@ -68,7 +68,7 @@ class LogReader:
         self.lost = self._lost(starts)
         """Records before the log's start that were not read, by partition."""
         if self.lost and not skip_lost:
-            raise LogCut(f"retention removed records not read yet: {_told(self.lost)}; {MEND}")
+            raise LogCut(f"retention removed records not read yet: {_told(self.lost)}; {FIX}")
         self._seek(starts)
         self.order: list[int] = []
         """Partition of each record taken, for whoever takes them again."""
@@ -127,7 +127,7 @@ class LogReader:
             for source, fetched in self._consumer.poll(timeout_ms=POLL_MS).items():
                 self._fetched[source] += map(_log_record, fetched)
         except OffsetOutOfRangeError as error:
-            raise LogCut(f"retention removed records while they were being read; {MEND}") from error
+            raise LogCut(f"retention removed records while they were being read; {FIX}") from error
 
     def _look_again(self) -> None:
         self._ends = dict(end_offsets(self._scout, self._places))

@@ -14,14 +14,14 @@ class Row:
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
-    behaviour_logprobs: tuple[float, ...]
+    inference_logprobs: tuple[float, ...]
     """One per completion token, under the distribution it was sampled from."""
     temperature: float = 1.0
     constraint: str = ""
     """Digest of the grammar the completion was sampled under; empty: none."""
 
     def __post_init__(self) -> None:
-        if len(self.completion_ids) != len(self.behaviour_logprobs):
+        if len(self.completion_ids) != len(self.inference_logprobs):
             raise ValueError(
-                f"{len(self.completion_ids)} tokens have {len(self.behaviour_logprobs)} logprobs"
+                f"{len(self.completion_ids)} tokens have {len(self.inference_logprobs)} logprobs"
             )

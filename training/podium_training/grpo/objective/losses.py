@@ -62,7 +62,7 @@ class LossOptions:
     kl_estimator: KlEstimator = KlEstimator.K3
     kl_unbiased: bool = True
     """Weigh the estimate by the ratio, so that it is one under the policy being trained."""
-    behaviour_cap: float = 2.0
+    importance_cap: float = 2.0
     """Truncation of the weight that corrects old for behaviour log-probabilities."""
 
 
@@ -74,7 +74,7 @@ class TokenBatch:
     """Under the policy being trained; has a gradient."""
     old_logprobs: Tensor
     """Under the policy at the start of the step."""
-    behaviour_logprobs: Tensor
+    inference_logprobs: Tensor
     """Under the exact distribution the token was sampled from."""
     advantages: Tensor
     sequence: Tensor
@@ -112,8 +112,8 @@ def policy_loss(batch: TokenBatch, options: LossOptions) -> LossResult:
         return LossResult(losses.sum(), {})
     log_ratio = _levelled(batch.logprobs - batch.old_logprobs, batch.sequence, options.level)
     ratio = log_ratio.exp()
-    correction = (batch.old_logprobs - batch.behaviour_logprobs).exp()
-    truncated = correction.clamp(max=options.behaviour_cap).detach()
+    correction = (batch.old_logprobs - batch.inference_logprobs).exp()
+    truncated = correction.clamp(max=options.importance_cap).detach()
     losses = truncated * _token_losses(batch, ratio, options)
     if batch.reference_logprobs is not None and options.kl_coefficient:
         divergence = kl(batch.logprobs, batch.reference_logprobs, options.kl_estimator)
@@ -163,5 +163,5 @@ def _metrics(
         "clipped_low": low.double().mean().item(),
         "clipped_high": high.double().mean().item(),
         "correction_max": correction.max().item(),
-        "truncated": (correction > options.behaviour_cap).double().mean().item(),
+        "truncated": (correction > options.importance_cap).double().mean().item(),
     }

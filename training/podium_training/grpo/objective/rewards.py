@@ -28,7 +28,7 @@ class Features:
     latency_s: float
 
     def vector(self) -> Vector:
-        """M, of length tools + 3: dearer and slower is less."""
+        """M, of length tools + 3: more expensive and slower is less."""
         return np.array(
             [*self.tool_calls, float(self.solved), -self.cost, -self.latency_s], dtype=np.float64
         )

@@ -1,7 +1,7 @@
 """How old the policy may be that answered a group's calls.
 
 What an old policy did says less about what the present one should do, and importance ratios
-mend that only so far. Versions bear the step they were published after, so how far behind a
+fix that only so far. Versions bear the step they were published after, so how far behind a
 call is depends on the record and the trainer's step alone.
 """
 

@@ -25,7 +25,7 @@ class Sums:
         self, packed: PackedRows, batch: TokenBatch, loss: float, estimator: KlEstimator
     ) -> None:
         """Counts a micro-batch in."""
-        drift = (batch.old_logprobs - batch.behaviour_logprobs).abs()
+        drift = (batch.old_logprobs - batch.inference_logprobs).abs()
         self.loss += loss
         self.trained += drift.numel()
         self.unique += len(packed.tokens)

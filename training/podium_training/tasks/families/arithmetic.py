@@ -2,12 +2,12 @@
 
 from random import Random
 
-from podium_training.tasks.draft import Draft, Wordings, solve
+from podium_training.tasks.draft import Draft, Phrasings, solve
 from podium_training.tasks.splits import number
 from podium_training.tasks.task import Call, Split
 
 KINDS = {
-    "{a} * {b}": Wordings(
+    "{a} * {b}": Phrasings(
         (
             "What is {a} multiplied by {b}?",
             "Multiply {a} by {b}.",
@@ -30,7 +30,7 @@ KINDS = {
             "If one costs {b} euros, what do {a} of them cost?",
         ),
     ),
-    "{a} * {b} + {c}": Wordings(
+    "{a} * {b} + {c}": Phrasings(
         (
             "Multiply {a} by {b}, then add {c}.",
             "What is {a} times {b} plus {c}?",
@@ -52,7 +52,7 @@ KINDS = {
             "How much are {c} and {a} times {b} together?",
         ),
     ),
-    "{a} ** 2 - {b}": Wordings(
+    "{a} ** 2 - {b}": Phrasings(
         (
             "What is the square of {a} minus {b}?",
             "Square {a} and subtract {b}.",
@@ -72,7 +72,7 @@ KINDS = {
             "{a} farmers own {a} sheep each and sell {b} of them in all. How many do they keep?",
         ),
     ),
-    "comb({many}, {few})": Wordings(
+    "comb({many}, {few})": Phrasings(
         (
             "In how many ways can {few} things be taken out of {many}?",
             "How many choices of {few} are there among {many}?",
@@ -89,7 +89,7 @@ KINDS = {
             "Among {many} members, how many committees of {few} can be formed?",
         ),
     ),
-    "round({a} * {growth} ** {years}, 2)": Wordings(
+    "round({a} * {growth} ** {years}, 2)": Phrasings(
         (
             "{a} euros earn {percent} percent a year, compounded. What are they after {years}"
             " years, rounded to cents?",
@@ -111,7 +111,7 @@ KINDS = {
             " years on? Round to cents.",
         ),
     ),
-    "{a} ** {years} % {b}": Wordings(
+    "{a} ** {years} % {b}": Phrasings(
         (
             "What is the remainder of {a} to the power of {years} divided by {b}?",
             "Raise {a} to the power of {years} and divide by {b}: what remains?",
@@ -128,7 +128,7 @@ KINDS = {
             " possible?",
         ),
     ),
-    "{a} % {b}": Wordings(
+    "{a} % {b}": Phrasings(
         (
             "What is the remainder of {a} divided by {b}?",
             "Divide {a} by {b}: what remains?",
@@ -153,7 +153,7 @@ KINDS = {
 
 def draw(random: Random, split: Split) -> Draft:
     """An expression and its exact answer; of interest, to the cent."""
-    expression, wordings = random.choice(list(KINDS.items()))
+    expression, phrasings = random.choice(list(KINDS.items()))
     numbers: dict[str, float] = {
         "a": number(random, split, 1000, 9999),
         "b": number(random, split, 12, 999),
@@ -164,4 +164,4 @@ def draw(random: Random, split: Split) -> Draft:
     numbers |= {"years": number(random, split, 10, 40), "percent": tenths / 10}
     numbers["growth"] = (1000 + tenths) / 1000
     call = Call("calculator", {"expression": expression.format(**numbers)})
-    return Draft(wordings, numbers, "numeric", {"expected": str(solve(call))}, (call,))
+    return Draft(phrasings, numbers, "numeric", {"expected": str(solve(call))}, (call,))

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from podium_training.tasks.draft import Draft, Wordings, solve
+from podium_training.tasks.draft import Draft, Phrasings, solve
 from podium_training.tasks.families.dates import a_day, written
 from podium_training.tasks.families.facts import large_airports, large_countries
 from podium_training.tasks.families.retrieval import search
@@ -12,7 +12,7 @@ from podium_training.tasks.library import Product, products
 from podium_training.tasks.splits import members, number, split_of
 from podium_training.tasks.task import Call, Split
 
-ORDER = Wordings(
+ORDER = Phrasings(
     (
         "What do {count} pieces of the Larkfield {product} cost together, in euros?",
         "How many euros are {count} of the Larkfield {product}?",
@@ -31,7 +31,7 @@ ORDER = Wordings(
         "How much money, in euros, do {count} Larkfield {product} devices come to?",
     ),
 )
-WARRANTY_END = Wordings(
+WARRANTY_END = Phrasings(
     (
         "A Larkfield {product} was bought on {start}. On which date does its warranty end?"
         " Answer as YYYY-MM-DD.",
@@ -53,7 +53,7 @@ WARRANTY_END = Wordings(
         "Up to which date is the repair of a Larkfield {product} of {start} free? As YYYY-MM-DD.",
     ),
 )
-FREIGHT = Wordings(
+FREIGHT = Phrasings(
     (
         "What do {count} pieces of the Larkfield {product} weigh together, in pounds?",
         "How many pounds are {count} of the Larkfield {product}?",
@@ -72,7 +72,7 @@ FREIGHT = Wordings(
         "How heavy, in pounds, is a heap of {count} Larkfield {product} devices?",
     ),
 )
-SHARE = Wordings(
+SHARE = Phrasings(
     (
         "Which percentage of the flights to {code} in the sample database left more than {delay}"
         " minutes late? Two decimals.",
@@ -100,7 +100,7 @@ SHARE = Wordings(
 )
 
 
-BASKET = Wordings(
+BASKET = Phrasings(
     (
         "What do {count} Larkfield {product} and {more} Larkfield {other} cost together, in euros?",
         "How many euros are {count} pieces of the Larkfield {product} and {more} of the {other}?",
@@ -120,7 +120,7 @@ BASKET = Wordings(
         "How much money, in euros, buys {count} Larkfield {product} and {more} {other} devices?",
     ),
 )
-DENSITY = Wordings(
+DENSITY = Phrasings(
     (
         "How many people live on a square kilometre of {country}? One decimal.",
         "What is the population density of {country}, in people per square kilometre? One decimal.",
@@ -140,7 +140,7 @@ DENSITY = Wordings(
         " decimal.",
     ),
 )
-FLIGHT = Wordings(
+FLIGHT = Phrasings(
     (
         "How many miles is it from the airport {start} to the airport {end}?",
         "How far is the flight from {start} to {end}, in miles?",

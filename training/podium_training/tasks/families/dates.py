@@ -3,12 +3,12 @@
 from datetime import date, timedelta
 from random import Random
 
-from podium_training.tasks.draft import Draft, Wordings, solve
+from podium_training.tasks.draft import Draft, Phrasings, solve
 from podium_training.tasks.splits import drawn, number
 from podium_training.tasks.task import Call, Split
 
 FIRST, DAYS = date(1950, 1, 1), 36_500
-BETWEEN = Wordings(
+BETWEEN = Phrasings(
     (
         "How many days lie between {start} and {end}?",
         "Count the days from {start} to {end}.",
@@ -35,7 +35,7 @@ BETWEEN = Wordings(
         "A letter of {start} was answered on {end}. How many days did the answer take?",
     ),
 )
-WEEKDAY = Wordings(
+WEEKDAY = Phrasings(
     (
         "On which day of the week falls {start}?",
         "Which weekday is {start}?",
@@ -57,7 +57,7 @@ WEEKDAY = Wordings(
         "A shop opened its doors on {start}. Which day of the week was it?",
     ),
 )
-LATER = Wordings(
+LATER = Phrasings(
     (
         "Which date is {days} days after {start}? Answer as YYYY-MM-DD.",
         "Add {days} days to {start}. Answer as YYYY-MM-DD.",
@@ -81,7 +81,7 @@ LATER = Wordings(
 )
 
 
-MONTHS_LATER = Wordings(
+MONTHS_LATER = Phrasings(
     (
         "Which date is {months} months and {days} days after {start}? Answer as YYYY-MM-DD.",
         "Add {months} months and {days} days to {start}. Answer as YYYY-MM-DD.",

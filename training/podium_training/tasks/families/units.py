@@ -3,7 +3,7 @@
 from decimal import Decimal
 from random import Random
 
-from podium_training.tasks.draft import Draft, Wordings, solve
+from podium_training.tasks.draft import Draft, Phrasings, solve
 from podium_training.tasks.splits import members, number
 from podium_training.tasks.task import Call, Split
 
@@ -34,7 +34,7 @@ MANY = {
     "mile/hour": "miles per hour",
     "metre/second": "metres per second",
 }
-WORDINGS = Wordings(
+PHRASINGS = Phrasings(
     (
         "Convert {value} {from_name} to {to_name}.",
         "How much is {value} {from_name} in {to_name}?",
@@ -84,7 +84,7 @@ def draw(random: Random, split: Split) -> Draft:
     name = random.choice((_one, _many))
     names = {"from_name": name(start), "to_name": name(end)}
     parameters = {"expected": plain(found), "tolerance": plain(abs(found) / 1000)}
-    return Draft(WORDINGS, {"value": value, **names}, "numeric", parameters, (call,))
+    return Draft(PHRASINGS, {"value": value, **names}, "numeric", parameters, (call,))
 
 
 def _pairs(split: Split) -> list[list[tuple[str, str]]]:

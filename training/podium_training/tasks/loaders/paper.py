@@ -3,7 +3,7 @@
 Of category qa the problem and its answer become a task. The other fields describe the paper's
 environment: `tools`, `model_mapping`, `tool_pricing` and `pref_vec` name its experts, where here
 tools, prices and preferences are the tenant's. Category func_call is a simulated conversation
-with a user, which is no single question, so such a line is refused.
+with a user, which is no single question, so such a line is rejected.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def load(path: Path, count: int, split: Split, families: Sequence[str], judge: s
         except (ValueError, InvalidVerifier) as error:
             faults.append((number, str(error)))
     if faults:
-        raise BadLines(str(path), faults, "mend or drop these lines")
+        raise BadLines(str(path), faults, "fix or drop these lines")
     return [task for task in tasks.values() if task.split is split][:count]
 
 

@@ -43,14 +43,14 @@ class RunCodeRequest(_message.Message):
     service, and opened by nobody else.
     """
     memory_bytes: _builtins.int
-    """Memory of all its processes in bytes; refused when unset."""
+    """Memory of all its processes in bytes; rejected when unset."""
     output_bytes: _builtins.int
-    """Most bytes on standard output, and on standard error; refused when unset."""
+    """Most bytes on standard output, and on standard error; rejected when unset."""
     files_bytes: _builtins.int
     """Most bytes of files that come back; 0 means none."""
     @_builtins.property
     def wall_time(self) -> _duration_pb2.Duration:
-        """Longest run; at most 10 minutes, and refused when unset."""
+        """Longest run; at most 10 minutes, and rejected when unset."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ class _FailureKind:
 class _FailureKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     FAILURE_KIND_UNSPECIFIED: _FailureKind.ValueType  # 0
-    """Refused: a failure always says its kind."""
+    """Rejected: a failure always says its kind."""
     FAILURE_KIND_INVALID_ARGUMENTS: _FailureKind.ValueType  # 1
     """The arguments do not fit the tool's schema."""
     FAILURE_KIND_TIMEOUT: _FailureKind.ValueType  # 2
@@ -35,7 +35,7 @@ class _FailureKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureKi
     FAILURE_KIND_RATE_LIMITED: _FailureKind.ValueType  # 4
     """The provider asks to slow down."""
     FAILURE_KIND_PERMISSION_DENIED: _FailureKind.ValueType  # 5
-    """The tool refused our credentials or this caller."""
+    """The tool rejected our credentials or this caller."""
     FAILURE_KIND_TOOL_ERROR: _FailureKind.ValueType  # 6
     """The tool answered with an error of its own."""
     FAILURE_KIND_MALFORMED_OUTPUT: _FailureKind.ValueType  # 7
@@ -65,7 +65,7 @@ class FailureKind(_FailureKind, metaclass=_FailureKindEnumTypeWrapper):
     """
 
 FAILURE_KIND_UNSPECIFIED: FailureKind.ValueType  # 0
-"""Refused: a failure always says its kind."""
+"""Rejected: a failure always says its kind."""
 FAILURE_KIND_INVALID_ARGUMENTS: FailureKind.ValueType  # 1
 """The arguments do not fit the tool's schema."""
 FAILURE_KIND_TIMEOUT: FailureKind.ValueType  # 2
@@ -75,7 +75,7 @@ FAILURE_KIND_UNAVAILABLE: FailureKind.ValueType  # 3
 FAILURE_KIND_RATE_LIMITED: FailureKind.ValueType  # 4
 """The provider asks to slow down."""
 FAILURE_KIND_PERMISSION_DENIED: FailureKind.ValueType  # 5
-"""The tool refused our credentials or this caller."""
+"""The tool rejected our credentials or this caller."""
 FAILURE_KIND_TOOL_ERROR: FailureKind.ValueType  # 6
 """The tool answered with an error of its own."""
 FAILURE_KIND_MALFORMED_OUTPUT: FailureKind.ValueType  # 7
@@ -114,7 +114,7 @@ class Failure(_message.Message):
     """Why it failed."""
     message: _builtins.str
     """One or two sentences for the orchestrator and the user: the cause and what
-    would mend it. Never contains a secret.
+    would fix it. Never contains a secret.
     """
     retryable: _builtins.bool
     """Whether the same call may succeed later."""

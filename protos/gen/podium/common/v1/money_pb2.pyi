@@ -28,7 +28,7 @@ class Money(_message.Message):
     """ISO 4217 code, upper case, for example "USD"."""
     amount: _builtins.str
     """Decimal string with at most 16 integer and 12 fractional digits, for
-    example "0.00000015". No exponent. Unset is refused, it never means zero.
+    example "0.00000015". No exponent. Unset is rejected, it never means zero.
     """
     def __init__(
         self,

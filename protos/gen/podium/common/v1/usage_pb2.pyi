@@ -26,7 +26,7 @@ class _UsageDimension:
 class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageDimension.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     USAGE_DIMENSION_UNSPECIFIED: _UsageDimension.ValueType  # 0
-    """Refused: an unset dimension must never be priced as another one."""
+    """Rejected: an unset dimension must never be priced as another one."""
     USAGE_DIMENSION_INPUT_FRESH: _UsageDimension.ValueType  # 1
     """Prompt tokens that were not served from a cache."""
     USAGE_DIMENSION_CACHE_READ: _UsageDimension.ValueType  # 2
@@ -62,7 +62,7 @@ class UsageDimension(_UsageDimension, metaclass=_UsageDimensionEnumTypeWrapper):
     """
 
 USAGE_DIMENSION_UNSPECIFIED: UsageDimension.ValueType  # 0
-"""Refused: an unset dimension must never be priced as another one."""
+"""Rejected: an unset dimension must never be priced as another one."""
 USAGE_DIMENSION_INPUT_FRESH: UsageDimension.ValueType  # 1
 """Prompt tokens that were not served from a cache."""
 USAGE_DIMENSION_CACHE_READ: UsageDimension.ValueType  # 2
@@ -100,7 +100,7 @@ class _UsageSource:
 class _UsageSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageSource.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     USAGE_SOURCE_UNSPECIFIED: _UsageSource.ValueType  # 0
-    """Refused: every usage names its source."""
+    """Rejected: every usage names its source."""
     USAGE_SOURCE_MEASURED: _UsageSource.ValueType  # 1
     """Counted by Podium itself."""
     USAGE_SOURCE_PROVIDER: _UsageSource.ValueType  # 2
@@ -112,7 +112,7 @@ class UsageSource(_UsageSource, metaclass=_UsageSourceEnumTypeWrapper):
     """Who says how much was used."""
 
 USAGE_SOURCE_UNSPECIFIED: UsageSource.ValueType  # 0
-"""Refused: every usage names its source."""
+"""Rejected: every usage names its source."""
 USAGE_SOURCE_MEASURED: UsageSource.ValueType  # 1
 """Counted by Podium itself."""
 USAGE_SOURCE_PROVIDER: UsageSource.ValueType  # 2

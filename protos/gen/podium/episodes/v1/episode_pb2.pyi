@@ -236,7 +236,7 @@ class EpisodeSpec(_message.Message):
     @_builtins.property
     def parent(self) -> Global___ParentCall:
         """The call that started it, of an episode that a tool of kind podium started.
-        Set by the platform; refused in StartEpisode.
+        Set by the platform; rejected in StartEpisode.
         """
 
     @_builtins.property

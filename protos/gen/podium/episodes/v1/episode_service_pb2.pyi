@@ -32,9 +32,9 @@ class StartEpisodeRequest(_message.Message):
     episode_id: _builtins.str
     """UUIDv7 made by the caller."""
     running_limit: _builtins.int
-    """Most episodes of the tenant that may run at once, this one included; one more is refused with
+    """Most episodes of the tenant that may run at once, this one included; one more is rejected with
     RESOURCE_EXHAUSTED. The gateway sets it from the tenant's limits, whatever its own caller
-    wrote. Episodes that tools of kind podium start count too, but are never refused. Zero or
+    wrote. Episodes that tools of kind podium start count too, but are never rejected. Zero or
     unset means no limit.
     """
     @_builtins.property

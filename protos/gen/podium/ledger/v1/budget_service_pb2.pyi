@@ -31,7 +31,7 @@ class _BudgetScope:
 class _BudgetScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BudgetScope.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     BUDGET_SCOPE_UNSPECIFIED: _BudgetScope.ValueType  # 0
-    """Refused."""
+    """Rejected."""
     BUDGET_SCOPE_TENANT: _BudgetScope.ValueType  # 1
     """Every call of the tenant."""
     BUDGET_SCOPE_TEAM: _BudgetScope.ValueType  # 2
@@ -49,7 +49,7 @@ class BudgetScope(_BudgetScope, metaclass=_BudgetScopeEnumTypeWrapper):
     """Whose calls a budget covers."""
 
 BUDGET_SCOPE_UNSPECIFIED: BudgetScope.ValueType  # 0
-"""Refused."""
+"""Rejected."""
 BUDGET_SCOPE_TENANT: BudgetScope.ValueType  # 1
 """Every call of the tenant."""
 BUDGET_SCOPE_TEAM: BudgetScope.ValueType  # 2
@@ -71,7 +71,7 @@ class _BudgetWindow:
 class _BudgetWindowEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BudgetWindow.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     BUDGET_WINDOW_UNSPECIFIED: _BudgetWindow.ValueType  # 0
-    """Refused."""
+    """Rejected."""
     BUDGET_WINDOW_TOTAL: _BudgetWindow.ValueType  # 1
     """One window for ever."""
     BUDGET_WINDOW_DAY: _BudgetWindow.ValueType  # 2
@@ -87,7 +87,7 @@ class BudgetWindow(_BudgetWindow, metaclass=_BudgetWindowEnumTypeWrapper):
     """When a budget starts anew. A new window is a new row, never a reset."""
 
 BUDGET_WINDOW_UNSPECIFIED: BudgetWindow.ValueType  # 0
-"""Refused."""
+"""Rejected."""
 BUDGET_WINDOW_TOTAL: BudgetWindow.ValueType  # 1
 """One window for ever."""
 BUDGET_WINDOW_DAY: BudgetWindow.ValueType  # 2
@@ -137,7 +137,7 @@ class Budget(_message.Message):
 
     @_builtins.property
     def hard_limit(self) -> _money_pb2.Money:
-        """A hold that would pass it is refused."""
+        """A hold that would pass it is rejected."""
 
     @_builtins.property
     def soft_limits(self) -> _containers.RepeatedCompositeFieldContainer[_money_pb2.Money]:

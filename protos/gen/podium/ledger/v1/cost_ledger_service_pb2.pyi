@@ -31,7 +31,7 @@ class _SpendDimension:
 class _SpendDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SpendDimension.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     SPEND_DIMENSION_UNSPECIFIED: _SpendDimension.ValueType  # 0
-    """Refused."""
+    """Rejected."""
     SPEND_DIMENSION_DAY: _SpendDimension.ValueType  # 1
     """Calendar day, UTC."""
     SPEND_DIMENSION_MODEL: _SpendDimension.ValueType  # 2
@@ -53,7 +53,7 @@ class SpendDimension(_SpendDimension, metaclass=_SpendDimensionEnumTypeWrapper):
     """What a report is grouped by."""
 
 SPEND_DIMENSION_UNSPECIFIED: SpendDimension.ValueType  # 0
-"""Refused."""
+"""Rejected."""
 SPEND_DIMENSION_DAY: SpendDimension.ValueType  # 1
 """Calendar day, UTC."""
 SPEND_DIMENSION_MODEL: SpendDimension.ValueType  # 2
@@ -177,15 +177,15 @@ class ReserveRequest(_message.Message):
 
     @_builtins.property
     def alternatives(self) -> _containers.RepeatedCompositeFieldContainer[Global___Alternative]:
-        """Calls the caller is allowed to make instead, at most 50. A refusal names the
-        dearest of those that fit: the next cheaper one.
+        """Calls the caller is allowed to make instead, at most 50. A rejection names the
+        most expensive of those that fit: the next cheaper one.
         """
 
     @_builtins.property
     def fallbacks(self) -> _containers.RepeatedCompositeFieldContainer[_hold_pb2.Fallback]:
         """Models that may answer instead when the one asked for cannot, at most 20. The
-        hold covers the dearest of them; it names those that may be called: not one
-        that the budgets do not cover, nor one of unknown price under REFUSE.
+        hold covers the most expensive of them; it names those that may be called: not one
+        that the budgets do not cover, nor one of unknown price under REJECT.
         """
 
     def __init__(
@@ -222,26 +222,26 @@ class ReserveResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     HOLD_FIELD_NUMBER: _builtins.int
-    REFUSAL_FIELD_NUMBER: _builtins.int
+    REJECTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hold(self) -> _hold_pb2.Hold:
         """Money is held."""
 
     @_builtins.property
-    def refusal(self) -> _hold_pb2.Refusal:
+    def rejection(self) -> _hold_pb2.Rejection:
         """Nothing is held; the call must not be made."""
 
     def __init__(
         self,
         *,
         hold: _hold_pb2.Hold | None = ...,
-        refusal: _hold_pb2.Refusal | None = ...,
+        rejection: _hold_pb2.Rejection | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "refusal", b"refusal"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "rejection", b"rejection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "refusal", b"refusal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "rejection", b"rejection"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["hold", "refusal"]  # noqa: Y015
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["hold", "rejection"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
 
@@ -487,26 +487,26 @@ class ExtendResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     HOLD_FIELD_NUMBER: _builtins.int
-    REFUSAL_FIELD_NUMBER: _builtins.int
+    REJECTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hold(self) -> _hold_pb2.Hold:
         """The hold; for a retry, as it stands."""
 
     @_builtins.property
-    def refusal(self) -> _hold_pb2.Refusal:
+    def rejection(self) -> _hold_pb2.Rejection:
         """The hold was not changed."""
 
     def __init__(
         self,
         *,
         hold: _hold_pb2.Hold | None = ...,
-        refusal: _hold_pb2.Refusal | None = ...,
+        rejection: _hold_pb2.Rejection | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "refusal", b"refusal"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "rejection", b"rejection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "refusal", b"refusal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "rejection", b"rejection"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["hold", "refusal"]  # noqa: Y015
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["hold", "rejection"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
 
@@ -865,8 +865,8 @@ class ApplyRequest(_message.Message):
     OPERATIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Operation]:
-        """At most 1000, applied in order. A refused reserve does not stop the others;
-        an invalid operation refuses the whole batch.
+        """At most 1000, applied in order. A rejected reserve does not stop the others;
+        an invalid operation rejects the whole batch.
         """
 
     def __init__(
@@ -1190,7 +1190,7 @@ Global___SpendRow: _TypeAlias = SpendRow  # noqa: Y015
 
 @_typing.final
 class ReportSpendResponse(_message.Message):
-    """A page of a report, dearest first."""
+    """A page of a report, most expensive first."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

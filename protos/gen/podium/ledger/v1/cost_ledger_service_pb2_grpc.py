@@ -28,7 +28,7 @@ if _version_not_supported:
 class CostLedgerServiceStub(object):
     """Holds money before every billable call and posts what the call really cost.
     Every write carries a key made by the caller: the same key with the same
-    content gets the same answer, also when that answer was a refusal; the same
+    content gets the same answer, also when that answer was a rejection; the same
     key with other content is ALREADY_EXISTS and changes nothing.
     """
 
@@ -113,7 +113,7 @@ class CostLedgerServiceStub(object):
 class CostLedgerServiceServicer(object):
     """Holds money before every billable call and posts what the call really cost.
     Every write carries a key made by the caller: the same key with the same
-    content gets the same answer, also when that answer was a refusal; the same
+    content gets the same answer, also when that answer was a rejection; the same
     key with other content is ALREADY_EXISTS and changes nothing.
     """
 
@@ -182,7 +182,7 @@ class CostLedgerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ClosePeriod(self, request, context):
-        """Ends every period before a time: what occurred in it is refused from then on.
+        """Ends every period before a time: what occurred in it is rejected from then on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -300,7 +300,7 @@ def add_CostLedgerServiceServicer_to_server(servicer, server):
 class CostLedgerService(object):
     """Holds money before every billable call and posts what the call really cost.
     Every write carries a key made by the caller: the same key with the same
-    content gets the same answer, also when that answer was a refusal; the same
+    content gets the same answer, also when that answer was a rejection; the same
     key with other content is ALREADY_EXISTS and changes nothing.
     """
 

@@ -29,7 +29,7 @@ GRPC_VERSION: str
 class CostLedgerServiceStub:
     """Holds money before every billable call and posts what the call really cost.
     Every write carries a key made by the caller: the same key with the same
-    content gets the same answer, also when that answer was a refusal; the same
+    content gets the same answer, also when that answer was a rejection; the same
     key with other content is ALREADY_EXISTS and changes nothing.
     """
 
@@ -58,7 +58,7 @@ class CostLedgerServiceStub:
     Settle: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.SettleRequest, _cost_ledger_service_pb2.SettleResponse]
     """Replaces a provisional or estimated cost by what the provider says was used."""
     ClosePeriod: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ClosePeriodRequest, _cost_ledger_service_pb2.ClosePeriodResponse]
-    """Ends every period before a time: what occurred in it is refused from then on."""
+    """Ends every period before a time: what occurred in it is rejected from then on."""
     Apply: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyRequest, _cost_ledger_service_pb2.ApplyResponse]
     """Applies several operations in one transaction, in order."""
     ReleaseEpisode: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReleaseEpisodeRequest, _cost_ledger_service_pb2.ReleaseEpisodeResponse]
@@ -72,7 +72,7 @@ class CostLedgerServiceStub:
 class CostLedgerServiceAsyncStub(CostLedgerServiceStub):
     """Holds money before every billable call and posts what the call really cost.
     Every write carries a key made by the caller: the same key with the same
-    content gets the same answer, also when that answer was a refusal; the same
+    content gets the same answer, also when that answer was a rejection; the same
     key with other content is ALREADY_EXISTS and changes nothing.
     """
 
@@ -98,7 +98,7 @@ class CostLedgerServiceAsyncStub(CostLedgerServiceStub):
     Settle: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.SettleRequest, _cost_ledger_service_pb2.SettleResponse]  # type: ignore[assignment]
     """Replaces a provisional or estimated cost by what the provider says was used."""
     ClosePeriod: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ClosePeriodRequest, _cost_ledger_service_pb2.ClosePeriodResponse]  # type: ignore[assignment]
-    """Ends every period before a time: what occurred in it is refused from then on."""
+    """Ends every period before a time: what occurred in it is rejected from then on."""
     Apply: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyRequest, _cost_ledger_service_pb2.ApplyResponse]  # type: ignore[assignment]
     """Applies several operations in one transaction, in order."""
     ReleaseEpisode: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReleaseEpisodeRequest, _cost_ledger_service_pb2.ReleaseEpisodeResponse]  # type: ignore[assignment]
@@ -111,7 +111,7 @@ class CostLedgerServiceAsyncStub(CostLedgerServiceStub):
 class CostLedgerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Holds money before every billable call and posts what the call really cost.
     Every write carries a key made by the caller: the same key with the same
-    content gets the same answer, also when that answer was a refusal; the same
+    content gets the same answer, also when that answer was a rejection; the same
     key with other content is ALREADY_EXISTS and changes nothing.
     """
 
@@ -195,7 +195,7 @@ class CostLedgerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _cost_ledger_service_pb2.ClosePeriodRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_cost_ledger_service_pb2.ClosePeriodResponse, _abc.Awaitable[_cost_ledger_service_pb2.ClosePeriodResponse]]:
-        """Ends every period before a time: what occurred in it is refused from then on."""
+        """Ends every period before a time: what occurred in it is rejected from then on."""
 
     @_abc_1.abstractmethod
     def Apply(

@@ -58,29 +58,29 @@ until the truth replaces it.
 """
 Global___HoldState: _TypeAlias = HoldState  # noqa: Y015
 
-class _RefusalReason:
+class _RejectionReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _RefusalReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RefusalReason.ValueType], _builtins.type):
+class _RejectionReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RejectionReason.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    REFUSAL_REASON_UNSPECIFIED: _RefusalReason.ValueType  # 0
+    REJECTION_REASON_UNSPECIFIED: _RejectionReason.ValueType  # 0
     """Never returned."""
-    REFUSAL_REASON_BUDGET_EXHAUSTED: _RefusalReason.ValueType  # 1
+    REJECTION_REASON_BUDGET_EXHAUSTED: _RejectionReason.ValueType  # 1
     """A budget does not cover the worst case."""
-    REFUSAL_REASON_UNKNOWN_PRICE: _RefusalReason.ValueType  # 2
-    """The price is unknown and the policy refuses such calls."""
+    REJECTION_REASON_UNKNOWN_PRICE: _RejectionReason.ValueType  # 2
+    """The price is unknown and the policy rejects such calls."""
 
-class RefusalReason(_RefusalReason, metaclass=_RefusalReasonEnumTypeWrapper):
+class RejectionReason(_RejectionReason, metaclass=_RejectionReasonEnumTypeWrapper):
     """Why money was not held."""
 
-REFUSAL_REASON_UNSPECIFIED: RefusalReason.ValueType  # 0
+REJECTION_REASON_UNSPECIFIED: RejectionReason.ValueType  # 0
 """Never returned."""
-REFUSAL_REASON_BUDGET_EXHAUSTED: RefusalReason.ValueType  # 1
+REJECTION_REASON_BUDGET_EXHAUSTED: RejectionReason.ValueType  # 1
 """A budget does not cover the worst case."""
-REFUSAL_REASON_UNKNOWN_PRICE: RefusalReason.ValueType  # 2
-"""The price is unknown and the policy refuses such calls."""
-Global___RefusalReason: _TypeAlias = RefusalReason  # noqa: Y015
+REJECTION_REASON_UNKNOWN_PRICE: RejectionReason.ValueType  # 2
+"""The price is unknown and the policy rejects such calls."""
+Global___RejectionReason: _TypeAlias = RejectionReason  # noqa: Y015
 
 class _UnknownPricePolicy:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -89,8 +89,8 @@ class _UnknownPricePolicy:
 class _UnknownPricePolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UnknownPricePolicy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     UNKNOWN_PRICE_POLICY_UNSPECIFIED: _UnknownPricePolicy.ValueType  # 0
-    """Same as REFUSE."""
-    UNKNOWN_PRICE_POLICY_REFUSE: _UnknownPricePolicy.ValueType  # 1
+    """Same as REJECT."""
+    UNKNOWN_PRICE_POLICY_REJECT: _UnknownPricePolicy.ValueType  # 1
     """No hold; the call must not be made."""
     UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING: _UnknownPricePolicy.ValueType  # 2
     """Held at the ceiling."""
@@ -101,8 +101,8 @@ class UnknownPricePolicy(_UnknownPricePolicy, metaclass=_UnknownPricePolicyEnumT
     """What happens to a call whose price is unknown."""
 
 UNKNOWN_PRICE_POLICY_UNSPECIFIED: UnknownPricePolicy.ValueType  # 0
-"""Same as REFUSE."""
-UNKNOWN_PRICE_POLICY_REFUSE: UnknownPricePolicy.ValueType  # 1
+"""Same as REJECT."""
+UNKNOWN_PRICE_POLICY_REJECT: UnknownPricePolicy.ValueType  # 1
 """No hold; the call must not be made."""
 UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING: UnknownPricePolicy.ValueType  # 2
 """Held at the ceiling."""
@@ -276,7 +276,7 @@ class Hold(_message.Message):
     @_builtins.property
     def fallbacks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Fallback]:
         """Models that may answer instead, in the order asked for; the amount covers the
-        dearest of them.
+        most expensive of them.
         """
 
     def __init__(
@@ -331,7 +331,7 @@ class Fallback(_message.Message):
 Global___Fallback: _TypeAlias = Fallback  # noqa: Y015
 
 @_typing.final
-class Refusal(_message.Message):
+class Rejection(_message.Message):
     """Why money was not held, and what would fit."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -342,12 +342,12 @@ class Refusal(_message.Message):
     REMAINING_FIELD_NUMBER: _builtins.int
     FITTING_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     ALTERNATIVE_FIELD_NUMBER: _builtins.int
-    reason: Global___RefusalReason.ValueType
+    reason: Global___RejectionReason.ValueType
     """Why."""
     message: _builtins.str
-    """One sentence naming the cause and the mend."""
+    """One sentence naming the cause and the fix."""
     budget_id: _builtins.str
-    """The budget that refused; unset for unknown prices."""
+    """The budget that rejected; unset for unknown prices."""
     fitting_output_tokens: _builtins.int
     """The largest output in tokens that would fit; unset when none would."""
     @_builtins.property
@@ -356,14 +356,14 @@ class Refusal(_message.Message):
 
     @_builtins.property
     def alternative(self) -> Global___FittingAlternative:
-        """The dearest of the caller's alternatives that would fit; unset when none
+        """The most expensive of the caller's alternatives that would fit; unset when none
         would.
         """
 
     def __init__(
         self,
         *,
-        reason: Global___RefusalReason.ValueType = ...,
+        reason: Global___RejectionReason.ValueType = ...,
         message: _builtins.str = ...,
         budget_id: _builtins.str = ...,
         remaining: _money_pb2.Money | None = ...,
@@ -378,7 +378,7 @@ class Refusal(_message.Message):
     _WhichOneofArgType__fitting_output_tokens: _TypeAlias = _typing.Literal["_fitting_output_tokens", b"_fitting_output_tokens"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__fitting_output_tokens) -> _WhichOneofReturnType__fitting_output_tokens | None: ...
 
-Global___Refusal: _TypeAlias = Refusal  # noqa: Y015
+Global___Rejection: _TypeAlias = Rejection  # noqa: Y015
 
 @_typing.final
 class FittingAlternative(_message.Message):

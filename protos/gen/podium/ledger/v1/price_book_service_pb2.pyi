@@ -28,7 +28,7 @@ class _Weekday:
 class _WeekdayEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Weekday.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     WEEKDAY_UNSPECIFIED: _Weekday.ValueType  # 0
-    """Refused."""
+    """Rejected."""
     WEEKDAY_MONDAY: _Weekday.ValueType  # 1
     """Monday."""
     WEEKDAY_TUESDAY: _Weekday.ValueType  # 2
@@ -48,7 +48,7 @@ class Weekday(_Weekday, metaclass=_WeekdayEnumTypeWrapper):
     """Days of the week."""
 
 WEEKDAY_UNSPECIFIED: Weekday.ValueType  # 0
-"""Refused."""
+"""Rejected."""
 WEEKDAY_MONDAY: Weekday.ValueType  # 1
 """Monday."""
 WEEKDAY_TUESDAY: Weekday.ValueType  # 2

@@ -62,8 +62,8 @@ class _UnknownPriceRule:
 class _UnknownPriceRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UnknownPriceRule.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     UNKNOWN_PRICE_RULE_UNSPECIFIED: _UnknownPriceRule.ValueType  # 0
-    """The ledger's default: refuse."""
-    UNKNOWN_PRICE_RULE_REFUSE: _UnknownPriceRule.ValueType  # 1
+    """The ledger's default: reject."""
+    UNKNOWN_PRICE_RULE_REJECT: _UnknownPriceRule.ValueType  # 1
     """The call is not made."""
     UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING: _UnknownPriceRule.ValueType  # 2
     """The call is held at the policy's price ceiling."""
@@ -74,8 +74,8 @@ class UnknownPriceRule(_UnknownPriceRule, metaclass=_UnknownPriceRuleEnumTypeWra
     """What happens to a call whose price is unknown."""
 
 UNKNOWN_PRICE_RULE_UNSPECIFIED: UnknownPriceRule.ValueType  # 0
-"""The ledger's default: refuse."""
-UNKNOWN_PRICE_RULE_REFUSE: UnknownPriceRule.ValueType  # 1
+"""The ledger's default: reject."""
+UNKNOWN_PRICE_RULE_REJECT: UnknownPriceRule.ValueType  # 1
 """The call is not made."""
 UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING: UnknownPriceRule.ValueType  # 2
 """The call is held at the policy's price ceiling."""
@@ -227,7 +227,7 @@ class PolicySpec(_message.Message):
 
     @_builtins.property
     def deny(self) -> Global___ToolSelector:
-        """Matching tools are refused, even when allowed."""
+        """Matching tools are rejected, even when allowed."""
 
     @_builtins.property
     def required_tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -235,13 +235,13 @@ class PolicySpec(_message.Message):
 
     @_builtins.property
     def price_ceiling(self) -> _money_pb2.Money:
-        """Tools whose worst case for one call costs more are refused; unset means
+        """Tools whose worst case for one call costs more are rejected; unset means
         no ceiling.
         """
 
     @_builtins.property
     def latency_ceiling(self) -> _duration_pb2.Duration:
-        """Tools whose measured p95 is above are refused; unset means no ceiling."""
+        """Tools whose measured p95 is above are rejected; unset means no ceiling."""
 
     @_builtins.property
     def approval(self) -> Global___ToolSelector:

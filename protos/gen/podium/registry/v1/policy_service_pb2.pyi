@@ -551,8 +551,8 @@ class DryRunPolicyRequest(_message.Message):
 Global___DryRunPolicyRequest: _TypeAlias = DryRunPolicyRequest  # noqa: Y015
 
 @_typing.final
-class RefusedCalls(_message.Message):
-    """Past calls of one tool or model that a policy would have refused."""
+class RejectedCalls(_message.Message):
+    """Past calls of one tool or model that a policy would have rejected."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -567,7 +567,7 @@ class RefusedCalls(_message.Message):
     model_alias: _builtins.str
     """Model alias; unset for tools without a choice."""
     reason: _builtins.str
-    """The rule that refuses them, in words."""
+    """The rule that rejects them, in words."""
     call_count: _builtins.int
     """How many calls."""
     episode_count: _builtins.int
@@ -592,32 +592,32 @@ class RefusedCalls(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RefusedCalls: _TypeAlias = RefusedCalls  # noqa: Y015
+Global___RejectedCalls: _TypeAlias = RejectedCalls  # noqa: Y015
 
 @_typing.final
 class DryRunPolicyResponse(_message.Message):
     """What a policy would have changed. What the orchestrator would have done
-    instead of a refused call is unknown, so costs are those not spent.
+    instead of a rejected call is unknown, so costs are those not spent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EPISODE_COUNT_FIELD_NUMBER: _builtins.int
     CALL_COUNT_FIELD_NUMBER: _builtins.int
-    REFUSED_CALL_COUNT_FIELD_NUMBER: _builtins.int
+    REJECTED_CALL_COUNT_FIELD_NUMBER: _builtins.int
     AFFECTED_EPISODE_COUNT_FIELD_NUMBER: _builtins.int
     APPROVAL_CALL_COUNT_FIELD_NUMBER: _builtins.int
     COST_FIELD_NUMBER: _builtins.int
-    REFUSED_COST_FIELD_NUMBER: _builtins.int
-    REFUSED_FIELD_NUMBER: _builtins.int
+    REJECTED_COST_FIELD_NUMBER: _builtins.int
+    REJECTED_FIELD_NUMBER: _builtins.int
     episode_count: _builtins.int
     """Episodes looked at."""
     call_count: _builtins.int
     """Tool calls in them."""
-    refused_call_count: _builtins.int
-    """Calls that would have been refused."""
+    rejected_call_count: _builtins.int
+    """Calls that would have been rejected."""
     affected_episode_count: _builtins.int
-    """Episodes with at least one refused call."""
+    """Episodes with at least one rejected call."""
     approval_call_count: _builtins.int
     """Calls that would have waited for a person and did not need to."""
     @_builtins.property
@@ -625,28 +625,28 @@ class DryRunPolicyResponse(_message.Message):
         """What all the calls cost that are priced."""
 
     @_builtins.property
-    def refused_cost(self) -> _money_pb2.Money:
-        """What the refused ones among them cost."""
+    def rejected_cost(self) -> _money_pb2.Money:
+        """What the rejected ones among them cost."""
 
     @_builtins.property
-    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedCalls]:
-        """The refused calls by tool, model and reason, most calls first."""
+    def rejected(self) -> _containers.RepeatedCompositeFieldContainer[Global___RejectedCalls]:
+        """The rejected calls by tool, model and reason, most calls first."""
 
     def __init__(
         self,
         *,
         episode_count: _builtins.int = ...,
         call_count: _builtins.int = ...,
-        refused_call_count: _builtins.int = ...,
+        rejected_call_count: _builtins.int = ...,
         affected_episode_count: _builtins.int = ...,
         approval_call_count: _builtins.int = ...,
         cost: _money_pb2.Money | None = ...,
-        refused_cost: _money_pb2.Money | None = ...,
-        refused: _abc.Iterable[Global___RefusedCalls] | None = ...,
+        rejected_cost: _money_pb2.Money | None = ...,
+        rejected: _abc.Iterable[Global___RejectedCalls] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "refused_cost", b"refused_cost"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "rejected_cost", b"rejected_cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["affected_episode_count", b"affected_episode_count", "approval_call_count", b"approval_call_count", "call_count", b"call_count", "cost", b"cost", "episode_count", b"episode_count", "refused", b"refused", "refused_call_count", b"refused_call_count", "refused_cost", b"refused_cost"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["affected_episode_count", b"affected_episode_count", "approval_call_count", b"approval_call_count", "call_count", b"call_count", "cost", b"cost", "episode_count", b"episode_count", "rejected", b"rejected", "rejected_call_count", b"rejected_call_count", "rejected_cost", b"rejected_cost"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -30,7 +30,7 @@ class _ToolKind:
 class _ToolKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     TOOL_KIND_UNSPECIFIED: _ToolKind.ValueType  # 0
-    """Refused: the kind selects the adapter."""
+    """Rejected: the kind selects the adapter."""
     TOOL_KIND_FUNCTION: _ToolKind.ValueType  # 1
     """A Python function shipped with the adapters."""
     TOOL_KIND_HTTP: _ToolKind.ValueType  # 2
@@ -54,7 +54,7 @@ class ToolKind(_ToolKind, metaclass=_ToolKindEnumTypeWrapper):
     """Which adapter speaks to the tool."""
 
 TOOL_KIND_UNSPECIFIED: ToolKind.ValueType  # 0
-"""Refused: the kind selects the adapter."""
+"""Rejected: the kind selects the adapter."""
 TOOL_KIND_FUNCTION: ToolKind.ValueType  # 1
 """A Python function shipped with the adapters."""
 TOOL_KIND_HTTP: ToolKind.ValueType  # 2
@@ -82,7 +82,7 @@ class _SideEffect:
 class _SideEffectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SideEffect.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     SIDE_EFFECT_UNSPECIFIED: _SideEffect.ValueType  # 0
-    """Refused: retries depend on it."""
+    """Rejected: retries depend on it."""
     SIDE_EFFECT_PURE: _SideEffect.ValueType  # 1
     """Reads only; free to repeat."""
     SIDE_EFFECT_IDEMPOTENT: _SideEffect.ValueType  # 2
@@ -94,7 +94,7 @@ class SideEffect(_SideEffect, metaclass=_SideEffectEnumTypeWrapper):
     """What calling the tool twice does."""
 
 SIDE_EFFECT_UNSPECIFIED: SideEffect.ValueType  # 0
-"""Refused: retries depend on it."""
+"""Rejected: retries depend on it."""
 SIDE_EFFECT_PURE: SideEffect.ValueType  # 1
 """Reads only; free to repeat."""
 SIDE_EFFECT_IDEMPOTENT: SideEffect.ValueType  # 2
@@ -110,7 +110,7 @@ class _LlmRole:
 class _LlmRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LlmRole.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     LLM_ROLE_UNSPECIFIED: _LlmRole.ValueType  # 0
-    """Refused for tools of kind llm."""
+    """Rejected for tools of kind llm."""
     LLM_ROLE_GENERALIST: _LlmRole.ValueType  # 1
     """Answers anything."""
     LLM_ROLE_SPECIALIST: _LlmRole.ValueType  # 2
@@ -122,7 +122,7 @@ class LlmRole(_LlmRole, metaclass=_LlmRoleEnumTypeWrapper):
     """The part a language model plays when it is a tool."""
 
 LLM_ROLE_UNSPECIFIED: LlmRole.ValueType  # 0
-"""Refused for tools of kind llm."""
+"""Rejected for tools of kind llm."""
 LLM_ROLE_GENERALIST: LlmRole.ValueType  # 1
 """Answers anything."""
 LLM_ROLE_SPECIALIST: LlmRole.ValueType  # 2
@@ -138,7 +138,7 @@ class _LlmApi:
 class _LlmApiEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LlmApi.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     LLM_API_UNSPECIFIED: _LlmApi.ValueType  # 0
-    """Refused: the usage report depends on it."""
+    """Rejected: the usage report depends on it."""
     LLM_API_OPENAI_CHAT: _LlmApi.ValueType  # 1
     """OpenAI chat completions, spoken by vLLM and KServe as well."""
     LLM_API_ANTHROPIC_MESSAGES: _LlmApi.ValueType  # 2
@@ -148,7 +148,7 @@ class LlmApi(_LlmApi, metaclass=_LlmApiEnumTypeWrapper):
     """The API a language model speaks."""
 
 LLM_API_UNSPECIFIED: LlmApi.ValueType  # 0
-"""Refused: the usage report depends on it."""
+"""Rejected: the usage report depends on it."""
 LLM_API_OPENAI_CHAT: LlmApi.ValueType  # 1
 """OpenAI chat completions, spoken by vLLM and KServe as well."""
 LLM_API_ANTHROPIC_MESSAGES: LlmApi.ValueType  # 2
@@ -162,7 +162,7 @@ class _ParameterLocation:
 class _ParameterLocationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ParameterLocation.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     PARAMETER_LOCATION_UNSPECIFIED: _ParameterLocation.ValueType  # 0
-    """Refused."""
+    """Rejected."""
     PARAMETER_LOCATION_PATH: _ParameterLocation.ValueType  # 1
     """Into the path template."""
     PARAMETER_LOCATION_QUERY: _ParameterLocation.ValueType  # 2
@@ -176,7 +176,7 @@ class ParameterLocation(_ParameterLocation, metaclass=_ParameterLocationEnumType
     """Where one argument of an HTTP operation goes."""
 
 PARAMETER_LOCATION_UNSPECIFIED: ParameterLocation.ValueType  # 0
-"""Refused."""
+"""Rejected."""
 PARAMETER_LOCATION_PATH: ParameterLocation.ValueType  # 1
 """Into the path template."""
 PARAMETER_LOCATION_QUERY: ParameterLocation.ValueType  # 2
@@ -360,7 +360,7 @@ class HttpAuth(_message.Message):
     @_builtins.property
     def oauth2_client_credentials(self) -> Global___OAuth2ClientCredentials:
         """A bearer token that the adapters get, keep until it expires, and get once
-        more when the API refuses it.
+        more when the API rejects it.
         """
 
     def __init__(

@@ -615,7 +615,7 @@ class ResolveToolsetRequest(_message.Message):
     """
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Keeps only these tools; an unknown or refused name is an error. Empty
+        """Keeps only these tools; an unknown or rejected name is an error. Empty
         means every allowed tool.
         """
 

@@ -1,4 +1,4 @@
-"""Why the brokers cannot be used, in words that say what to mend.
+"""Why the brokers cannot be used, in words that say what to fix.
 
 The client says "unable to bootstrap" whatever the cause. So after a failure over TLS one handshake
 is made by hand, with the same files, and what it says is the message.
@@ -17,11 +17,11 @@ class BrokerUnavailable(Unavailable):
     """The broker did not take the records; they are still owed."""
 
     def __init__(self, kafka: KafkaSettings, error: Exception) -> None:
-        cause = tls_refusal(kafka) or type(error).__name__
+        cause = tls_rejection(kafka) or type(error).__name__
         super().__init__(f"the brokers at {kafka.bootstrap} do not answer: {cause}")
 
 
-def tls_refusal(kafka: KafkaSettings) -> str:
+def tls_rejection(kafka: KafkaSettings) -> str:
     """Why TLS with the first bootstrap server fails; empty when it does not, or has no part."""
     if kafka.security_protocol == "PLAINTEXT":
         return ""
@@ -30,15 +30,15 @@ def tls_refusal(kafka: KafkaSettings) -> str:
         accepted = _handshake(_context(kafka), host, int(port))
     except ssl.SSLCertVerificationError as error:
         cause = error.verify_message.rstrip(".")
-        return f"their certificate is not accepted: {cause}. Mend authority or host."
+        return f"their certificate is not accepted: {cause}. Fix authority or host."
     except ssl.SSLError as error:
-        return f"TLS fails with {error.reason}. Mend certificate and private_key, or the protocol."
+        return f"TLS fails with {error.reason}. Fix certificate and private_key, or the protocol."
     except OSError as error:
-        return f"{error.strerror or 'no connection'}. Mend bootstrap, or start them."
+        return f"{error.strerror or 'no connection'}. Fix bootstrap, or start them."
     if accepted:
         return ""
     held = f"the certificate {kafka.certificate}" if kafka.certificate else "a client without one"
-    return f"after the handshake they leave: they do not accept {held}. Mend certificate."
+    return f"after the handshake they leave: they do not accept {held}. Fix certificate."
 
 
 def _context(kafka: KafkaSettings) -> ssl.SSLContext:

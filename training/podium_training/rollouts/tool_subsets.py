@@ -9,53 +9,53 @@ from random import Random
 
 from podium_training.tasks.task import Task
 
-Menu = tuple[str, ...]
+ToolSubset = tuple[str, ...]
 
-# The smallest menu has so many times fewer tools than the largest.
+# The smallest subset has so many times fewer tools than the largest.
 SIZES_APART = 4
-# Of a menu, what its tasks need; the others distract.
+# Of a subset, what its tasks need; the others distract.
 NEEDED_SHARE = 2 / 3
 
 
-def draw_menus(
+def draw_tool_subsets(
     run_id: str, tasks: Sequence[Task], known: Sequence[str], count: int, tools_max: int
-) -> list[Menu]:
-    """Menus of many sizes up to `tools_max`; what the tasks need is in the largest, all of it."""
-    random = Random(f"{run_id}/menus")  # noqa: S311 chance, not a secret
+) -> list[ToolSubset]:
+    """Subsets of many sizes up to `tools_max`; what the tasks need is in the largest, all of it."""
+    random = Random(f"{run_id}/subsets")  # noqa: S311 chance, not a secret
     kits = sorted({tuple(sorted(task.tools)) for task in tasks if set(task.tools) <= set(known)})
     everything = {tool for kit in kits for tool in kit}
     smallest = max(1, tools_max // SIZES_APART)
     sizes = [random.randint(smallest, tools_max) for _ in range(count - 1)]
     needed = [everything, *(_needed(random, kits, size) for size in sizes)]
-    menus = [
+    subsets = [
         _filled(random, tools, known, size)
         for tools, size in zip(needed, [tools_max, *sizes], strict=True)
     ]
-    random.shuffle(menus)
-    return menus
+    random.shuffle(subsets)
+    return subsets
 
 
 def deal(
-    run_id: str, tasks: Sequence[Task], menus: Sequence[Menu]
-) -> list[tuple[Task, Menu | None]]:
-    """Every task with one of the menus that serve it, by chance, menu by menu.
+    run_id: str, tasks: Sequence[Task], subsets: Sequence[ToolSubset]
+) -> list[tuple[Task, ToolSubset | None]]:
+    """Every task with one of the subsets that serve it, by chance, subset by subset.
 
-    Last, and without a menu, come tasks that none of them serves.
+    Last, and without a subset, come tasks that none of them serves.
     """
-    dealt = [(_number(run_id, task, menus), task) for task in tasks]
-    # Sorting is stable: the tasks of a menu stay in their order.
+    dealt = [(_number(run_id, task, subsets), task) for task in tasks]
+    # Sorting is stable: the tasks of a subset stay in their order.
     dealt.sort(key=lambda pair: pair[0])
-    return [(task, menus[number] if number < len(menus) else None) for number, task in dealt]
+    return [(task, subsets[number] if number < len(subsets) else None) for number, task in dealt]
 
 
-def _number(run_id: str, task: Task, menus: Sequence[Menu]) -> int:
-    serving = [number for number, menu in enumerate(menus) if _serves(menu, task)]
-    chance = Random(f"{run_id}/{task.id}/menu")  # noqa: S311 chance, not a secret
-    return chance.choice(serving) if serving else len(menus)
+def _number(run_id: str, task: Task, subsets: Sequence[ToolSubset]) -> int:
+    serving = [number for number, subset in enumerate(subsets) if _serves(subset, task)]
+    chance = Random(f"{run_id}/{task.id}/subset")  # noqa: S311 chance, not a secret
+    return chance.choice(serving) if serving else len(subsets)
 
 
-def _serves(menu: Menu, task: Task) -> bool:
-    return set(task.tools) <= set(menu) and not set(task.judging_tools) & set(menu)
+def _serves(subset: ToolSubset, task: Task) -> bool:
+    return set(task.tools) <= set(subset) and not set(task.judging_tools) & set(subset)
 
 
 def _needed(random: Random, kits: Sequence[tuple[str, ...]], size: int) -> set[str]:
@@ -67,7 +67,7 @@ def _needed(random: Random, kits: Sequence[tuple[str, ...]], size: int) -> set[s
     return chosen
 
 
-def _filled(random: Random, needed: set[str], known: Sequence[str], size: int) -> Menu:
+def _filled(random: Random, needed: set[str], known: Sequence[str], size: int) -> ToolSubset:
     others = sorted(set(known) - needed)
     room = min(max(size - len(needed), 0), len(others))
     chosen = [*sorted(needed), *random.sample(others, room)]

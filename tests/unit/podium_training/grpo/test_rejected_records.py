@@ -1,21 +1,21 @@
-"""What the trainer refuses is kept once, whatever a killed run reads again."""
+"""What the trainer rejects is kept once, whatever a killed run reads again."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from podium_training.grpo.data.dead_letters import REFUSED, RefusedRecords
+from podium_training.grpo.data.dead_letters import REJECTED, RejectedRecords
 from podium_training.grpo.data.episodes import Reason
 from podium_training.grpo.data.stream import LogRecord
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / REFUSED).read_text().splitlines()]
+    return [json.loads(line) for line in (folder / REJECTED).read_text().splitlines()]
 
 
 def test_a_record_is_kept_with_its_place_and_reason(tmp_path: Path) -> None:
     record = LogRecord(2, 7, b"\xff\x00", b"g1", {"schema": "s"})
-    RefusedRecords(tmp_path, "topic").keep(record, Reason.MALFORMED, "why")
+    RejectedRecords(tmp_path, "topic").keep(record, Reason.MALFORMED, "why")
     assert lines(tmp_path) == [
         {
             "topic": "topic",
@@ -32,7 +32,7 @@ def test_a_record_is_kept_with_its_place_and_reason(tmp_path: Path) -> None:
 
 def test_a_place_is_kept_once_also_by_the_next_run(tmp_path: Path) -> None:
     for _ in range(2):
-        aside = RefusedRecords(tmp_path, "topic")
+        aside = RejectedRecords(tmp_path, "topic")
         for partition, offset in ((0, 7), (1, 7), (0, 9)):
             aside.keep(LogRecord(partition, offset, b"x"), Reason.UNPRICED, "")
     places = [(line["partition"], line["offset"]) for line in lines(tmp_path)]
@@ -40,13 +40,13 @@ def test_a_place_is_kept_once_also_by_the_next_run(tmp_path: Path) -> None:
 
 
 def test_what_may_not_train_is_not_copied(tmp_path: Path) -> None:
-    RefusedRecords(tmp_path, "topic").keep(LogRecord(0, 7, b"private"), Reason.NO_CONSENT, "")
+    RejectedRecords(tmp_path, "topic").keep(LogRecord(0, 7, b"private"), Reason.NO_CONSENT, "")
     assert [line["record"] for line in lines(tmp_path)] == [None]
 
 
 def test_a_line_that_a_kill_tore_is_written_again(tmp_path: Path) -> None:
-    RefusedRecords(tmp_path, "topic").keep(LogRecord(0, 1, b"a"), Reason.MALFORMED, "")
-    whole = (tmp_path / REFUSED).read_text()
-    (tmp_path / REFUSED).write_text(whole + whole[:20])
-    RefusedRecords(tmp_path, "topic").keep(LogRecord(0, 2, b"b"), Reason.MALFORMED, "")
+    RejectedRecords(tmp_path, "topic").keep(LogRecord(0, 1, b"a"), Reason.MALFORMED, "")
+    whole = (tmp_path / REJECTED).read_text()
+    (tmp_path / REJECTED).write_text(whole + whole[:20])
+    RejectedRecords(tmp_path, "topic").keep(LogRecord(0, 2, b"b"), Reason.MALFORMED, "")
     assert [line["offset"] for line in lines(tmp_path)] == [1, 2]

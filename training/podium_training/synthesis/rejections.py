@@ -4,8 +4,8 @@ from collections import Counter
 from enum import StrEnum
 
 
-class Refusal(StrEnum):
-    """What a check or a filter says of what it refuses."""
+class Rejection(StrEnum):
+    """What a check or a filter says of what it rejects."""
 
     ROWS_NOT_NATURAL = "rows not natural"
     ROWS_UNUSABLE = "rows unusable"
@@ -21,4 +21,4 @@ class Refusal(StrEnum):
     REPEATED = "repeated"
 
 
-Refusals = Counter[Refusal]
+Rejections = Counter[Rejection]
