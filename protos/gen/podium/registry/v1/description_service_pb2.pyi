@@ -268,7 +268,7 @@ class ApproveProposalRequest(_message.Message):
     id: _builtins.str
     """Its id."""
     description: _builtins.str
-    """The text as the reviewer fixed it; unset means as proposed."""
+    """The text as the reviewer edited it; unset means as proposed."""
     def __init__(
         self,
         *,
