@@ -21,7 +21,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 # The plugin fails a run that skipped anything: a skipped test proves nothing.
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart chart-docs chart-slow clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart chart-docs chart-slow docs clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -164,6 +164,16 @@ chart-slow: chart local-images ## checkov over every profile; a real OCI registr
 	@test -x $(CHECKOV)/bin/checkov || { $(PYTHON) -m venv $(CHECKOV) && $(CHECKOV)/bin/pip install --quiet --disable-pip-version-check checkov; }
 	$(PYTEST) -q tests/chart/slow/checkov_findings.py tests/chart/slow/oci_registry.py
 	$(PYTEST) -q tests/chart/slow/minimal_cpu.py tests/chart/slow/sandbox_on_runc.py tests/chart/slow/training_image.py tests/chart/slow/engines_image.py
+
+# The site is built by an environment of its own, its reference by ours.
+DOCS := build/docs
+
+docs: $(INSTALLED) ## Build the documentation site in build/docs/site; fails on a broken link
+	@test -x $(DOCS)/env/bin/mkdocs -a $(DOCS)/env -nt requirements/docs.txt || { \
+	  $(PYTHON) -m venv --clear $(DOCS)/env && $(UV) pip install --quiet --python $(DOCS)/env -r requirements/docs.txt && touch $(DOCS)/env; }
+	$(PYTHON) -m scripts.docs_site $(DOCS)/pages
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/env/bin/mkdocs build --strict --quiet
+	@echo "open $(DOCS)/site/index.html, or serve it: $(PYTHON) -m http.server -d $(DOCS)/site"
 
 clean: ## Remove what was built and cached, but not .venv
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
