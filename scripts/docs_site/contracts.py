@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2 as pb
 from scripts.docs_site.markdown import prose, table
 
-from gateway.routes import ROUTES
+from gateway.rest.routes import ROUTES
 from podium.common.v1 import access_pb2
 
 

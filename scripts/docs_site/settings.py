@@ -15,7 +15,7 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 from scripts.docs_site.markdown import table
 
-from grpo.config import RunConfig
+from podium_training.grpo.config import RunConfig
 
 
 def settings_page() -> Iterator[tuple[str, str]]:
