@@ -53,6 +53,7 @@ pin: ## Resolve requirements/*.in again; UPGRADE=--upgrade takes the newest vers
 	$(LOCK) requirements/{base,tools}.in -o requirements/tool-adapters.txt
 	$(LOCK) requirements/{base,kserve}.in -o requirements/policy-engines.txt
 	$(LOCK) --no-emit-package torch requirements/{base,training}.in -o requirements/training.txt
+	$(RESOLVE) requirements/docs.in -o requirements/docs.txt
 	grep ^torch== requirements/training.in | \
 	  $(RESOLVE) --no-config --generate-hashes -c requirements/dev.txt - -o requirements/training-cuda.txt
 
@@ -169,8 +170,8 @@ chart-slow: chart local-images ## checkov over every profile; a real OCI registr
 DOCS := build/docs
 
 docs: $(INSTALLED) ## Build the documentation site in build/docs/site; fails on a broken link
-	@test -x $(DOCS)/env/bin/mkdocs -a $(DOCS)/env -nt requirements/docs.txt || { \
-	  $(PYTHON) -m venv --clear $(DOCS)/env && $(UV) pip install --quiet --python $(DOCS)/env -r requirements/docs.txt && touch $(DOCS)/env; }
+	@test $(DOCS)/env -nt requirements/docs.txt || { $(PYTHON) -m venv --clear $(DOCS)/env && \
+	  $(PYTHON) -I $(PACKAGES) requirements/docs.txt $(DOCS)/env/bin/python && touch $(DOCS)/env; }
 	$(PYTHON) -m scripts.docs_site $(DOCS)/pages
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/env/bin/mkdocs build --strict --quiet
 	@echo "open $(DOCS)/site/index.html, or serve it: $(PYTHON) -m http.server -d $(DOCS)/site"
