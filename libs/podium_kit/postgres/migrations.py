@@ -1,15 +1,17 @@
 """Alembic migrations of a service, run before it serves."""
 
 from pathlib import Path
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.util import CommandError
 from asyncpg import PostgresError
 from sqlalchemy import Connection, MetaData, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from podium_kit.rpc.errors import Unavailable
+from podium_kit.rpc.errors import FailedPrecondition, Unavailable
 
 # Any constant will do: it keeps two starting replicas from migrating at once.
 MIGRATION_LOCK = 7_263_001
@@ -26,10 +28,20 @@ class DatabaseUnreachable(Unavailable):
         )
 
 
+class UnknownRevision(FailedPrecondition):
+    """The database was migrated by a build that this one does not know."""
+
+    def __init__(self, cause: CommandError) -> None:
+        super().__init__(
+            f"the database's schema is of another version of Podium ({cause}); "
+            "upgrade Podium, or start with an empty database or another --state-dir"
+        )
+
+
 async def upgrade(database_url: str, script_location: Path) -> None:
     """Brings the database to the newest revision. `script_location` holds env.py.
 
-    Raises DatabaseUnreachable.
+    Raises DatabaseUnreachable, UnknownRevision.
     """
     engine = create_async_engine(database_url)
     try:
@@ -54,7 +66,25 @@ def _upgrade(connection: Connection, script_location: Path) -> None:
     config = Config()
     config.set_main_option("script_location", str(script_location))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise UnknownRevision(error) from error
+
+
+def run_schema(revision_file: str, *names: str) -> None:
+    """Runs SQL scripts of `migrations/schema`, in order, inside the revision's transaction.
+
+    A script holds many statements, which a prepared statement cannot; the driver's own
+    `execute` sends it as it is.
+    """
+    from alembic import op  # noqa: PLC0415  only usable inside a revision
+
+    folder = Path(revision_file).parents[1] / "schema"
+    driver: Any = op.get_bind().connection.dbapi_connection
+    for name in names:
+        script = (folder / name).read_text(encoding="utf-8")
+        driver.run_async(lambda connection, script=script: connection.execute(script))
 
 
 def run_migrations_in_env(target_metadata: MetaData | None = None) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import make_url, text
+from sqlalchemy.ext.asyncio import create_async_engine
 
+import cost_ledger
 from episodes.temporal.client import TemporalUnreachable, connect_temporal
 from podium_kit.embedded.ports import free_port
-from podium_kit.postgres.migrations import DatabaseUnreachable, upgrade
+from podium_kit.postgres.migrations import DatabaseUnreachable, UnknownRevision, upgrade
 from podium_kit.rpc.testing import make_key_pair, write_verify_keys
 
 
@@ -48,6 +50,19 @@ async def test_a_database_that_does_not_exist_is_named(
     url = make_url(await database()).set(database="nowhere").render_as_string(hide_password=False)
     with pytest.raises(DatabaseUnreachable, match='"nowhere" does not exist'):
         await upgrade(url, tmp_path)
+
+
+async def test_a_database_of_another_build_is_named(
+    database: Callable[[], Awaitable[str]],
+) -> None:
+    url = await database()
+    engine = create_async_engine(url)
+    async with engine.begin() as connection:
+        await connection.execute(text("CREATE TABLE alembic_version (version_num text)"))
+        await connection.execute(text("INSERT INTO alembic_version VALUES ('0029')"))
+    await engine.dispose()
+    with pytest.raises(UnknownRevision, match=r"'0029'.*--state-dir"):
+        await upgrade(url, Path(str(cost_ledger.__file__)).parent / "migrations")
 
 
 async def test_temporal_out_of_reach_is_named() -> None:

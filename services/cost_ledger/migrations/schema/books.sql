@@ -1,0 +1,96 @@
+-- What a group of operations reads, in one round trip: heads under lock, keys, statuses of budgets.
+-- In PL/pgSQL, which keeps the plans of its statements for as long as the connection lasts.
+
+-- Ordered, so that two groups never wait for each other in a circle.
+CREATE FUNCTION lock_heads(tenants text[]) RETURNS json LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT json_agg(locked) FROM (
+            SELECT tenant, sequence, encode(hash, 'hex') AS hash, closed_before
+            FROM ledger_head WHERE tenant = ANY (tenants) ORDER BY tenant FOR UPDATE
+        ) locked
+    );
+END
+$$;
+
+-- The result and the hold that each key already has. A join lets the planner read all keys of a
+-- tenant once and compare each with each; for a few that is the best plan, and a connection keeps
+-- it for the millionth. OFFSET 0 keeps a look-up apart, so that it is made once for each key, by
+-- the whole key.
+CREATE FUNCTION read_keys(
+    tenants text[], operations text[], keys text[], hold_keys text[]
+) RETURNS json STABLE LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT json_agg(json_build_object('tenant', asked.tenant,
+                                          'operation', asked.operation,
+                                          'key', asked.key, 'answer', answered, 'hold', held))
+        FROM unnest(tenants, operations, keys, hold_keys)
+            AS asked(tenant, operation, key, hold_key)
+        LEFT JOIN LATERAL (
+            SELECT i.* FROM idempotency i
+            WHERE i.tenant = asked.tenant AND i.operation = asked.operation
+              AND i.key = asked.key
+            OFFSET 0
+        ) answered ON true
+        LEFT JOIN LATERAL (
+            SELECT h.* FROM hold h
+            WHERE h.tenant = asked.tenant AND h.key = asked.hold_key
+            OFFSET 0
+        ) held ON true
+        WHERE answered.tenant IS NOT NULL OR held.tenant IS NOT NULL
+    );
+END
+$$;
+
+-- Where every budget of the asked scopes stands at a time (unset: now).
+CREATE FUNCTION read_standings(asks json, now timestamptz) RETURNS json
+STABLE LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT json_agg(standing) FROM (
+            SELECT asked.tenant, asked.scope, asked.scope_id, asked.at, b.id,
+                   b.hard_limit, b.currency, b.first, b.start, used.used, used.row_exists
+            FROM json_to_recordset(asks)
+                AS asked(tenant text, scope text, scope_id text, at timestamptz)
+            CROSS JOIN LATERAL (
+                SELECT b.*, window_first(b, coalesce(asked.at, now)) AS first,
+                       window_start(b, coalesce(asked.at, now)) AS start
+                FROM budget b
+                WHERE b.tenant = asked.tenant AND b.scope = asked.scope
+                  AND b.scope_id = asked.scope_id
+                  AND budget_holds(b, coalesce(asked.at, now))
+                OFFSET 0
+            ) b
+            CROSS JOIN LATERAL (
+                SELECT coalesce(sum(w.posted + w.held), 0) AS used,
+                       coalesce(bool_or(w.start = b.start), false) AS row_exists
+                FROM budget_window w
+                WHERE w.tenant = b.tenant AND w.budget_id = b.id
+                  AND w.start BETWEEN b.first AND b.start
+            ) used
+        ) standing
+    );
+END
+$$;
+
+-- Volatile, so each statement in it sees what was committed before it began: what is read after
+-- the lock is the truth until the commit.
+CREATE FUNCTION open_books(
+    tenants text[], asked_tenants text[], operations text[], keys text[], hold_keys text[],
+    asks json, OUT now timestamptz, OUT heads json, OUT known json, OUT standings json
+) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('ledger.tenants', CAST(tenants AS text), true);
+    heads := lock_heads(tenants);
+    IF coalesce(json_array_length(heads), 0) < cardinality(tenants) THEN
+        INSERT INTO ledger_head (tenant) SELECT unnest(tenants) ON CONFLICT DO NOTHING;
+        heads := lock_heads(tenants);
+    END IF;
+    now := ledger_clock();
+    known := read_keys(asked_tenants, operations, keys, hold_keys);
+    IF asks IS NOT NULL THEN
+        standings := read_standings(asks, now);
+    END IF;
+END
+$$;

@@ -1,0 +1,144 @@
+CREATE TABLE budget (
+    tenant text NOT NULL,
+    id text NOT NULL,
+    scope text NOT NULL,
+    scope_id text NOT NULL,
+    budget_window text NOT NULL,
+    rolling_length_s double precision NOT NULL,
+    time_zone text NOT NULL,
+    currency text NOT NULL,
+    hard_limit numeric(28, 12) NOT NULL CHECK (hard_limit >= 0),
+    soft_limits numeric(28, 12)[] NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT ledger_clock(),
+    close_time timestamptz,
+    start_time timestamptz,
+    end_time timestamptz,
+    version bigint NOT NULL DEFAULT 1,
+    PRIMARY KEY (tenant, id)
+);
+
+-- A named budget's scope_id is its own id, so that one index finds every covering budget.
+CREATE INDEX budget_open ON budget (tenant, scope, scope_id) WHERE close_time IS NULL;
+
+CREATE FUNCTION budget_holds(budget, timestamptz) RETURNS boolean STABLE LANGUAGE sql
+RETURN $1.close_time IS NULL
+    AND ($1.start_time IS NULL OR $1.start_time <= $2)
+    AND ($1.end_time IS NULL OR $2 < $1.end_time);
+
+-- A row per window that money was counted in.
+CREATE TABLE budget_window (
+    tenant text NOT NULL,
+    budget_id text NOT NULL,
+    start timestamptz NOT NULL,
+    posted numeric(28, 12) NOT NULL CHECK (posted >= 0),
+    held numeric(28, 12) NOT NULL CHECK (held >= 0),
+    PRIMARY KEY (tenant, budget_id, start)
+) WITH (fillfactor = 50);
+
+-- The bucket that an instant falls into; a total has one bucket since its creation.
+CREATE FUNCTION window_start(budget, timestamptz) RETURNS timestamptz STABLE LANGUAGE sql
+RETURN CASE $1.budget_window
+    WHEN 'total' THEN $1.create_time
+    WHEN 'rolling' THEN date_trunc('minute', $2)
+    ELSE date_trunc($1.budget_window, $2, $1.time_zone)
+END;
+
+-- The oldest bucket that counts. A rolling one that has partly passed counts whole.
+CREATE FUNCTION window_first(budget, timestamptz) RETURNS timestamptz STABLE LANGUAGE sql
+RETURN CASE $1.budget_window
+    WHEN 'rolling' THEN date_trunc('minute', $2 - make_interval(secs => $1.rolling_length_s))
+    ELSE window_start($1, $2)
+END;
+
+-- Budgets that change keep every version, and from which entry on it decided.
+CREATE TABLE budget_version (
+    tenant text NOT NULL,
+    budget_id text NOT NULL,
+    version bigint NOT NULL,
+    -- It decided the entries after this one, up to the next version's.
+    after_sequence bigint NOT NULL,
+    hard_limit numeric(28, 12) NOT NULL,
+    soft_limits numeric(28, 12)[] NOT NULL,
+    end_time timestamptz,
+    create_time timestamptz NOT NULL,
+    PRIMARY KEY (tenant, budget_id, version)
+);
+
+-- Whoever changes a budget holds the tenant's head, so no entry is decided meanwhile.
+CREATE FUNCTION keep_budget_version() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO budget_version
+    SELECT NEW.tenant, NEW.id, NEW.version,
+           CASE WHEN NEW.version = 1 THEN 0
+                ELSE (SELECT sequence FROM ledger_head WHERE tenant = NEW.tenant) END,
+           NEW.hard_limit, NEW.soft_limits, NEW.end_time, ledger_clock();
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER keep_budget_version AFTER INSERT OR UPDATE OF version ON budget
+FOR EACH ROW EXECUTE FUNCTION keep_budget_version();
+SELECT make_immutable('budget_version');
+
+CREATE TABLE budget_alert (
+    tenant text NOT NULL,
+    budget_id text NOT NULL,
+    start timestamptz NOT NULL,
+    soft_limit numeric(28, 12) NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT ledger_clock(),
+    sequence bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
+    posted numeric(28, 12) NOT NULL,
+    publish_time timestamptz,
+    PRIMARY KEY (tenant, budget_id, start, soft_limit)
+);
+CREATE INDEX budget_alert_owed ON budget_alert (sequence) WHERE publish_time IS NULL;
+
+-- Rolling windows overlap: a rolling budget alerts once in each period of its length.
+CREATE FUNCTION alert_start(budget, timestamptz) RETURNS timestamptz STABLE LANGUAGE sql
+RETURN CASE $1.budget_window
+    WHEN 'rolling' THEN to_timestamp(
+        floor(extract(epoch FROM $2) / $1.rolling_length_s) * $1.rolling_length_s
+    )
+    ELSE $2
+END;
+
+-- Whoever moves money raises the alerts, in the same transaction and once each.
+CREATE FUNCTION raise_alerts() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO budget_alert (tenant, budget_id, start, soft_limit, posted)
+    SELECT b.tenant, b.id, alert_start(b, moved.start), soft.soft_limit, spent.posted
+    FROM moved
+    JOIN budget b ON (b.tenant, b.id) = (moved.tenant, moved.budget_id)
+        AND cardinality(b.soft_limits) > 0
+    CROSS JOIN LATERAL (
+        SELECT sum(w.posted) AS posted FROM budget_window w
+        WHERE w.tenant = b.tenant AND w.budget_id = b.id
+          AND w.start BETWEEN window_first(b, moved.start) AND moved.start
+    ) spent
+    CROSS JOIN LATERAL unnest(b.soft_limits) AS soft(soft_limit)
+    WHERE moved.posted > 0 AND spent.posted >= soft.soft_limit
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER raise_alerts_on_insert AFTER insert ON budget_window
+REFERENCING NEW TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION raise_alerts();
+CREATE TRIGGER raise_alerts_on_update AFTER update ON budget_window
+REFERENCING NEW TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION raise_alerts();
+
+-- The relay publishes for every tenant; another replica takes others instead of waiting.
+CREATE FUNCTION owed_alerts(count_max integer) RETURNS TABLE (tenant text, sequence bigint)
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    SELECT a.tenant, a.sequence FROM budget_alert a WHERE a.publish_time IS NULL
+    ORDER BY a.sequence LIMIT count_max FOR UPDATE SKIP LOCKED
+$$;
+REVOKE EXECUTE ON FUNCTION owed_alerts(integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION owed_alerts(integer) TO cost_ledger_service;
+
+SELECT protect('budget');
+SELECT protect('budget_window');
+SELECT protect('budget_version');
+SELECT protect('budget_alert');
+
+GRANT SELECT, INSERT, UPDATE ON budget, budget_window TO cost_ledger_service;
+GRANT SELECT, INSERT ON budget_version, budget_alert TO cost_ledger_service;
+GRANT UPDATE (publish_time) ON budget_alert TO cost_ledger_service;

@@ -1,0 +1,22 @@
+"""The journal, prices, budgets, spend, audit and invoices."""
+
+from podium_kit.postgres.migrations import run_schema
+
+revision = "0001"
+down_revision = None
+
+# Access first: the others use its functions.
+SCRIPTS = (
+    "access.sql",
+    "journal.sql",
+    "prices.sql",
+    "budgets.sql",
+    "books.sql",
+    "spend.sql",
+    "audit.sql",
+    "invoices.sql",
+)
+
+
+def upgrade() -> None:
+    run_schema(__file__, *SCRIPTS)

@@ -1,0 +1,39 @@
+-- Content-addressed bodies: toolsets, steps, trajectories.
+CREATE TABLE segments (
+    digest bytea PRIMARY KEY,
+    body bytea NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE TABLE episodes (
+    id uuid PRIMARY KEY,
+    tenant text NOT NULL,
+    subject text NOT NULL,
+    spec bytea NOT NULL,
+    toolset_digest bytea NOT NULL REFERENCES segments,
+    policy_name text NOT NULL,
+    policy_version integer NOT NULL,
+    labels jsonb NOT NULL,
+    group_id text NOT NULL,
+    group_size integer NOT NULL,
+    sample_index integer NOT NULL,
+    task_id text NOT NULL,
+    turn_limit integer NOT NULL,
+    time_limit_s double precision NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    stop_reason text,
+    answer text NOT NULL DEFAULT '',
+    failure bytea NOT NULL DEFAULT '',
+    turn_count integer NOT NULL DEFAULT 0,
+    tool_call_count integer NOT NULL DEFAULT 0,
+    cost numeric(28, 12),
+    currency text,
+    unpriced_call_count integer NOT NULL DEFAULT 0,
+    usage bytea NOT NULL DEFAULT '',
+    end_time timestamptz,
+    UNIQUE (tenant, group_id, sample_index)
+);
+CREATE INDEX episodes_by_tenant ON episodes (tenant, id DESC);
+CREATE INDEX episodes_open ON episodes (create_time) WHERE stop_reason IS NULL;
+-- A tenant's running episodes are counted at every start.
+CREATE INDEX episodes_running_by_tenant ON episodes (tenant) WHERE stop_reason IS NULL;

@@ -1,0 +1,10 @@
+-- Answers of calls with side effects, so that a key never acts twice.
+CREATE TABLE effects (
+    tenant text NOT NULL,
+    key text NOT NULL,
+    digest text NOT NULL,
+    answer bytea,
+    create_time timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant, key)
+);
+CREATE INDEX effects_by_age ON effects (create_time);

@@ -1,0 +1,23 @@
+CREATE TABLE policies (
+    tenant text NOT NULL,
+    name text NOT NULL,
+    version integer NOT NULL CHECK (version > 0),
+    spec bytea NOT NULL,
+    digest text NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_by text NOT NULL,
+    PRIMARY KEY (tenant, name, version),
+    UNIQUE (tenant, name, digest)
+);
+
+-- Which version is active from when on; the newest effective one counts.
+CREATE TABLE policy_activations (
+    sequence bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant text NOT NULL,
+    name text NOT NULL,
+    version integer NOT NULL,
+    effective_time timestamptz NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_by text NOT NULL
+);
+CREATE INDEX policy_activations_by_tenant ON policy_activations (tenant, effective_time);

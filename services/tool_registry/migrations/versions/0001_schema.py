@@ -1,0 +1,10 @@
+"""Tools, policies, facts and proposed descriptions."""
+
+from podium_kit.postgres.migrations import run_schema
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    run_schema(__file__, "tools.sql", "policies.sql")
