@@ -1,17 +1,24 @@
-"""Alembic migrations of a service, run before it serves."""
+"""Alembic migrations of a service, run before it serves.
 
+Revisions are numbers of four digits, so that they sort by age.
+"""
+
+import logging
 from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from alembic.util import CommandError
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from asyncpg import PostgresError
 from sqlalchemy import Connection, MetaData, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from podium_kit.rpc.errors import FailedPrecondition, Unavailable
+
+log = logging.getLogger(__name__)
 
 # Any constant will do: it keeps two starting replicas from migrating at once.
 MIGRATION_LOCK = 7_263_001
@@ -29,12 +36,12 @@ class DatabaseUnreachable(Unavailable):
 
 
 class UnknownRevision(FailedPrecondition):
-    """The database was migrated by a build that this one does not know."""
+    """The database was migrated by a build from before the first release."""
 
-    def __init__(self, cause: CommandError) -> None:
+    def __init__(self, revision: str) -> None:
         super().__init__(
-            f"the database's schema is of another version of Podium ({cause}); "
-            "upgrade Podium, or start with an empty database or another --state-dir"
+            f"the database has schema revision {revision}, which this version of Podium cannot "
+            "upgrade; start with an empty database, or with another --state-dir"
         )
 
 
@@ -66,10 +73,16 @@ def _upgrade(connection: Connection, script_location: Path) -> None:
     config = Config()
     config.set_main_option("script_location", str(script_location))
     config.attributes["connection"] = connection
-    try:
-        command.upgrade(config, "head")
-    except CommandError as error:
-        raise UnknownRevision(error) from error
+    scripts = ScriptDirectory.from_config(config)
+    head = scripts.get_current_head() or ""
+    revision = MigrationContext.configure(connection).get_current_revision() or ""
+    if revision > head:
+        # After a rollback of the release: migrations only add, so the older code goes on.
+        log.warning("the database has revision %s, newer than this build's %s", revision, head)
+        return
+    if revision and revision not in {each.revision for each in scripts.walk_revisions()}:
+        raise UnknownRevision(revision)
+    command.upgrade(config, "head")
 
 
 def run_schema(revision_file: str, *names: str) -> None:

@@ -15,6 +15,8 @@ from podium_kit.embedded.ports import free_port
 from podium_kit.postgres.migrations import DatabaseUnreachable, UnknownRevision, upgrade
 from podium_kit.rpc.testing import make_key_pair, write_verify_keys
 
+LEDGER = Path(str(cost_ledger.__file__)).parent / "migrations"
+
 
 def test_a_service_without_its_database_ends_with_one_line_of_cause_and_fix(
     tmp_path: Path,
@@ -52,17 +54,28 @@ async def test_a_database_that_does_not_exist_is_named(
         await upgrade(url, tmp_path)
 
 
-async def test_a_database_of_another_build_is_named(
+async def test_a_database_from_before_the_first_release_is_named(
     database: Callable[[], Awaitable[str]],
 ) -> None:
+    url = await database_at("0029", database)
+    with pytest.raises(UnknownRevision, match=r"0029.*--state-dir"):
+        await upgrade(url, LEDGER)
+
+
+async def test_an_older_build_serves_a_newer_database(
+    database: Callable[[], Awaitable[str]],
+) -> None:
+    await upgrade(await database_at("9999", database), LEDGER)
+
+
+async def database_at(revision: str, database: Callable[[], Awaitable[str]]) -> str:
     url = await database()
     engine = create_async_engine(url)
     async with engine.begin() as connection:
         await connection.execute(text("CREATE TABLE alembic_version (version_num text)"))
-        await connection.execute(text("INSERT INTO alembic_version VALUES ('0029')"))
+        await connection.execute(text("INSERT INTO alembic_version VALUES (:r)"), {"r": revision})
     await engine.dispose()
-    with pytest.raises(UnknownRevision, match=r"'0029'.*--state-dir"):
-        await upgrade(url, Path(str(cost_ledger.__file__)).parent / "migrations")
+    return url
 
 
 async def test_temporal_out_of_reach_is_named() -> None:

@@ -2,7 +2,7 @@
 
 from podium_kit.postgres.migrations import run_schema
 
-revision = "0001"
+revision = "0100"
 down_revision = None
 
 
