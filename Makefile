@@ -40,10 +40,10 @@ $(INSTALLED): requirements/dev.txt pyproject.toml scripts/hatch_dependencies.py
 vllm: $(INSTALLED) ## Install vLLM (in its own environment) and the default model into the cache
 	@$(PYTHON) -m podium_kit.embedded
 
-# triton, which xgrammar names, has no CPU backend and is not needed.
+# triton, which xgrammar names, has no CPU backend; pycosat, which reasoning-gym names, no wheels.
 RESOLVE = .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
   --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(UPGRADE)
-PIN = $(RESOLVE) --no-emit-package triton --override requirements/overrides.txt
+PIN = $(RESOLVE) --no-emit-package triton --no-emit-package pycosat --override requirements/overrides.txt
 # What an image installs: its digests, too, and the versions that were tested.
 LOCK = $(PIN) --generate-hashes -c requirements/dev.txt
 

@@ -18,15 +18,13 @@ elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   missing+=("$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
 fi
 command -v git >/dev/null || missing+=(git)
-# Some packages come as sources only.
-command -v cc >/dev/null || missing+=(build-essential)
 # vLLM's CPU kernels are linked against libnuma, which its wheel does not carry.
 "${python:-python3}" -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null || missing+=(libnuma1)
 
 if [ "${1:-}" = --packages ]; then
   echo "${missing[@]}"
 elif [ -z "$python" ]; then
-  echo "Podium runs on Python 3.11, 3.12 and 3.13, but python3 is $(python3 --version 2>&1 || true): make PYTHON3=/path/to/python" >&2
+  echo "Podium runs on Python 3.11, 3.12 and 3.13, but ${PYTHON3:-python3} is $("${PYTHON3:-python3}" --version 2>&1 || true): make PYTHON3=/path/to/python" >&2
   exit 1
 elif ((${#missing[@]})); then
   echo "missing on this machine: ${missing[*]}; sudo apt-get install ${missing[*]}" >&2
