@@ -52,10 +52,11 @@ class StepConfig(Section):
     learning_rate: float = Field(1e-6, gt=0, description="of AdamW")
     decay_start: float = Field(1.0, ge=0, le=1, description="share of steps at the full rate")
     weight_decay: float = Field(0.01, ge=0, description="of AdamW")
+    passes: int = Field(1, ge=1, description="optimiser steps per batch")
     loss: LossName = Field("dapo", description="how token losses are formed and added up")
     level: LevelName = Field("token", description="what a ratio is of; sequence: GSPO's")
-    clip_low: float = Field(0.2, gt=0)
-    clip_high: float = Field(0.28, gt=0)
+    clip_low: float = Field(0.2, gt=0, description="of the ratio, from the second pass on")
+    clip_high: float = Field(0.28, gt=0, description="likewise")
     dual_clip: float | None = Field(None, gt=1, description="bound where an advantage is negative")
     length_max: int = Field(512, ge=1, description="tokens; the constant of dr_grpo")
     importance_cap: float = Field(2.0, ge=1, description="of the weight that corrects for drift")
@@ -65,6 +66,15 @@ class StepConfig(Section):
     tokens_max: int = Field(4096, ge=1, description="tokens of a micro-batch before sharing")
     row_tokens_max: int = Field(8192, ge=2, description="a longer call is not trained on")
     drift_stop: float = Field(1.0, gt=0, description="nats a token between server and trainer")
+
+    @model_validator(mode="after")
+    def _clips_what_can_move(self) -> Self:
+        """In the first pass every ratio is 1."""
+        unused = self.model_fields_set & {"clip_low", "clip_high", "dual_clip"}
+        if self.passes == 1 and unused:
+            names = ", ".join(sorted(unused))
+            raise ValueError(f"{names} has no effect with one pass; raise step.passes or leave out")
+        return self
 
 
 class LoraConfig(Section):

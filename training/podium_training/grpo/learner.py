@@ -1,4 +1,4 @@
-"""One optimiser step over a batch of groups, whatever its packing.
+"""Optimiser steps over a batch of groups, whatever its packing.
 
 Weights, denominators and advantages are fixed for the whole batch before the first
 micro-batch, so splitting it, over time or over processes, changes nothing but memory.
@@ -35,6 +35,8 @@ class StepOptions:
     """How a step is taken."""
 
     loss: LossOptions = field(default_factory=LossOptions)
+    passes: int = 1
+    """Optimiser steps per batch. The first has a ratio of 1; later ones are clipped."""
     tokens_max: int = 4096
     """Tokens of a micro-batch before sharing; more only where one row is longer."""
     gradient_norm_max: float = 1.0
@@ -91,7 +93,8 @@ class Learner:
     def step(self, groups: Sequence[Group], rate: float = 1.0) -> StepResult:
         """Learns from a batch, at a share of the optimiser's learning rate.
 
-        Raises DriftTooLarge, and ConstraintError, before any change.
+        The metrics are those of the last pass. Raises DriftTooLarge, and ConstraintError, before
+        any change.
         """
         for group, full in zip(self.optimiser.param_groups, self._rates, strict=True):
             group["lr"] = rate * full
@@ -103,10 +106,22 @@ class Learner:
         # there is a reference to draw them back to.
         compared = self._reference is not None
         samples = [sample for sample in weighted if sample.advantage or compared]
+        batches = self._mine(samples)
+        # Under the policy before the first pass, by micro-batch.
+        old: list[Tensor] = []
+        for _ in range(self._options.passes):
+            result = self._pass(batches, old, compared=compared)
+            if not result.applied:
+                break
+        return result
+
+    def _pass(
+        self, batches: Sequence[Sequence[Sample]], old: list[Tensor], *, compared: bool
+    ) -> StepResult:
         self.optimiser.zero_grad(set_to_none=True)
         sums = Sums()
-        for batch in self._mine(samples):
-            self._accumulate(batch, sums)
+        for number, batch in enumerate(batches):
+            self._accumulate(batch, number, old, sums)
         metrics = sums.over(self._team).metrics(compared=compared)
         imitates = self._options.loss.loss is Loss.IMITATION
         if metrics["drift_mean"] > self._options.drift_stop and not imitates:
@@ -177,16 +192,21 @@ class Learner:
         batches += [idle] * (-len(batches) % team.size)
         return batches[team.rank :: team.size]
 
-    def _accumulate(self, samples: Sequence[Sample], sums: Sums) -> None:
-        batch, packed = self._scored(samples)
+    def _accumulate(
+        self, samples: Sequence[Sample], number: int, old: list[Tensor], sums: Sums
+    ) -> None:
+        batch, packed = self._scored(samples, old[number] if number < len(old) else None)
+        if number == len(old):
+            old.append(batch.old_logprobs)
         result = policy_loss(batch, self._options.loss)
         # FSDP takes the mean of the processes' gradients; the loss is their sum.
         (result.loss * self._team.size).backward()
         if any(sample.weight for sample in samples):
-            loss = float(result.loss.detach())
-            sums.add(packed, batch, loss, self._options.loss.kl_estimator)
+            sums.add(packed, batch, result, self._options.loss.kl_estimator)
 
-    def _scored(self, samples: Sequence[Sample]) -> tuple[TokenBatch, PackedRows]:
+    def _scored(
+        self, samples: Sequence[Sample], old: Tensor | None
+    ) -> tuple[TokenBatch, PackedRows]:
         """Everything about a micro-batch, on the team's device; what is of rows, per token."""
         device = self._team.device
         rows = pack([sample.row for sample in samples])
@@ -199,8 +219,8 @@ class Learner:
         weights = torch.tensor([each.weight for each in samples])[rows.row]
         batch = TokenBatch(
             logprobs=logprobs[kept],
-            # One step per batch: the policy at its start is the one being trained.
-            old_logprobs=logprobs.detach()[kept],
+            # In the first pass the policy is the one at the start of the step.
+            old_logprobs=logprobs.detach()[kept] if old is None else old,
             inference_logprobs=behaviour.to(device)[kept],
             advantages=advantages.to(device)[kept],
             sequence=packed.row[kept],

@@ -165,6 +165,7 @@ def step_options(config: RunConfig) -> StepOptions:
     step = config.step
     return StepOptions(
         loss=_loss_options(step),
+        passes=step.passes,
         tokens_max=step.tokens_max,
         gradient_norm_max=step.gradient_norm_max,
         drift_stop=step.drift_stop,

@@ -59,9 +59,10 @@ def test_every_option_of_the_loss_reaches_it(tmp_path: Path) -> None:
         "kl_coefficient": 0.01,
         "kl_estimator": "k2",
     }
-    path = write_config(tmp_path, step={"loss": "dr_grpo", **told}, precision="bfloat16")
-    found = step_options(read_config(path))
-    assert found == StepOptions(LossOptions(Loss("dr_grpo"), **told), precision=torch.bfloat16)
+    step = {"loss": "dr_grpo", "passes": 2, **told}
+    found = step_options(read_config(write_config(tmp_path, step=step, precision="bfloat16")))
+    loss = LossOptions(Loss("dr_grpo"), **told)
+    assert found == StepOptions(loss, passes=2, precision=torch.bfloat16)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,7 @@ def test_every_option_of_the_loss_reaches_it(tmp_path: Path) -> None:
         ),
         ({"step": {"level": "episode"}}, "step.level"),
         ({"step": {"dual_clip": 1.0}}, "step.dual_clip"),
+        ({"step": {"clip_low": 0.1, "clip_high": 0.3}}, "clip_high, clip_low has no effect"),
         ({"step": {"importance_cap": 0.5}}, "step.importance_cap"),
         ({"step": {"kl_coefficient": -0.1}}, "step.kl_coefficient"),
         ({"step": {"kl_estimator": "k4"}}, "step.kl_estimator"),

@@ -74,6 +74,16 @@ def make_group(learner: Learner, advantages: tuple[float, ...] = (1.0, -1.0)) ->
     return Group("g", tuple(members), (1.0, 0.0), advantages)
 
 
+@pytest.mark.parametrize(("rate", "clipped"), [(0.01, True), (0.0001, False)])
+def test_later_passes_move_what_is_not_clipped(rate: float, clipped: bool) -> None:
+    once, thrice = make_learner(rate=rate), make_learner(rate=rate, passes=3)
+    group = make_group(once)
+    once.step([group])
+    result = thrice.step([group])
+    assert (result.metrics["clipped_share"] > 0) is clipped
+    assert (probability(thrice, "add") == probability(once, "add")) is clipped
+
+
 def test_what_a_grammar_forbids_is_rejected_before_it_reaches_a_step() -> None:
     learner = make_learner()
     learner.check(make_group(learner).members[0])

@@ -85,10 +85,11 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class LossResult:
-    """The loss, and figures about it without a gradient."""
+    """The loss, and how many tokens its bounds changed."""
 
     loss: Tensor
-    metrics: dict[str, float]
+    clipped: int = 0
+    truncated: int = 0
 
 
 def token_weights(options: LossOptions, lengths: Tensor) -> Tensor:
@@ -109,7 +110,7 @@ def policy_loss(batch: TokenBatch, options: LossOptions) -> LossResult:
     """The share of the batch's loss that these tokens make."""
     if options.loss is Loss.IMITATION:
         losses = -batch.advantages * batch.logprobs * batch.weights.to(batch.logprobs.dtype)
-        return LossResult(losses.sum(), {})
+        return LossResult(losses.sum())
     log_ratio = _levelled(batch.logprobs - batch.old_logprobs, batch.sequence, options.level)
     ratio = log_ratio.exp()
     correction = (batch.old_logprobs - batch.inference_logprobs).exp()
@@ -120,7 +121,8 @@ def policy_loss(batch: TokenBatch, options: LossOptions) -> LossResult:
         unbiased = ratio * divergence if options.kl_unbiased else divergence
         losses = losses + options.kl_coefficient * unbiased
     loss = (losses * batch.weights.to(losses.dtype)).sum()
-    return LossResult(loss, _metrics(ratio.detach(), correction, batch.advantages, options))
+    truncated_count = int((correction > options.importance_cap).sum())
+    return LossResult(loss, _clipped(ratio, batch.advantages, options), truncated_count)
 
 
 def kl(logprobs: Tensor, reference: Tensor, estimator: KlEstimator) -> Tensor:
@@ -152,16 +154,7 @@ def _levelled(log_ratio: Tensor, sequence: Tensor, level: Level) -> Tensor:
     return (sums / torch.bincount(sequence, minlength=rows).clamp(min=1))[sequence]
 
 
-def _metrics(
-    ratio: Tensor, correction: Tensor, advantages: Tensor, options: LossOptions
-) -> dict[str, float]:
+def _clipped(ratio: Tensor, advantages: Tensor, options: LossOptions) -> int:
     low = (ratio < 1 - options.clip_low) & (advantages < 0)
     high = (ratio > 1 + options.clip_high) & (advantages > 0)
-    return {
-        "ratio_mean": ratio.mean().item(),
-        "ratio_max": ratio.max().item(),
-        "clipped_low": low.double().mean().item(),
-        "clipped_high": high.double().mean().item(),
-        "correction_max": correction.max().item(),
-        "truncated": (correction > options.importance_cap).double().mean().item(),
-    }
+    return int((low | high).sum())

@@ -1,11 +1,11 @@
 """What a step did, added up over micro-batches and processes."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import torch
 
 from podium_training.grpo.model.trie import PackedRows
-from podium_training.grpo.objective.losses import KlEstimator, TokenBatch, kl
+from podium_training.grpo.objective.losses import KlEstimator, LossResult, TokenBatch, kl
 from podium_training.grpo.process_group import Team
 
 
@@ -19,14 +19,18 @@ class Sums:
     rows: int = 0
     drift: float = 0.0
     divergence: float = 0.0
+    clipped: int = 0
+    truncated: int = 0
     drift_max: float = 0.0
 
     def add(
-        self, packed: PackedRows, batch: TokenBatch, loss: float, estimator: KlEstimator
+        self, packed: PackedRows, batch: TokenBatch, result: LossResult, estimator: KlEstimator
     ) -> None:
         """Counts a micro-batch in."""
         drift = (batch.old_logprobs - batch.inference_logprobs).abs()
-        self.loss += loss
+        self.loss += float(result.loss.detach())
+        self.clipped += result.clipped
+        self.truncated += result.truncated
         self.trained += drift.numel()
         self.unique += len(packed.tokens)
         self.rows += int(packed.row.max()) + 1
@@ -38,12 +42,10 @@ class Sums:
 
     def over(self, team: Team) -> "Sums":
         """The figures of all processes."""
-        added = [self.loss, self.trained, self.unique, self.rows, self.drift, self.divergence]
-        loss, trained, unique, rows, drift, divergence = team.added_up(
-            torch.tensor(added, dtype=torch.float64)
-        ).tolist()
-        largest = team.largest(torch.tensor(self.drift_max, dtype=torch.float64)).item()
-        return Sums(loss, int(trained), int(unique), int(rows), drift, divergence, largest)
+        *added, drift_max = astuple(self)
+        summed = team.added_up(torch.tensor(added, dtype=torch.float64)).tolist()
+        summed.append(team.largest(torch.tensor(drift_max, dtype=torch.float64)).item())
+        return Sums(*summed)
 
     def metrics(self, *, compared: bool) -> dict[str, float]:
         """By name; the divergence only where there is a reference to be compared with."""
@@ -54,6 +56,8 @@ class Sums:
             "rows": float(self.rows),
             "drift_mean": self.drift / max(1, self.trained),
             "drift_max": self.drift_max,
+            "clipped_share": self.clipped / max(1, self.trained),
+            "truncated_share": self.truncated / max(1, self.trained),
         }
         if compared:
             found["kl_mean"] = self.divergence / max(1, self.trained)
