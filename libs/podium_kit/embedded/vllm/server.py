@@ -131,6 +131,8 @@ def _environment_variables(adapters: bool) -> dict[str, str]:
         "VLLM_LOGGING_LEVEL": "WARNING",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
+        # Log-probabilities would wait for a C++ compiler at first, or end the engine without one.
+        "TORCH_COMPILE_DISABLE": "1",
         # Its load endpoint is on loopback, as everything of this server.
         **({"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"} if adapters else {}),
     }
