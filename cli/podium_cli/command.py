@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from podium_cli.errors import CliError
-from podium_cli.gateway import Gateway
 from podium_cli.output import Output
 from podium_cli.target import Target
+from podium_kit.client.errors import UserError
+from podium_kit.client.gateway import Gateway
 from podium_kit.embedded import EmbeddedError, StartupFailed
 from podium_kit.rpc.errors import DomainError
 
@@ -77,7 +77,7 @@ def _runner(function: Command) -> Callable[..., None]:
             asyncio.run(function(Session(output, Target(**shared)), **given))
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-        except (CliError, EmbeddedError, DomainError) as error:
+        except (UserError, EmbeddedError, DomainError) as error:
             problem = told(error)
             output.error(problem)
             raise typer.Exit(problem.exit_status) from None
@@ -96,20 +96,20 @@ def _runner(function: Command) -> Callable[..., None]:
     return run
 
 
-def told(error: Exception) -> CliError:
+def told(error: Exception) -> UserError:
     """Any foreseen error as cause and fix."""
     match error:
-        case CliError():
+        case UserError():
             return error
         case EmbeddedError():
             return _embedded_error(error)
         case _:
-            return CliError(str(error))
+            return UserError(str(error))
 
 
-def _embedded_error(error: EmbeddedError) -> CliError:
+def _embedded_error(error: EmbeddedError) -> UserError:
     """An embedded server's error; its message names the fix after a colon."""
     cause, _, fix = str(error).partition(": ")
     if isinstance(error, StartupFailed):
-        return CliError(str(error), "fix what the log names, then run `podium up` again")
-    return CliError(cause, fix)
+        return UserError(str(error), "fix what the log names, then run `podium up` again")
+    return UserError(cause, fix)

@@ -61,8 +61,3 @@ def one_line(text: str, characters_max: int) -> str:
     """The text without line breaks, cut with an ellipsis."""
     flat = " ".join(text.split())
     return flat if len(flat) <= characters_max else flat[: characters_max - 1] + "…"
-
-
-def enum_word(name: str, prefix: str) -> str:
-    """ "turn limit" of ("STOP_REASON_TURN_LIMIT", "STOP_REASON_")."""
-    return name.removeprefix(prefix).lower().replace("_", " ")

@@ -3,18 +3,11 @@
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from pathlib import Path
 
-from podium_cli.errors import UsageError
+from podium_kit.client.errors import UsageError
 from podium_kit.money import InvalidMoney, Money
 
 UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-
-
-def unreadable(path: Path, error: OSError | UnicodeDecodeError) -> str:
-    """Why a file cannot be read as text."""
-    cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-    return f"{path} cannot be read: {cause}"
 
 
 def parse_seconds(text: str) -> float:

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from google.protobuf import json_format
 from google.protobuf.message import Message
 from rich.console import Console, RenderableType
 
-from podium_cli.errors import CliError
+from podium_kit.client.errors import UserError
+from podium_kit.client.gateway import message_values
 
 # Wide enough for tables when nobody's terminal says how wide it is.
 PIPE_WIDTH = 160
@@ -41,19 +41,11 @@ class Output:
         """A line for people about what happens."""
         self.progress.print(text, highlight=False)
 
-    def error(self, error: CliError) -> None:
+    def error(self, error: UserError) -> None:
         """Two lines: the cause, and what fixes it."""
         self.progress.print(f"[bold red]error:[/] {escaped(error.cause)}", highlight=False)
         if error.fix:
             self.progress.print(f" [bold]fix:[/] {escaped(error.fix)}", highlight=False)
-
-
-def message_values(message: Message) -> dict[str, Any]:
-    """The message as the gateway would write it."""
-    values: dict[str, Any] = json_format.MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    return values
 
 
 def escaped(text: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from podium_cli.errors import UsageError
+from podium_kit.client.errors import UsageError
 
 
 @contextmanager

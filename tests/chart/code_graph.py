@@ -15,7 +15,7 @@ import episodes.config
 import gateway.config
 import orchestrator_inference.config
 import orchestrator_inference.policy_engines.config
-import podium_cli.training.worker
+import podium_training.rollouts.worker
 import tool_adapters.config
 import tool_adapters.sandbox.config
 import tool_registry.config
@@ -30,7 +30,7 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "tool-registry": tool_registry.config.Settings,
     "tool-adapters": tool_adapters.config.Settings,
     "sandbox": tool_adapters.sandbox.config.Settings,
-    "rollout-worker": podium_cli.training.worker.WorkerSettings,
+    "rollout-worker": podium_training.rollouts.worker.WorkerSettings,
     "cost-ledger": cost_ledger.config.Settings,
 }
 # Where each component is wired.
@@ -43,7 +43,7 @@ WIRING = {
     "tool-registry": "services/tool_registry/server.py",
     "tool-adapters": "services/tool_adapters/server.py",
     "sandbox": "services/tool_adapters/sandbox/server.py",
-    "rollout-worker": "cli/podium_cli/training/worker.py",
+    "rollout-worker": "training/podium_training/rollouts/worker.py",
     "cost-ledger": "services/cost_ledger/server.py",
 }
 # A setting of this name says where something outside of the release is.

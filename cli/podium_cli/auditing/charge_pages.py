@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from podium.ledger.v1 import audit_service_pb2 as audit_pb2
-from podium_cli.gateway import Gateway
+from podium_kit.client.gateway import Gateway
 
 PAGE_SIZE = 5000
 

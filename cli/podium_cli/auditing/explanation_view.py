@@ -9,9 +9,10 @@ from rich.text import Text
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import audit_pb2, hold_pb2
 from podium_cli.auditing.amounts import exact_money, posted_amount
-from podium_cli.formats import enum_word, format_time
+from podium_cli.formats import format_time
 from podium_cli.listing import listing
 from podium_cli.prices.text import format_price
+from podium_kit.wire import enum_word
 
 HASH_CHARACTERS = 16
 

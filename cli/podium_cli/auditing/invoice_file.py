@@ -13,8 +13,7 @@ from typing import Any
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import audit_pb2
 from podium_cli.documents.documents import InvalidDocument
-from podium_cli.errors import UsageError
-from podium_cli.inputs import unreadable
+from podium_kit.client.errors import UnreadableFile
 from podium_kit.money import InvalidMoney, Money
 from podium_kit.wire import timestamp_to_proto
 
@@ -37,7 +36,7 @@ def read_invoice(path: Path, provider: str) -> tuple[str, list[audit_pb2.Invoice
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(unreadable(path, error), "give a CSV or JSON file in UTF-8") from error
+        raise UnreadableFile(path, error, "give a CSV or JSON file in UTF-8") from error
     rows = _json_rows(path, text) if path.suffix == ".json" else _csv_rows(path, text)
     lines = [_line(path, number, row, provider) for number, row in enumerate(rows, start=1)]
     if not lines:

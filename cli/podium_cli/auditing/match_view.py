@@ -5,8 +5,9 @@ from rich.text import Text
 
 from podium.ledger.v1 import audit_pb2, audit_service_pb2
 from podium_cli.auditing.amounts import exact_money, posted_amount, sums
-from podium_cli.formats import enum_word, format_time, one_line
+from podium_cli.formats import format_time, one_line
 from podium_cli.listing import FittingListing, listing
+from podium_kit.wire import enum_word
 
 PREFIX = "MATCH_STATE_"
 # What needs nobody's attention.

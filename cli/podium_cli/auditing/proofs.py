@@ -7,9 +7,8 @@ from pathlib import Path
 
 from podium.ledger.v1 import audit_pb2
 from podium_cli.documents.documents import read_message
-from podium_cli.errors import UsageError
-from podium_cli.inputs import unreadable
 from podium_kit.anchors import DailyRoot, EntryProof, InvalidKey, load_public_key
+from podium_kit.client.errors import UnreadableFile, UsageError
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def read_public_key(path: Path) -> str:
         pem = path.read_text()
         load_public_key(pem.encode())
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(unreadable(path, error), "give the PEM file of the public key") from error
+        raise UnreadableFile(path, error, "give the PEM file of the public key") from error
     except InvalidKey as error:
         raise UsageError(
             f"{path}: {error.message}", "give the PEM file of the public key"

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from podium_cli.auditing.export_rows import Field, Row
-from podium_cli.errors import CliError
+from podium_kit.client.errors import UserError
 
 ROWS_PER_GROUP = 50_000
 # Digits before and after the point. A CSV has no such limit.
 PRECISION = {"money": (28, 12), "price": (38, 18), "quantity": (38, 18)}
 
 
-class NotRepresentable(CliError):
+class NotRepresentable(UserError):
     """A number has more digits than Parquet's decimals."""
 
     def __init__(self, error: Exception) -> None:

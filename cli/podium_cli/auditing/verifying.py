@@ -14,7 +14,7 @@ from rich.progress import (
 )
 
 from podium.ledger.v1 import audit_service_pb2 as audit_pb2
-from podium_cli.gateway import Gateway
+from podium_kit.client.gateway import Gateway
 
 
 class Bar:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from podium_cli.cluster.examination import examine_cluster
 from podium_cli.cluster.pod_account import PodAccount
-from podium_cli.errors import CliError
+from podium_kit.client.errors import UserError
 
 
 def main() -> int:
     """Examines the cluster for these values files."""
     try:
         findings = asyncio.run(examine_cluster([Path(each) for each in sys.argv[1:]], PodAccount()))
-    except CliError as error:
+    except UserError as error:
         sys.stdout.write(f"{error.cause}; {error.fix}\n")
         return error.exit_status
     for each in findings:

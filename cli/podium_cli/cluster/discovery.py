@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from podium_cli.errors import CliError
+from podium_kit.client.errors import UserError
 
 
-class ClusterUnreachable(CliError):
+class ClusterUnreachable(UserError):
     """No cluster answers."""
 
 

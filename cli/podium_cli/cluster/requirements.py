@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from podium_cli.errors import UsageError
+from podium_kit.client.errors import UsageError
 
 TABLE = Path(__file__).with_name("integrations.yaml")
 

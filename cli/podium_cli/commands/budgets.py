@@ -8,12 +8,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb2
 from podium_cli.command import Session, command
-from podium_cli.errors import UsageError
-from podium_cli.formats import enum_word, format_money, format_time
-from podium_cli.gateway import segment
+from podium_cli.formats import format_money, format_time
 from podium_cli.inputs import parse_money, parse_seconds, parse_time
 from podium_cli.listing import listing
-from podium_kit.wire import duration_to_proto, money_from_proto, money_to_proto
+from podium_kit.client.errors import UsageError
+from podium_kit.client.gateway import segment
+from podium_kit.wire import duration_to_proto, enum_word, money_from_proto, money_to_proto
 
 app = typer.Typer(
     name="budgets", help="List, get, create, update, close, alerts.", no_args_is_help=True

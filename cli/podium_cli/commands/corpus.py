@@ -10,9 +10,9 @@ from rich.text import Text
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.documents.uploads import batches, uploads
-from podium_cli.errors import UsageError
-from podium_cli.gateway import Gateway, segment
 from podium_cli.listing import listing
+from podium_kit.client.errors import UsageError
+from podium_kit.client.gateway import Gateway, segment
 
 app = typer.Typer(
     name="corpus",

@@ -33,9 +33,7 @@ from podium_cli.demo.progress import SolvingProgress
 from podium_cli.demo.solving import Solver
 from podium_cli.demo.tables import accuracy_table, outcome_table, spend_table
 from podium_cli.demo.tasks import choose, load_tasks, tools_by_kind
-from podium_cli.errors import CliError
 from podium_cli.formats import format_money, format_seconds
-from podium_cli.gateway import Gateway
 from podium_cli.inputs import parse_seconds
 from podium_cli.local.background import start_in_background
 from podium_cli.local.engines import EngineChoice
@@ -44,6 +42,8 @@ from podium_cli.local.platform import PlatformOptions
 from podium_cli.local.running import running_platform
 from podium_cli.local.state import NotUp
 from podium_kit.bundled_files import bundled_folder
+from podium_kit.client.errors import UserError
+from podium_kit.client.gateway import Gateway
 from podium_kit.wire import duration_to_proto
 
 COMPLETION_TOKENS_MAX = 128
@@ -94,7 +94,7 @@ async def demo(
     _show(session, outcomes, found, report, f"{gateway.url}/console")
     session.output.note(f"[dim]all of it took {format_seconds(time.monotonic() - started)}[/]")
     if not found.agree:
-        raise CliError("ledger and trajectories differ", "this is a fault: keep the state folder")
+        raise UserError("ledger and trajectories differ", "this is a fault: keep the state folder")
 
 
 @asynccontextmanager

@@ -11,9 +11,9 @@ from podium_cli.cluster.examination import examine_cluster
 from podium_cli.cluster.kubectl import Kubectl
 from podium_cli.command import Session, command
 from podium_cli.commands.up import PANEL
-from podium_cli.errors import CliError, UsageError
 from podium_cli.local.examination import examine
 from podium_cli.output import escaped
+from podium_kit.client.errors import UsageError, UserError
 
 
 def register(app: typer.Typer) -> None:
@@ -46,4 +46,4 @@ async def doctor(
     session.output.result({"findings": [asdict(each) for each in findings]}, table)
     missing = [each.what for each in findings if not each.well]
     if missing:
-        raise CliError(f"missing: {', '.join(missing)}", "do what each line above says")
+        raise UserError(f"missing: {', '.join(missing)}", "do what each line above says")

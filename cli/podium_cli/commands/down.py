@@ -10,8 +10,8 @@ import typer
 
 from podium_cli.command import Session, command
 from podium_cli.commands.up import PANEL
-from podium_cli.errors import CliError
 from podium_cli.local.state import NotUp
+from podium_kit.client.errors import UserError
 
 POLL_INTERVAL_S = 0.1
 
@@ -38,7 +38,7 @@ async def down(
             while psutil.pid_exists(pid) and state.holder() == pid:  # noqa: ASYNC110  no event
                 await asyncio.sleep(POLL_INTERVAL_S)
     except TimeoutError as error:
-        raise CliError(
+        raise UserError(
             f"podium (process {pid}) still stops after {patience:g} s",
             "wait, or kill that process: nothing outlives it",
         ) from error

@@ -10,12 +10,12 @@ from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.watch import Episode
 from podium_cli.episodes.view import EpisodeView, caller_line, duration_between, totals
-from podium_cli.errors import UsageError
-from podium_cli.formats import enum_word, format_money, format_seconds, format_time, one_line
-from podium_cli.gateway import Gateway, segment
+from podium_cli.formats import format_money, format_seconds, format_time, one_line
 from podium_cli.inputs import parse_labels
 from podium_cli.listing import listing
-from podium_kit.wire import optional_money_from_proto
+from podium_kit.client.errors import UsageError
+from podium_kit.client.gateway import Gateway, segment
+from podium_kit.wire import enum_word, optional_money_from_proto
 
 TASK_CHARACTERS = 120
 

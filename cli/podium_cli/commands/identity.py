@@ -7,9 +7,9 @@ import typer
 
 from podium_cli.command import Session, command
 from podium_cli.commands.up import PANEL
-from podium_cli.errors import UsageError
 from podium_cli.local.keys import ensure_keys
 from podium_cli.output import escaped
+from podium_kit.client.errors import UsageError
 
 SECRET = "podium-identity"  # noqa: S105  its name
 

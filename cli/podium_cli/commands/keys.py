@@ -6,8 +6,8 @@ import typer
 from rich.text import Text
 
 from podium_cli.command import Session, command
-from podium_cli.gateway import segment
 from podium_cli.listing import listing
+from podium_kit.client.gateway import segment
 from podium_kit.rpc.identity import Role
 
 PAGE_SIZE = 500

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from podium_cli.command import Session, command
-from podium_cli.gateway import segment
 from podium_cli.listing import listing
+from podium_kit.client.gateway import segment
 
 COLUMNS = ("tenant", "requests per second", "burst", "open requests", "running episodes")
 

@@ -11,12 +11,12 @@ from rich.text import Text
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.tools.tools import DryRun
-from podium_cli.errors import CliError
 from podium_cli.formats import format_time
 from podium_cli.inputs import parse_time
 from podium_cli.listing import listing
 from podium_cli.prices.lists import read_price_list
 from podium_cli.prices.text import format_price, format_sku
+from podium_kit.client.errors import UserError
 
 app = typer.Typer(name="prices", help="List, get, import.", no_args_is_help=True)
 
@@ -66,7 +66,7 @@ async def get(
             "/v1/prices/effective", prices_pb2.GetEffectivePricesResponse, **query
         )
     if sku not in found.prices:
-        raise CliError(
+        raise UserError(
             f"the price of {sku} is unknown", "see `podium prices list`, or import a price"
         )
     price = found.prices[sku]
@@ -97,7 +97,7 @@ async def import_prices(
     """
     specs = read_price_list(file)
     if len(specs) > BATCH:
-        raise CliError(f"{file} holds {len(specs)} prices", f"split it: at most {BATCH} at once")
+        raise UserError(f"{file} holds {len(specs)} prices", f"split it: at most {BATCH} at once")
     admin = not all(spec.tenant_override for spec in specs)
     async with session.gateway(admin=admin) as gateway:
         reply = await gateway.post(

@@ -10,8 +10,8 @@ from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium_cli.command import Session, command
 from podium_cli.episodes.following import cancel, follow, require_answer
-from podium_cli.errors import UsageError
 from podium_cli.inputs import parse_labels, parse_money, parse_seconds
+from podium_kit.client.errors import UsageError
 from podium_kit.wire import duration_to_proto, money_to_proto
 
 PROMPT_MODES = {

@@ -10,10 +10,11 @@ from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb2
 from podium_cli.auditing.amounts import added, sums
 from podium_cli.command import Session, command
-from podium_cli.errors import UsageError
-from podium_cli.formats import enum_word, format_money
+from podium_cli.formats import format_money
 from podium_cli.inputs import month_bounds, parse_time
 from podium_cli.listing import FittingListing
+from podium_kit.client.errors import UsageError
+from podium_kit.wire import enum_word
 
 DIMENSIONS = {
     "day": ledger_pb2.SPEND_DIMENSION_DAY,

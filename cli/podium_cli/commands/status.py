@@ -11,10 +11,10 @@ from rich.table import Table
 
 from podium_cli.command import Session, command
 from podium_cli.commands.up import PANEL
-from podium_cli.errors import CliError
 from podium_cli.formats import format_bytes
 from podium_cli.local.health import answers
 from podium_cli.local.state import NotUp, StateFolder
+from podium_kit.client.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ async def status(session: Session) -> None:
     unwell = [each for each in processes if each.state != "ready"]
     if unwell:
         names = ", ".join(each.name for each in unwell)
-        raise CliError(f"not ready: {names}", f"see {unwell[0].log}")
+        raise UserError(f"not ready: {names}", f"see {unwell[0].log}")
 
 
 def _known(state: StateFolder) -> dict[str, dict[str, Any]]:

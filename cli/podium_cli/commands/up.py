@@ -12,7 +12,6 @@ import typer
 from rich.panel import Panel
 
 from podium_cli.command import Session, command
-from podium_cli.errors import UsageError
 from podium_cli.local.background import ENGINE_KEY_VARIABLE, start_in_background
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.installation import ensure_engine_installed
@@ -20,6 +19,7 @@ from podium_cli.local.platform import PlatformOptions
 from podium_cli.local.running import running_platform
 from podium_cli.local.state import STATE_VARIABLE, Connection, StateFolder, default_state_dir
 from podium_cli.output import Output
+from podium_kit.client.errors import UsageError
 
 PANEL = "On this machine"
 

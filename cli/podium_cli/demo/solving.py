@@ -8,14 +8,18 @@ from functools import partial
 import uuid_utils
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
-from podium_cli.concurrency import in_parallel
 from podium_cli.demo.outcomes import Outcome
 from podium_cli.demo.tasks import Task
 from podium_cli.episodes.following import cancel
-from podium_cli.formats import enum_word
-from podium_cli.gateway import Gateway
 from podium_cli.output import Output
-from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_from_proto
+from podium_kit.client.gateway import Gateway
+from podium_kit.concurrency import in_parallel
+from podium_kit.wire import (
+    duration_from_proto,
+    enum_word,
+    optional_money_from_proto,
+    timestamp_from_proto,
+)
 
 # Told a task and what it does now.
 Progress = Callable[[Task, str], None]

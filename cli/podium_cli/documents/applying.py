@@ -8,13 +8,13 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
-from podium_cli.errors import CliError
-from podium_cli.gateway import Gateway, segment
-from podium_cli.output import Output, escaped, message_values
-from podium_cli.rejections import Rejected
+from podium_cli.output import Output, escaped
+from podium_kit.client.errors import UserError
+from podium_kit.client.gateway import Gateway, message_values, segment
+from podium_kit.client.rejections import Rejected
 
 
-class WrongSpecs(CliError):
+class WrongSpecs(UserError):
     """Some specs cannot become tools: all of them, each with its cause."""
 
     def __init__(self, causes: list[str], wanted: int) -> None:

@@ -15,8 +15,9 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from podium_cli.errors import UsageError
-from podium_cli.formats import enum_word, one_line
+from podium_cli.formats import one_line
+from podium_kit.client.errors import UsageError
+from podium_kit.wire import enum_word
 
 M = TypeVar("M", bound=Message)
 SUFFIXES = (".yaml", ".yml", ".json")

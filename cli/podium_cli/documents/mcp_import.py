@@ -2,7 +2,7 @@
 
 from podium.adapters.v1 import tool_adapter_service_pb2
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
-from podium_cli.gateway import Gateway
+from podium_kit.client.gateway import Gateway
 
 
 async def discover(gateway: Gateway, server: list[str], prefix: str) -> list[tool_pb2.ToolSpec]:

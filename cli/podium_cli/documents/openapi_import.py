@@ -6,9 +6,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from podium.registry.v1 import tool_registry_service_pb2 as pb
-from podium_cli.errors import UsageError
-from podium_cli.gateway import Gateway
-from podium_cli.inputs import unreadable
+from podium_kit.client.errors import UnreadableFile, UsageError
+from podium_kit.client.gateway import Gateway
 
 TIMEOUT_S = 30.0
 # The largest document the registry reads.
@@ -49,4 +48,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(unreadable(path, error), "check the path") from error
+        raise UnreadableFile(path, error, "check the path") from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from podium_cli.errors import UsageError
+from podium_kit.client.errors import UsageError
 
 MEDIA_TYPES = {
     ".txt": "text/plain",

@@ -4,13 +4,13 @@ from rich.text import Text
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_cli.episodes.view import EpisodeView, totals
-from podium_cli.errors import CliError
-from podium_cli.formats import enum_word
-from podium_cli.gateway import Gateway, segment
 from podium_cli.output import Output
+from podium_kit.client.errors import UserError
+from podium_kit.client.gateway import Gateway, segment
+from podium_kit.wire import enum_word
 
 
-class NoAnswer(CliError):
+class NoAnswer(UserError):
     """The episode ended without a final answer."""
 
     def __init__(self, episode: episode_pb2.Episode) -> None:
@@ -51,7 +51,7 @@ async def cancel(gateway: Gateway, episode_id: str, output: Output) -> None:
             episode_service_pb2.CancelEpisodeResponse,
         )
         output.note(f"cancelled episode {episode_id}")
-    except CliError as error:
+    except UserError as error:
         output.error(error)
 
 

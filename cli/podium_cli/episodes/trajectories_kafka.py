@@ -11,20 +11,20 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from podium.episodes.v1 import trajectory_pb2
-from podium_cli.errors import CliError
+from podium_kit.client.errors import UserError
 from podium_kit.stream import KafkaSettings, end_offsets
 
 POLL_MS = 500
 
 
-class StreamUnusable(CliError):
+class StreamUnusable(UserError):
     """The broker does not answer, or has no such topic."""
 
     def __init__(self, servers: str, topic: str, cause: str) -> None:
         super().__init__(f"cannot read topic {topic} at {servers}: {cause}", "see `podium status`")
 
 
-class KafkaMisconfigured(CliError):
+class KafkaMisconfigured(UserError):
     """Variables of the environment that do not make a connection."""
 
     def __init__(self, error: ValidationError) -> None:

@@ -3,8 +3,8 @@
 from rich.text import Text
 
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
-from podium_cli.formats import enum_word, format_bytes, format_money, format_seconds, one_line
-from podium_kit.wire import duration_from_proto, optional_money_from_proto
+from podium_cli.formats import format_bytes, format_money, format_seconds, one_line
+from podium_kit.wire import duration_from_proto, enum_word, optional_money_from_proto
 
 TASK_CHARACTERS = 70
 ANSWER_CHARACTERS = 50

@@ -13,8 +13,8 @@ from rich.text import Text
 from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
-from podium_cli.formats import enum_word, format_money, format_seconds, one_line
-from podium_kit.wire import duration_from_proto, optional_money_from_proto
+from podium_cli.formats import format_money, format_seconds, one_line
+from podium_kit.wire import duration_from_proto, enum_word, optional_money_from_proto
 
 RESULT_CHARACTERS = 400
 THOUGHT_CHARACTERS = 300

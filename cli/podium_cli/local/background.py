@@ -7,15 +7,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from podium_cli.errors import CliError
 from podium_cli.local.state import Connection, NotUp, StateFolder
 from podium_cli.output import Output, escaped
+from podium_kit.client.errors import UserError
 
 POLL_INTERVAL_S = 0.1
 ENGINE_KEY_VARIABLE = "OPENAI_API_KEY"
 
 
-class BackgroundStartFailed(CliError):
+class BackgroundStartFailed(UserError):
     """The background process ended before the platform was ready."""
 
     def __init__(self, log: Path, last_lines: list[str]) -> None:

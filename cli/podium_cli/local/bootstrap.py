@@ -18,11 +18,11 @@ from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
 from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import tool_pb2
 from podium_cli.documents.documents import read_message, read_messages
-from podium_cli.gateway import Gateway, segment
 from podium_cli.local.bundled_tools import BundledTools
 from podium_cli.local.platform import Report
 from podium_cli.local.services import ENGINE_SECRET, Engine
 from podium_kit.bundled_files import bundled_folder
+from podium_kit.client.gateway import Gateway, segment
 
 DOCUMENTS_PER_REQUEST = 200
 LLM_TEMPLATE = "ask_llm.yaml"

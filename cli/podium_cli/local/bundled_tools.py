@@ -13,9 +13,8 @@ from typing import Any
 from google.protobuf import json_format
 
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
-from podium_cli.gateway import Gateway
 from podium_cli.local.state import write_private
-from podium_cli.output import message_values
+from podium_kit.client.gateway import Gateway, message_values
 
 Values = dict[str, Any]
 

@@ -4,21 +4,21 @@ from difflib import get_close_matches
 
 import httpx
 
-from podium_cli.errors import CliError
 from podium_cli.local.engines import EngineChoice
+from podium_kit.client.errors import UserError
 
 TIMEOUT_S = 10.0
 
 
 async def check_engine(choice: EngineChoice) -> None:
-    """Raises CliError when the server of --openai-base-url does not serve the model."""
+    """Raises UserError when the server of --openai-base-url does not serve the model."""
     if not choice.openai_base_url:
         return
     served = await _served_models(choice)
     if choice.model not in served:
         near = get_close_matches(choice.model, served) or served[:5]
         fix = f"use --openai-model {' or '.join(near)}" if near else "check --openai-model"
-        raise CliError(f"{choice.openai_base_url} serves no model {choice.model!r}", fix)
+        raise UserError(f"{choice.openai_base_url} serves no model {choice.model!r}", fix)
 
 
 async def _served_models(choice: EngineChoice) -> list[str]:
@@ -28,16 +28,16 @@ async def _served_models(choice: EngineChoice) -> list[str]:
         async with httpx.AsyncClient(timeout=TIMEOUT_S, headers=headers) as client:
             reply = await client.get(url)
     except (httpx.TransportError, httpx.InvalidURL) as error:
-        raise CliError(
+        raise UserError(
             f"no model server answers at {url} ({type(error).__name__})",
             "check --openai-base-url; it ends with /v1",
         ) from error
     if reply.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise CliError(f"{url} rejects the API key", "check --openai-api-key or OPENAI_API_KEY")
+        raise UserError(f"{url} rejects the API key", "check --openai-api-key or OPENAI_API_KEY")
     try:
         return [str(model["id"]) for model in reply.json()["data"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise CliError(
+        raise UserError(
             f"{url} answers HTTP {reply.status_code} and no list of models",
             "check --openai-base-url; it ends with /v1",
         ) from error

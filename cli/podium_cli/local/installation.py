@@ -6,8 +6,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from podium_cli.errors import CliError
 from podium_cli.local.engines import EngineChoice, trained_model
+from podium_kit.client.errors import UserError
 from podium_kit.embedded import SmolLM2, VllmEnvironment
 from podium_kit.embedded.vllm.environment import Progress as Report
 
@@ -16,7 +16,7 @@ QUESTION = (
 )
 
 
-class NotInstalled(CliError):
+class NotInstalled(UserError):
     """The person does not want the default engine."""
 
     def __init__(self) -> None:

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 
 from rich.console import Console
 
-from podium_cli.gateway import Gateway
 from podium_cli.local.api_keys import ensure_api_keys
 from podium_cli.local.bootstrap import Bootstrap
 from podium_cli.local.checklist import Checklist
 from podium_cli.local.engine_check import check_engine
 from podium_cli.local.platform import LocalPlatform, PlatformOptions, Report
 from podium_cli.local.state import Connection
+from podium_kit.client.gateway import Gateway
 
 
 @asynccontextmanager

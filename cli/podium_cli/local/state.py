@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from podium_cli.errors import CliError
+from podium_kit.client.errors import UserError
 
 STATE_VARIABLE = "PODIUM_STATE_DIR"
 
 
-class StateFolderUnusable(CliError):
+class StateFolderUnusable(UserError):
     """The folder cannot be written."""
 
     def __init__(self, folder: Path, cause: OSError) -> None:
@@ -22,7 +22,7 @@ class StateFolderUnusable(CliError):
         )
 
 
-class AlreadyUp(CliError):
+class AlreadyUp(UserError):
     """Another `podium up` holds the folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -32,7 +32,7 @@ class AlreadyUp(CliError):
         )
 
 
-class NotUp(CliError):
+class NotUp(UserError):
     """Nothing runs in the folder."""
 
     def __init__(self, folder: Path) -> None:

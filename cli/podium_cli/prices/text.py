@@ -2,7 +2,8 @@
 
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb2
-from podium_cli.formats import SYMBOLS, enum_word
+from podium_cli.formats import SYMBOLS
+from podium_kit.wire import enum_word
 
 UNITS = {"": "", "1": "", "1000": "thousand ", "1000000": "million "}
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from podium_cli.errors import UsageError
+from podium_kit.client.errors import UsageError
 from podium_training.tasks.loaders.errors import UnreadableSource
 from podium_training.tasks.task import Split, Task
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from podium.registry.v1 import policy_pb2, policy_service_pb2
-from podium_cli.gateway import Gateway, segment
 from podium_cli.output import Output
+from podium_kit.client.gateway import Gateway, segment
 from podium_training.tasks.task import Split, Task
 
 

@@ -8,8 +8,8 @@ from rich.table import Table
 
 from podium_cli.formats import format_seconds
 from podium_cli.listing import listing
-from podium_cli.training.rolling import Rolled
 from podium_training.rollouts.plan import Group
+from podium_training.rollouts.rolling import Rolled
 
 COLUMNS = ("task", "tools#", "solved#", "unjudged#", "time#", "question…")
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from podium.orchestrator.v1 import model_version_service_pb2 as pb
-from podium_cli.formats import enum_word
 from podium_cli.listing import listing
+from podium_kit.wire import enum_word
 from podium_training.gate import Decision
 
 COLUMNS = ("version", "step#", "aliases", "served", "gate", "why not…")

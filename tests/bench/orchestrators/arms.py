@@ -11,14 +11,14 @@ from bench.figures import say
 from bench.orchestrators.expert import TOOL, always_expert_server, expert_tool
 from bench.orchestrators.journal import Journal
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb2
-from podium_cli.gateway import Gateway
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
 from podium_cli.local.running import fill
-from podium_cli.training.rolling import Rolled, Roller, known_tools
+from podium_kit.client.gateway import Gateway
 from podium_training.gate import Evaluated
 from podium_training.rollouts import Group, Offer, Rollout, RolloutLimits, plan
 from podium_training.rollouts.ids import derived_id
+from podium_training.rollouts.rolling import Rolled, Roller, known_tools
 from podium_training.tasks.task import Task
 
 PREFERENCES = ("accuracy-first", "cost-first", "speed-first")

@@ -63,7 +63,7 @@ def start_in_pod(podium: CommandLine) -> "subprocess.Popen[str]":
         "PODIUM_TRAIN_API_KEY": connection["api_key"],
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    command = [sys.executable, "-m", "podium_cli.training.worker"]
+    command = [sys.executable, "-m", "podium_training.rollouts.worker"]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

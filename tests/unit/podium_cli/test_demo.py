@@ -15,9 +15,9 @@ from podium_cli.demo.solving import Solver
 from podium_cli.demo.tables import called
 from podium_cli.demo.tasks import Task, choose, load_tasks, tools_by_kind
 from podium_cli.documents.documents import InvalidDocument
-from podium_cli.gateway import Gateway, Unreachable
 from podium_cli.output import Output
 from podium_kit.bundled_files import bundled_folder
+from podium_kit.client.gateway import Gateway, Unreachable
 from podium_kit.money import Money
 from podium_kit.verifiers import load_verifier
 

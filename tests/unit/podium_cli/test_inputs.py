@@ -1,7 +1,7 @@
 import pytest
 
-from podium_cli.errors import UsageError
 from podium_cli.inputs import parse_labels, parse_money, parse_seconds
+from podium_kit.client.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from aiohttp import web
 
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_cli.documents.openapi_import import DOCUMENT_BYTES_MAX, read_openapi
-from podium_cli.errors import UsageError
-from podium_cli.gateway import Gateway
+from podium_kit.client.errors import UsageError
+from podium_kit.client.gateway import Gateway
 
 TOO_MUCH = b"x" * (DOCUMENT_BYTES_MAX + 1)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from podium_cli.errors import UsageError
 from podium_cli.local.state import AlreadyUp, Connection, NotUp, StateFolder, StateFolderUnusable
 from podium_cli.target import Target
+from podium_kit.client.errors import UsageError
 
 
 def make_connection() -> Connection:

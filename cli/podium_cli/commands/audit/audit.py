@@ -13,11 +13,11 @@ from podium_cli.auditing.proofs import check_proof, read_proof, read_public_key
 from podium_cli.auditing.verification_view import verification_view
 from podium_cli.auditing.verifying import progress_bar, verification_steps
 from podium_cli.command import Session, command
-from podium_cli.errors import CliError
 from podium_cli.formats import format_time
 from podium_cli.listing import listing
-from podium_cli.output import message_values
 from podium_cli.writing import writing
+from podium_kit.client.errors import UserError
+from podium_kit.client.gateway import message_values
 
 app = typer.Typer(
     name="audit",
@@ -69,7 +69,7 @@ async def verify(
     session.output.result(data, verification_view(rules, broken))
     if wrong:
         names = ", ".join(broken)
-        raise CliError(f"broken: {names}", "`podium audit explain` shows an entry")
+        raise UserError(f"broken: {names}", "`podium audit explain` shows an entry")
     session.output.note(
         f"{checked} entries verified, nothing is wrong" if checked else "there is no entry yet"
     )
@@ -132,7 +132,7 @@ async def check(
     data = {"holds": checked.holds, "tenant": proof.tenant, "sequence": proof.sequence, **answers}
     session.output.result(data, listing(("", ""), rows))
     if not checked.holds:
-        raise CliError(f"{file} proves nothing", "ask for the proof and the key again")
+        raise UserError(f"{file} proves nothing", "ask for the proof and the key again")
 
 
 def _yes(answer: bool) -> Text:

@@ -17,12 +17,11 @@ from podium_cli.auditing.table_files import write_table
 from podium_cli.auditing.verifying import progress_bar
 from podium_cli.command import Session, command
 from podium_cli.commands.audit.audit import Tenant, app
-from podium_cli.errors import CliError, UsageError
-from podium_cli.gateway import Gateway
 from podium_cli.inputs import month_bounds
-from podium_cli.output import message_values
 from podium_cli.prices.lists import read_price_list
 from podium_cli.writing import writing
+from podium_kit.client.errors import UsageError, UserError
+from podium_kit.client.gateway import Gateway, message_values
 from podium_kit.wire import timestamp_to_proto
 
 LINES_PER_CALL = 1000
@@ -108,7 +107,7 @@ async def reconcile(
     data = message_values(reply) | {"matches": [message_values(match) for match in matches]}
     session.output.result(data, reconciliation_view(reply, matches))
     if matches:
-        raise CliError(
+        raise UserError(
             f"the invoice and the ledger disagree in {len(matches)} places",
             "`podium audit explain ENTRY` shows what the ledger posted and why",
         )

@@ -12,10 +12,10 @@ from podium.registry.v1 import policy_pb2, policy_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.policies.policies import app
 from podium_cli.documents.documents import read_messages
-from podium_cli.errors import UsageError
 from podium_cli.formats import format_money, format_seconds
 from podium_cli.inputs import parse_seconds
 from podium_cli.listing import listing
+from podium_kit.client.errors import UsageError
 from podium_kit.wire import duration_from_proto, optional_money_from_proto
 
 Since = Annotated[str, typer.Option(help="How far back: 90m, 24h, 7d.")]

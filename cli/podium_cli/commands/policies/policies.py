@@ -14,9 +14,8 @@ from podium_cli.command import Session, command
 from podium_cli.commands.tools.tools import DryRun
 from podium_cli.documents.documents import read_messages
 from podium_cli.formats import format_time, one_line
-from podium_cli.gateway import segment
 from podium_cli.listing import listing
-from podium_cli.output import message_values
+from podium_kit.client.gateway import message_values, segment
 
 INSTRUCTION_CHARACTERS = 60
 

@@ -12,10 +12,11 @@ from rich.text import Text
 from podium.registry.v1 import description_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.tools.tools import Name, Shared, app
-from podium_cli.errors import CliError
-from podium_cli.formats import enum_word, format_time, one_line
-from podium_cli.gateway import segment
+from podium_cli.formats import format_time, one_line
 from podium_cli.listing import listing
+from podium_kit.client.errors import UserError
+from podium_kit.client.gateway import segment
+from podium_kit.wire import enum_word
 
 POLL_S = 0.5
 TEXT_CHARACTERS = 100
@@ -50,7 +51,7 @@ async def describe(
             # The same request again says how it stands.
             proposal = (await gateway.post("/v1/tool-proposals", request, reply)).proposal
     if proposal.state == FAILED:
-        raise CliError(
+        raise UserError(
             f"{writer} wrote nothing", f"see `podium episodes show {proposal.id}` for what happened"
         )
     session.output.result(proposal, _compared(proposal))

@@ -12,9 +12,9 @@ from podium_cli.command import Session, command
 from podium_cli.commands.tools.imports import McpServer, Sku, Tags
 from podium_cli.commands.tools.tools import Shared, app
 from podium_cli.documents.mcp_import import connection_of, discover
-from podium_cli.errors import CliError
-from podium_cli.gateway import Gateway, segment
 from podium_cli.listing import listing
+from podium_kit.client.errors import UserError
+from podium_kit.client.gateway import Gateway, segment
 
 PATH = "/v1/followed-mcp-servers"
 
@@ -70,7 +70,7 @@ async def unfollow_mcp(
         known = await _followed(gateway, prefix, shared)
         if known is None:
             whose = "for every tenant " if shared else ""
-            raise CliError(
+            raise UserError(
                 f"no MCP server is followed {whose}with the prefix {prefix}",
                 "`podium tools followed` lists the followed servers",
             )

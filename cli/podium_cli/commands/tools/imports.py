@@ -12,7 +12,7 @@ from podium_cli.documents.applying import ApplyTools
 from podium_cli.documents.documents import InvalidDocument, read_each
 from podium_cli.documents.mcp_import import discover, vanished
 from podium_cli.documents.openapi_import import read_openapi
-from podium_cli.errors import UsageError
+from podium_kit.client.errors import UsageError
 
 McpServer = Annotated[
     list[str], typer.Argument(help="URL, or a command and its arguments after --.")

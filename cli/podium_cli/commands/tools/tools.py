@@ -12,12 +12,12 @@ from rich.text import Text
 from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.command import Session, command
-from podium_cli.errors import UsageError
-from podium_cli.formats import enum_word, format_seconds, one_line
-from podium_cli.gateway import segment
+from podium_cli.formats import format_seconds, one_line
 from podium_cli.listing import listing
 from podium_cli.prices.text import format_price
-from podium_kit.wire import duration_from_proto
+from podium_kit.client.errors import UsageError
+from podium_kit.client.gateway import segment
+from podium_kit.wire import duration_from_proto, enum_word
 
 DESCRIPTION_CHARACTERS = 200
 

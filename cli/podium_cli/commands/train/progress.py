@@ -8,9 +8,9 @@ import typer
 
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
-from podium_cli.errors import UsageError
 from podium_cli.training.metrics import InvalidMetrics, Metrics, read_metrics
 from podium_cli.writing import writing
+from podium_kit.client.errors import UsageError
 
 EVERY_S = 1.0
 REJECTED = "rejected "

@@ -10,12 +10,14 @@ import uuid_utils
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
 from podium_cli.inputs import parse_seconds
+from podium_cli.target import Target
 from podium_cli.training.choosing import Always, PriceSpread, Temperature, ToolSubsets
 from podium_cli.training.consent import note_consent
-from podium_cli.training.rollout_settings import RolloutSettings
-from podium_cli.training.task_files import read_tasks, task_digest
+from podium_kit.client.errors import UsageError
 from podium_training.rollouts import RolloutLimits
 from podium_training.rollouts.payloads import RolloutProgress, RolloutRun
+from podium_training.rollouts.settings import RolloutSettings
+from podium_training.tasks.files import read_tasks, task_digest
 
 
 @command(app, "submit")
@@ -59,14 +61,14 @@ async def submit(
         await note_consent(session.output, gateway, policy, tasks)
     settings = RolloutSettings()
     # Temporal's client is slow to import and needed here alone, as in `worker`.
-    from podium_cli.training.submission import (  # noqa: PLC0415
+    from podium_training.rollouts.submission import (  # noqa: PLC0415
         ended,
         open_temporal,
         schedule_runs,
         start_run,
     )
 
-    client = await open_temporal(settings, settings.address(session.target))
+    client = await open_temporal(settings, _address(settings, session.target))
     if cron:
         await schedule_runs(client, settings.task_queue, wanted, name, cron)
         session.output.result({"schedule": name}, f"schedule {name}: {cron}")
@@ -84,9 +86,9 @@ async def submit(
 async def worker(session: Session) -> None:
     """Run what was submitted, until Ctrl-C. Any number of workers may run."""
     settings = RolloutSettings()
-    from podium_cli.training.submission import open_temporal, work  # noqa: PLC0415
+    from podium_training.rollouts.submission import open_temporal, work  # noqa: PLC0415
 
-    client = await open_temporal(settings, settings.address(session.target))
+    client = await open_temporal(settings, _address(settings, session.target))
     async with session.gateway() as gateway:
         session.output.note(f"working on task queue {settings.task_queue}; Ctrl-C ends it")
         await work(client, settings.task_queue, gateway)
@@ -98,3 +100,13 @@ def _line(found: RolloutProgress) -> str:
         f"{done.solved} of {done.episodes} episodes solved, {done.unjudged} unjudged,"
         f" in {done.groups} of {found.group_count} groups"
     )
+
+
+def _address(settings: RolloutSettings, target: Target) -> str:
+    """host:port of Temporal's frontend. Raises UsageError, NotUp."""
+    if settings.temporal_target:
+        return settings.temporal_target
+    if target.url is not None:
+        fix = "set PODIUM_TRAIN_TEMPORAL_TARGET"
+        raise UsageError(f"no Temporal named for {target.url}", fix)
+    return target.state.read_connection().temporal_target

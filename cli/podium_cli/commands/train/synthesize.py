@@ -13,9 +13,9 @@ from rich.text import Text
 
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
-from podium_cli.errors import CliError, UsageError
 from podium_cli.listing import listing
 from podium_cli.training.choosing import Seed
+from podium_kit.client.errors import UsageError, UserError
 from podium_kit.money import Money
 from podium_training.synthesis.journal import Journal
 from podium_training.synthesis.model import ChatModel, ModelUnusable, NoGoodReply, Prices
@@ -61,9 +61,9 @@ async def synthesize_domain(
             made = await synthesize(steps, Plan(count, rounds, evolve, attempts))
         except ModelUnusable as error:
             fix = "the same command goes on from what was said so far"
-            raise CliError(str(error), fix) from error
+            raise UserError(str(error), fix) from error
         except NoGoodReply as error:
-            raise CliError(str(error), "take a stronger model or another --seed") from error
+            raise UserError(str(error), "take a stronger model or another --seed") from error
     write(out, made)
     _report(session, made, [maker, reviewer], len(journal) - before)
 

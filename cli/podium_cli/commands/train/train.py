@@ -7,7 +7,6 @@ import typer
 import uuid_utils
 
 from podium_cli.command import Session, command
-from podium_cli.errors import UsageError
 from podium_cli.inputs import parse_seconds
 from podium_cli.output import Output, escaped
 from podium_cli.training.choosing import (
@@ -23,11 +22,12 @@ from podium_cli.training.choosing import (
     make_tasks,
 )
 from podium_cli.training.consent import note_consent
-from podium_cli.training.rolling import Rolled, Roller, known_tools
 from podium_cli.training.rollout_view import rollout_table, rollout_values, summary
-from podium_cli.training.task_files import read_tasks
 from podium_cli.writing import writing
+from podium_kit.client.errors import UsageError
 from podium_training.rollouts import Group, Offer, RolloutLimits, plan
+from podium_training.rollouts.rolling import Rolled, Roller, known_tools
+from podium_training.tasks.files import read_tasks
 from podium_training.tasks.task import Task
 
 app = typer.Typer(

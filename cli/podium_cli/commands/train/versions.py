@@ -9,10 +9,9 @@ import typer
 from podium.orchestrator.v1 import model_version_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
-from podium_cli.errors import CliError, UsageError
-from podium_cli.gateway import Gateway, segment
-from podium_cli.output import message_values
 from podium_cli.training.version_view import decision_table, version_table
+from podium_kit.client.errors import UsageError, UserError
+from podium_kit.client.gateway import Gateway, message_values, segment
 from podium_kit.policy_versions import Alias, Aliases, VersionName, VersionStore
 from podium_kit.policy_versions.retirement import removable
 from podium_training.gate import (
@@ -47,7 +46,7 @@ async def publish(
         from podium_training.grpo.run import publish_latest  # noqa: PLC0415
     except ModuleNotFoundError as error:
         fix = "run this where training runs, such as the training image"
-        raise CliError(f"{error.name} is not installed here", fix) from error
+        raise UserError(f"{error.name} is not installed here", fix) from error
     try:
         manifest = publish_latest(read_config(config))
     except InvalidConfig as error:

@@ -12,14 +12,18 @@ from functools import partial
 from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
-from podium_cli.concurrency import in_parallel
-from podium_cli.formats import enum_word
-from podium_cli.gateway import Gateway, segment
-from podium_cli.training.evaluating import evaluated
+from podium_kit.client.gateway import Gateway, segment
+from podium_kit.concurrency import in_parallel
 from podium_kit.money import Money
-from podium_kit.wire import duration_from_proto, duration_to_proto, optional_money_from_proto
+from podium_kit.wire import (
+    duration_from_proto,
+    duration_to_proto,
+    enum_word,
+    optional_money_from_proto,
+)
 from podium_training.gate import Evaluated
 from podium_training.rollouts import RolloutLimits
+from podium_training.rollouts.evaluating import evaluated
 from podium_training.rollouts.plan import Group, Rollout
 from podium_training.tasks.task import Task
 

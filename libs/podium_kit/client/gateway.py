@@ -1,4 +1,4 @@
-"""The public API over HTTP: messages of the contract in and out, errors as CliErrors."""
+"""The public API over HTTP: messages of the contract in and out, errors as UserErrors."""
 
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
@@ -10,9 +10,8 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
-from podium_cli.errors import CliError
-from podium_cli.output import message_values
-from podium_cli.rejections import Rejected, near_names
+from podium_kit.client.errors import UserError
+from podium_kit.client.rejections import Rejected, near_names
 
 M = TypeVar("M", bound=Message)
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
@@ -22,7 +21,7 @@ RESUMES_MAX = 20
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
-class Unreachable(CliError):
+class Unreachable(UserError):
     """Nothing answers at the gateway's URL."""
 
     def __init__(self, url: str, error: Exception) -> None:
@@ -139,6 +138,14 @@ class Gateway:
     async def _reject(self, reply: httpx.Response) -> None:
         rejected = Rejected.of(reply)
         raise rejected.with_fix(await near_names(partial(self.call, "GET"), rejected)) from None
+
+
+def message_values(message: Message) -> dict[str, Any]:
+    """The message as the gateway would write it."""
+    values: dict[str, Any] = json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return values
 
 
 def segment(name: str) -> str:

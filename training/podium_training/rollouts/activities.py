@@ -8,14 +8,14 @@ from pathlib import Path
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from podium_cli.errors import CliError
-from podium_cli.gateway import Gateway, Unreachable
-from podium_cli.rejections import Rejected
-from podium_cli.training.rolling import Rolled, Roller, known_tools
-from podium_cli.training.task_files import read_tasks, task_digest
+from podium_kit.client.errors import UserError
+from podium_kit.client.gateway import Gateway, Unreachable
+from podium_kit.client.rejections import Rejected
 from podium_training.rollouts.payloads import GroupOfRun, PlannedRun, RolloutRun, RolloutTotals
 from podium_training.rollouts.plan import Group, InvalidRun, Offer, plan
+from podium_training.rollouts.rolling import Rolled, Roller, known_tools
 from podium_training.rollouts.workflow import PLAN_RUN, ROLL_GROUP
+from podium_training.tasks.files import read_tasks, task_digest
 
 HEARTBEAT_S = 1.0
 
@@ -82,7 +82,7 @@ async def _working() -> AsyncIterator[None]:
         yield
     except Unreachable:
         raise
-    except (CliError, InvalidRun) as error:
+    except (UserError, InvalidRun) as error:
         if isinstance(error, Rejected) and error.temporary:
             raise
         raise _not_repeated(str(error)) from error

@@ -16,11 +16,11 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from episodes.temporal.client import connect_temporal
-from podium_cli.errors import CliError, UsageError
-from podium_cli.gateway import Gateway
-from podium_cli.training.rollout_activities import RolloutActivities
-from podium_cli.training.rollout_settings import RolloutSettings
+from podium_kit.client.errors import UsageError, UserError
+from podium_kit.client.gateway import Gateway
+from podium_training.rollouts.activities import RolloutActivities
 from podium_training.rollouts.payloads import RolloutProgress, RolloutRun
+from podium_training.rollouts.settings import RolloutSettings
 from podium_training.rollouts.workflow import RolloutWorkflow
 
 # How soon a worker that ends is noticed, and how soon a cancel reaches a group.
@@ -61,14 +61,14 @@ async def schedule_runs(
 
 
 async def ended(handle: Run) -> RolloutProgress:
-    """What came of a run. Raises CliError with what stopped it."""
+    """What came of a run. Raises UserError with what stopped it."""
     try:
         return await handle.result()
     except WorkflowFailureError as error:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        raise CliError(str(cause), "fix it and submit the run anew") from error
+        raise UserError(str(cause), "fix it and submit the run anew") from error
 
 
 async def work(client: Client, task_queue: str, gateway: Gateway) -> None:

@@ -1,4 +1,4 @@
-"""`python -m podium_cli.training.worker`: `podium train worker` as a pod runs it, with probes."""
+"""`python -m podium_training.rollouts.worker`: works on runs of rollouts, as a pod does."""
 
 import asyncio
 import signal
@@ -7,15 +7,15 @@ from functools import partial
 from pydantic import Field, SecretStr
 
 from episodes.temporal.client import check_temporal
-from podium_cli.gateway import Gateway
-from podium_cli.training.rollout_settings import RolloutSettings
-from podium_cli.training.submission import open_temporal, work
 from podium_kit import telemetry
+from podium_kit.client.gateway import Gateway
 from podium_kit.rpc.health import HealthMonitor
 from podium_kit.rpc.probes import answered_probes
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import TlsFiles, load_settings
 from podium_kit.telemetry import TelemetrySettings
+from podium_training.rollouts.settings import RolloutSettings
+from podium_training.rollouts.submission import open_temporal, work
 
 
 class WorkerSettings(RolloutSettings):

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import httpx
 
-from podium_cli.errors import CliError
+from podium_kit.client.errors import UserError
 
 Fetch = Callable[[str], Awaitable[dict[str, Any]]]
 
@@ -23,7 +23,7 @@ TEMPORARY = {429, 500, 502, 503, 504}
 FAULT_FIX = "look into the logs folder of the state folder; `podium status` shows what is unwell"
 
 
-class Rejected(CliError):
+class Rejected(UserError):
     """An error response of the gateway."""
 
     def __init__(
@@ -77,7 +77,7 @@ async def near_names(fetch: Fetch, rejected: Rejected) -> list[str]:
     # The list may be rejected too; then the first error is the one to tell.
     try:
         known = names_of(await fetch(path))
-    except CliError:
+    except UserError:
         return []
     return get_close_matches(wrong, known, n=3, cutoff=0.5)
 

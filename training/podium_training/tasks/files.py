@@ -3,8 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from podium_cli.errors import UsageError
-from podium_cli.inputs import unreadable
+from podium_kit.client.errors import UnreadableFile, UsageError
 from podium_training.tasks.task import InvalidTask, Task
 
 
@@ -13,7 +12,7 @@ def read_tasks(path: Path) -> list[Task]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(unreadable(path, error), "name a JSONL file") from error
+        raise UnreadableFile(path, error, "name a JSONL file") from error
     tasks = []
     for number, line in enumerate(lines, 1):
         try:
@@ -28,4 +27,4 @@ def task_digest(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise UsageError(unreadable(path, error), "name a JSONL file") from error
+        raise UnreadableFile(path, error, "name a JSONL file") from error

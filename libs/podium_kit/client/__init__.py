@@ -1,0 +1,1 @@
+"""The platform's public API, for the command and for training."""

@@ -1,0 +1,28 @@
+"""What can go wrong for a person: the cause, and what fixes it."""
+
+from pathlib import Path
+
+
+class UserError(Exception):
+    """An error told without a stack trace; ends the command with status 1."""
+
+    exit_status = 1
+
+    def __init__(self, cause: str, fix: str = "") -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.fix = fix
+
+
+class UsageError(UserError):
+    """The command line or an input file is wrong; ends the command with status 2."""
+
+    exit_status = 2
+
+
+class UnreadableFile(UsageError):
+    """A file that is not there, or not text."""
+
+    def __init__(self, path: Path, error: OSError | UnicodeDecodeError, fix: str) -> None:
+        cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        super().__init__(f"{path} cannot be read: {cause}", fix)
