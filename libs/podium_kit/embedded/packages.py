@@ -47,7 +47,7 @@ def install(packages: Path, python: str) -> None:
     if pinned and not installer.has(f"{pinned.group()}+cpu"):
         if installer.has(f"{pinned.group()}+cpu", "--torch-backend=cpu"):
             installer.options.append("--torch-backend=cpu")
-        else:
+        elif installer.has(pinned.group()):
             cuda = pinned.group()
             print(CUDA, flush=True)
     # The list is complete: resolving it again could only disagree with it.
@@ -89,7 +89,7 @@ class Installer:
                     print(line.strip(), flush=True)
         if process.returncode:
             told = [line for line in said if line.startswith(("error: ", "cause: "))] or said
-            raise CannotInstall(": ".join(line.split(": ", 1)[-1] for line in told[:2]))
+            raise CannotInstall(": ".join(line.split(": ", 1)[-1] for line in told[:2]).rstrip("."))
 
 
 def _pip_settings() -> Iterator[tuple[str, str]]:
