@@ -1,23 +1,23 @@
 """Builds the cost ledger and serves it; the only place where things are constructed."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from cost_ledger.audit.anchoring import Anchors, anchor_forever
+from cost_ledger.audit import anchoring
+from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.service import Audit
 from cost_ledger.audit.servicer import AuditServicer
 from cost_ledger.audit.store import AuditStore
 from cost_ledger.audit.store_anchors import PostgresAnchorStore
 from cost_ledger.audit.store_invariants import InvariantStore
 from cost_ledger.audit.verification import Verification
-from cost_ledger.budgets.alert_relay import AlertRelay
+from cost_ledger.budgets.alert_relay import POLL_INTERVAL_S, AlertRelay
 from cost_ledger.budgets.service import BudgetBook
 from cost_ledger.budgets.servicer import BudgetServicer
 from cost_ledger.budgets.store import BudgetStore
@@ -29,12 +29,12 @@ from cost_ledger.journal.servicer import CostLedgerServicer
 from cost_ledger.journal.store import JournalStore
 from cost_ledger.journal.store_reads import ReportStore
 from cost_ledger.journal.store_upkeep import UpkeepStore
-from cost_ledger.journal.sweep import sweep_forever
-from cost_ledger.journal.upkeep import keep_up_forever
+from cost_ledger.journal.upkeep import INTERVAL_S as UPKEEP_INTERVAL_S
+from cost_ledger.journal.upkeep import keep_up
 from cost_ledger.prices.service import PriceBook
 from cost_ledger.prices.servicer import PriceBookServicer
 from cost_ledger.prices.store import PostgresPriceStore
-from cost_ledger.spend.service import SpendReports, roll_up_forever
+from cost_ledger.spend.service import SpendReports
 from cost_ledger.spend.store import SpendStore
 from cost_ledger.spend.store_rollups import RollupStore
 from cost_ledger.store_engine import check, open_engine, open_journal_pool
@@ -47,6 +47,8 @@ from podium.ledger.v1 import (
 from podium_kit import telemetry
 from podium_kit.anchors import load_private_key
 from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.background import BackgroundTask
+from podium_kit.rpc.health import Check
 from podium_kit.rpc.server import Service, run_server
 from podium_kit.stream import Producer
 
@@ -59,49 +61,43 @@ async def serve(settings: Settings) -> None:
     shutdown = telemetry.configure("cost-ledger", settings.telemetry)
     if settings.owner_database_url:
         await upgrade(settings.owner_database_url, MIGRATIONS)
-    async with open_services(settings) as (services, engine):
-        await run_server(settings, services, {"postgres": partial(check, engine)})
+    async with assembled(settings) as served:
+        await run_server(settings, *served)
     shutdown()
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[tuple[list[Service], AsyncEngine]]:
-    """The services over one database, and the loops beside them."""
-    engine = open_engine(settings.database_url)
-    pool = await open_journal_pool(settings.database_url)
-    prices = PriceBook(PostgresPriceStore(engine))
-    ledger = CostLedger(JournalStore(pool), ReportStore(engine), prices)
-    alerts = AlertStore(engine)
-    producer = Producer(settings.kafka) if settings.kafka else None
-    rollups = RollupStore(engine)
-    anchors = Anchors(PostgresAnchorStore(engine), anchor_key(settings))
-    loops = [
-        sweep_forever(ledger, settings.sweep_interval_s),
-        roll_up_forever(rollups, settings.rollup_interval_s),
-        anchor_forever(anchors),
-        keep_up_forever(UpkeepStore(engine)),
-    ]
-    if producer:
-        loops.append(AlertRelay(alerts, producer, settings.alert_topic).run())
-    tasks = [asyncio.create_task(loop) for loop in loops]
-    try:
-        yield (
-            [
-                *_services(ledger, SpendReports(SpendStore(engine), rollups), prices),
-                _budget_service(BudgetBook(BudgetStore(engine), alerts)),
-                _audit_service(engine, anchors, prices),
-            ],
-            engine,
-        )
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await ledger.close()
-        if producer:
-            await producer.close()
-        await pool.close()
-        await engine.dispose()
+async def assembled(
+    settings: Settings,
+) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
+    """The services over one database, their checks, and the background tasks."""
+    async with AsyncExitStack() as stack:
+        engine = open_engine(settings.database_url)
+        stack.push_async_callback(engine.dispose)
+        pool = await stack.enter_async_context(await open_journal_pool(settings.database_url))
+        prices = PriceBook(PostgresPriceStore(engine))
+        ledger = CostLedger(JournalStore(pool), ReportStore(engine), prices)
+        stack.push_async_callback(ledger.close)
+        alerts, rollups = AlertStore(engine), RollupStore(engine)
+        anchors = Anchors(PostgresAnchorStore(engine), anchor_key(settings))
+        upkeep = partial(keep_up, UpkeepStore(engine))
+        tasks = [
+            BackgroundTask("sweep", ledger.sweep, settings.sweep_interval_s),
+            BackgroundTask("roll-up", rollups.advance, settings.rollup_interval_s),
+            BackgroundTask("anchoring", anchors.sign_yesterday, anchoring.INTERVAL_S),
+            BackgroundTask("upkeep", upkeep, UPKEEP_INTERVAL_S),
+        ]
+        if settings.kafka:
+            producer = Producer(settings.kafka)
+            stack.push_async_callback(producer.close)
+            relay = AlertRelay(alerts, producer, settings.alert_topic).relay
+            tasks.append(BackgroundTask("alert-relay", relay, POLL_INTERVAL_S))
+        services = [
+            *_services(ledger, SpendReports(SpendStore(engine), rollups), prices),
+            _budget_service(BudgetBook(BudgetStore(engine), alerts)),
+            _audit_service(engine, anchors, prices),
+        ]
+        yield services, {"postgres": partial(check, engine)}, tasks
 
 
 def anchor_key(settings: Settings) -> Ed25519PrivateKey | None:

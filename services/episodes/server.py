@@ -1,6 +1,6 @@
 """Wiring of the episodes server."""
 
-import asyncio
+from functools import partial
 from pathlib import Path
 
 from episodes.clients import Ledger, Orchestrator, Registry
@@ -9,16 +9,17 @@ from episodes.model_catalogue import ModelCatalogue
 from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
 from episodes.steps.store import StepStore
-from episodes.steps.store_notifications import Notifications
+from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications
 from episodes.steps.watch import Watcher
 from episodes.store import EpisodeStore
 from episodes.store_engine import check, open_engine
 from episodes.stream.store_outbox import OutboxStore
-from episodes.temporal.connection import TemporalConnection
+from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
 from podium_kit import telemetry
 from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.server import Service, run_server
 
@@ -34,7 +35,8 @@ async def serve(config: ServerConfig) -> None:
         config.temporal_target, config.temporal_namespace, config.temporal
     )
     store = EpisodeStore(engine)
-    watcher = Watcher(store, StepStore(engine), Notifications(engine))
+    watcher = Watcher(store, StepStore(engine))
+    notifications = Notifications(engine, watcher.notify)
     episodes = Episodes(
         store=store,
         outbox=OutboxStore(engine),
@@ -51,12 +53,13 @@ async def serve(config: ServerConfig) -> None:
         EpisodesServicer(episodes),
         "podium.episodes.v1.EpisodeService",
     )
-    background = [asyncio.create_task(loop) for loop in (watcher.run(), temporal.run())]
+    tasks = [
+        BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
+        BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
+    ]
     try:
-        await run_server(config, [service], {"postgres": lambda: check(engine)})
+        await run_server(config, [service], {"postgres": partial(check, engine)}, tasks)
     finally:
-        for task in background:
-            task.cancel()
-        await asyncio.gather(*background, return_exceptions=True)
+        await notifications.close()
         await engine.dispose()
         stop_telemetry()

@@ -1,6 +1,7 @@
 """Leadership by a PostgreSQL advisory lock: held as long as its connection lives."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
@@ -18,6 +19,10 @@ class Leadership:
         self._key = key
         self._connection: AsyncConnection | None = None
         self._asking = asyncio.Lock()
+
+    async def lead(self, work: Callable[[], Awaitable[object]]) -> object:
+        """Does the work if this process leads; what it returned."""
+        return await work() if await self.held() else None
 
     async def held(self) -> bool:
         """Whether this process leads now, taking the lead when it is free."""

@@ -2,8 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 
@@ -24,11 +24,11 @@ from episodes.store import EpisodeStore
 from episodes.store_engine import check, open_engine
 from episodes.store_locks import Leadership
 from episodes.stream.reconciler import Reconciler
-from episodes.stream.relay import Relay
+from episodes.stream.relay import POLL_INTERVAL_S, Relay
 from episodes.stream.store_outbox import OutboxStore
 from episodes.stream.topic_kafka import TopicReader
 from episodes.temporal.client import check_temporal
-from episodes.temporal.connection import TemporalConnection
+from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
 from episodes.turns.decide import Decider
 from episodes.turns.finish import FinishActivity
 from episodes.turns.invoke import Invoker
@@ -39,9 +39,11 @@ from episodes.turns.turn import TurnActivity
 from episodes.turns.verifier_calls import VerifierCalls
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.starter import WorkflowStarter
+from episodes.workflows.sweep import INTERVAL_S as SWEEP_INTERVAL_S
 from episodes.workflows.sweep import StarterSweep
 from episodes.workflows.versioning import deployment_config
 from podium_kit import telemetry
+from podium_kit.rpc.background import BackgroundTask, background
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.health import Check, HealthMonitor
 from podium_kit.rpc.probes import answered_probes
@@ -72,7 +74,13 @@ async def work(config: WorkerConfig) -> None:
         temporal = await TemporalConnection.open(
             config.temporal_target, config.temporal_namespace, config.temporal
         )
-        async with _running(config, engine, temporal), _probes(config, engine, temporal):
+        settlements = Settlements(StepStore(engine))
+        async with (
+            _tasks(config, engine, temporal, settlements) as tasks,
+            _worker(config, engine, temporal, settlements) as worker,
+            _probes(config, engine, temporal, tasks),
+        ):
+            temporal.follow(partial(setattr, worker, "client"))
             await stopped.wait()
     finally:
         await engine.dispose()
@@ -80,25 +88,11 @@ async def work(config: WorkerConfig) -> None:
 
 
 @asynccontextmanager
-async def _running(
-    config: WorkerConfig, engine: AsyncEngine, temporal: TemporalConnection
-) -> AsyncIterator[None]:
-    settlements = Settlements(StepStore(engine))
-    producer = Producer(config.kafka)
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(producer.close)
-        for loop in _loops(config, engine, temporal, producer):
-            await stack.enter_async_context(_background(loop))
-        await stack.enter_async_context(_background(settlements.run()))
-        worker = _worker(config, engine, temporal, settlements)
-        await stack.enter_async_context(worker)
-        temporal.follow(partial(setattr, worker, "client"))
-        yield
-
-
-@asynccontextmanager
 async def _probes(
-    config: WorkerConfig, engine: AsyncEngine, temporal: TemporalConnection
+    config: WorkerConfig,
+    engine: AsyncEngine,
+    temporal: TemporalConnection,
+    tasks: Sequence[BackgroundTask],
 ) -> AsyncIterator[None]:
     """Health that follows what the worker cannot work without; left first, before it drains."""
     broker = BrokerCheck(config.kafka)
@@ -107,8 +101,9 @@ async def _probes(
         "temporal": lambda: check_temporal(temporal.client),
         "kafka": broker.check,
     }
+    monitor = HealthMonitor([], checks, tasks)
     try:
-        async with answered_probes(config.host, config.health_port, HealthMonitor([], checks)):
+        async with answered_probes(config.host, config.health_port, monitor):
             yield
     finally:
         await broker.close()
@@ -172,31 +167,34 @@ def _worker(
     )
 
 
-def _loops(
-    config: WorkerConfig, engine: AsyncEngine, temporal: TemporalConnection, producer: Producer
-) -> list[Coroutine[None, None, None]]:
-    outbox = OutboxStore(engine)
-    leadership = Leadership(engine, RELAY_LOCK)
-    topic = TopicReader(config.kafka, config.trajectory_topic)
-    relay = Relay(outbox, producer, leadership, config.trajectory_topic)
-    reconciler = Reconciler(outbox, leadership, topic, config.reconcile_interval_s)
-    sweep = StarterSweep(
-        EpisodeStore(engine),
-        WorkflowStarter(temporal, config.task_queue),
-        Leadership(engine, SWEEP_LOCK),
-    )
-    return [relay.run(), reconciler.run(), sweep.run(), temporal.run()]
-
-
 @asynccontextmanager
-async def _background(loop: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    task = asyncio.create_task(loop)
+async def _tasks(
+    config: WorkerConfig,
+    engine: AsyncEngine,
+    temporal: TemporalConnection,
+    settlements: Settlements,
+) -> AsyncIterator[list[BackgroundTask]]:
+    """The background tasks, running."""
+    outbox, producer = OutboxStore(engine), Producer(config.kafka)
+    streaming, sweeping = Leadership(engine, RELAY_LOCK), Leadership(engine, SWEEP_LOCK)
+    relay = Relay(outbox, producer, config.trajectory_topic)
+    reconciler = Reconciler(outbox, TopicReader(config.kafka, config.trajectory_topic))
+    sweep = StarterSweep(EpisodeStore(engine), WorkflowStarter(temporal, config.task_queue))
+    relayed = partial(streaming.lead, relay.relay)
+    reconciled = partial(streaming.lead, reconciler.reconcile)
+    swept = partial(sweeping.lead, sweep.sweep)
+    tasks = [
+        BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
+        BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),
+        BackgroundTask("starter-sweep", swept, SWEEP_INTERVAL_S),
+        BackgroundTask("settlements", settlements.flush_next, interval_s=0),
+        BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
+    ]
     try:
-        yield
+        async with background(tasks):
+            yield tasks
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await producer.close()
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.exceptions import HTTPException
@@ -17,7 +17,6 @@ from gateway.config import Settings
 from gateway.console.routes import console_router
 from gateway.error_responses import error_response, on_domain_error, plain_error_response
 from gateway.errors import MalformedRequest, UnknownRoute
-from gateway.health_routes import Check, health_router
 from gateway.keys.routes import api_key_router
 from gateway.keys.service import ApiKeys
 from gateway.limits.middleware import LimitMiddleware
@@ -61,7 +60,7 @@ def build_app(
     tenancy: Tenancy,
     chat: ChatApi,
     transcoder: Transcoder,
-    checks: dict[str, Check],
+    health: APIRouter,
 ) -> FastAPI:
     """The application; what it needs is given."""
     # FastAPI's own documentation pages load their scripts from foreign hosts.
@@ -71,7 +70,7 @@ def build_app(
         api_key_router(tenancy.keys),
         limit_router(tenancy.limits),
         audit_router(tenancy.log),
-        health_router(checks, transcoder.draining),
+        health,
         console_router(),
     ):
         app.include_router(router)

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from fastapi import APIRouter
 from starlette.responses import JSONResponse
+
+from podium_kit.rpc.background import BackgroundTask
 
 log = logging.getLogger(__name__)
 
@@ -13,8 +15,10 @@ Check = Callable[[], Awaitable[None]]
 CHECK_TIMEOUT_S = 2.0
 
 
-def health_router(checks: Mapping[str, Check], draining: asyncio.Event) -> APIRouter:
-    """The routes; both are open, so they name dependencies and nothing else."""
+def health_router(
+    checks: Mapping[str, Check], tasks: Sequence[BackgroundTask], draining: asyncio.Event
+) -> APIRouter:
+    """The routes; both are open, so they name dependencies and background tasks, nothing else."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/healthz")
@@ -27,7 +31,11 @@ def health_router(checks: Mapping[str, Check], draining: asyncio.Event) -> APIRo
             return JSONResponse({"status": "draining"}, 503)
         answers = await asyncio.gather(*(_passes(name, checks[name]) for name in checks))
         unwell = [name for name, well in zip(checks, answers, strict=True) if not well]
-        status = {"status": "unwell" if unwell else "ready", "unwell": unwell}
+        status = {
+            "status": "unwell" if unwell else "ready",
+            "unwell": unwell,
+            "failing_tasks": [task.name for task in tasks if task.is_failing],
+        }
         return JSONResponse(status, 503 if unwell else 200)
 
     return router

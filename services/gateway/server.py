@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import uvicorn
 from fastapi import FastAPI
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from gateway.access import Doorkeeper
@@ -23,6 +22,7 @@ from gateway.chat.catalogue import Catalogue
 from gateway.chat.routes import ChatApi
 from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
 from gateway.config import DatabaseSettings, Settings
+from gateway.health_routes import Check, health_router
 from gateway.keys.service import ApiKeys
 from gateway.keys.store import PostgresApiKeyStore
 from gateway.keys.uses import WRITE_INTERVAL_S, KeyUses
@@ -38,6 +38,7 @@ from gateway.rest.transcoding import Transcoder
 from gateway.store_engine import check, open_engine
 from podium_kit import telemetry
 from podium_kit.postgres import migrations
+from podium_kit.rpc.background import BackgroundTask, background
 
 log = logging.getLogger(__name__)
 
@@ -56,22 +57,26 @@ async def application(settings: Settings, draining: asyncio.Event) -> AsyncItera
         stack.push_async_callback(engine.dispose)
         upstreams = Upstreams.open(settings, settings.signing_key().signer())
         stack.push_async_callback(upstreams.close)
-        tenancy = await _tenancy(settings, engine, stack)
+        tenancy, tasks = await _tenancy(settings, engine, stack)
         idempotency = PostgresIdempotencyStore(engine)
-        forgetting = partial(idempotency.forget, IDEMPOTENCY_KEYS_KEPT)
-        _keep_doing(stack, "deleting old idempotency keys", CLEANING_INTERVAL_S, forgetting)
+        forget = partial(idempotency.forget, IDEMPOTENCY_KEYS_KEPT)
+        tasks.append(BackgroundTask("old-idempotency-keys", forget, CLEANING_INTERVAL_S))
+        await stack.enter_async_context(background(tasks))
         episodes, episode_ids = EpisodesClient(upstreams[EPISODES]), EpisodeIds(idempotency)
         calls = AuditedCalls(upstreams, tenancy.log)
+        checks: dict[str, Check] = {"postgres": partial(check, engine), "episodes": upstreams.check}
         yield build_app(
             settings,
             tenancy,
             _chat(settings, upstreams, episodes, episode_ids),
             Transcoder(calls, episodes, episode_ids, settings.keepalive_s, draining),
-            {"postgres": partial(check, engine), "episodes": upstreams.check},
+            health_router(checks, tasks, draining),
         )
 
 
-async def _tenancy(settings: Settings, engine: AsyncEngine, stack: AsyncExitStack) -> Tenancy:
+async def _tenancy(
+    settings: Settings, engine: AsyncEngine, stack: AsyncExitStack
+) -> tuple[Tenancy, list[BackgroundTask]]:
     log_of_changes = AuditLog(PostgresAuditStore(engine))
     store = PostgresApiKeyStore(engine)
     keys = ApiKeys(store, log_of_changes, settings.key_cache_s)
@@ -79,9 +84,11 @@ async def _tenancy(settings: Settings, engine: AsyncEngine, stack: AsyncExitStac
     slots = OpenRequests(PostgresSlotStore(engine, uuid4()))
     for close in (oidc.close, slots.close, uses.write):
         stack.push_async_callback(close)
-    _keep_doing(stack, "noting uses of API keys", WRITE_INTERVAL_S, uses.write)
-    _keep_doing(stack, "renewing leases of open requests", RENEW_INTERVAL_S, slots.renew)
-    return Tenancy(
+    tasks = [
+        BackgroundTask("key-uses", uses.write, WRITE_INTERVAL_S),
+        BackgroundTask("open-requests", slots.renew, RENEW_INTERVAL_S),
+    ]
+    tenancy = Tenancy(
         keys=keys,
         doorkeeper=Doorkeeper(keys, uses, oidc),
         log=log_of_changes,
@@ -94,6 +101,7 @@ async def _tenancy(settings: Settings, engine: AsyncEngine, stack: AsyncExitStac
         rate=RateLimiter(PostgresBucketStore(engine)),
         open_requests=slots,
     )
+    return tenancy, tasks
 
 
 def _chat(
@@ -172,19 +180,3 @@ def _uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         lifespan="off",
         timeout_graceful_shutdown=max(1, round(settings.drain_grace_s)),
     )
-
-
-def _keep_doing(
-    stack: AsyncExitStack, title: str, interval_s: float, work: Callable[[], Awaitable[object]]
-) -> None:
-    """Does the work now and again until the stack is left."""
-    stack.callback(asyncio.create_task(_repeat(title, interval_s, work)).cancel)
-
-
-async def _repeat(title: str, interval_s: float, work: Callable[[], Awaitable[object]]) -> None:
-    while True:
-        try:
-            await work()
-        except (SQLAlchemyError, OSError) as error:
-            log.warning("%s failed: %s", title, type(error).__name__)
-        await asyncio.sleep(interval_s)

@@ -1,8 +1,7 @@
 """Wiring: the only place where the parts are put together."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import httpx
 
@@ -18,7 +17,6 @@ from orchestrator_inference.versions.admission import (
     AdmissionRules,
     Replicas,
     VersionAdmission,
-    reconcile_forever,
 )
 from orchestrator_inference.versions.catalogue import VersionCatalogue
 from orchestrator_inference.versions.routing import VersionRouting
@@ -27,6 +25,7 @@ from podium.orchestrator.v1 import model_version_service_pb2_grpc as versions_rp
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as rpc
 from podium_kit import telemetry
 from podium_kit.policy_versions import Aliases, Format, VersionStore
+from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.health import Check
 from podium_kit.rpc.server import Service, run_server
 
@@ -38,8 +37,8 @@ async def serve(settings: Settings) -> None:
     """Serves until SIGTERM."""
     shutdown = telemetry.configure("orchestrator-inference", settings.telemetry)
     try:
-        async with assembled(settings) as (services, checks):
-            await run_server(settings, services, checks)
+        async with assembled(settings) as served:
+            await run_server(settings, *served)
     finally:
         shutdown()
 
@@ -47,8 +46,8 @@ async def serve(settings: Settings) -> None:
 @asynccontextmanager
 async def assembled(
     settings: Settings,
-) -> AsyncIterator[tuple[list[Service], dict[str, Check]]]:
-    """The services and the checks of their engine, with the connections they need."""
+) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
+    """The services, the checks of their engine, and the background tasks."""
     base_url = str(settings.engine_base_url)
     async with engine_client(base_url, _key(settings), settings.max_in_flight) as client:
         engine = OpenAiEngine(
@@ -57,10 +56,10 @@ async def assembled(
             default_model=settings.default_model,
             model_aliases=settings.model_aliases,
         )
-        async with _served_versions(settings, client, engine) as (pool, routing):
+        async with _served_versions(settings, client, engine) as (pool, routing, tasks):
             orchestrator = Orchestrator(pool, _policy(settings), settings.max_in_flight, routing)
             versions = VersionCatalogue(settings.policy_store)
-            yield _services(orchestrator, versions), {"engine": engine.check}
+            yield _services(orchestrator, versions), {"engine": engine.check}, tasks
 
 
 def _services(orchestrator: Orchestrator, versions: VersionCatalogue) -> list[Service]:
@@ -81,10 +80,10 @@ def _services(orchestrator: Orchestrator, versions: VersionCatalogue) -> list[Se
 @asynccontextmanager
 async def _served_versions(
     settings: Settings, client: httpx.AsyncClient, main: OpenAiEngine
-) -> AsyncIterator[tuple[Engine, VersionRouting | None]]:
-    """The engines of all versions and who of them is asked, brought about while it is open."""
+) -> AsyncIterator[tuple[Engine, VersionRouting | None, list[BackgroundTask]]]:
+    """The engines of all versions, who of them is asked, and what brings them about."""
     if settings.policy_store is None:
-        yield main, None
+        yield main, None, []
         return
     store = VersionStore(settings.policy_store)
     async with _merged_engines(settings) as merged:
@@ -96,13 +95,8 @@ async def _served_versions(
             _admission_rules(settings),
             routing.in_use,
         )
-        rounds = asyncio.create_task(reconcile_forever(admission, settings.publish_check_s))
-        try:
-            yield EnginePool(main, merged.engines), routing
-        finally:
-            rounds.cancel()
-            with suppress(asyncio.CancelledError):
-                await rounds
+        rounds = BackgroundTask("versions", admission.reconcile, settings.publish_check_s)
+        yield EnginePool(main, merged.engines), routing, [rounds]
 
 
 def _merged_engines(settings: Settings) -> MergedEngines:

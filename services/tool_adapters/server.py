@@ -1,6 +1,6 @@
 """Wiring: the only place where the parts are put together."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from podium.adapters.v1.tool_adapter_service_pb2_grpc import (
 from podium_kit import telemetry
 from podium_kit.embeddings import OpenAiEmbeddings
 from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.health import Check
 from podium_kit.rpc.server import Service, run_server
@@ -25,7 +26,6 @@ from tool_adapters.calls.bulkheads import Gates
 from tool_adapters.calls.effects import EffectLog
 from tool_adapters.calls.facts import FactsBook
 from tool_adapters.calls.store_effects import PostgresEffectStore
-from tool_adapters.chores import Chore, report_facts, running
 from tool_adapters.clients import FactsReports, RegistryTools
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.config import Settings
@@ -76,8 +76,8 @@ async def serve(settings: Settings) -> None:
     """Serves until SIGTERM."""
     stop_telemetry = telemetry.configure("tool-adapters", settings.telemetry)
     try:
-        async with assembled(settings) as (services, checks):
-            await run_server(settings, services, checks)
+        async with assembled(settings) as served:
+            await run_server(settings, *served)
     finally:
         stop_telemetry()
 
@@ -85,8 +85,8 @@ async def serve(settings: Settings) -> None:
 @asynccontextmanager
 async def assembled(
     settings: Settings,
-) -> AsyncIterator[tuple[Sequence[Service], dict[str, Check]]]:
-    """The services and the checks of what they need, with everything opened."""
+) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
+    """The services, the checks of what they need, and the background tasks."""
     await upgrade(settings.database_url, MIGRATIONS)
     async with AsyncExitStack() as stack:
         engine = open_engine(settings.database_url)
@@ -143,18 +143,20 @@ async def assembled(
             lease_s=LEASE_ROUNDS * settings.mcp_follow_interval_s,
         )
         stack.push_async_callback(follower.close)
-        chores = [
-            _facts_chore(settings, signed, invoker.facts),
-            Chore("following MCP servers", settings.mcp_follow_interval_s, follower.round),
-            Chore("closing idle MCP sessions", SWEEP_INTERVAL_S, pool.close_idle),
-            Chore("forgetting old effects", FORGET_INTERVAL_S, _forgetting(settings, effects)),
+        reports = FactsReports(signed, reporter=uuid4().hex)
+        report = partial(invoker.facts.report, reports.send)
+        forget = partial(effects.forget_older_than, timedelta(days=settings.effects_kept_days))
+        tasks = [
+            BackgroundTask("facts", report, settings.facts_interval_s),
+            BackgroundTask("following", follower.round, settings.mcp_follow_interval_s),
+            BackgroundTask("idle-mcp-sessions", pool.close_idle, SWEEP_INTERVAL_S),
+            BackgroundTask("old-effects", forget, FORGET_INTERVAL_S),
         ]
-        await stack.enter_async_context(running(chores))
         following = FollowingRpcs(Following(followed, servers, RegistryPermission(forwarding)))
         services = _services(
             ToolAdapterServicer(invoker, McpDiscovery(servers), following), corpora
         )
-        yield services, {"postgres": lambda: check(engine)}
+        yield services, {"postgres": partial(check, engine)}, tasks
 
 
 async def _runner(settings: Settings, stack: AsyncExitStack) -> Runner:
@@ -189,16 +191,6 @@ async def _signed_registry(settings: Settings, stack: AsyncExitStack) -> grpc.ai
     signer = settings.signing_key.signer()
     channel = open_channel(settings.tool_registry_target, signer, tls=settings.tls)
     return await stack.enter_async_context(channel)
-
-
-def _facts_chore(settings: Settings, signed: grpc.aio.Channel, facts: FactsBook) -> Chore:
-    reports = FactsReports(signed, reporter=uuid4().hex)
-    send = partial(report_facts, facts, reports.send)
-    return Chore("reporting measured behaviour", settings.facts_interval_s, send)
-
-
-def _forgetting(settings: Settings, effects: PostgresEffectStore) -> Callable[[], Awaitable[None]]:
-    return partial(effects.forget_older_than, timedelta(days=settings.effects_kept_days))
 
 
 def _services(adapters: ToolAdapterServicer, corpora: Corpora) -> list[Service]:

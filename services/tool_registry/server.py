@@ -18,10 +18,10 @@ from podium.registry.v1.tool_registry_service_pb2_grpc import (
 from podium_kit import telemetry
 from podium_kit.embeddings import OpenAiEmbeddings
 from podium_kit.postgres.migrations import upgrade
+from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.health import Check
 from podium_kit.rpc.server import Service, run_server
-from tool_registry.chores import repeated
 from tool_registry.config import Settings
 from tool_registry.descriptions.convert import described
 from tool_registry.descriptions.service import Descriptions
@@ -60,8 +60,8 @@ async def serve(settings: Settings) -> None:
     stop_telemetry = telemetry.configure("tool-registry", settings.telemetry)
     await upgrade(settings.database_url, MIGRATIONS)
     try:
-        async with assembled(settings) as (services, checks):
-            await run_server(settings, services, checks)
+        async with assembled(settings) as served:
+            await run_server(settings, *served)
     finally:
         stop_telemetry()
 
@@ -69,8 +69,8 @@ async def serve(settings: Settings) -> None:
 @asynccontextmanager
 async def assembled(
     settings: Settings, clock: Clock = utc_now
-) -> AsyncIterator[tuple[list[Service], dict[str, Check]]]:
-    """The services over one database, and their checks."""
+) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
+    """The services over one database, their checks, and the background task."""
     async with AsyncExitStack() as stack:
         engine = open_engine(settings.database_url)
         stack.push_async_callback(engine.dispose)
@@ -94,8 +94,6 @@ async def assembled(
         )
         search = ToolSearch(await _embeddings(stack, settings))
         following = Following(PostgresFollowingStore(engine), tools, catalogues)
-        purging = repeated("purging deleted tools", PURGE_INTERVAL_S, registry.purge)
-        await stack.enter_async_context(purging)
         services = [
             Service(
                 add_ToolRegistryServiceServicer_to_server,
@@ -113,7 +111,8 @@ async def assembled(
                 "podium.registry.v1.DescriptionService",
             ),
         ]
-        yield services, {"postgres": partial(check, engine)}
+        purge = BackgroundTask("purge", registry.purge, PURGE_INTERVAL_S)
+        yield services, {"postgres": partial(check, engine)}, [purge]
 
 
 async def _channel(stack: AsyncExitStack, settings: Settings, target: str) -> grpc.aio.Channel:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from grpc_health.v1 import health_pb2
 from grpc_health.v1._async import HealthServicer
 
+from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.errors import message_of
 
 log = logging.getLogger(__name__)
@@ -22,13 +23,20 @@ class HealthMonitor:
     """Runs the readiness checks again and again and publishes what they say.
 
     "" and the service names and "readiness" follow the checks; "liveness" says
-    only that the process runs, so that a lost database does not restart pods.
+    only that the process runs, so that a lost database does not restart pods;
+    "background/<name>" follows a background task.
     """
 
-    def __init__(self, service_names: Sequence[str], checks: Mapping[str, Check]) -> None:
+    def __init__(
+        self,
+        service_names: Sequence[str],
+        checks: Mapping[str, Check],
+        tasks: Sequence[BackgroundTask] = (),
+    ) -> None:
         self.servicer = HealthServicer()
         self._names = ("", "readiness", *service_names)
         self._checks = checks
+        self._tasks = tasks
         self._unwell: set[str] | None = None
 
     async def run(self) -> None:
@@ -36,6 +44,9 @@ class HealthMonitor:
         await self.servicer.set("liveness", SERVING)
         while True:
             await self._publish({name for name in self._checks if not await self._passes(name)})
+            for task in self._tasks:
+                status = NOT_SERVING if task.is_failing else SERVING
+                await self.servicer.set(f"background/{task.name}", status)
             await asyncio.sleep(CHECK_INTERVAL_S)
 
     async def stop_serving(self) -> None:

@@ -13,6 +13,7 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from podium_kit import telemetry
+from podium_kit.rpc.background import BackgroundTask, background
 from podium_kit.rpc.health import Check, HealthMonitor
 from podium_kit.rpc.interceptors import GuardInterceptor
 from podium_kit.rpc.probes import answered_probes
@@ -47,32 +48,38 @@ class Service:
 
 
 async def run_server(
-    settings: ServerSettings, services: Sequence[Service], checks: Mapping[str, Check]
+    settings: ServerSettings,
+    services: Sequence[Service],
+    checks: Mapping[str, Check],
+    tasks: Sequence[BackgroundTask] = (),
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopped.set)
-    async with running_server(settings, services, checks) as port:
+    async with running_server(settings, services, checks, tasks) as port:
         log.info("serving on port %d", port)
         await stopped.wait()
 
 
 @asynccontextmanager
 async def running_server(
-    settings: ServerSettings, services: Sequence[Service], checks: Mapping[str, Check]
+    settings: ServerSettings,
+    services: Sequence[Service],
+    checks: Mapping[str, Check],
+    tasks: Sequence[BackgroundTask] = (),
 ) -> AsyncIterator[int]:
-    """A started server; yields its port. Leaving drains it."""
+    """A started server and the background tasks beside it; yields its port. Leaving drains it."""
     guard = GuardInterceptor(settings.token_verifier(), settings.allowed_clients)
     server = grpc.aio.server(
         interceptors=[ClosingInterceptor(), *telemetry.server_interceptors(), guard],
         options=SERVER_OPTIONS,
     )
-    monitor = HealthMonitor([service.name for service in services], checks)
+    monitor = HealthMonitor([service.name for service in services], checks, tasks)
     _register(server, services, monitor)
     port = _listen(server, f"{settings.host}:{settings.port}", settings.tls)
-    async with answered_probes(settings.host, settings.health_port, monitor):
+    async with background(tasks), answered_probes(settings.host, settings.health_port, monitor):
         await server.start()
         try:
             yield port

@@ -1,7 +1,6 @@
 """Signs, once a day, a root over the ends of all tenants' journals, and proves entries under it."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -9,7 +8,7 @@ from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from cost_ledger.errors import LedgerUnavailable, NothingAnchored
+from cost_ledger.errors import NothingAnchored
 from podium_kit.anchors import (
     DailyRoot,
     EntryProof,
@@ -22,7 +21,6 @@ from podium_kit.anchors import (
     tree_root,
 )
 
-log = logging.getLogger(__name__)
 INTERVAL_S = 60.0
 
 
@@ -77,6 +75,11 @@ class Anchors:
         """Roots of the days after `after`, oldest first."""
         return await self._store.page(after, limit)
 
+    async def sign_yesterday(self) -> None:
+        """Signs the day that ended last, if it is not signed yet."""
+        now = datetime.now(UTC)
+        await self.sign_day(now.date() - timedelta(days=1), now)
+
     async def sign_day(self, day: date, now: datetime) -> Anchor | None:
         """Signs the root of a day that has ended; None when there is nothing to do."""
         last = await self._store.last()
@@ -119,17 +122,6 @@ class Anchors:
         # In a thread: a day of a large tenant takes seconds, in which others post.
         entries_root = await asyncio.to_thread(_entries_root, hashes)
         return TenantHead(head.tenant, first, head.sequence, head.hash, entries_root)
-
-
-async def anchor_forever(anchors: Anchors) -> None:
-    """Signs every day soon after it ends, until it is cancelled."""
-    while True:
-        now = datetime.now(UTC)
-        try:
-            await anchors.sign_day(now.date() - timedelta(days=1), now)
-        except LedgerUnavailable as error:
-            log.warning("no root was signed: %s", error.message)
-        await asyncio.sleep(INTERVAL_S)
 
 
 def _entries_root(hashes: Sequence[bytes]) -> bytes:

@@ -1,5 +1,6 @@
 """The ledger: batches of operations in, outcomes out, many batches to one commit."""
 
+import logging
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -15,6 +16,9 @@ from cost_ledger.prices.service import PriceBook
 from cost_ledger.spend.models import EntryFilter
 from podium_kit.rpc.errors import DomainError
 
+log = logging.getLogger(__name__)
+
+HOLDS_PER_SWEEP = 1000
 OPERATIONS_PER_BATCH_MAX = 1000
 OPERATIONS_PER_GROUP = 500
 Outcomes = tuple[Outcome, ...]
@@ -50,13 +54,18 @@ class CostLedger:
         releases = (Release(tenant, key, only_if_open=True) for key in keys)
         return [hold for batch in _batches(releases) for hold in await self._released(batch)]
 
-    async def expire_overdue(self, limit: int) -> int:
-        """Turns overdue holds into provisional costs; how many there were."""
-        overdue = await self._reports.overdue_holds(limit)
+    async def sweep(self) -> bool:
+        """Turns overdue holds into provisional costs; whether there may be more.
+
+        Several replicas may sweep: an expiry happens once.
+        """
+        overdue = await self._reports.overdue_holds(HOLDS_PER_SWEEP)
         for _, holds in groupby(sorted(overdue), key=lambda hold: hold[0]):
             for batch in _batches(Expire(tenant, key) for tenant, key in holds):
                 await self.apply(batch)
-        return len(overdue)
+        if overdue:
+            log.info("%d overdue holds were ended", len(overdue))
+        return len(overdue) == HOLDS_PER_SWEEP
 
     async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
         """A page of the tenant's journal, oldest first."""

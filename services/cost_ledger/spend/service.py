@@ -1,14 +1,8 @@
 """Spend reports, and the daily sums that they are read from."""
 
-import asyncio
-import logging
-
-from cost_ledger.errors import LedgerUnavailable
 from cost_ledger.spend.models import Report, SpendRow
 from cost_ledger.spend.store import SpendStore
 from cost_ledger.spend.store_rollups import RollupStore
-
-log = logging.getLogger(__name__)
 
 
 class SpendReports:
@@ -27,13 +21,3 @@ class SpendReports:
         if report.from_sums:
             await self._rollups.advance_of([tenant])
         return await self._store.spend(tenant, report)
-
-
-async def roll_up_forever(rollups: RollupStore, interval_s: float) -> None:
-    """Adds to the daily sums what is new, until it is cancelled."""
-    while True:
-        try:
-            await rollups.advance()
-        except LedgerUnavailable as error:
-            log.warning("daily sums were not moved on: %s", error.message)
-        await asyncio.sleep(interval_s)

@@ -5,16 +5,12 @@ or by the end of the episode, so nothing waits for these writes.
 """
 
 import asyncio
-import logging
 
 from episodes.models import Step
 from episodes.steps.store import StepStore
 from podium_kit.money import Money
 
-log = logging.getLogger(__name__)
-
 FLUSH_INTERVAL_S = 0.02
-RETRY_INTERVAL_S = 0.5
 
 
 class Settlements:
@@ -36,12 +32,11 @@ class Settlements:
         self._announced[episode_id] = None
         self._ready.set()
 
-    async def run(self) -> None:
-        """Flushes until cancelled."""
-        while True:
-            await self._ready.wait()
-            await asyncio.sleep(FLUSH_INTERVAL_S)
-            await self.flush()
+    async def flush_next(self) -> None:
+        """Waits for something to write, then a little for more of it."""
+        await self._ready.wait()
+        await asyncio.sleep(FLUSH_INTERVAL_S)
+        await self.flush()
 
     async def flush(self) -> None:
         """Writes what is queued; what cannot be written stays queued."""
@@ -50,9 +45,8 @@ class Settlements:
         announced, self._announced = self._announced, {}
         try:
             await self._store.settle(costs, list(announced))
-        except Exception:  # noqa: BLE001  the loop must survive a database that restarts
-            log.warning("could not write %d settlements, will retry", len(costs))
+        except BaseException:
             self._costs = costs + self._costs
             self._announced = announced | self._announced
             self._ready.set()
-            await asyncio.sleep(RETRY_INTERVAL_S)
+            raise

@@ -1,52 +1,48 @@
 """PostgreSQL notifications of new steps."""
 
-import asyncio
-import logging
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-log = logging.getLogger(__name__)
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 CHANNEL = "episode_steps"
-RECONNECT_INTERVAL_S = 1.0
+CHECK_INTERVAL_S = 1.0
+ALIVE = text("SELECT 1")
 
 
 class Notifications:
-    """One listening connection for the whole process."""
+    """One listening connection for the whole process; `hear` gets ids of episodes with news."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, hear: Callable[[str], None]) -> None:
         self._engine = engine
-        self._received: asyncio.Queue[str] = asyncio.Queue()
+        self._hear = hear
+        self._connection: AsyncConnection | None = None
 
-    async def listen(self) -> AsyncIterator[str]:
-        """Ids of episodes with news, until cancelled; reconnects by itself."""
-        listening = asyncio.create_task(self._keep_listening())
+    async def keep_listening(self) -> None:
+        """Listens, again where the connection was lost; call it every CHECK_INTERVAL_S."""
+        if self._connection is None:
+            await self._listen()
+            return
         try:
-            while True:
-                for episode_id in (await self._received.get()).split(","):
-                    yield episode_id
-        finally:
-            listening.cancel()
+            await self._connection.execute(ALIVE)
+        except BaseException:
+            await self.close()
+            raise
 
-    async def _keep_listening(self) -> None:
-        while True:
-            try:
-                await self._listen_once()
-            except (DBAPIError, OSError) as error:
-                log.warning("cannot listen for notifications: %s", type(error).__name__)
-            await asyncio.sleep(RECONNECT_INTERVAL_S)
+    async def close(self) -> None:
+        """Listens no more."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.invalidate()
+            await connection.close()
 
-    async def _listen_once(self) -> None:
-        async with self._engine.connect() as connection:
-            raw = await connection.get_raw_connection()
-            driver: Any = raw.driver_connection
-            closed = asyncio.Event()
-            driver.add_termination_listener(lambda _connection: closed.set())
-            await driver.add_listener(CHANNEL, self._receive)
-            await closed.wait()
+    async def _listen(self) -> None:
+        connection = await self._engine.connect()
+        self._connection = connection
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        await driver.add_listener(CHANNEL, self._receive)
 
     def _receive(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
-        self._received.put_nowait(payload)
+        for episode_id in payload.split(","):
+            self._hear(episode_id)

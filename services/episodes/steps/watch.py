@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from episodes.models import Step, StoredEpisode
 from episodes.steps.store import StepStore
-from episodes.steps.store_notifications import Notifications
 from episodes.store import EpisodeStore
 
 FALLBACK_INTERVAL_S = 1.0
@@ -32,19 +31,15 @@ class EpisodeProgress:
 class Watcher:
     """Follows any number of episodes with one database listener."""
 
-    def __init__(
-        self, episodes: EpisodeStore, steps: StepStore, notifications: Notifications
-    ) -> None:
+    def __init__(self, episodes: EpisodeStore, steps: StepStore) -> None:
         self._episodes = episodes
         self._steps = steps
-        self._notifications = notifications
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
 
-    async def run(self) -> None:
-        """Passes notifications on until cancelled."""
-        async for episode_id in self._notifications.listen():
-            for event in self._waiting.get(episode_id, ()):
-                event.set()
+    def notify(self, episode_id: str) -> None:
+        """Wakes whoever follows the episode."""
+        for event in self._waiting.get(episode_id, ()):
+            event.set()
 
     async def follow(self, stored: StoredEpisode, after: int) -> AsyncIterator[EpisodeProgress]:
         """Events after a sequence, in order and without gaps, until the end."""

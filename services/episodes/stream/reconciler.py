@@ -9,7 +9,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from episodes.store_locks import Leadership
 from episodes.stream.store_outbox import OutboxStore, PublishedRecord
 from episodes.stream.topic_kafka import TopicReader
 
@@ -31,23 +30,9 @@ class Findings:
 class Reconciler:
     """Reads back every acknowledged record once, and all of them when the topic shrank."""
 
-    def __init__(
-        self, outbox: OutboxStore, leadership: Leadership, topic: TopicReader, interval_s: float
-    ) -> None:
+    def __init__(self, outbox: OutboxStore, topic: TopicReader) -> None:
         self._outbox = outbox
-        self._leadership = leadership
         self._topic = topic
-        self._interval_s = interval_s
-
-    async def run(self) -> None:
-        """Reconciles again and again until cancelled."""
-        while True:
-            await asyncio.sleep(self._interval_s)
-            try:
-                if await self._leadership.held():
-                    await self.reconcile()
-            except Exception as error:  # noqa: BLE001  the loop outlives broker and database
-                log.warning("reconciliation failed, will retry: %s", type(error).__name__)
 
     async def reconcile(self) -> Findings:
         """Checks one batch; what is not on the topic as it was sent is owed again."""

@@ -1,46 +1,27 @@
 """Publishes what the outbox owes, oldest first, from one worker at a time."""
 
-import asyncio
 import logging
 
-from episodes.store_locks import Leadership
 from episodes.stream.records import InvalidTrajectory, stream_body, validate
 from episodes.stream.store_outbox import OutboxStore, OwedRecord
-from podium_kit.rpc.errors import message_of
 from podium_kit.stream import Producer, StreamRecord
 
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 0.25
-RETRY_INTERVAL_S = 1.0
 BATCH = 200
 
 
 class Relay:
     """Moves owed records to the topic; a record that may not go is kept aside."""
 
-    def __init__(
-        self, outbox: OutboxStore, producer: Producer, leadership: Leadership, topic: str
-    ) -> None:
+    def __init__(self, outbox: OutboxStore, producer: Producer, topic: str) -> None:
         self._outbox = outbox
         self._producer = producer
-        self._leadership = leadership
         self._topic = topic
 
-    async def run(self) -> None:
-        """Relays until cancelled; only the leader does, so groups stay in order."""
-        while True:
-            try:
-                if not await self._leadership.held():
-                    await asyncio.sleep(RETRY_INTERVAL_S)
-                elif not await self.relay_once():
-                    await asyncio.sleep(POLL_INTERVAL_S)
-            except Exception as error:  # noqa: BLE001  the loop outlives broker and database
-                log.warning("relay failed, will retry: %s", message_of(error))
-                await asyncio.sleep(RETRY_INTERVAL_S)
-
-    async def relay_once(self) -> int:
-        """Publishes one batch; how many records were owed."""
+    async def relay(self) -> bool:
+        """Publishes one batch, whether there was one. One relay at a time keeps groups in order."""
         owed = await self._outbox.owed(BATCH)
         sendable = [entry for entry in owed if await self._is_valid(entry)]
         if sendable:
@@ -48,7 +29,7 @@ class Relay:
             await self._outbox.mark_published(
                 [(entry.row_id, *place) for entry, place in zip(sendable, places, strict=True)]
             )
-        return len(owed)
+        return bool(owed)
 
     async def _is_valid(self, entry: OwedRecord) -> bool:
         try:

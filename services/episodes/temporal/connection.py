@@ -4,13 +4,12 @@ Temporal's client reads its files once. cert-manager renews them long before the
 ends, so looking at them once a minute is soon enough; nothing restarts.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 
 from temporalio.client import Client
 
-from episodes.temporal.client import TemporalUnreachable, connect_temporal, connection_security
+from episodes.temporal.client import connect_temporal, connection_security
 from episodes.temporal.settings import TemporalSettings
 
 log = logging.getLogger(__name__)
@@ -19,7 +18,7 @@ RENEWAL_INTERVAL_S = 60.0
 
 
 class TemporalConnection:
-    """Whichever client is current, as `client`; open it with `open`, keep it with `run`."""
+    """Whichever client is current, as `client`; open it with `open`, keep it with `renew`."""
 
     def __init__(
         self, target: str, namespace: str, settings: TemporalSettings, client: Client
@@ -43,27 +42,18 @@ class TemporalConnection:
         """Gives every later client to whoever holds one of its own, as a worker does."""
         self._followers.append(use)
 
-    async def run(self) -> None:
-        """Renews until cancelled."""
-        while True:
-            await asyncio.sleep(RENEWAL_INTERVAL_S)
-            await self.renew()
-
     async def renew(self) -> None:
-        """Connects with the files as they are, if they changed; the old client stays if it fails.
+        """Connects with the files as they are, if they changed; call it every RENEWAL_INTERVAL_S.
 
-        What fails is a renewal half written, or a frontend that is away: the next minute decides.
+        Raises OSError and TemporalUnreachable, with the old client in place: the renewal is half
+        written, or the frontend is away.
         """
-        try:
-            security = connection_security(self._settings)
-            if security == self._security:
-                return
-            client = await connect_temporal(
-                self._target, self._namespace, self._settings, attempts_max=1
-            )
-        except (OSError, TemporalUnreachable) as error:
-            log.warning("Temporal's renewed certificate is not in use yet: %s", error)
+        security = connection_security(self._settings)
+        if security == self._security:
             return
+        client = await connect_temporal(
+            self._target, self._namespace, self._settings, attempts_max=1
+        )
         self.client, self._security = client, security
         for use in self._followers:
             use(client)

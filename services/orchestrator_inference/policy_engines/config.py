@@ -40,6 +40,5 @@ class Settings(BaseSettings):
         3600.0, ge=0, description="seconds an unwanted engine stays; the longest episode"
     )
     check_s: float = Field(10.0, ge=1, description="seconds between looks at the store")
-    graceful_shutdown_s: float = Field(5.0, gt=0, description="seconds a request gets to finish")
     tls: TlsFiles | None = Field(None, description="unused: it is called by nobody")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)

@@ -40,6 +40,11 @@ class EngineKeeper:
         self._unwanted_since: dict[str, float] = {}
         self._said: dict[str, str] = {}
 
+    async def keep(self, check_s: float) -> None:
+        """One round, then waits for a change of an engine, `check_s` seconds at most."""
+        await self.reconcile()
+        await self._engines.changed(check_s)
+
     async def reconcile(self) -> None:
         """One round. A version whose engine is rejected keeps no other from its own."""
         found = await self._engines.versions()

@@ -5,7 +5,6 @@ name and each has answered the canary as the trainer computed it. Nothing here w
 anybody: whoever publishes writes a folder, whoever restarts is brought back.
 """
 
-import asyncio
 import logging
 import math
 import time
@@ -214,16 +213,6 @@ class VersionAdmission:
             faults=tuple(faults),
         )
         write_report(self._store.root, report)
-
-
-async def reconcile_forever(admission: VersionAdmission, every_s: float) -> None:
-    """Rounds until cancelled; a fault of one round is logged and the next one tries again."""
-    while True:
-        try:
-            await admission.reconcile()
-        except (DomainError, OSError) as error:
-            log.warning("policy versions could not be looked at: %s", error)
-        await asyncio.sleep(every_s)
 
 
 async def _served(replica: EngineReplica) -> frozenset[str] | None:

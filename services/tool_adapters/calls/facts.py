@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from podium_kit.metering import LatencyHistogram, Quantity, Usage
@@ -56,6 +56,11 @@ class FactsBook:
         """All facts of every tenant with calls since the last time."""
         changed, self._changed = self._changed, set()
         return {tenant: self._facts_of(tenant) for tenant in changed}
+
+    async def report(self, send: Callable[[str, list[Facts]], Awaitable[None]]) -> None:
+        """Sends what changed. What cannot be sent now is sent again after the next call."""
+        for tenant, changed in self.take_changes().items():
+            await send(tenant, changed)
 
     def _facts_of(self, tenant: str) -> list[Facts]:
         oldest = self._clock() - WINDOW_S

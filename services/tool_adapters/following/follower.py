@@ -30,7 +30,7 @@ from tool_adapters.secret_store import SecretStore
 
 log = logging.getLogger(__name__)
 
-BACKOFF = tenacity.wait_exponential_jitter(initial=1, max=60, jitter=1)
+BACKOFF = tenacity.wait_exponential_jitter(multiplier=1, max=60, jitter=1)
 REJECTIONS = (InvalidArgument, AlreadyExists, FailedPrecondition, PermissionDenied)
 WORDS_MAX = 500
 

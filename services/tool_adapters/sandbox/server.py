@@ -16,8 +16,8 @@ async def serve(settings: Settings) -> None:
     """Serves until SIGTERM. Raises IsolationUnavailable, and serves nobody then."""
     stop_telemetry = telemetry.configure("sandbox", settings.telemetry)
     try:
-        async with assembled(settings) as (services, checks):
-            await run_server(settings, services, checks)
+        async with assembled(settings) as served:
+            await run_server(settings, *served)
     finally:
         stop_telemetry()
 

@@ -118,8 +118,8 @@ async def _service(
         drain_grace_s=0,
     )
     async with (
-        assembled(settings) as (services, checks),
-        running_server(settings, services, checks) as port,
+        assembled(settings) as served,
+        running_server(settings, *served) as port,
         client_channel(port, make_identity(), pair) as channel,
     ):
         yield OrchestratorServiceStub(channel)

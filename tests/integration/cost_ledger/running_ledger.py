@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,7 @@ import grpc
 from sqlalchemy import make_url
 
 from cost_ledger.config import Settings
-from cost_ledger.server import MIGRATIONS, open_services
-from cost_ledger.store_engine import check
+from cost_ledger.server import MIGRATIONS, assembled
 from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceStub
 from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
 from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
@@ -93,10 +91,8 @@ async def running_ledger(
         **settings,
     )
     await upgrade(database_url, MIGRATIONS)
-    async with open_services(config) as (services, engine):
-        checks = {"postgres": partial(check, engine)}
-        async with running_server(config, services, checks) as port:
-            ledger = RunningLedger(port, database_url, keys)
-            yield ledger
-            for channel in ledger.channels:
-                await channel.close(None)
+    async with assembled(config) as served, running_server(config, *served) as port:
+        ledger = RunningLedger(port, database_url, keys)
+        yield ledger
+        for channel in ledger.channels:
+            await channel.close(None)

@@ -10,7 +10,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 import episodes
 from episodes.store_engine import open_engine
-from episodes.store_locks import Leadership
 from episodes.stream.reconciler import Findings, Reconciler
 from episodes.stream.records import trajectory_record
 from episodes.stream.relay import Relay
@@ -50,7 +49,7 @@ class Stream:
             trajectory = trajectory_pb2.Trajectory(episode_id=new_id(), tenant="acme")
             trajectory.group_id = trajectory.episode_id
             await self.outbox.owe(trajectory_record(trajectory))
-        await self.relay.relay_once()
+        await self.relay.relay()
 
 
 @pytest_asyncio.fixture
@@ -68,10 +67,9 @@ async def stream(engine: AsyncEngine, kafka: EmbeddedKafka) -> AsyncIterator[Str
     await kafka.create_topics({name: 1})
     settings = KafkaSettings(bootstrap=kafka.bootstrap_servers)
     outbox, producer = OutboxStore(engine), Producer(settings)
-    leadership = Leadership(engine, 1)
     topic = BusyTopic(settings, name)
-    relay = Relay(outbox, producer, leadership, name)
-    made = Stream(outbox, relay, topic, Reconciler(outbox, leadership, topic, 60))
+    relay = Relay(outbox, producer, name)
+    made = Stream(outbox, relay, topic, Reconciler(outbox, topic))
     loop = asyncio.get_running_loop()
     topic.grow = lambda: asyncio.run_coroutine_threadsafe(made.publish(), loop).result(30)
     yield made
@@ -84,7 +82,7 @@ async def test_what_is_published_during_a_reconciliation_does_not_look_lost(
     await stream.publish()
     findings = [await stream.reconciler.reconcile() for _ in range(3)]
     assert findings == [Findings(present=2, lost=0)] * 3
-    await stream.relay.relay_once()
+    await stream.relay.relay()
     records = await read_topic(kafka.bootstrap_servers, stream.topic._topic, 7)
     ids = [record.trajectory.episode_id for record in records]
     assert len(ids) == len(set(ids)) == 7

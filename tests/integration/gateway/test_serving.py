@@ -25,7 +25,8 @@ async def test_ready_while_everything_answers_and_not_while_draining(
 ) -> None:
     async with gateway.http("") as http:
         assert (await http.get("/healthz")).json() == {"status": "alive"}
-        assert (await http.get("/readyz")).json() == {"status": "ready", "unwell": []}
+        ready = {"status": "ready", "unwell": [], "failing_tasks": []}
+        assert (await http.get("/readyz")).json() == ready
         gateway.draining.set()
         assert (await http.get("/readyz")).status_code == 503
         assert (await http.get("/healthz")).status_code == 200

@@ -31,8 +31,8 @@ async def start_service(tmp_path: Path) -> AsyncIterator[Start]:
                 drain_grace_s=0,
                 **changes,
             )
-            services, checks = await stack.enter_async_context(assembled(settings))
-            running = running_server(settings, services, checks)
+            served = await stack.enter_async_context(assembled(settings))
+            running = running_server(settings, *served)
             port = await stack.enter_async_context(running)
             channel = client_channel(port, identity or make_identity(), pair)
             await stack.enter_async_context(channel)

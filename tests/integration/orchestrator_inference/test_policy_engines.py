@@ -5,6 +5,7 @@ import copy
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -22,9 +23,9 @@ from orchestrator_inference.policy_engines.blueprint import (
 from orchestrator_inference.policy_engines.errors import ClusterRejected, ClusterUnreachable
 from orchestrator_inference.policy_engines.keeper import EngineKeeper
 from orchestrator_inference.policy_engines.kserve_api import KServeEngines, not_ready
-from orchestrator_inference.policy_engines.worker import keep
 from podium_kit.embedded import free_port
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
+from podium_kit.rpc.background import BackgroundTask, background
 from version_folders import write_version
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -217,11 +218,11 @@ async def test_without_the_api_server_the_keeper_says_so_and_goes_on(
     cluster.server.close()
     with pytest.raises(ClusterUnreachable, match=r"endpoints\.kubernetes"):
         await engines.check()
-    running = asyncio.create_task(keep(keeper, engines, 1))
-    while "could not be looked at" not in caplog.text:
-        await asyncio.sleep(0.05)
-    assert not running.done()
-    running.cancel()
+    task = BackgroundTask("engines", partial(keeper.keep, 1), interval_s=0)
+    async with background([task]):
+        while not task.failures:
+            await asyncio.sleep(0.05)
+    assert "background task engines failed" in caplog.text
 
 
 async def test_a_blueprint_that_is_missing_is_named(cluster: Cluster) -> None:

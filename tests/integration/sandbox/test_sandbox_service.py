@@ -64,8 +64,8 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
         drain_grace_s=0.0,
     )
     async with (
-        assembled(settings) as (services, checks),
-        running_server(settings, services, checks) as port,
+        assembled(settings) as served,
+        running_server(settings, *served) as port,
     ):
         yield Service(port, keys)
 

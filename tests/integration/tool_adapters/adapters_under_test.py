@@ -138,8 +138,8 @@ async def run_adapters(
         **settings,
     )
     async with (
-        assembled(configured) as (services, checks),
-        running_server(configured, services, checks) as port,
+        assembled(configured) as served,
+        running_server(configured, *served) as port,
         client_channel(port, make_identity(), keys) as channel,
     ):
         yield AdaptersUnderTest(port, keys, registry, ToolAdapterServiceStub(channel))

@@ -171,8 +171,8 @@ async def running_registry(
             **({"price_cache_s": 0} | changes),
         )
         async with (
-            assembled(settings, clock) as (services, checks),
-            running_server(settings, services, checks) as port,
+            assembled(settings, clock) as served,
+            running_server(settings, *served) as port,
         ):
             registry = RunningRegistry(port, prices, clock, keys)
             yield registry

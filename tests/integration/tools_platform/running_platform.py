@@ -10,7 +10,7 @@ import grpc
 
 from cost_ledger.config import Settings as LedgerSettings
 from cost_ledger.server import MIGRATIONS as LEDGER_MIGRATIONS
-from cost_ledger.server import open_services
+from cost_ledger.server import assembled as assembled_ledger
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
@@ -131,8 +131,8 @@ async def running_platform(
     async with AsyncExitStack() as stack:
         ledger = LedgerSettings(database_url=await database(), **shared)
         await upgrade(ledger.database_url, LEDGER_MIGRATIONS)
-        services, _ = await stack.enter_async_context(open_services(ledger))
-        ledger_port = await stack.enter_async_context(running_server(ledger, services, {}))
+        served = await stack.enter_async_context(assembled_ledger(ledger))
+        ledger_port = await stack.enter_async_context(running_server(ledger, *served))
         registry = RegistrySettings(
             database_url=await database(),
             cost_ledger_target=f"127.0.0.1:{ledger_port}",
@@ -140,8 +140,8 @@ async def running_platform(
             **shared,
         )
         await upgrade(registry.database_url, REGISTRY_MIGRATIONS)
-        services, checks = await stack.enter_async_context(assembled_registry(registry))
-        registry_port = await stack.enter_async_context(running_server(registry, services, checks))
+        served = await stack.enter_async_context(assembled_registry(registry))
+        registry_port = await stack.enter_async_context(running_server(registry, *served))
         adapters = AdaptersSettings(
             **{"database_url": await database()} | shared | of_adapters,
             tool_registry_target=f"127.0.0.1:{registry_port}",

@@ -1,6 +1,6 @@
 """A real server of PolicyService and EpisodeService whose answers a test writes."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from podium.episodes.v1 import episode_service_pb2_grpc as episode_rpc
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1 import policy_service_pb2_grpc as rpc
+from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.health import Check
 from podium_kit.rpc.identity import Identity
 from podium_kit.rpc.server import Service, running_server
@@ -86,7 +87,11 @@ class PoliciesUnderTest:
 
     @asynccontextmanager
     async def serving(
-        self, answer: Answer, checks: Mapping[str, Check] | None = None, **settings: Any
+        self,
+        answer: Answer,
+        checks: Mapping[str, Check] | None = None,
+        tasks: Sequence[BackgroundTask] = (),
+        **settings: Any,
     ) -> AsyncIterator["PolicyServiceAsyncStub"]:
         """The server, on its former port when it ran before; yields a client of an admin."""
         services = [
@@ -98,7 +103,7 @@ class PoliciesUnderTest:
         keys = write_verify_keys(self.folder / "keys.json", [self.keys])
         values = {"port": self.port, "verify_keys_file": keys, "drain_grace_s": 0.1, **settings}
         async with (
-            running_server(ServerSettings(**values), services, checks or {}) as self.port,
+            running_server(ServerSettings(**values), services, checks or {}, tasks) as self.port,
             self.client() as policies,
         ):
             yield policies
