@@ -56,8 +56,8 @@ def error_body(error: errors.DomainError) -> ErrorBody:
 def error_response(error: errors.DomainError) -> JSONResponse:
     """The error as a response, with Retry-After and OpenAI's retry hint where known."""
     headers = {}
-    if retry_after_s := error.metadata.get("retry_after_s"):
-        headers["retry-after"] = str(ceil(float(retry_after_s)))
+    if error.retry_after_s is not None:
+        headers["retry-after"] = str(ceil(error.retry_after_s))
     if isinstance(error, errors.Unauthenticated):
         # RFC 6750, section 3: says how to authenticate.
         headers["www-authenticate"] = 'Bearer realm="podium"'

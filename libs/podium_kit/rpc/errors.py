@@ -22,6 +22,12 @@ class DomainError(Exception):
         given = self.metadata.get("reason")
         return given or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).upper()
 
+    @property
+    def retry_after_s(self) -> float | None:
+        """How long the caller is asked to wait, in seconds; None when nobody said."""
+        given = self.metadata.get("retry_after_s")
+        return None if given is None else float(given)
+
 
 def message_of(error: BaseException) -> str:
     """What may be logged of an error: a domain error's message, or else only its kind."""

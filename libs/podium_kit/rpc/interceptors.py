@@ -46,8 +46,7 @@ class GuardInterceptor(AroundCalls):
                 async with _deadline(context):
                     yield
         except DomainError as error:
-            status = status_of(error)
-            await context.abort(status.code, status.details, status.trailing_metadata)
+            await context.abort(*status_of(error))
         except (asyncio.CancelledError, grpc.aio.AbortError):
             raise
         except Exception:

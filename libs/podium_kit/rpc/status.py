@@ -3,9 +3,9 @@
 from typing import Any
 
 import grpc
-from google.protobuf import any_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
-from grpc_status import rpc_status
 
 from podium_kit.rpc.errors import (
     Aborted,
@@ -23,6 +23,9 @@ from podium_kit.rpc.errors import (
 
 ERROR_DOMAIN = "podium"
 DETAILS_KEY = "grpc-status-details-bin"
+# A negative one tells the channel of the client not to retry by itself (gRFC A6).
+PUSHBACK_KEY = "grpc-retry-pushback-ms"
+Trailers = tuple[tuple[str, str | bytes], ...]
 # Clients drop trailers above 8 KiB, status and all; a message is in them twice, percent-encoded.
 MESSAGE_BYTES_MAX = 1_500
 METADATA_BYTES_MAX = 300
@@ -50,15 +53,26 @@ def code_of(error: DomainError) -> grpc.StatusCode:
     return grpc.StatusCode.INTERNAL
 
 
-def status_of(error: DomainError) -> grpc.Status:
-    """The error as a gRPC status with ErrorInfo (AIP-193)."""
+def status_of(error: DomainError) -> tuple[grpc.StatusCode, str, Trailers]:
+    """Code, message and trailers: ErrorInfo and, where it says when, RetryInfo (AIP-193)."""
     metadata = {key: _cut(value, METADATA_BYTES_MAX) for key, value in error.metadata.items()}
-    info = error_details_pb2.ErrorInfo(reason=error.reason, domain=ERROR_DOMAIN, metadata=metadata)
-    detail = any_pb2.Any()
-    detail.Pack(info)
-    message = _cut(error.message, MESSAGE_BYTES_MAX)
-    status = status_pb2.Status(code=code_of(error).value[0], message=message, details=[detail])
-    return rpc_status.to_status(status)
+    metadata.pop("retry_after_s", None)
+    details: list[Message] = [
+        error_details_pb2.ErrorInfo(reason=error.reason, domain=ERROR_DOMAIN, metadata=metadata)
+    ]
+    if error.retry_after_s is not None:
+        delay = Duration()
+        delay.FromNanoseconds(round(error.retry_after_s * 1e9))
+        details.append(error_details_pb2.RetryInfo(retry_delay=delay))
+    code, message = code_of(error), _cut(error.message, MESSAGE_BYTES_MAX)
+    packed = status_pb2.Status(code=code.value[0], message=message)
+    for detail in details:
+        packed.details.add().Pack(detail)
+    trailers: list[tuple[str, str | bytes]] = [(DETAILS_KEY, packed.SerializeToString())]
+    if error.retry_after_s is not None:
+        # Otherwise the client's channel would try again at once.
+        trailers.append((PUSHBACK_KEY, "-1"))
+    return code, message, tuple(trailers)
 
 
 def _cut(text: str, bytes_max: int) -> str:
@@ -73,16 +87,18 @@ def domain_error_from(error: grpc.aio.AioRpcError) -> DomainError:
     service and count as Unavailable: the caller cannot fix them.
     """
     kind = ERROR_OF.get(error.code(), Unavailable)
-    metadata = _error_info(error)
-    return kind(error.details() or error.code().name, **metadata)
+    return kind(error.details() or error.code().name, **_metadata(error))
 
 
-def _error_info(error: grpc.aio.AioRpcError) -> dict[str, str]:
+def _metadata(error: grpc.aio.AioRpcError) -> dict[str, str]:
     trailing: Any = error.trailing_metadata() or ()
+    found: dict[str, str] = {}
+    info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
     for key, value in trailing:
         if key == DETAILS_KEY and isinstance(value, bytes):
             for detail in status_pb2.Status.FromString(value).details:
-                info = error_details_pb2.ErrorInfo()
                 if detail.Unpack(info):
-                    return {**info.metadata, "reason": info.reason}
-    return {}
+                    found |= {**info.metadata, "reason": info.reason}
+                elif detail.Unpack(retry):
+                    found["retry_after_s"] = str(retry.retry_delay.ToNanoseconds() / 1e9)
+    return found

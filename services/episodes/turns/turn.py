@@ -168,7 +168,11 @@ def _rejected(rejection: hold_pb2.Rejection) -> TurnResult:
 
 
 def activity_error(error: DomainError) -> ApplicationError:
-    """The error as Temporal retries it: only what passes by itself."""
+    """The error as Temporal retries it: only what passes by itself, and when its source asks."""
+    delay_s = error.retry_after_s
     return ApplicationError(
-        error.message, type=error.reason, non_retryable=not isinstance(error, TRANSIENT)
+        error.message,
+        type=error.reason,
+        non_retryable=not isinstance(error, TRANSIENT),
+        next_retry_delay=None if delay_s is None else timedelta(seconds=delay_s),
     )

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
+from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -33,36 +33,22 @@ from episodes.workflows.payloads import (
     TurnInput,
     TurnResult,
 )
+from episodes.workflows.retry_policies import (
+    ADMISSION_TIMEOUT,
+    FINISH_RETRY,
+    FINISH_TIMEOUT,
+    HEARTBEAT_TIMEOUT,
+    JUDGE_RETRY,
+    JUDGE_TIMEOUT,
+    TASK_TIMEOUT,
+    TURN_MARGIN,
+    TURN_RETRY,
+)
 
 TAKE_TURN = "take_turn"
 JUDGE_ANSWER = "judge_answer"
 FINISH_EPISODE = "finish_episode"
 ADMIT_CHILD = "admit_child"
-
-# A worker that died with a workflow task in hand is replaced after this long.
-TASK_TIMEOUT = timedelta(seconds=5)
-# Long enough to outlast a restarted control plane, short enough that a lost
-# worker is noticed soon; repeating a turn is free, so a false alarm costs little.
-HEARTBEAT_TIMEOUT = timedelta(seconds=4)
-TURN_RETRY = RetryPolicy(
-    initial_interval=timedelta(milliseconds=200),
-    backoff_coefficient=1.5,
-    maximum_interval=timedelta(seconds=3),
-    maximum_attempts=50,
-)
-FINISH_RETRY = RetryPolicy(
-    initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)
-)
-JUDGE_RETRY = RetryPolicy(
-    initial_interval=timedelta(milliseconds=200),
-    maximum_interval=timedelta(seconds=5),
-    maximum_attempts=10,
-)
-JUDGE_TIMEOUT = timedelta(minutes=10)
-TURN_MARGIN = timedelta(seconds=60)
-FINISH_TIMEOUT = timedelta(seconds=60)
-# A call that waits to become an episode longer than this is a failure the model sees.
-ADMISSION_TIMEOUT = timedelta(seconds=60)
 
 R = TypeVar("R")
 

@@ -10,8 +10,9 @@ from episodes.models import NewEpisode
 from episodes.temporal.connection import TemporalConnection
 from episodes.turns.approvals import approval_timeout_s
 from episodes.turns.checks import has_check
-from episodes.workflows.episode import TASK_TIMEOUT, EpisodeWorkflow
+from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, EpisodeInput
+from episodes.workflows.retry_policies import TASK_TIMEOUT
 from podium_kit.rpc.errors import Unavailable
 
 GONE = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)

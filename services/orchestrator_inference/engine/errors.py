@@ -19,6 +19,8 @@ from orchestrator_inference.errors import (
 from podium_kit.rpc.errors import DomainError
 
 WHY_CHARS_MAX = 300
+# An episode ends long before; a number that is no number of seconds counts as this too.
+RETRY_AFTER_MAX_S = 86_400.0
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context (length|window|size)|too many tokens",
     re.IGNORECASE,
@@ -57,7 +59,7 @@ def retry_after_s(response: httpx.Response) -> float | None:
     """Seconds the engine asks to wait (RFC 9110 Retry-After); None when it does not say."""
     value = response.headers.get("retry-after", "")
     try:
-        return max(0.0, float(value))
+        return min(max(0.0, float(value)), RETRY_AFTER_MAX_S)
     except ValueError:
         pass
     try:
