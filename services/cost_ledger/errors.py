@@ -7,7 +7,6 @@ from podium_kit.rpc.errors import (
     FailedPrecondition,
     InvalidArgument,
     NotFound,
-    Unavailable,
 )
 
 
@@ -207,13 +206,6 @@ class BudgetChanged(Aborted):
             f"budget {budget_id} has version {version}, not {asked}; read it again",
             budget_id=budget_id,
         )
-
-
-class LedgerUnavailable(Unavailable):
-    """The database does not answer. Whether a write was kept shows when it is retried."""
-
-    def __init__(self) -> None:
-        super().__init__("the ledger's database does not answer; retry with the same key")
 
 
 class JournalRejected(DomainError):

@@ -37,7 +37,7 @@ from cost_ledger.prices.store import PostgresPriceStore
 from cost_ledger.spend.service import SpendReports
 from cost_ledger.spend.store import SpendStore
 from cost_ledger.spend.store_rollups import RollupStore
-from cost_ledger.store_engine import check, open_engine, open_journal_pool
+from cost_ledger.store_engine import open_journal_pool
 from podium.ledger.v1 import (
     audit_service_pb2_grpc,
     budget_service_pb2_grpc,
@@ -46,6 +46,7 @@ from podium.ledger.v1 import (
 )
 from podium_kit import telemetry
 from podium_kit.anchors import load_private_key
+from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.health import Check

@@ -1,4 +1,4 @@
-"""The database engines, and what a database that does not answer means."""
+"""What only the ledger wants of its database: a pool of the bare driver, and row-level security."""
 
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -8,15 +8,13 @@ import asyncpg
 from sqlalchemy import bindparam, make_url, text
 from sqlalchemy.dialects.postgresql import ARRAY, TEXT
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from cost_ledger.errors import JournalRejected, LedgerUnavailable
+from cost_ledger.errors import JournalRejected
+from podium_kit.postgres.engine import database_errors
 
 log = logging.getLogger(__name__)
 
-# Connection failures, shutdown, and a server that starts up (PostgreSQL's appendix A).
-UNAVAILABLE_STATES = ("08", "57P", "53300")
 # The journal looks few keys up in tables that grow from empty: a scan that was the best
 # plan in the first second must not be kept for the millionth row.
 KEYED_LOOKUPS = {
@@ -45,19 +43,6 @@ async def _keep_as_it_is(_: object) -> None:
     pass
 
 
-def open_engine(database_url: str, pool_size: int = 8) -> AsyncEngine:
-    """For prices, budgets and reports."""
-    return create_async_engine(
-        database_url, pool_size=pool_size, max_overflow=0, pool_use_lifo=True
-    )
-
-
-async def check(engine: AsyncEngine) -> None:
-    """Raises when the database does not answer."""
-    async with engine.connect() as connection:
-        await connection.execute(text("SELECT 1"))
-
-
 SET_SCOPE = text("SELECT set_config('ledger.tenants', CAST(:tenants AS text), true)").bindparams(
     bindparam("tenants", type_=ARRAY(TEXT))
 )
@@ -69,7 +54,7 @@ async def tenant_transaction(engine: AsyncEngine, *tenants: str) -> AsyncIterato
 
     Row-level security asks for the scope; '' is the scope of list prices.
     """
-    with database_errors():
+    with journal_errors():
         async with engine.begin() as connection:
             await set_scope(connection, tenants)
             yield connection
@@ -81,28 +66,11 @@ async def set_scope(connection: AsyncConnection, tenants: Iterable[str]) -> None
 
 
 @contextmanager
-def database_errors() -> Iterator[None]:
-    """Tells a database that is away from one that rejects the rows."""
+def journal_errors() -> Iterator[None]:
+    """Raises DatabaseUnavailable and TransactionConflict, and JournalRejected for other errors."""
     try:
-        yield
-    except (OSError, PoolTimeout, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-        # The last is a connection that its server ended between two statements: what was asked
-        # then is found by its key when it is asked again.
-        raise LedgerUnavailable from error
-    except asyncpg.PostgresError as error:
-        raise _fault_of(error) from error
-    except DBAPIError as error:
-        if error.connection_invalidated:
-            raise LedgerUnavailable from error
-        raise _fault_of(error.orig) from error
-
-
-def _fault_of(error: BaseException | None) -> LedgerUnavailable | JournalRejected:
-    if _is_away(error):
-        return LedgerUnavailable()
-    log.error("the database rejected rows: %s", error)
-    return JournalRejected()
-
-
-def _is_away(error: object) -> bool:
-    return str(getattr(error, "sqlstate", "") or "").startswith(UNAVAILABLE_STATES)
+        with database_errors():
+            yield
+    except (asyncpg.PostgresError, DBAPIError) as error:
+        log.error("the database rejected rows: %s", error)
+        raise JournalRejected from error

@@ -12,12 +12,12 @@ from episodes.steps.store import StepStore
 from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications
 from episodes.steps.watch import Watcher
 from episodes.store import EpisodeStore
-from episodes.store_engine import check, open_engine
 from episodes.stream.store_outbox import OutboxStore
 from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
 from podium_kit import telemetry
+from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
@@ -30,7 +30,7 @@ async def serve(config: ServerConfig) -> None:
     """Serves until SIGTERM."""
     stop_telemetry = telemetry.configure("episodes", config.telemetry)
     await upgrade(config.database_url, MIGRATIONS)
-    engine = open_engine(config.database_url)
+    engine = open_engine(config.database_url, pool_size=16)
     temporal = await TemporalConnection.open(
         config.temporal_target, config.temporal_namespace, config.temporal
     )

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning
 from episodes.models import EpisodeState, NewEpisode, StoredEpisode
 from episodes.store_rows import episode_of
+from podium_kit.postgres.engine import autocommit, transaction
 
 INSERT = text(
     """
@@ -86,8 +87,6 @@ class EpisodeStore:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        # Counting and inserting are one transaction; the shared engine commits one by one.
-        self._transactions = engine.execution_options(isolation_level="READ COMMITTED")
 
     async def insert(self, new: NewEpisode, running_limit: int = 0) -> StoredEpisode:
         """Stores an episode, or returns the one of the same id and spec.
@@ -96,7 +95,7 @@ class EpisodeStore:
         time. Raises EpisodeConflict, GroupConflict and TooManyRunning.
         """
         try:
-            async with self._transactions.begin() as connection:
+            async with transaction(self._engine) as connection:
                 if running_limit:
                     await _require_room(connection, new, running_limit)
                 await connection.execute(INSERT, _insert_values(new))
@@ -117,7 +116,7 @@ class EpisodeStore:
         if not _is_uuid(episode_id):
             raise EpisodeNotFound(episode_id)
         statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid) AND e.tenant = :tenant")
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             row = (
                 await connection.execute(statement, {"id": episode_id, "tenant": tenant})
             ).one_or_none()
@@ -127,13 +126,13 @@ class EpisodeStore:
 
     async def has_ended(self, episode_id: str) -> bool:
         """Whether the episode is finished."""
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             return bool((await connection.execute(HAS_ENDED, {"id": episode_id})).scalar())
 
     async def load(self, episode_id: str) -> StoredEpisode:
         """An episode of any tenant, for the worker that runs it. Raises EpisodeNotFound."""
         statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid)")
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(statement, {"id": episode_id})).one_or_none()
         if row is None:
             raise EpisodeNotFound(episode_id)
@@ -147,7 +146,7 @@ class EpisodeStore:
             "before": keep.before_id or None,
             "labels": json.dumps(keep.labels or {}),
         }
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             rows = (await connection.execute(_list_statement(keep.states), values)).all()
         return [episode_of(row) for row in rows]
 
@@ -158,7 +157,7 @@ class EpisodeStore:
             " AND e.create_time < now() - make_interval(secs => :age)"
             " ORDER BY e.create_time LIMIT :limit"
         )
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             rows = await connection.execute(statement, {"age": older_than_s, "limit": limit})
             return [episode_of(row) for row in rows]
 

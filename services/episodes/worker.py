@@ -21,8 +21,6 @@ from episodes.steps.log import StepLogs
 from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
 from episodes.store import EpisodeStore
-from episodes.store_engine import check, open_engine
-from episodes.store_locks import Leadership
 from episodes.stream.reconciler import Reconciler
 from episodes.stream.relay import POLL_INTERVAL_S, Relay
 from episodes.stream.store_outbox import OutboxStore
@@ -43,6 +41,8 @@ from episodes.workflows.sweep import INTERVAL_S as SWEEP_INTERVAL_S
 from episodes.workflows.sweep import StarterSweep
 from episodes.workflows.versioning import deployment_config
 from podium_kit import telemetry
+from podium_kit.postgres.engine import check, open_engine
+from podium_kit.postgres.leadership import Leadership
 from podium_kit.rpc.background import BackgroundTask, background
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.health import Check, HealthMonitor

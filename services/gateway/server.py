@@ -35,9 +35,9 @@ from gateway.rest.audited_calls import AuditedCalls
 from gateway.rest.episode_ids import EpisodeIds
 from gateway.rest.store_idempotency import PostgresIdempotencyStore
 from gateway.rest.transcoding import Transcoder
-from gateway.store_engine import check, open_engine
 from podium_kit import telemetry
 from podium_kit.postgres import migrations
+from podium_kit.postgres.engine import check, open_engine
 from podium_kit.rpc.background import BackgroundTask, background
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ async def application(settings: Settings, draining: asyncio.Event) -> AsyncItera
     """The application with everything it needs; leaving closes it all."""
     await migrations.upgrade(settings.database_url, MIGRATIONS)
     async with AsyncExitStack() as stack:
-        engine = open_engine(settings.database_url)
+        engine = open_engine(settings.database_url, pre_ping=True)
         stack.push_async_callback(engine.dispose)
         upstreams = Upstreams.open(settings, settings.signing_key().signer())
         stack.push_async_callback(upstreams.close)

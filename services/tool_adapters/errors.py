@@ -33,12 +33,5 @@ class CommandNotAllowed(FailedPrecondition):
         )
 
 
-class DatabaseUnavailable(Unavailable):
-    """PostgreSQL does not answer."""
-
-    def __init__(self) -> None:
-        super().__init__("the adapters' database does not answer; try again")
-
-
 class DiscoveryFailed(Unavailable):
     """An MCP server did not give its tools."""

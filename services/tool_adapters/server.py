@@ -15,6 +15,7 @@ from podium.adapters.v1.tool_adapter_service_pb2_grpc import (
 )
 from podium_kit import telemetry
 from podium_kit.embeddings import OpenAiEmbeddings
+from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
@@ -63,7 +64,6 @@ from tool_adapters.sandbox.runner import Runner
 from tool_adapters.secret_store import PLATFORM, MountedSecrets
 from tool_adapters.service import Invoker
 from tool_adapters.servicer import ToolAdapterServicer
-from tool_adapters.store_engine import check, open_engine
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 SWEEP_INTERVAL_S = 30.0
@@ -89,7 +89,7 @@ async def assembled(
     """The services, the checks of what they need, and the background tasks."""
     await upgrade(settings.database_url, MIGRATIONS)
     async with AsyncExitStack() as stack:
-        engine = open_engine(settings.database_url)
+        engine = open_engine(settings.database_url, pool_size=20)
         stack.push_async_callback(engine.dispose)
         secrets = MountedSecrets(settings.secrets_folder)
         guard = NetworkGuard(settings.allowed_hosts, settings.allow_private_networks)

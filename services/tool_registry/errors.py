@@ -133,10 +133,3 @@ class PricesUnavailable(Unavailable):
 
     def __init__(self) -> None:
         super().__init__("cost-ledger does not answer, so no price is known now; try again")
-
-
-class DatabaseUnavailable(Unavailable):
-    """PostgreSQL does not answer."""
-
-    def __init__(self) -> None:
-        super().__init__("the registry's database does not answer; try again")

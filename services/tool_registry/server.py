@@ -17,6 +17,7 @@ from podium.registry.v1.tool_registry_service_pb2_grpc import (
 )
 from podium_kit import telemetry
 from podium_kit.embeddings import OpenAiEmbeddings
+from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
@@ -38,7 +39,6 @@ from tool_registry.policies.history import PolicyHistory
 from tool_registry.policies.past_episodes import NoPastEpisodes
 from tool_registry.policies.servicer import PolicyServicer
 from tool_registry.policies.store import PolicyStore
-from tool_registry.store_engine import check, open_engine
 from tool_registry.tools.catalogue import Catalogues
 from tool_registry.tools.convert import stored_spec
 from tool_registry.tools.embeddings import Embeddings

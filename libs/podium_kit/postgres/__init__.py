@@ -1,1 +1,1 @@
-"""PostgreSQL for services: migrations."""
+"""PostgreSQL for services: engines and their errors, leadership, migrations."""

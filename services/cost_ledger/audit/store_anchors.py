@@ -8,8 +8,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from cost_ledger.audit.anchoring import Anchor, AnchoredHead, Head
-from cost_ledger.store_engine import database_errors, tenant_transaction
+from cost_ledger.store_engine import tenant_transaction
 from podium_kit.anchors import DailyRoot, TenantHead
+from podium_kit.postgres.engine import autocommit
 
 COLUMNS = "a.day, a.root, a.tenant_count, a.previous_root, a.signature, a.public_key, a.create_time"
 LAST = text(f"SELECT {COLUMNS} FROM anchor a ORDER BY a.day DESC LIMIT 1")  # noqa: S608  a constant
@@ -102,9 +103,8 @@ class PostgresAnchorStore:
         return (_anchor(row), _anchored_head(row)) if row else None
 
     async def _all(self, statement: Any, **values: object) -> Sequence[Any]:
-        with database_errors():
-            async with self._engine.connect() as connection:
-                return (await connection.execute(statement, values)).all()
+        async with autocommit(self._engine) as connection:
+            return (await connection.execute(statement, values)).all()
 
 
 def _day(text_or_empty: str) -> date:

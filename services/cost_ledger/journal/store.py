@@ -30,7 +30,7 @@ from cost_ledger.journal.store_rows import (
 from cost_ledger.journal.store_statements import OPEN_BOOKS, READ_ENTRIES, READ_STANDINGS
 from cost_ledger.journal.store_writes import write
 from cost_ledger.models import HoldState
-from cost_ledger.store_engine import database_errors
+from cost_ledger.store_engine import journal_errors
 from podium_kit.money import Money
 
 Connection = Any  # asyncpg.Connection, or what its pool lends in its place
@@ -46,10 +46,10 @@ class JournalStore:
     async def books(self, batches: list[Batch]) -> AsyncIterator[Books]:
         """The books of the batches; what was accepted in them is committed at the end.
 
-        Raises LedgerUnavailable (whether it was kept shows on retry) or JournalRejected.
+        Raises DatabaseUnavailable (whether it was kept shows on retry) or JournalRejected.
         """
         operations = [operation for batch in batches for operation in batch]
-        with database_errors():
+        with journal_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 books = await _read(connection, operations)
                 yield books

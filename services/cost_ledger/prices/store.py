@@ -29,8 +29,9 @@ from cost_ledger.prices.specs import (
     StoredVersion,
     place,
 )
-from cost_ledger.store_engine import database_errors, tenant_transaction
+from cost_ledger.store_engine import tenant_transaction
 from podium_kit.metering import Dimension
+from podium_kit.postgres.engine import autocommit
 
 COLUMNS = """
     v.id, v.tenant, v.sku, v.service_class, v.region, v.currency, v.source, v.create_time,
@@ -148,9 +149,8 @@ class PostgresPriceStore:
 
     async def revision(self) -> int:
         """A number that is another one after every change of a price."""
-        with database_errors():
-            async with self._engine.connect() as connection:
-                return int((await connection.execute(REVISION)).scalar_one())
+        async with autocommit(self._engine) as connection:
+            return int((await connection.execute(REVISION)).scalar_one())
 
 
 async def _rows(

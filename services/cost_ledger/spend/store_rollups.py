@@ -10,7 +10,8 @@ from sqlalchemy import bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY, TEXT
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from cost_ledger.store_engine import database_errors, tenant_transaction
+from cost_ledger.store_engine import tenant_transaction
+from podium_kit.postgres.engine import autocommit
 
 # Enough that a step costs little beyond its rows, few enough that a report, which waits for
 # its tenant's step to end, never waits for long.
@@ -31,9 +32,8 @@ class RollupStore:
 
     async def advance(self) -> int:
         """Adds what is new for every tenant; how many entries that were."""
-        with database_errors():
-            async with self._engine.connect() as connection:
-                tenants = (await connection.execute(BEHIND)).scalars().all()
+        async with autocommit(self._engine) as connection:
+            tenants = (await connection.execute(BEHIND)).scalars().all()
         starts = range(0, len(tenants), TENANTS_PER_STEP)
         return sum([await self.advance_of(tenants[at : at + TENANTS_PER_STEP]) for at in starts])
 

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from episodes.models import Step
 from episodes.store_rows import step_of
 from podium_kit.money import Money
+from podium_kit.postgres.engine import autocommit
 
 READ = text(
     """
@@ -65,7 +66,7 @@ class StepStore:
 
     async def read(self, episode_id: str, after: int = 0) -> list[Step]:
         """The steps after a sequence, in order."""
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             rows = await connection.execute(READ, {"episode_id": episode_id, "after": after})
             return [step_of(row) for row in rows]
 
@@ -76,7 +77,7 @@ class StepStore:
         stored, and the caller reads what the other stored.
         """
         try:
-            async with self._engine.connect() as connection:
+            async with autocommit(self._engine) as connection:
                 await connection.execute(APPEND, _append_values(steps))
         except IntegrityError:
             return False
@@ -97,7 +98,7 @@ class StepStore:
                 for start in range(0, len(news), IDS_PER_NOTIFICATION)
             ],
         }
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(SETTLE_AND_NOTIFY, values)
 
 

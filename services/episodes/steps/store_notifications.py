@@ -15,7 +15,7 @@ class Notifications:
     """One listening connection for the whole process; `hear` gets ids of episodes with news."""
 
     def __init__(self, engine: AsyncEngine, hear: Callable[[str], None]) -> None:
-        self._engine = engine
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._hear = hear
         self._connection: AsyncConnection | None = None
 

@@ -9,6 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from episodes.models import Ending, Membership, OutboxRecord, Progress
+from podium_kit.postgres.engine import autocommit, transaction
 
 FINISH = text(
     """
@@ -118,8 +119,7 @@ class OutboxStore:
     """Finishes episodes and keeps account of what the stream is owed."""
 
     def __init__(self, engine: AsyncEngine) -> None:
-        # Finishing spans several statements; the shared engine commits one by one.
-        self._engine = engine.execution_options(isolation_level="READ COMMITTED")
+        self._engine = engine
 
     async def finish(
         self,
@@ -133,7 +133,7 @@ class OutboxStore:
 
         Returns the finished members of a group of several, in sample order.
         """
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(FINISH, _finish_values(episode_id, ending, progress))
             if place.size > 1:
                 # Two last members at once must not both miss the other.
@@ -147,12 +147,12 @@ class OutboxStore:
 
     async def owe(self, record: OutboxRecord) -> None:
         """Owes a record that no single episode made. Repeating it changes nothing."""
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await _owe(connection, record, None)
 
     async def owed(self, limit: int) -> list[OwedRecord]:
         """The oldest records that are not on the stream."""
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             rows = (await connection.execute(OWED, {"limit": limit})).all()
         return [
             OwedRecord(
@@ -171,17 +171,17 @@ class OutboxStore:
             "partitions": [partition for _, partition, _ in placed],
             "offsets": [offset for _, _, offset in placed],
         }
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(PUBLISHED, values)
 
     async def mark_dead(self, row_id: int, reason: str) -> None:
         """Keeps a record aside that may not go on the stream."""
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(DEAD, {"id": row_id, "reason": reason})
 
     async def unconfirmed(self, limit: int) -> list[PublishedRecord]:
         """Acknowledged records that nobody has read back yet, oldest first."""
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             rows = (await connection.execute(UNCONFIRMED, {"limit": limit})).all()
         return [
             PublishedRecord(
@@ -192,28 +192,28 @@ class OutboxStore:
 
     async def confirm(self, row_ids: Sequence[int]) -> None:
         """Notes that records were read back from the topic."""
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(CONFIRM, {"ids": list(row_ids)})
 
     async def high_water(self, window_s: float) -> dict[int, int]:
         """Largest acknowledged offset per partition within the window."""
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             rows = await connection.execute(HIGH_WATER, {"window_s": window_s})
             return {row.partition_number: row.record_offset for row in rows}
 
     async def doubt(self, window_s: float) -> None:
         """Takes back every confirmation within the window: the topic has lost its end."""
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(DOUBT, {"window_s": window_s})
 
     async def owe_again(self, row_ids: Sequence[int]) -> None:
         """Owes records again that the broker acknowledged and lost."""
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(OWE_AGAIN, {"ids": list(row_ids)})
 
     async def trajectory(self, tenant: str, episode_id: str) -> bytes | None:
         """The serialized TrajectoryRecord of an ended episode."""
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             row = (
                 await connection.execute(TRAJECTORY, {"id": episode_id, "tenant": tenant})
             ).one_or_none()

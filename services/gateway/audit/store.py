@@ -8,6 +8,7 @@ from sqlalchemy.dialects.postgresql import UUID
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from gateway.audit.service import AuditEntry, AuditFilter, AuditRecord, Json
+from podium_kit.postgres.engine import autocommit
 
 METADATA = MetaData()
 ENTRIES = Table(
@@ -39,13 +40,13 @@ class PostgresAuditStore:
 
     async def begin(self, entry: AuditEntry) -> None:
         """Appends an entry."""
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(ENTRIES.insert().values(vars(entry)))
 
     async def finish(self, entry_id: str, rejection: str, after: Json | None) -> None:
         """Appends what became of it."""
         values = {"entry_id": entry_id, "rejection": rejection, "after": after}
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(OUTCOMES.insert().values(values))
 
     async def list(
@@ -60,7 +61,7 @@ class PostgresAuditStore:
             .order_by(ENTRIES.c.id.desc())
             .limit(limit)
         )
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             rows = await connection.execute(query)
             return [AuditRecord(**row._mapping) for row in rows]
 

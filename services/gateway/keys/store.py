@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from gateway.errors import ApiKeyEnded
 from gateway.keys.service import ApiKey
+from podium_kit.postgres.engine import autocommit, transaction
 from podium_kit.rpc.identity import Role
 
 API_KEYS = Table(
@@ -40,7 +41,7 @@ class PostgresApiKeyStore:
 
     async def insert(self, key: ApiKey) -> None:
         """Stores a new key."""
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(API_KEYS.insert().values(_values(key)))
 
     async def replace(self, old: ApiKey, new: ApiKey) -> None:
@@ -51,8 +52,7 @@ class PostgresApiKeyStore:
             .where(API_KEYS.c.id == old.id, API_KEYS.c.successor_id.is_(None))
             .values(expire_time=old.expire_time, successor_id=old.successor_id)
         )
-        transaction = self._engine.execution_options(isolation_level="READ COMMITTED")
-        async with transaction.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(API_KEYS.insert().values(_values(new)))
             if (await connection.execute(ending)).rowcount == 0:
                 raise ApiKeyEnded(old.id)
@@ -60,20 +60,20 @@ class PostgresApiKeyStore:
     async def note_uses(self, uses: Mapping[str, datetime]) -> None:
         """Writes when keys were used last."""
         rows = [{"key_id": key_id, "used_time": used} for key_id, used in uses.items()]
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(USED, rows)
 
     async def get(self, key_id: str) -> ApiKey | None:
         """The key, whoever's it is: a key says its tenant, not the other way round."""
         query = API_KEYS.select().where(API_KEYS.c.id == key_id)
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             return _key((await connection.execute(query)).one_or_none())
 
     async def list(self, tenant: str, after_id: str, limit: int) -> builtins.list[ApiKey]:
         """The tenant's keys after an id, in id order."""
         mine = (API_KEYS.c.tenant == tenant) & (API_KEYS.c.id > after_id)
         query = API_KEYS.select().where(mine).order_by(API_KEYS.c.id).limit(limit)
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             rows = await connection.execute(query)
             return [key for row in rows if (key := _key(row))]
 
@@ -85,7 +85,7 @@ class PostgresApiKeyStore:
             .values(revoke_time=func.coalesce(API_KEYS.c.revoke_time, func.now()))
             .returning(*API_KEYS.c)
         )
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             return _key((await connection.execute(statement)).one_or_none())
 
 

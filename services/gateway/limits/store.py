@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from gateway.limits.rate_limiter import Grant
 from gateway.limits.service import TenantLimits
+from podium_kit.postgres.engine import autocommit
 
 GET = """
     SELECT requests_per_s, burst, concurrency, running_episodes
@@ -53,7 +54,7 @@ class _Statements:
         self._engine = engine
 
     async def _run(self, sql: str, values: Mapping[str, object]) -> CursorResult[Any]:
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             return await connection.execute(text(sql), values)
 
 

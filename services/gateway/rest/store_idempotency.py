@@ -6,6 +6,8 @@ from sqlalchemy import Column, DateTime, MetaData, Table, Text, func
 from sqlalchemy.dialects.postgresql import UUID, insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from podium_kit.postgres.engine import autocommit
+
 IDEMPOTENCY_KEYS = Table(
     "idempotency_keys",
     MetaData(),
@@ -29,11 +31,11 @@ class PostgresIdempotencyStore:
         statement = row.on_conflict_do_update(
             index_elements=["tenant", "key"], set_={"key": row.excluded.key}
         ).returning(IDEMPOTENCY_KEYS.c.episode_id)
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             return str((await connection.execute(statement)).scalar_one())
 
     async def forget(self, age: timedelta) -> None:
         """Deletes keys older than that."""
         old = IDEMPOTENCY_KEYS.c.create_time < func.now() - age
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(IDEMPOTENCY_KEYS.delete().where(old))

@@ -6,9 +6,9 @@ from datetime import timedelta
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from podium_kit.postgres.engine import transaction
 from tool_adapters.adapter import Answer
 from tool_adapters.calls.effects import Claim
-from tool_adapters.store_engine import transaction
 
 CLAIM = text(
     """

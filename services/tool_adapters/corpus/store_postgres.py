@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from podium_kit.postgres.engine import transaction
 from tool_adapters.corpus.errors import CorpusFull
 from tool_adapters.corpus.models import (
     SHARED_OWNER,
@@ -15,7 +16,6 @@ from tool_adapters.corpus.models import (
     Passage,
     Piece,
 )
-from tool_adapters.store_engine import transaction
 
 CORPORA_PER_OWNER_MAX = 100
 DOCUMENTS_PER_CORPUS_MAX = 10_000

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from podium_kit.postgres.engine import autocommit, transaction
 from tool_adapters.following.models import FollowedServer
 from tool_adapters.secret_store import PLATFORM
 
@@ -72,7 +73,7 @@ class PostgresFollowingStore:
 
     async def unfollow(self, server: FollowedServer) -> None:
         """Forgets a server."""
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(UNFOLLOW, {"id": server.id, "owner": server.owner})
 
     async def list_for(self, tenant: str, after: str, limit: int) -> list[FollowedServer]:
@@ -86,26 +87,26 @@ class PostgresFollowingStore:
 
     async def release(self, follower: str) -> None:
         """Lets others follow at once."""
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(RELEASE, {"follower": follower})
 
     async def listed(self, server_id: str) -> dict[str, str]:
         """What the registry was told last; empty for a server that is followed no more."""
-        async with self._engine.connect() as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(LISTED, {"id": server_id})).one_or_none()
         return dict(row.listed) if row else {}
 
     async def keep_listed(self, server_id: str, listed: Mapping[str, str], problem: str) -> None:
         """Keeps what the registry was told."""
         values = {"id": server_id, "listed": json.dumps(dict(listed)), "problem": problem}
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(KEEP_LISTED, values)
 
     async def keep_problem(self, server_id: str, problem: str) -> None:
         """Keeps why a server cannot be followed."""
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(KEEP_PROBLEM, {"id": server_id, "problem": problem})
 
     async def _rows(self, statement: Any, values: dict[str, Any]) -> list[FollowedServer]:
-        async with self._engine.begin() as connection:
+        async with transaction(self._engine) as connection:
             return [self._read_row(row) for row in await connection.execute(statement, values)]

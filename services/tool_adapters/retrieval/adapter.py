@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.postgres.engine import DatabaseUnavailable
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
 from tool_adapters.corpus.errors import CorpusNotFound, InvalidCorpusName, InvalidSearch
 from tool_adapters.corpus.models import Hit, Passage
 from tool_adapters.corpus.service import Corpora
-from tool_adapters.errors import DatabaseUnavailable
 from tool_adapters.models import RetrievalConnection, ToolDefinition
 
 NOTHING_FOUND = "No passage matches. Use other or fewer words."

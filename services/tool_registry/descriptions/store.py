@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from podium_kit.postgres.engine import autocommit, transaction
 from tool_registry.descriptions.models import Proposal, ProposalState
-from tool_registry.store_engine import reading, transaction
 
 INSERT = text(
     """
@@ -55,13 +55,13 @@ class ProposalStore:
 
     async def find(self, tenant: str, proposal_id: str) -> Proposal | None:
         """One of the tenant's."""
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(FIND, {"tenant": tenant, "id": proposal_id})).first()
         return _proposal(row) if row else None
 
     async def list(self, tenant: str, tool_name: str) -> list[Proposal]:
         """The newest 500, newest first; of one tool when it is named."""
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             rows = await connection.execute(LIST, {"tenant": tenant, "tool_name": tool_name})
             return [_proposal(row) for row in rows]
 

@@ -12,8 +12,9 @@ from datetime import datetime
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from podium_kit.postgres.engine import transaction
 from tool_registry.models import PLATFORM, Facts, Report, Source
-from tool_registry.store_engine import bump_facts, transaction
+from tool_registry.store_versions import bump_facts
 
 RECORD = text(
     """

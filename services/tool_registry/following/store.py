@@ -5,8 +5,8 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from podium_kit.postgres.engine import autocommit, transaction
 from tool_registry.following.service import FollowedTools
-from tool_registry.store_engine import reading, transaction
 
 # Two at once take turns: neither may take a prefix that overlaps with the other's.
 LOCK = text("SELECT pg_advisory_xact_lock(hashtext('followed_tools'))")
@@ -64,7 +64,7 @@ class PostgresFollowingStore:
     async def find(self, owners: tuple[str, ...], server_id: str) -> FollowedTools | None:
         """What is allowed to the server, when it is one of these owners'."""
         values = {"server_id": server_id, "owners": list(owners)}
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(FIND, values)).one_or_none()
         if row is None:
             return None

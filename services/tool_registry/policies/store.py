@@ -7,8 +7,9 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from podium_kit.postgres.engine import autocommit, transaction
 from tool_registry.models import Activation, PolicySpec, PolicyVersion
-from tool_registry.store_engine import bump_catalogue, reading, transaction
+from tool_registry.store_versions import bump_catalogue
 
 ReadSpec = Callable[[bytes], PolicySpec]
 
@@ -60,13 +61,13 @@ class PolicyStore:
 
     async def of_tenant(self, tenant: str) -> list[PolicyVersion]:
         """Every version, by name and version."""
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             rows = (await connection.execute(OF_TENANT, {"tenant": tenant})).all()
         return [self._version_of(row) for row in rows]
 
     async def activations(self, tenant: str) -> list[Activation]:
         """When which version became or becomes the tenant's default, by that time."""
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             rows = (await connection.execute(ACTIVATIONS, {"tenant": tenant})).all()
         return [
             Activation(

@@ -8,9 +8,10 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from podium_kit.postgres.engine import autocommit, transaction
 from tool_registry.errors import NameTaken, NameTakenByTenants
 from tool_registry.models import PLATFORM, ToolSpec, ToolVersion
-from tool_registry.store_engine import bump_catalogue, reading, transaction
+from tool_registry.store_versions import bump_catalogue
 
 ReadSpec = Callable[[bytes], ToolSpec]
 
@@ -99,7 +100,7 @@ class ToolStore:
 
     async def versions(self) -> Versions:
         """How far changes have come."""
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(VERSIONS)).one()
         return Versions(row.version, row.facts_version)
 
@@ -154,7 +155,7 @@ class ToolStore:
 
     async def changed(self, owner: str, since: int) -> list[ChangedVersion]:
         """Every version of the owner's tools that changed after a catalogue version."""
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             rows = await connection.execute(CHANGED, {"owner": owner, "since": since})
             return [self._changed_of(row) for row in rows]
 

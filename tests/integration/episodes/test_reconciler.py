@@ -9,7 +9,6 @@ import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import episodes
-from episodes.store_engine import open_engine
 from episodes.stream.reconciler import Findings, Reconciler
 from episodes.stream.records import trajectory_record
 from episodes.stream.relay import Relay
@@ -19,6 +18,7 @@ from integration.episodes.platform_under_test import new_id
 from integration.episodes.topic import read_topic
 from podium.episodes.v1 import trajectory_pb2
 from podium_kit.embedded import EmbeddedKafka
+from podium_kit.postgres.engine import open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.stream import KafkaSettings, Producer
 

@@ -17,10 +17,10 @@ from gateway.limits.rate_limiter import LEASE_S, RateLimiter, batch
 from gateway.limits.service import TenantLimits
 from gateway.limits.store import PostgresBucketStore, PostgresSlotStore
 from gateway.server import MIGRATIONS
-from gateway.store_engine import open_engine
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from integration.gateway.scripted_episodes import make_finish
 from podium_kit.postgres import migrations
+from podium_kit.postgres.engine import open_engine
 from podium_kit.rpc.identity import Scope
 
 Database = Callable[[], Awaitable[str]]

@@ -19,12 +19,12 @@ from pyarrow import parquet
 
 from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.store_anchors import PostgresAnchorStore
-from cost_ledger.store_engine import open_engine
 from integration.cost_ledger.running_ledger import as_service
 from integration.focus.validator import failures_of
 from integration.podium_cli.audited_tenant import TENANT, Books, Terminal, as_tenant, open_books
 from integration.podium_cli.conftest import Platform
 from podium_kit.anchors import DailyRoot, load_private_key, public_pem
+from podium_kit.postgres.engine import open_engine
 
 NOW = datetime.now(UTC)
 MONTH = f"{NOW:%Y-%m}"

@@ -5,8 +5,9 @@ from itertools import chain
 
 import pytest
 
-from cost_ledger.errors import JournalRejected, KeyReused, LedgerUnavailable
+from cost_ledger.errors import JournalRejected, KeyReused
 from cost_ledger.journal.grouping import GroupCommit
+from podium_kit.postgres.engine import DatabaseUnavailable
 from podium_kit.rpc.errors import DomainError
 
 
@@ -24,7 +25,7 @@ class Commits:
         if -13 in items:
             raise JournalRejected
         if -503 in items:
-            raise LedgerUnavailable
+            raise DatabaseUnavailable
         return [KeyReused("reserve", "7") if item == -7 else item * 2 for item in items]
 
 
@@ -80,7 +81,7 @@ async def test_an_item_that_spoils_its_group_fails_alone() -> None:
 async def test_a_database_that_is_away_fails_the_group_once() -> None:
     commits = Commits()
     answers = await submit_all(make_group(commits), [1, -503, 2])
-    assert all(isinstance(answer, LedgerUnavailable) for answer in answers)
+    assert all(isinstance(answer, DatabaseUnavailable) for answer in answers)
     assert len(commits.groups) == 1
 
 

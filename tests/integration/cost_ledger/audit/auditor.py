@@ -4,11 +4,11 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from cost_ledger.spend.store_rollups import RollupStore
-from cost_ledger.store_engine import open_engine
 from integration.cost_ledger.builders import make_capture, make_record, make_reserve, make_subject
 from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
 from podium.ledger.v1 import audit_pb2, audit_service_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+from podium_kit.postgres.engine import open_engine
 
 
 async def fill(worker: Client) -> None:

@@ -8,11 +8,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.store_anchors import PostgresAnchorStore
 from cost_ledger.errors import NothingAnchored
-from cost_ledger.store_engine import open_engine
 from integration.cost_ledger.audit.auditor import as_superuser, fill, verified
 from integration.cost_ledger.builders import make_record
 from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
 from podium_kit.anchors import load_public_key
+from podium_kit.postgres.engine import open_engine
 
 DAY = date(2026, 10, 30)
 

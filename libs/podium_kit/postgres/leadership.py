@@ -15,7 +15,7 @@ class Leadership:
     """One holder per key among all processes that share the database."""
 
     def __init__(self, engine: AsyncEngine, key: int) -> None:
-        self._engine = engine
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._key = key
         self._connection: AsyncConnection | None = None
         self._asking = asyncio.Lock()

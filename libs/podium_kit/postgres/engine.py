@@ -1,0 +1,89 @@
+"""A service's database engine, and what its errors mean to whoever called the service."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import asyncpg
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from podium_kit.rpc.errors import Aborted, Unavailable
+
+# PostgreSQL's appendix A. Connection failures, shutdown, and a server that starts up.
+AWAY_STATES = ("08", "57P", "53300")
+# Serialization failure and deadlock: the same transaction may work now.
+CONFLICT_STATES = ("40001", "40P01")
+
+
+class DatabaseUnavailable(Unavailable):
+    """The database does not answer. Whether a write was kept shows when it is retried."""
+
+    def __init__(self) -> None:
+        super().__init__("the service's database does not answer; send the same request again")
+
+
+class TransactionConflict(Aborted):
+    """Lost against a concurrent transaction; nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("a concurrent change was faster; send the same request again")
+
+
+def open_engine(database_url: str, pool_size: int = 10, *, pre_ping: bool = False) -> AsyncEngine:
+    """An engine with at most `pool_size` connections."""
+    return create_async_engine(
+        database_url,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_use_lifo=True,
+        # Spares requests the dead connections that a restarted database leaves behind.
+        pool_pre_ping=pre_ping,
+    )
+
+
+async def check(engine: AsyncEngine) -> None:
+    """Raises when the database does not answer."""
+    async with autocommit(engine) as connection:
+        await connection.execute(text("SELECT 1"))
+
+
+@asynccontextmanager
+async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A connection whose changes are stored together.
+
+    Raises DatabaseUnavailable and TransactionConflict.
+    """
+    with database_errors():
+        async with engine.begin() as connection:
+            yield connection
+
+
+@asynccontextmanager
+async def autocommit(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A connection whose statements commit one by one, without the round trips of a transaction.
+
+    Raises DatabaseUnavailable and TransactionConflict.
+    """
+    with database_errors():
+        async with engine.connect() as connection:
+            yield await connection.execution_options(isolation_level="AUTOCOMMIT")
+
+
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """Raises DatabaseUnavailable and TransactionConflict; other errors pass as they are."""
+    try:
+        yield
+    except (OSError, PoolTimeout, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        # The last is a connection that its server ended between two statements.
+        raise DatabaseUnavailable from error
+    except (asyncpg.PostgresError, DBAPIError) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        state = str(getattr(cause, "sqlstate", "") or "")
+        if state.startswith(AWAY_STATES) or getattr(error, "connection_invalidated", False):
+            raise DatabaseUnavailable from error
+        if state in CONFLICT_STATES:
+            raise TransactionConflict from error
+        raise

@@ -1,0 +1,21 @@
+"""The versions every write bumps: of the catalogue, and of the facts."""
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+BUMP = text("UPDATE catalogue_version SET version = version + 1 RETURNING version")
+BUMP_FACTS = text("UPDATE catalogue_version SET facts_version = facts_version + 1")
+
+
+async def bump_catalogue(connection: AsyncConnection) -> int:
+    """The number of this change; every process reads on from the last it has seen.
+
+    The row stays locked until the transaction ends: writers take turns, and changes
+    become visible in the order of their numbers.
+    """
+    return int((await connection.execute(BUMP)).scalar_one())
+
+
+async def bump_facts(connection: AsyncConnection) -> None:
+    """Makes every process read the measurements again."""
+    await connection.execute(BUMP_FACTS)
