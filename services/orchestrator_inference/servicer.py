@@ -9,7 +9,6 @@ from orchestrator_inference.pages import page_of
 from orchestrator_inference.service import Orchestrator
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as rpc
-from podium_kit.rpc.identity import Scope, require_scope
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -23,7 +22,6 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
     async def NextAction(
         self, request: pb.NextActionRequest, context: Context
     ) -> pb.NextActionResponse:
-        require_scope(Scope.EPISODES_RUN)
         decision = await self._orchestrator.next_action(situation_from_proto(request))
         return decision_to_proto(decision)
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.rpc.identity import Scope, require_scope
+from podium_kit.rpc.identity import current_identity
 from tool_adapters.adapter import Adapter, Answer, ToolCall
 from tool_adapters.calls.attempts import Attempts, Progress
 from tool_adapters.calls.bulkheads import Gate, Gates
@@ -67,7 +67,7 @@ class Invoker:
 
     async def invoke(self, request: CallRequest) -> Answer:
         """The tool's answer or failure. Raises a DomainError for a wrong request only."""
-        tenant = require_scope(Scope.EPISODES_RUN).tenant
+        tenant = current_identity().tenant
         tool = await self.tools.tool(tenant, request.tool_name, request.tool_version)
         arguments = _parsed(request.arguments_json)
         call = _call(request, tenant, {} if isinstance(arguments, ToolFailure) else arguments)
@@ -81,7 +81,7 @@ class Invoker:
 
     async def close_episode(self, episode_id: str) -> None:
         """Frees what the episode holds in every adapter."""
-        tenant = require_scope(Scope.EPISODES_RUN).tenant
+        tenant = current_identity().tenant
         if not episode_id:
             raise InvalidCall("episode_id is empty")
         adapters = self.adapters.values()

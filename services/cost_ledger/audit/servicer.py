@@ -4,7 +4,7 @@ from typing import Any
 
 import grpc
 
-from cost_ledger.access import require_audit
+from cost_ledger.access import audited_tenant
 from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.convert import (
     anchor_to_proto,
@@ -31,14 +31,14 @@ from cost_ledger.invoices.convert import (
 from cost_ledger.months import Month
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium.ledger.v1 import audit_service_pb2_grpc as rpc
-from podium_kit.rpc.identity import Scope, require_scope
+from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class AuditServicer(rpc.AuditServiceServicer):
-    """Everything needs spend:read; another tenant's ledger, the platform's admin scope."""
+    """The caller's own ledger; another tenant's is for the platform's admin."""
 
     def __init__(self, audit: Audit, verification: Verification, anchors: Anchors) -> None:
         self._audit = audit
@@ -48,19 +48,18 @@ class AuditServicer(rpc.AuditServiceServicer):
     async def ExplainEntry(
         self, request: pb.ExplainEntryRequest, context: Context
     ) -> pb.ExplainEntryResponse:
-        explanation = await self._audit.explain(require_audit(request.tenant), request.entry)
+        explanation = await self._audit.explain(audited_tenant(request.tenant), request.entry)
         return pb.ExplainEntryResponse(explanation=explanation_to_proto(explanation))
 
     async def VerifyLedger(
         self, request: pb.VerifyLedgerRequest, context: Context
     ) -> pb.VerifyLedgerResponse:
-        tenant = require_audit(request.tenant)
+        tenant = audited_tenant(request.tenant)
         return step_to_proto(await self._verification.step(tenant, *range_from_proto(request)))
 
     async def ListAnchors(
         self, request: pb.ListAnchorsRequest, context: Context
     ) -> pb.ListAnchorsResponse:
-        require_scope(Scope.SPEND_READ)
         limit = page_size(request.page_size, 100, 1000)
         found = await self._anchors.page(
             decode_page_token(request.page_token).get("day", ""), limit
@@ -74,13 +73,13 @@ class AuditServicer(rpc.AuditServiceServicer):
     async def ProveEntry(
         self, request: pb.ProveEntryRequest, context: Context
     ) -> pb.ProveEntryResponse:
-        proven = await self._audit.prove(require_audit(request.tenant), request.entry)
+        proven = await self._audit.prove(audited_tenant(request.tenant), request.entry)
         return pb.ProveEntryResponse(proof=proof_to_proto(*proven))
 
     async def ListCharges(
         self, request: pb.ListChargesRequest, context: Context
     ) -> pb.ListChargesResponse:
-        tenant = require_audit(request.tenant)
+        tenant = audited_tenant(request.tenant)
         month = Month.parse(request.month) if request.month else None
         after = token_number(decode_page_token(request.page_token), "after", 0)
         limit = page_size(request.page_size, 1000, 5000)
@@ -89,7 +88,7 @@ class AuditServicer(rpc.AuditServiceServicer):
     async def AddInvoiceLines(
         self, request: pb.AddInvoiceLinesRequest, context: Context
     ) -> pb.AddInvoiceLinesResponse:
-        caller = require_scope(Scope.SPEND_READ)
+        caller = current_identity()
         invoice, lines = invoice_from_proto(request.invoice), lines_from_proto(request)
         count = await self._audit.add_invoice(caller.tenant, invoice, lines)
         return pb.AddInvoiceLinesResponse(created_count=count)
@@ -97,13 +96,13 @@ class AuditServicer(rpc.AuditServiceServicer):
     async def ReconcileInvoice(
         self, request: pb.ReconcileInvoiceRequest, context: Context
     ) -> pb.ReconcileInvoiceResponse:
-        caller = require_scope(Scope.SPEND_READ)
+        caller = current_identity()
         return reconciled_to_proto(*await self._audit.reconcile(caller.tenant, request.invoice_id))
 
     async def ListInvoiceMatches(
         self, request: pb.ListInvoiceMatchesRequest, context: Context
     ) -> pb.ListInvoiceMatchesResponse:
-        caller = require_scope(Scope.SPEND_READ)
+        caller = current_identity()
         limit = page_size(request.page_size, 100, 1000)
         matches = await self._audit.matches(
             caller.tenant,
@@ -117,8 +116,8 @@ class AuditServicer(rpc.AuditServiceServicer):
     async def SimulatePrices(
         self, request: pb.SimulatePricesRequest, context: Context
     ) -> pb.SimulatePricesResponse:
-        tenant = require_audit(request.tenant)
-        specs = specs_from_proto(request, require_scope(Scope.SPEND_READ))
+        tenant = audited_tenant(request.tenant)
+        specs = specs_from_proto(request, current_identity())
         return simulated_to_proto(
             *await self._audit.simulate(tenant, specs, window_from_proto(request))
         )

@@ -4,7 +4,7 @@ from typing import Any
 
 import grpc
 
-from cost_ledger.access import require_budget_read, require_budget_write
+from cost_ledger.access import require_budget_write
 from cost_ledger.budgets.convert import (
     budget_from_proto,
     budget_to_proto,
@@ -37,14 +37,14 @@ class BudgetServicer(rpc.BudgetServiceServicer):
     async def GetBudget(
         self, request: pb.GetBudgetRequest, context: Context
     ) -> pb.GetBudgetResponse:
-        caller = require_budget_read()
+        caller = current_identity()
         status = await self._budgets.status(caller.tenant, request.id)
         return pb.GetBudgetResponse(status=status_to_proto(status))
 
     async def ListBudgets(
         self, request: pb.ListBudgetsRequest, context: Context
     ) -> pb.ListBudgetsResponse:
-        caller = require_budget_read()
+        caller = current_identity()
         limit = page_size(request.page_size, 50, 500)
         after = decode_page_token(request.page_token).get("after", "")
         statuses = await self._budgets.page(caller.tenant, after, limit)
@@ -75,7 +75,7 @@ class BudgetServicer(rpc.BudgetServiceServicer):
     async def ListAlerts(
         self, request: pb.ListAlertsRequest, context: Context
     ) -> pb.ListAlertsResponse:
-        caller = require_budget_read()
+        caller = current_identity()
         limit = page_size(request.page_size, 50, 500)
         before = before_from_token(request.page_token)
         alerts = await self._budgets.alerts(caller.tenant, request.budget_id, before, limit)

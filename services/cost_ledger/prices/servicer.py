@@ -4,7 +4,6 @@ from typing import Any
 
 import grpc
 
-from cost_ledger.access import require_price_write
 from cost_ledger.convert_times import optional_time
 from cost_ledger.prices.convert import (
     after_from_token,
@@ -17,7 +16,7 @@ from cost_ledger.prices.convert import (
 from cost_ledger.prices.service import PriceBook
 from podium.ledger.v1 import price_book_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2_grpc as rpc
-from podium_kit.rpc.identity import current_identity
+from podium_kit.rpc.identity import Scope, current_identity, require_scope
 from podium_kit.rpc.pages import page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -32,8 +31,9 @@ class PriceBookServicer(rpc.PriceBookServiceServicer):
     async def CreatePrices(
         self, request: pb.CreatePricesRequest, context: Context
     ) -> pb.CreatePricesResponse:
-        caller = require_price_write(all(spec.tenant_override for spec in request.specs))
-        specs = [spec_from_proto(spec, caller) for spec in request.specs]
+        if not all(spec.tenant_override for spec in request.specs):
+            require_scope(Scope.PLATFORM_ADMIN)
+        specs = [spec_from_proto(spec, current_identity()) for spec in request.specs]
         return created_to_proto(await self._prices.create(specs, request.validate_only))
 
     async def ListPrices(

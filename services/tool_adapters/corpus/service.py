@@ -65,7 +65,9 @@ class Corpora:
         self, name: str, documents: Sequence[Document], *, shared: bool
     ) -> tuple[int, int]:
         """Stores documents; returns how many changed and the passages now."""
-        identity = require_scope(Scope.PLATFORM_ADMIN if shared else Scope.TOOLS_WRITE)
+        identity = current_identity()
+        if shared:
+            require_scope(Scope.PLATFORM_ADMIN)
         _require_distinct([document.id for document in documents])
         key = CorpusKey(SHARED_OWNER if shared else identity.tenant, name)
         model = self._embeddings.model if self._embeddings else ""
@@ -127,8 +129,7 @@ class Corpora:
         }
 
     async def _find_writable(self, name: str) -> CorpusKey:
-        identity = require_scope(Scope.TOOLS_WRITE)
-        key = await self._find(identity.tenant, name)
+        key = await self._find(current_identity().tenant, name)
         if key.shared:
             require_scope(Scope.PLATFORM_ADMIN)
         return key

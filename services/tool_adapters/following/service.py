@@ -58,9 +58,10 @@ class Following:
 
     async def list_for_caller(self, after: str, limit: int) -> list[FollowedServer]:
         """Those after an id, in the order of their ids."""
-        tenant = require_scope(Scope.TOOLS_WRITE).tenant
+        tenant = current_identity().tenant
         return await self._store.list_for(tenant, after, limit)
 
 
 def _require_owner(owner: str) -> None:
-    require_scope(Scope.PLATFORM_ADMIN if owner == PLATFORM else Scope.TOOLS_WRITE)
+    if owner == PLATFORM:
+        require_scope(Scope.PLATFORM_ADMIN)

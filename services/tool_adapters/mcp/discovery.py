@@ -7,7 +7,7 @@ import mcp_types
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from podium_kit.rpc.identity import Scope, current_identity
 from tool_adapters.adapter import CallFailed
 from tool_adapters.errors import DiscoveryFailed
 from tool_adapters.mcp.servers import McpServers, ServerOwner
@@ -44,8 +44,8 @@ class McpDiscovery:
 
     async def discover(self, server: McpStdio | McpHttp) -> Discovery:
         """Every tool of the server. Raises DiscoveryFailed and CommandNotAllowed."""
-        tenant = require_scope(Scope.TOOLS_WRITE).tenant
-        owner = ServerOwner(tenant, shared=current_identity().may(Scope.PLATFORM_ADMIN))
+        caller = current_identity()
+        owner = ServerOwner(caller.tenant, shared=caller.may(Scope.PLATFORM_ADMIN))
         try:
             async with asyncio.timeout(TIMEOUT_S), self._servers.opened(server, owner) as client:
                 return await discovery_of(client)

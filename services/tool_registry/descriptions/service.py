@@ -83,7 +83,7 @@ class Descriptions:
 
     async def propose(self, wanted: Wanted) -> Proposal:
         """Has a description written. Raises ToolNotFound, NothingToDescribe, PermissionDenied."""
-        identity = require_scope(Scope.TOOLS_WRITE)
+        identity = current_identity()
         known = await self.store.find(identity.tenant, wanted.id)
         if known is not None:
             return await self._refreshed(known)
@@ -140,7 +140,7 @@ class Descriptions:
         return await self._reviewed(await self._pending(proposal_id), ProposalState.REJECTED)
 
     async def _pending(self, proposal_id: str) -> Proposal:
-        tenant = require_scope(Scope.TOOLS_WRITE).tenant
+        tenant = current_identity().tenant
         found = await self.store.find(tenant, proposal_id)
         if found is None:
             raise ProposalNotFound(proposal_id)

@@ -113,7 +113,6 @@ class Following:
             raise ToolNotFound(name)
 
     async def _followed(self, server_id: str) -> FollowedTools:
-        require_scope(Scope.TOOLS_FOLLOW)
         followed = await self.store.find(_owners(), server_id)
         if followed is None:
             raise NotFollowed(server_id)
@@ -133,4 +132,6 @@ def _owners() -> tuple[str, ...]:
 
 
 def _require_owner(owner: str) -> Identity:
-    return require_scope(Scope.PLATFORM_ADMIN if owner == PLATFORM else Scope.TOOLS_WRITE)
+    if owner == PLATFORM:
+        require_scope(Scope.PLATFORM_ADMIN)
+    return current_identity()

@@ -8,7 +8,7 @@ import grpc
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceServicer
 from podium_kit.metering import PriceFactors
-from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import page_size
 from tool_registry.errors import InvalidFollowing
 from tool_registry.facts.convert import facts_from_proto, measured_to_proto
@@ -114,7 +114,6 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
     async def ReadOpenApi(
         self, request: pb.ReadOpenApiRequest, context: Context
     ) -> pb.ReadOpenApiResponse:
-        require_scope(Scope.TOOLS_WRITE)
         # A large document takes seconds, which others need not wait.
         return await asyncio.to_thread(read_openapi, request)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from podium_kit.metering import PriceFactors
 from podium_kit.rpc.errors import InvalidArgument
-from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from podium_kit.rpc.identity import current_identity
 from tool_registry.facts.measurements import Clock, MeasurementBook
 from tool_registry.models import (
     Decision,
@@ -83,7 +83,7 @@ class Resolution:
 
     async def record_facts(self, reporter: str, facts: Sequence[Facts]) -> None:
         """Takes what an adapters process measured. Raises ToolNotFound, InvalidFacts."""
-        identity = require_scope(Scope.FACTS_WRITE, Scope.LEDGER_WRITE)
+        identity = current_identity()
         if not reporter:
             raise InvalidArgument("reporter is unset; name the process that measured")
         versions = await self.tools.versions()
