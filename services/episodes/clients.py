@@ -1,8 +1,7 @@
 """What the episodes service asks of other services, with their errors as domain errors."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import grpc
 
@@ -20,17 +19,7 @@ from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import toolset_pb2
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
-from podium_kit.rpc.status import domain_error_from
-
-R = TypeVar("R")
-
-
-async def answer(call: Awaitable[R]) -> R:
-    """The reply of an RPC. Raises the domain error the service raised."""
-    try:
-        return await call
-    except grpc.aio.AioRpcError as error:
-        raise domain_error_from(error) from error
+from podium_kit.rpc.status import answered
 
 
 @dataclass(frozen=True)
@@ -46,7 +35,7 @@ class Registry:
         request = registry_pb.ResolveToolsetRequest(
             policy=policy, tool_names=tool_names, price_factors=price_factors
         )
-        reply = await answer(ToolRegistryServiceStub(self.channel).ResolveToolset(request))
+        reply = await answered(ToolRegistryServiceStub(self.channel).ResolveToolset(request))
         return reply.toolset
 
 
@@ -60,7 +49,7 @@ class RegistryPolicies:
         """What the policy says now about each call."""
         planned = [policy_pb.PlannedCall(**vars(call)) for call in calls]
         request = policy_pb.CheckCallsRequest(policy=policy, calls=planned)
-        reply = await answer(self._stub.CheckCalls(request))
+        reply = await answered(self._stub.CheckCalls(request))
         return [
             PolicyDecision(each.allowed, each.reason, each.needs_approval)
             for each in reply.decisions
@@ -76,13 +65,13 @@ class Orchestrator:
     async def models(self) -> list[orchestrator_pb.Model]:
         """The orchestrator models that answer now."""
         request = orchestrator_pb.ListModelsRequest(page_size=500)
-        return list((await answer(self._stub.ListModels(request))).models)
+        return list((await answered(self._stub.ListModels(request))).models)
 
     async def next_action(
         self, request: orchestrator_pb.NextActionRequest, timeout_s: float
     ) -> orchestrator_pb.NextActionResponse:
         """The model's next action. Cancelling it stops the engine's work."""
-        return await answer(self._stub.NextAction(request, timeout=timeout_s))
+        return await answered(self._stub.NextAction(request, timeout=timeout_s))
 
 
 class Adapters:
@@ -95,12 +84,12 @@ class Adapters:
         self, request: adapters_pb.InvokeRequest, timeout_s: float
     ) -> adapters_pb.InvokeResponse:
         """The tool's output or failure."""
-        return await answer(self._stub.Invoke(request, timeout=timeout_s))
+        return await answered(self._stub.Invoke(request, timeout=timeout_s))
 
     async def close_episode(self, episode_id: str) -> None:
         """Frees sessions and sandboxes of an episode."""
         request = adapters_pb.CloseEpisodeRequest(episode_id=episode_id)
-        await answer(self._stub.CloseEpisode(request))
+        await answered(self._stub.CloseEpisode(request))
 
 
 class Ledger:
@@ -113,13 +102,13 @@ class Ledger:
     async def apply(self, operations: list[ledger_pb.Operation]) -> list[ledger_pb.OperationResult]:
         """One result per operation, all in one transaction."""
         request = ledger_pb.ApplyRequest(operations=operations)
-        return list((await answer(self._ledger.Apply(request))).results)
+        return list((await answered(self._ledger.Apply(request))).results)
 
     async def release_episode(self, episode_id: str) -> None:
         """Gives every open hold of an episode back."""
         request = ledger_pb.ReleaseEpisodeRequest(episode_id=episode_id)
-        await answer(self._ledger.ReleaseEpisode(request))
+        await answered(self._ledger.ReleaseEpisode(request))
 
     async def create_budget(self, budget: budget_pb.Budget) -> None:
         """Limits what an episode may cost."""
-        await answer(self._budgets.CreateBudget(budget_pb.CreateBudgetRequest(budget=budget)))
+        await answered(self._budgets.CreateBudget(budget_pb.CreateBudgetRequest(budget=budget)))

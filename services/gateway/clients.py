@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
@@ -64,6 +64,7 @@ BROKEN = {
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.UNKNOWN,
 }
+R = TypeVar("R")
 UnaryCall = Callable[[Any], Awaitable[Message]]
 
 
@@ -73,6 +74,14 @@ def upstream_error(error: grpc.aio.AioRpcError) -> DomainError:
     if ERROR_OF.get(error.code(), Unauthenticated) is Unauthenticated:
         return UpstreamFault()
     return domain_error_from(error)
+
+
+async def answer(call: Awaitable[R]) -> R:
+    """The reply of an RPC. Raises `upstream_error`."""
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise upstream_error(error) from error
 
 
 class Upstreams:
@@ -111,10 +120,7 @@ class Upstreams:
         )
 
         async def invoke(request: Any) -> Message:
-            try:
-                reply: Message = await call(request)
-            except grpc.aio.AioRpcError as error:
-                raise upstream_error(error) from error
+            reply: Message = await answer(call(request))
             return reply
 
         return invoke
@@ -142,18 +148,12 @@ class EpisodesClient:
             spec=order_to_proto(order),
             running_limit=current_limits().running_episodes,
         )
-        try:
-            await self._stub.StartEpisode(request)
-        except grpc.aio.AioRpcError as error:
-            raise upstream_error(error) from error
+        await answer(self._stub.StartEpisode(request))
 
     async def check_exists(self, episode_id: str) -> None:
         """Raises NotFound when the tenant has no such episode."""
         request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
-        try:
-            await self._stub.GetEpisode(request)
-        except grpc.aio.AioRpcError as error:
-            raise upstream_error(error) from error
+        await answer(self._stub.GetEpisode(request))
 
     async def watch(
         self, episode_id: str, after_sequence: int = 0
@@ -193,10 +193,7 @@ class EpisodesClient:
     async def cancel(self, episode_id: str, reason: str) -> None:
         """Cancels it; one that has ended stays as it is."""
         request = episode_service_pb2.CancelEpisodeRequest(episode_id=episode_id, reason=reason)
-        try:
-            await self._stub.CancelEpisode(request)
-        except grpc.aio.AioRpcError as error:
-            raise upstream_error(error) from error
+        await answer(self._stub.CancelEpisode(request))
 
 
 class CatalogueClient:
@@ -211,10 +208,7 @@ class CatalogueClient:
         found: list[OrchestratorModel] = []
         request = orchestrator_service_pb2.ListModelsRequest(page_size=PAGE_SIZE)
         while True:
-            try:
-                page = await self._models.ListModels(request)
-            except grpc.aio.AioRpcError as error:
-                raise upstream_error(error) from error
+            page = await answer(self._models.ListModels(request))
             found += [model_from_proto(model) for model in page.models]
             if not page.next_page_token:
                 return found
@@ -225,10 +219,7 @@ class CatalogueClient:
         names: list[str] = []
         request = policy_service_pb2.ListPoliciesRequest(page_size=PAGE_SIZE)
         while True:
-            try:
-                page = await self._policies.ListPolicies(request)
-            except grpc.aio.AioRpcError as error:
-                raise upstream_error(error) from error
+            page = await answer(self._policies.ListPolicies(request))
             names += [policy.spec.name for policy in page.policies]
             if not page.next_page_token:
                 return names

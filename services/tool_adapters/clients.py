@@ -8,7 +8,7 @@ from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.rpc.identity import Identity, Scope, acting_as
-from podium_kit.rpc.status import domain_error_from
+from podium_kit.rpc.status import answered
 from podium_kit.wire import quantities_to_proto
 from tool_adapters.calls.facts import Facts
 from tool_adapters.convert_tools import tool_from_proto
@@ -39,11 +39,8 @@ class RegistryTools:
         return tool
 
     async def _fetch(self, name: str, version: int) -> tool_pb2.Tool:
-        try:
-            reply = await self._stub.GetTool(pb.GetToolRequest(name=name, version=version))
-        except grpc.aio.AioRpcError as error:
-            raise domain_error_from(error) from error
-        return reply.tool
+        request = pb.GetToolRequest(name=name, version=version)
+        return (await answered(self._stub.GetTool(request))).tool
 
 
 class FactsReports:
@@ -58,11 +55,8 @@ class FactsReports:
         request = pb.RecordToolFactsRequest(
             reporter=self._reporter, facts=[_facts_to_proto(entry) for entry in facts]
         )
-        try:
-            with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.FACTS_WRITE}))):
-                await self._stub.RecordToolFacts(request)
-        except grpc.aio.AioRpcError as error:
-            raise domain_error_from(error) from error
+        with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.FACTS_WRITE}))):
+            await answered(self._stub.RecordToolFacts(request))
 
 
 def _facts_to_proto(facts: Facts) -> tool_pb2.ToolFacts:

@@ -1,6 +1,7 @@
 """The one table between domain errors and gRPC status codes, read both ways."""
 
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -20,6 +21,8 @@ from podium_kit.rpc.errors import (
     Unauthenticated,
     Unavailable,
 )
+
+R = TypeVar("R")
 
 ERROR_DOMAIN = "podium"
 DETAILS_KEY = "grpc-status-details-bin"
@@ -78,6 +81,14 @@ def status_of(error: DomainError) -> tuple[grpc.StatusCode, str, Trailers]:
 def _cut(text: str, bytes_max: int) -> str:
     raw = text.encode()
     return text if len(raw) <= bytes_max else raw[:bytes_max].decode(errors="ignore") + "..."
+
+
+async def answered(call: Awaitable[R]) -> R:
+    """The reply of an RPC. Raises the domain error that its service raised."""
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise domain_error_from(error) from error
 
 
 def domain_error_from(error: grpc.aio.AioRpcError) -> DomainError:

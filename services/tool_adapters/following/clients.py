@@ -1,15 +1,12 @@
 """What following asks of tool-registry: to be allowed as its owner, changes in our own name."""
 
-from collections.abc import Awaitable
-from typing import TypeVar
-
 import grpc
 
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.rpc.identity import Identity, Scope, acting_as
-from podium_kit.rpc.status import domain_error_from
+from podium_kit.rpc.status import answered
 from tool_adapters.clients import SUBJECT
 from tool_adapters.following.convert import followed_tools
 from tool_adapters.following.models import FollowedServer, ListedSpec
@@ -17,8 +14,6 @@ from tool_adapters.secret_store import PLATFORM
 
 # The tenant of calls that are for the platform itself.
 PLATFORM_TENANT = "platform"
-
-Reply = TypeVar("Reply")
 
 
 class RegistryPermission:
@@ -30,11 +25,11 @@ class RegistryPermission:
     async def allow(self, server: FollowedServer) -> None:
         """Allows the adapters to change the server's tools. Raises what the registry raises."""
         request = pb.AllowFollowingRequest(followed=followed_tools(server))
-        await _answered(self._stub.AllowFollowing(request))
+        await answered(self._stub.AllowFollowing(request))
 
     async def end(self, server_id: str) -> None:
         """Takes that back. Raises what the registry raises."""
-        await _answered(self._stub.EndFollowing(pb.EndFollowingRequest(server_id=server_id)))
+        await answered(self._stub.EndFollowing(pb.EndFollowingRequest(server_id=server_id)))
 
 
 class RegistryCatalogue:
@@ -56,11 +51,4 @@ class RegistryCatalogue:
         request.server_id = server.id
         tenant = PLATFORM_TENANT if server.owner == PLATFORM else server.owner
         with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.TOOLS_FOLLOW}))):
-            await _answered(self._stub.UpdateFollowedTool(request))
-
-
-async def _answered(call: Awaitable[Reply]) -> Reply:
-    try:
-        return await call
-    except grpc.aio.AioRpcError as error:
-        raise domain_error_from(error) from error
+            await answered(self._stub.UpdateFollowedTool(request))

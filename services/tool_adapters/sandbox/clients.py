@@ -3,7 +3,8 @@
 import grpc
 
 from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
-from podium_kit.rpc.status import domain_error_from
+from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.status import answered
 from tool_adapters.sandbox.convert import job_to_proto, ran_from_proto
 from tool_adapters.sandbox.runner import Job, Ran, SandboxBroken
 
@@ -21,10 +22,10 @@ class RemoteRunner:
         """See Runner."""
         timeout_s = job.limits.wall_time_s + OVERHEAD_S
         try:
-            return ran_from_proto(await self._stub.RunCode(job_to_proto(job), timeout=timeout_s))
-        except grpc.aio.AioRpcError as error:
-            message = domain_error_from(error).message
-            raise SandboxBroken(f"the sandbox service: {message}") from error
+            ran = await answered(self._stub.RunCode(job_to_proto(job), timeout=timeout_s))
+        except DomainError as error:
+            raise SandboxBroken(f"the sandbox service: {error.message}") from error
+        return ran_from_proto(ran)
 
     async def require_isolation(self) -> None:
         """The other side proves it, and is not ready until it has."""

@@ -1,8 +1,7 @@
 """Past episodes from the episodes service, asked as the caller of the request served."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from typing import TypeVar
+from collections.abc import AsyncIterator
 
 import grpc
 
@@ -11,7 +10,7 @@ from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium_kit.rpc.errors import FailedPrecondition, NotFound
-from podium_kit.rpc.status import domain_error_from
+from podium_kit.rpc.status import answered
 from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_from_proto
 from tool_registry.policies.convert import preferences_from_proto
 from tool_registry.policies.past_episodes import PastCall, PastEpisode, Selection
@@ -22,7 +21,6 @@ AT_ONCE = 8
 SOLVED = 1.0
 # Ask the writer, once more when that failed, and say so.
 WRITING_TURNS_MAX = 3
-R = TypeVar("R")
 
 
 class EpisodeHistory:
@@ -51,7 +49,7 @@ class EpisodeHistory:
         spec = episode_pb2.EpisodeSpec(
             task=task, tool_names=[tool_name], turn_limit=WRITING_TURNS_MAX
         )
-        await _answer(
+        await answered(
             self._stub.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
         )
 
@@ -59,7 +57,7 @@ class EpisodeHistory:
         """What the tool wrote last; None while the episode runs, empty when it wrote nothing."""
         request = pb.GetTrajectoryRequest(episode_id=episode_id)
         try:
-            reply = await _answer(self._stub.GetTrajectory(request))
+            reply = await answered(self._stub.GetTrajectory(request))
         except FailedPrecondition:
             return None
         texts = [
@@ -76,7 +74,7 @@ class EpisodeHistory:
             request = pb.ListEpisodesRequest(
                 states=[episode_pb2.EPISODE_STATE_FINISHED], page_size=PAGE_SIZE, page_token=token
             )
-            page = await _answer(self._stub.ListEpisodes(request))
+            page = await answered(self._stub.ListEpisodes(request))
             for episode in page.episodes:
                 if timestamp_from_proto(episode.create_time) < selection.since:
                     return
@@ -98,18 +96,11 @@ class EpisodeHistory:
     async def _trajectory(self, episode_id: str) -> PastEpisode | None:
         request = pb.GetTrajectoryRequest(episode_id=episode_id)
         try:
-            reply = await _answer(self._stub.GetTrajectory(request))
+            reply = await answered(self._stub.GetTrajectory(request))
         except NotFound:
             # Its retention ended between the list and now.
             return None
         return _episode(reply.trajectory)
-
-
-async def _answer(call: Awaitable[R]) -> R:
-    try:
-        return await call
-    except grpc.aio.AioRpcError as error:
-        raise domain_error_from(error) from error
 
 
 def _episode(trajectory: trajectory_pb2.Trajectory) -> PastEpisode:

@@ -9,7 +9,7 @@ from podium.ledger.v1 import price_book_service_pb2 as pb
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium_kit.metering import Dimension
 from podium_kit.rpc.errors import DeadlineExceeded, Unavailable
-from podium_kit.rpc.status import domain_error_from
+from podium_kit.rpc.status import answered
 from podium_kit.wire.usage import dimension_from_proto
 from tool_registry.errors import PricesUnavailable
 from tool_registry.models import Price, PriceComponent
@@ -34,12 +34,9 @@ class PriceBook:
     async def _ask(self, skus: list[str]) -> dict[str, Price]:
         request = pb.GetEffectivePricesRequest(skus=skus)
         try:
-            reply = await self._stub.GetEffectivePrices(request, timeout=TIMEOUT_S)
-        except grpc.aio.AioRpcError as error:
-            cause = domain_error_from(error)
-            if isinstance(cause, Unavailable | DeadlineExceeded):
-                raise PricesUnavailable from error
-            raise cause from error
+            reply = await answered(self._stub.GetEffectivePrices(request, timeout=TIMEOUT_S))
+        except (Unavailable, DeadlineExceeded) as error:
+            raise PricesUnavailable from error
         return {sku: _price(price.spec) for sku, price in reply.prices.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a contract says about who may call an RPC is what a server lets pass: every RPC, every scope."""
+"""A server lets pass whom the contract lets pass: every RPC, every scope."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
@@ -46,17 +46,17 @@ def _handler(method: MethodDescriptor) -> grpc.RpcMethodHandler:  # type: ignore
         if method.server_streaming
         else (grpc.unary_unary_rpc_method_handler, answer)
     )
-    return make(behaviour, response_serializer=type(reply).SerializeToString)  # type: ignore[arg-type]
+    return make(behaviour, response_serializer=type(reply).SerializeToString)
 
 
 async def status(channel: grpc.aio.Channel, method: MethodDescriptor) -> grpc.StatusCode:
     path = f"/{method_path(method)}"
     try:
         if method.server_streaming:
-            async for _ in channel.unary_stream(path)(b""):
+            async for _ in channel.unary_stream(path, bytes, bytes)(b""):
                 pass
         else:
-            await channel.unary_unary(path)(b"")
+            await channel.unary_unary(path, bytes, bytes)(b"")
     except grpc.aio.AioRpcError as error:
         return error.code()
     return PASSED
