@@ -1,9 +1,9 @@
 """Connecting to Temporal."""
 
-import asyncio
 import logging
 from typing import Any
 
+import tenacity
 from temporalio.client import Client
 from temporalio.service import TLSConfig
 
@@ -44,17 +44,19 @@ async def connect_temporal(
 ) -> Client:
     """A client, once the frontend answers. Raises TemporalUnreachable, by default in a minute."""
     security = connection_security(settings or TemporalSettings())
-    for attempt in range(attempts_max):
-        try:
-            return await Client.connect(
-                target, namespace=namespace, data_converter=DATA_CONVERTER, **security
-            )
-        except RuntimeError as error:
-            if attempt == attempts_max - 1:
-                raise TemporalUnreachable(target, error) from error
-            log.info("Temporal at %s does not answer yet", target)
-            await asyncio.sleep(RETRY_INTERVAL_S)
-    raise AssertionError("unreachable: the last attempt returns or raises")
+    patient = tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception_type(RuntimeError),
+        stop=tenacity.stop_after_attempt(attempts_max),
+        wait=tenacity.wait_fixed(RETRY_INTERVAL_S),
+        before_sleep=lambda _: log.info("Temporal at %s does not answer yet", target),
+        reraise=True,
+    )
+    try:
+        return await patient(
+            Client.connect, target, namespace=namespace, data_converter=DATA_CONVERTER, **security
+        )
+    except RuntimeError as error:
+        raise TemporalUnreachable(target, error) from error
 
 
 async def check_temporal(client: Client) -> None:

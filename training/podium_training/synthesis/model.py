@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 import httpx
-import stamina
+import tenacity
 from jsonschema import Draft202012Validator
 
 from podium_kit.money import Money
@@ -120,7 +120,7 @@ class ChatModel:
 
     async def _post(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            response = await self._response(request)
+            response: httpx.Response = await RETRYING(self._response, request)
             response.raise_for_status()
             body = response.json()
             usage = body.get("usage") or {}
@@ -134,26 +134,31 @@ class ChatModel:
             raise ModelUnusable(f"{self.url} does not speak the chat completions API") from error
 
     async def _response(self, request: dict[str, Any]) -> httpx.Response:
-        async for attempt in stamina.retry_context(on=_passes, attempts=ATTEMPTS):
-            with attempt:
-                response = await self.client.post(
-                    f"{self.url}/chat/completions", json=request, timeout=TIMEOUT_S
-                )
-                if response.status_code in BUSY:
-                    response.raise_for_status()
-                return response
-        raise AssertionError("stamina raises or returns")
+        response = await self.client.post(
+            f"{self.url}/chat/completions", json=request, timeout=TIMEOUT_S
+        )
+        if response.status_code in BUSY:
+            response.raise_for_status()
+        return response
 
 
 KINDS = ("prompt", "completion")
 BUSY = {429, 500, 502, 503, 504}
 
 
-def _passes(error: Exception) -> bool:
+def _passes(error: BaseException) -> bool:
     """Whether the same request may work later."""
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code in BUSY
     return isinstance(error, httpx.TransportError)
+
+
+RETRYING = tenacity.AsyncRetrying(
+    retry=tenacity.retry_if_exception(_passes),
+    stop=tenacity.stop_after_attempt(ATTEMPTS),
+    wait=tenacity.wait_exponential_jitter(multiplier=0.1, max=5, jitter=1),
+    reraise=True,
+)
 
 
 def _told(response: httpx.Response) -> str:
