@@ -8,7 +8,7 @@ import typer
 import uvloop
 
 from gateway.config import DatabaseSettings, Settings
-from gateway.keys.service import KeyRequest
+from gateway.keys.models import KeyRequest
 from gateway.server import api_keys, serve
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Identity, Role, acting_as

@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gateway.limits.service import TenantLimits
+from gateway.limits.models import TenantLimits
 from gateway.oidc.issuers import OidcIssuer
 from podium_kit.rpc.settings import SigningKey, TlsFiles
 from podium_kit.telemetry import TelemetrySettings

@@ -33,13 +33,13 @@ from tool_adapters.config import Settings
 from tool_adapters.convert import answer_from_store, stored_answer
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
-from tool_adapters.corpus.store_postgres import PostgresCorpusStore
+from tool_adapters.corpus.store import PostgresCorpusStore
 from tool_adapters.following.clients import RegistryCatalogue, RegistryPermission
 from tool_adapters.following.convert import listed_specs, server_from_row
 from tool_adapters.following.follower import Follower
 from tool_adapters.following.service import Following
 from tool_adapters.following.servicer import FollowingRpcs
-from tool_adapters.following.store_postgres import PostgresFollowingStore
+from tool_adapters.following.store import PostgresFollowingStore
 from tool_adapters.following.watching import ListWatch
 from tool_adapters.functions.adapter import FunctionAdapter
 from tool_adapters.grpc.adapter import GrpcAdapter

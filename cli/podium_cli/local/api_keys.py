@@ -45,7 +45,7 @@ async def _works(gateway_url: str, key: str) -> bool:
 async def _issue(database_url: str) -> LocalKeys:
     # The gateway's own stack: slow to import, and needed at the first start alone.
     from gateway.config import DatabaseSettings  # noqa: PLC0415
-    from gateway.keys.service import KeyRequest  # noqa: PLC0415
+    from gateway.keys.models import KeyRequest  # noqa: PLC0415
     from gateway.server import api_keys  # noqa: PLC0415
 
     async with api_keys(DatabaseSettings(database_url=database_url)) as issued:

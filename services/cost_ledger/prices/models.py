@@ -27,6 +27,9 @@ CHARGED_AS = {
     Dimension.AUDIO_OUTPUT: Dimension.OUTPUT_TEXT,
 }
 
+# Tenant and SKU.
+HistoryKey = tuple[str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class PricedQuantity:

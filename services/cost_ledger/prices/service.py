@@ -7,15 +7,13 @@ from time import monotonic
 from typing import Protocol
 
 from cost_ledger.errors import InvalidPrice
-from cost_ledger.prices.models import PriceHistory, PriceVersion
+from cost_ledger.prices.models import HistoryKey, PriceHistory, PriceVersion
 from cost_ledger.prices.specs import Placement, PriceSpec
 
 # How late a price published through another replica may take effect here.
 CACHE_LIFETIME_S = 2.0
 CACHE_SIZE_MAX = 20_000
 BATCH_MAX = 1000
-# Tenant and SKU.
-HistoryKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)

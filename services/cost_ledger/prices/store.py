@@ -19,8 +19,7 @@ from uuid_utils import uuid7
 from cost_ledger.journal.store_rows import to_json
 from cost_ledger.prices.components import PriceComponent, TokenBand
 from cost_ledger.prices.hours import WeeklyHours
-from cost_ledger.prices.models import PriceHistory, PriceVersion
-from cost_ledger.prices.service import HistoryKey
+from cost_ledger.prices.models import HistoryKey, PriceHistory, PriceVersion
 from cost_ledger.prices.specs import (
     Placement,
     PriceChange,

@@ -8,7 +8,8 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from gateway.audit.service import AuditFilter, AuditLog, AuditRecord
+from gateway.audit.models import AuditFilter, AuditRecord
+from gateway.audit.service import AuditLog
 from podium_kit.rpc.identity import Scope, require_scope
 from podium_kit.rpc.pages import InvalidPageToken, decode_page_token, encode_page_token, page_size
 

@@ -7,61 +7,15 @@ gateway ended in between.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from uuid_utils import uuid7
 
+from gateway.audit.models import AuditEntry, AuditFilter, AuditRecord, Change, Json
 from gateway.audit.redaction import redacted
 from gateway.origin import current_origin
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity
-
-Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class AuditEntry:
-    """One change, or one attempt at it. JSON values carry no secrets."""
-
-    id: str
-    tenant: str
-    subject: str
-    credential: str
-    action: str
-    resource: str
-    request_id: str
-    requested: Json
-    before: Json | None
-
-
-@dataclass(frozen=True)
-class AuditRecord(AuditEntry):
-    """An entry as it is read: with its time and its outcome."""
-
-    time: datetime
-    # None while the outcome is unknown, "" when the change was made, otherwise the reason.
-    rejection: str | None
-    after: Json | None
-
-
-@dataclass(frozen=True)
-class AuditFilter:
-    """What to list; unset fields keep everything."""
-
-    subject: str = ""
-    action: str = ""
-    resource: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-@dataclass
-class Change:
-    """A change that is being made; whoever makes it says what it led to."""
-
-    after: Json | None = None
 
 
 class AuditStore(Protocol):

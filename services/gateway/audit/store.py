@@ -7,7 +7,7 @@ from sqlalchemy import JSON, Column, ColumnElement, DateTime, MetaData, Table, T
 from sqlalchemy.dialects.postgresql import UUID
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from gateway.audit.service import AuditEntry, AuditFilter, AuditRecord, Json
+from gateway.audit.models import AuditEntry, AuditFilter, AuditRecord, Json
 from podium_kit.postgres.engine import autocommit
 
 METADATA = MetaData()

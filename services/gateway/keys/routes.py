@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway.keys.service import ApiKey, ApiKeys, KeyRequest, check_grantable
+from gateway.keys.models import ApiKey, KeyRequest
+from gateway.keys.service import ApiKeys, check_grantable
 from podium_kit.rpc.identity import Identity, Role, Scope, require_scope
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 

@@ -9,7 +9,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -26,6 +26,7 @@ from gateway.errors import (
     ScopeNotGrantable,
     UnknownScope,
 )
+from gateway.keys.models import ApiKey, KeyRequest
 from podium_kit.rpc.identity import SERVICE_SCOPES, TENANT_SCOPES, Identity, Role, Scope, scopes_of
 from podium_kit.rpc.pages import InvalidPageToken
 
@@ -33,51 +34,6 @@ PREFIX = "pod"
 CACHED_KEYS_MAX = 10_000
 NAME_CHARACTERS_MAX = 128
 KEY_ID = re.compile(r"[0-9a-f]{16}")
-
-
-@dataclass(frozen=True)
-class ApiKey:
-    """An issued key, without its secret."""
-
-    id: str
-    tenant: str
-    subject: str
-    scopes: frozenset[str]
-    secret_hash: bytes
-    create_time: datetime
-    expire_time: datetime | None = None
-    revoke_time: datetime | None = None
-    roles: frozenset[Role] = frozenset()
-    # Written every few seconds, so it may be a little behind.
-    last_used_time: datetime | None = None
-    # The key that rotation put in this one's place.
-    successor_id: str | None = None
-
-    def identity(self) -> Identity:
-        """Who calls with this key; what a role may do is looked up now, not when it was given."""
-        return Identity(self.tenant, self.subject, self.scopes | scopes_of(self.roles))
-
-    def shown(self) -> dict[str, object]:
-        """What the audit log may know."""
-        return {
-            "id": self.id,
-            "subject": self.subject,
-            "scopes": sorted(self.scopes),
-            "roles": sorted(self.roles),
-            "expire_time": self.expire_time and self.expire_time.isoformat(),
-            "revoke_time": self.revoke_time and self.revoke_time.isoformat(),
-        }
-
-
-@dataclass(frozen=True)
-class KeyRequest:
-    """What a new key shall be."""
-
-    tenant: str
-    subject: str
-    scopes: frozenset[str] = frozenset()
-    roles: frozenset[Role] = frozenset()
-    expire_time: datetime | None = None
 
 
 class ApiKeyStore(Protocol):

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from gateway.errors import ApiKeyEnded
-from gateway.keys.service import ApiKey
+from gateway.keys.models import ApiKey
 from podium_kit.postgres.engine import autocommit, transaction
 from podium_kit.rpc.identity import Role
 

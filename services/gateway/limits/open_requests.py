@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from gateway.errors import TooManyRequests
-from gateway.limits.service import TenantLimits
+from gateway.limits.models import TenantLimits
 
 LEASE_S = 30.0
 RENEW_INTERVAL_S = 10.0

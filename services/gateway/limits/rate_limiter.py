@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.errors import TooManyRequests
-from gateway.limits.service import TenantLimits
+from gateway.limits.models import TenantLimits
 
 LEASE_S = 1.0
 BATCH_S = 0.05

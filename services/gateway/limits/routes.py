@@ -6,7 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway.limits.service import LimitBook, TenantLimits
+from gateway.limits.models import TenantLimits
+from gateway.limits.service import LimitBook
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 
 Tenant = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]

@@ -9,8 +9,8 @@ from sqlalchemy import text
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from gateway.limits.models import TenantLimits
 from gateway.limits.rate_limiter import Grant
-from gateway.limits.service import TenantLimits
 from podium_kit.postgres.engine import autocommit
 
 GET = """

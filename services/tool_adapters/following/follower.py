@@ -36,7 +36,7 @@ WORDS_MAX = 500
 
 
 class LeaseStore(Protocol):
-    """What the follower needs of a database; see store_postgres."""
+    """What the follower needs of a database; see store."""
 
     async def lease(self, follower: str, lease_s: float) -> list[FollowedServer]: ...
     async def release(self, follower: str) -> None: ...

@@ -10,7 +10,7 @@ from tool_adapters.secret_store import PLATFORM
 
 
 class FollowingStore(Protocol):
-    """What the service needs of a database; see store_postgres."""
+    """What the service needs of a database; see store."""
 
     async def follow(self, server: FollowedServer) -> FollowedServer | None: ...
     async def find(self, tenant: str, server_id: str) -> FollowedServer | None: ...

@@ -5,7 +5,7 @@ from uuid import UUID
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from tool_registry.errors import InvalidFollowing
-from tool_registry.following.service import FollowedTools, ListedTool
+from tool_registry.following.models import FollowedTools, ListedTool
 from tool_registry.tools.convert import new_spec_from_proto
 
 # What a server says of its tools; everything else is its owner's to say.

@@ -18,31 +18,14 @@ from tool_registry.errors import (
     OutsideFollowing,
     ToolNotFound,
 )
-from tool_registry.models import PLATFORM, ToolKind, ToolSpec
+from tool_registry.following.models import FollowedTools, ListedTool
+from tool_registry.models import PLATFORM, ToolKind
 from tool_registry.tools.catalogue import Catalogues
 from tool_registry.tools.checks import check_tool
 from tool_registry.tools.service import digest_of
 from tool_registry.tools.store import ToolStore
 
 NAME_PREFIX = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-
-
-@dataclass(frozen=True)
-class FollowedTools:
-    """Tools of one server. `common` is what their specs share, serialized."""
-
-    server_id: str
-    owner: str
-    name_prefix: str
-    common: bytes
-
-
-@dataclass(frozen=True)
-class ListedTool:
-    """A tool a server has, and what its spec shares with the server's others."""
-
-    spec: ToolSpec
-    common: bytes
 
 
 class FollowingStore(Protocol):

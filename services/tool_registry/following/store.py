@@ -6,7 +6,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from podium_kit.postgres.engine import autocommit, transaction
-from tool_registry.following.service import FollowedTools
+from tool_registry.following.models import FollowedTools
 
 # Two at once take turns: neither may take a prefix that overlaps with the other's.
 LOCK = text("SELECT pg_advisory_xact_lock(hashtext('followed_tools'))")

@@ -17,7 +17,7 @@ from podium_kit.rpc.settings import ServerSettings
 from podium_kit.rpc.testing import client_channel, make_key_pair, write_verify_keys
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
-from tool_adapters.corpus.store_postgres import PostgresCorpusStore
+from tool_adapters.corpus.store import PostgresCorpusStore
 
 MIGRATIONS = Path(str(tool_adapters.__file__)).parent / "migrations"
 Client = Callable[[Identity], "rpc.CorpusServiceAsyncStub"]

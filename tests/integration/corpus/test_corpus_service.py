@@ -11,7 +11,7 @@ from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import Identity, Scope
 from podium_kit.rpc.testing import make_identity
-from tool_adapters.corpus import store_postgres
+from tool_adapters.corpus import store as corpus_store
 
 Client = Callable[[Identity], "rpc.CorpusServiceAsyncStub"]
 
@@ -186,7 +186,7 @@ async def test_a_deleted_corpus_is_gone(client: Client) -> None:
 
 
 async def test_a_full_corpus_takes_no_more(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_postgres, "DOCUMENTS_PER_CORPUS_MAX", 2)
+    monkeypatch.setattr(corpus_store, "DOCUMENTS_PER_CORPUS_MAX", 2)
     await client(ADA).PutDocuments(put_request(make_document("a"), make_document("b")))
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await client(ADA).PutDocuments(put_request(make_document("c")))

@@ -13,7 +13,7 @@ from podium_kit.rpc.identity import acting_as
 from podium_kit.rpc.testing import make_identity
 from tool_adapters.corpus.models import Document
 from tool_adapters.corpus.service import Corpora
-from tool_adapters.corpus.store_postgres import PostgresCorpusStore
+from tool_adapters.corpus.store import PostgresCorpusStore
 
 DOCUMENTS = [
     make_document("Everyone has 27 days of holiday.", id="leave"),

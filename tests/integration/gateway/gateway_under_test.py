@@ -12,7 +12,7 @@ import uvicorn
 from openai import AsyncOpenAI
 
 from gateway.config import DatabaseSettings, Settings
-from gateway.keys.service import KeyRequest
+from gateway.keys.models import KeyRequest
 from gateway.server import api_keys, application
 from integration.gateway.neighbours import (
     Budgets,

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from gateway.config import DatabaseSettings
-from gateway.keys.service import KeyRequest
+from gateway.keys.models import KeyRequest
 from gateway.server import api_keys
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from podium_kit.rpc.identity import Scope, acting_as

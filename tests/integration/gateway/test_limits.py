@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from gateway.errors import TooManyRequests
+from gateway.limits.models import TenantLimits
 from gateway.limits.open_requests import OpenRequests
 from gateway.limits.rate_limiter import LEASE_S, RateLimiter, batch
-from gateway.limits.service import TenantLimits
 from gateway.limits.store import PostgresBucketStore, PostgresSlotStore
 from gateway.server import MIGRATIONS
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway

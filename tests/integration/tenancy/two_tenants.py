@@ -17,7 +17,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from gateway.config import DatabaseSettings
-from gateway.keys.service import KeyRequest
+from gateway.keys.models import KeyRequest
 from gateway.server import api_keys
 from podium_cli.local.keys import SigningKeys
 from podium_cli.local.platform import LocalPlatform

@@ -1,0 +1,51 @@
+"""API keys, and requests for them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from podium_kit.rpc.identity import Identity, Role, scopes_of
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """An issued key, without its secret."""
+
+    id: str
+    tenant: str
+    subject: str
+    scopes: frozenset[str]
+    secret_hash: bytes
+    create_time: datetime
+    expire_time: datetime | None = None
+    revoke_time: datetime | None = None
+    roles: frozenset[Role] = frozenset()
+    # Written every few seconds, so it may be a little behind.
+    last_used_time: datetime | None = None
+    # The key that rotation put in this one's place.
+    successor_id: str | None = None
+
+    def identity(self) -> Identity:
+        """Who calls with this key; what a role may do is looked up now, not when it was given."""
+        return Identity(self.tenant, self.subject, self.scopes | scopes_of(self.roles))
+
+    def shown(self) -> dict[str, object]:
+        """What the audit log may know."""
+        return {
+            "id": self.id,
+            "subject": self.subject,
+            "scopes": sorted(self.scopes),
+            "roles": sorted(self.roles),
+            "expire_time": self.expire_time and self.expire_time.isoformat(),
+            "revoke_time": self.revoke_time and self.revoke_time.isoformat(),
+        }
+
+
+@dataclass(frozen=True)
+class KeyRequest:
+    """What a new key shall be."""
+
+    tenant: str
+    subject: str
+    scopes: frozenset[str] = frozenset()
+    roles: frozenset[Role] = frozenset()
+    expire_time: datetime | None = None
