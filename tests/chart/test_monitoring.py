@@ -51,7 +51,10 @@ def own_metrics() -> frozenset[str]:
     reader = PrometheusMetricReader()
     meter = MeterProvider([reader]).get_meter("test")
     for name, metric in registry["metrics"].items():
-        meter.create_histogram(name, metric["unit"]).record(1)
+        if metric.get("kind") == "counter":
+            meter.create_counter(name, metric["unit"]).add(1)
+        else:
+            meter.create_histogram(name, metric["unit"]).record(1)
     names = {sample.name for family in REGISTRY.collect() for sample in family.samples}
     return frozenset(name for name in names if not name.startswith(("python_", "process_")))
 
