@@ -18,7 +18,9 @@ Snapshot = dict[str, tuple[int, int]]
 def unpack(packed: bytes, folder: Path) -> None:
     """Restores what `pack` made."""
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder, filter="tar")
+        # Python 3.11.2, Debian 12's, has no filters.
+        archive.extraction_filter = getattr(tarfile, "tar_filter", None)
+        archive.extractall(folder)
 
 
 def pack(folder: Path) -> bytes:

@@ -21,7 +21,7 @@ ATTACKS = (
         """
         import os
         paths = ["/etc", "/home", "/root/.ssh", "/var", "/bin/sh", "/run/secrets",
-                 "/usr/bin", "/proc/1/root/etc", "/proc/1/cwd/etc"]
+                 "/usr/bin/env", "/proc/1/root/etc", "/proc/1/cwd/etc"]
         print([path for path in paths if os.path.exists(path)])
         """,
         "[]\n",
