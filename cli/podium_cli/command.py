@@ -97,7 +97,6 @@ def _runner(function: Command) -> Callable[..., None]:
 
 
 def told(error: Exception) -> UserError:
-    """Any foreseen error as cause and fix."""
     match error:
         case UserError():
             return error

@@ -47,7 +47,6 @@ class FittingListing:
         self._dispensable = [name for name in dispensable if name in columns]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """What rich calls to print it."""
         left_out: list[str] = []
         table = self._without(left_out)
         for name in self._dispensable:

@@ -38,7 +38,6 @@ class Output:
         self.results.file.flush()
 
     def note(self, text: str) -> None:
-        """A line for people about what happens."""
         self.progress.print(text, highlight=False)
 
     def error(self, error: UserError) -> None:

@@ -54,7 +54,6 @@ class OpenAiEmbeddings:
         return [vector for part in _parts(texts) for vector in await self._request(part)]
 
     async def close(self) -> None:
-        """Closes the connections."""
         await self._client.aclose()
 
     async def _request(self, texts: Sequence[str]) -> list[Vector]:

@@ -52,7 +52,6 @@ class Money:
 
     @classmethod
     def zero(cls, currency_code: str) -> "Money":
-        """Nothing, in the currency."""
         return cls(Decimal(0), currency_code)
 
     def quantized(self) -> "Money":

@@ -47,7 +47,6 @@ class ChargePages:
             yield audit_pb2.ListChargesResponse.FromString(file.read_bytes())
 
     def forget(self) -> None:
-        """Removes the pages: the export stands."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _files(self) -> list[Path]:

@@ -53,7 +53,6 @@ Row = dict[str, Any]
 
 
 def rows_of(charge: audit_pb2.Charge, tenant: str) -> Iterator[Row]:
-    """The rows of one charge."""
     shared = _shared(charge, tenant)
     if charge.lines:
         for line in charge.lines:
@@ -69,7 +68,6 @@ def rows_of(charge: audit_pb2.Charge, tenant: str) -> Iterator[Row]:
 
 
 def moment(charge: audit_pb2.Charge, field: str) -> datetime:
-    """A time of the entry."""
     return timestamp_from_proto(getattr(charge.entry, field))
 
 

@@ -21,7 +21,6 @@ class ProofCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether all of it is true."""
         return self.content_has_hash and self.hash_is_under_root and self.root_is_signed
 
 

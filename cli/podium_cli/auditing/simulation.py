@@ -22,7 +22,6 @@ class Simulated:
     costs: dict[tuple[str, str, str], audit_pb2.SimulatedCost] = field(default_factory=dict)
 
     def add(self, costs: Iterable[audit_pb2.SimulatedCost]) -> None:
-        """Adds a page."""
         for cost in costs:
             key = (cost.sku, cost.model, cost.tool)
             if key not in self.costs:

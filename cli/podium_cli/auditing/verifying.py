@@ -25,7 +25,6 @@ class Bar:
         self._task = task
 
     def at(self, done: int, total: int, text: str | None = None) -> None:
-        """How far it is."""
         self._progress.update(self._task, completed=done, total=total or None, description=text)
 
 
@@ -46,7 +45,6 @@ def progress_bar(console: Console, text: str) -> Iterator[Bar]:
 async def verification_steps(
     gateway: Gateway, **asked: object
 ) -> AsyncIterator[audit_pb2.VerifyLedgerResponse]:
-    """Every step of a verification."""
     token = ""
     while True:
         step = await gateway.get(

@@ -18,7 +18,6 @@ class Kubectl(Discovery):
         self._options += [f"--context={context}"] if context else []
 
     async def get(self, path: str) -> dict[str, Any]:
-        """See Discovery."""
         program = shutil.which("kubectl")
         if program is None:
             raise ClusterUnreachable("kubectl is not installed", "install kubectl 1.30 or later")

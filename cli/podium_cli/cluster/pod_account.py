@@ -21,7 +21,6 @@ class PodAccount(Discovery):
         self._account = account
 
     async def get(self, path: str) -> dict[str, Any]:
-        """See Discovery."""
         try:
             async with self._client() as client:
                 reply = await client.get(path)

@@ -45,7 +45,6 @@ class Accounts:
 
     @property
     def calls(self) -> int:
-        """Every call the ledger posted."""
         return sum(each.calls for each in self.by_tool)
 
 

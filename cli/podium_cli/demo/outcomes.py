@@ -29,7 +29,6 @@ class Outcome:
 
     @property
     def seconds(self) -> float:
-        """Wall clock from acceptance to the end."""
         return (self.end - self.start).total_seconds()
 
 
@@ -57,5 +56,4 @@ def accuracy_by_kind(outcomes: Sequence[Outcome]) -> list[Accuracy]:
 
 
 def accuracy(name: str, outcomes: Sequence[Outcome]) -> Accuracy:
-    """Over all given outcomes."""
     return Accuracy(name, sum(outcome.right for outcome in outcomes), len(outcomes))

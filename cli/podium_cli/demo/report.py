@@ -18,7 +18,6 @@ TEMPLATE = "report.html.j2"
 def write_report(
     path: Path, outcomes: Sequence[Outcome], accounts: Accounts, tools: int, console_url: str
 ) -> None:
-    """Writes the page and its folder."""
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     environment.filters.update(money=format_money, seconds=format_seconds, called=called)
     page = environment.get_template(TEMPLATE).render(

@@ -99,7 +99,6 @@ class ApplyTools:
             raise
 
     async def _registered(self) -> dict[str, tool_pb2.Tool]:
-        """Tools of new episodes, by name."""
         reply = await self._gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
         return {tool.spec.name: tool for tool in reply.tools}
 

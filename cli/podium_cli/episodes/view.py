@@ -138,7 +138,6 @@ def child_line(child: episode_pb2.ChildEpisode) -> Text:
 
 
 def caller_line(parent: episode_pb2.ParentCall) -> Text:
-    """Which call started an episode."""
     where = f"turn {parent.turn}, call {parent.call_index}"
     return Text(f"called by episode {parent.episode_id}, {where}", style="dim")
 

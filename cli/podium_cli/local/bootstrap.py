@@ -75,7 +75,6 @@ class Bootstrap:
         await self._bundled_tools.register([*found, self._llm_tool()])
 
     def _llm_tool(self) -> tool_pb2.ToolSpec:
-        """The orchestrator's own engine as a tool."""
         path = self._folder / "tool_templates" / LLM_TEMPLATE
         text = Template(path.read_text()).safe_substitute(
             ASK_LLM_BASE_URL=self._engine.base_url,

@@ -42,7 +42,6 @@ class Checklist:
             self._live.stop()
 
     def report(self, step: str, done: bool) -> None:
-        """A step starts, or has ended."""
         title = step.replace("_", "-")
         if not done:
             self._started[title] = time.monotonic()

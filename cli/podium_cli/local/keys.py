@@ -28,7 +28,6 @@ class SigningKeys:
 
     @property
     def verify_keys_file(self) -> Path:
-        """Public keys of all signers."""
         return self.folder / "verify-keys.json"
 
     @property
@@ -37,7 +36,6 @@ class SigningKeys:
         return self.folder / "ledger-anchor.pem"
 
     def private_key_file(self, signer: str) -> Path:
-        """Private key of one signer."""
         return self.folder / f"{signer}.pem"
 
 

@@ -67,12 +67,10 @@ class LocalPlatform:
 
     @property
     def gateway_url(self) -> str:
-        """The one URL that faces outward."""
         return f"http://{LOOPBACK}:{self.ports['gateway']}"
 
     @property
     def kafka_bootstrap(self) -> str:
-        """Where consumers of trajectories connect."""
         return f"{LOOPBACK}:{self.ports['kafka']}"
 
     @property
@@ -103,7 +101,6 @@ class LocalPlatform:
                 await self.revive(name)
 
     async def revive(self, name: str) -> None:
-        """Starts one dead process again."""
         if name in self.servers:
             await self.servers[name].start()
         else:

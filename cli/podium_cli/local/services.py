@@ -40,7 +40,6 @@ class Surroundings:
     extra: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def target(self, service: str) -> str:
-        """gRPC target of a service."""
         return f"{LOOPBACK}:{self.ports[service]}"
 
 

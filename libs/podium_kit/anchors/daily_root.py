@@ -73,7 +73,6 @@ class EntryProof:
     tenant_path: tuple[bytes, ...]
 
     def leads_to(self, root: DailyRoot) -> bool:
-        """Whether the entry is under the root."""
         entries_root = root_from_path(
             leaf_hash(self.entry_hash),
             self.sequence - self.first_sequence,
@@ -93,7 +92,6 @@ class EntryProof:
 
 
 def head_leaf(head: TenantHead) -> bytes:
-    """The tenant's leaf hash."""
     parts = [
         head.tenant,
         head.first_sequence,

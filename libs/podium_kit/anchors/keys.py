@@ -43,7 +43,6 @@ def load_public_key(pem: bytes) -> Ed25519PublicKey:
 
 
 def public_pem(key: Ed25519PublicKey) -> str:
-    """The public key in PEM form."""
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 

@@ -11,7 +11,6 @@ EMPTY_ROOT = sha256(b"").digest()
 
 
 def leaf_hash(content: bytes) -> bytes:
-    """Hash of a leaf."""
     return sha256(b"\x00" + content).digest()
 
 

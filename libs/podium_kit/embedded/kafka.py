@@ -37,7 +37,6 @@ class EmbeddedKafka(EmbeddedServer):
         ports.require_free(self.port)
 
     async def answers(self) -> bool:
-        """Whether the broker answers metadata requests."""
         if not ports.accepts_connections(self.port):
             return False
         if self._advertised:

@@ -69,7 +69,6 @@ class Installer:
         self._environment = known | os.environ
 
     def has(self, *arguments: str) -> bool:
-        """Whether the sources have it."""
         try:
             self.install("--dry-run", "--no-deps", *arguments)
         except CannotInstall:

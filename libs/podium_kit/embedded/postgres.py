@@ -75,7 +75,6 @@ class EmbeddedPostgres(EmbeddedServer):
             shutil.rmtree(self._socket_dir, ignore_errors=True)
 
     async def answers(self) -> bool:
-        """Whether the server accepts connections now."""
         try:
             async with self._connection():
                 return True

@@ -28,11 +28,9 @@ class LatencyHistogram:
 
     @property
     def total(self) -> int:
-        """How many calls."""
         return self.counts.total()
 
     def merge(self, other: "LatencyHistogram") -> None:
-        """Adds another one's calls."""
         self.counts.update(other.counts)
 
     def quantile_s(self, share: float) -> float:

@@ -35,7 +35,6 @@ class PriceFactors:
         return bool(self._factors)
 
     def of(self, sku: str) -> Decimal:
-        """The factor of a SKU."""
         return self._factors.get(sku, Decimal(1))
 
     def cost(self, cost: Money | None, sku: str) -> Money | None:

@@ -49,7 +49,6 @@ class Aliases:
             raise ArtifactRejected(alias, "the alias's file is damaged; write it again") from error
 
     def move(self, alias: Alias, name: str) -> None:
-        """Points the alias at a version."""
         with self._locked():
             history = self.history(alias)
             if not history or history[-1] != name:

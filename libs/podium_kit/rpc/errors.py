@@ -18,7 +18,6 @@ class DomainError(Exception):
 
     @property
     def reason(self) -> str:
-        """Stable machine-readable name, for example TOOL_NOT_FOUND."""
         given = self.metadata.get("reason")
         return given or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).upper()
 

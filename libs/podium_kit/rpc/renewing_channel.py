@@ -28,7 +28,6 @@ class RenewingChannel(grpc.aio.Channel):
         self._retiring: set[asyncio.Task[None]] = set()
 
     def current(self) -> grpc.aio.Channel:
-        """The channel for the next call."""
         if material := self._renewals.renewed():
             old, self._current = self._current, self._connect(material)
             retirement = asyncio.create_task(_retire(old))

@@ -62,7 +62,6 @@ class SigningKey(BaseModel):
     private_key_file: FilePath
 
     def signer(self) -> TokenSigner:
-        """Signer with the key of the file."""
         return TokenSigner(self.private_key_file.read_text(), self.key_id)
 
 

@@ -24,12 +24,10 @@ class KeyPair:
     scopes: tuple[str, ...] | None = None
 
     def signer(self) -> TokenSigner:
-        """Signer with this key."""
         return TokenSigner(self.private_pem, self.key_id)
 
 
 def make_key_pair(key_id: str = "test", scopes: tuple[str, ...] | None = None) -> KeyPair:
-    """A fresh key pair."""
     key = Ed25519PrivateKey.generate()
     private_pem = key.private_bytes(
         serialization.Encoding.PEM,

@@ -42,12 +42,10 @@ class KeyMaterial:
     authority: bytes
 
     def server_configuration(self) -> grpc.ServerCertificateConfiguration:
-        """As a server's handshake takes it."""
         pair = (self.private_key, self.certificate)
         return grpc.ssl_server_certificate_configuration([pair], self.authority)
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
-        """As a channel takes it."""
         return grpc.ssl_channel_credentials(self.authority, self.private_key, self.certificate)
 
 

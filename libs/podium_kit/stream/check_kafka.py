@@ -27,7 +27,6 @@ class BrokerCheck:
         await asyncio.to_thread(self._ask)
 
     async def close(self) -> None:
-        """Ends the connection."""
         await asyncio.to_thread(self._drop)
 
     def _ask(self) -> None:

@@ -40,7 +40,6 @@ def tracing_is_on() -> bool:
 
 
 def metrics_are_on() -> bool:
-    """Whether somebody reads what is measured."""
     return isinstance(metrics.get_meter_provider(), MeterProvider)
 
 

@@ -11,7 +11,6 @@ _FROM_WIRE = {number: kind for kind, number in _TO_WIRE.items()}
 
 
 def failure_to_proto(failure: ToolFailure) -> failure_pb2.Failure:
-    """The message."""
     message = failure_pb2.Failure(
         kind=_TO_WIRE[failure.kind], message=failure.message, retryable=failure.retryable
     )

@@ -12,7 +12,6 @@ SECONDS_PER_DAY = 86_400
 
 
 def timestamp_to_proto(moment: datetime) -> Timestamp:
-    """The message of an aware datetime."""
     since = moment - EPOCH
     # What Timestamp.FromDatetime does, in one step: every entry has two of these.
     return Timestamp(
@@ -38,5 +37,4 @@ def duration_to_proto(seconds: float) -> Duration:
 
 
 def duration_from_proto(message: Duration) -> float:
-    """Seconds."""
     return message.ToNanoseconds() / 1e9

@@ -46,7 +46,6 @@ def dimension_from_proto(number: int) -> Dimension:
 
 
 def dimension_to_proto(dimension: Dimension) -> usage_pb2.UsageDimension.ValueType:
-    """The wire's number of a dimension."""
     return _TO_WIRE[dimension]
 
 
@@ -58,7 +57,6 @@ def _quantity_from_proto(message: usage_pb2.Quantity) -> Quantity:
 
 
 def usage_to_proto(usage: Usage) -> usage_pb2.Usage:
-    """The message."""
     return usage_pb2.Usage(
         quantities=quantities_to_proto(usage.quantities),
         source=_SOURCE_TO_WIRE[usage.source],

@@ -74,5 +74,4 @@ def base_digest(model: Path) -> str:
 
 
 def _format(model: PreTrainedModel) -> Format:
-    """PEFT's models bear their adapters' configuration."""
     return Format.ADAPTER if getattr(model, "peft_config", None) else Format.MERGED

@@ -30,7 +30,6 @@ class RolloutTotals:
     unjudged: int = 0
 
     def plus(self, other: "RolloutTotals") -> "RolloutTotals":
-        """Both together."""
         return RolloutTotals(
             self.groups + other.groups,
             self.episodes + other.episodes,

@@ -57,7 +57,6 @@ async def serve(settings: WorkerSettings) -> None:
 
 
 def main() -> None:
-    """Reads the settings and works."""
     run(serve(load_settings(WorkerSettings)))
 
 

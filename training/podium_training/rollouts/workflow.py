@@ -52,7 +52,6 @@ class RolloutWorkflow:
 
     @workflow.query
     def progress(self) -> RolloutProgress:
-        """How far it has come."""
         if self._run is None:
             return RolloutProgress("", 0, RolloutTotals())
         return RolloutProgress(self._run.run_id, self._run.group_count, self._run.done)

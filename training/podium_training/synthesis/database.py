@@ -61,7 +61,6 @@ class Database:
         self._connection.close()
 
     def create(self) -> None:
-        """Makes the tables."""
         for table in self._tables.tables:
             self._connection.execute(table.sql())
 
@@ -102,7 +101,6 @@ class Database:
     def _run(
         self, tool: DomainTool, statement: str, arguments: Mapping[str, Any]
     ) -> tuple[list[dict[str, Any]], int]:
-        """Rows read, and how many were changed."""
         self._guard(WRITING if tool.writes else READING)
         try:
             cursor = self._connection.execute(statement, arguments)

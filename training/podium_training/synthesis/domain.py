@@ -72,7 +72,6 @@ class DomainTool(Proposal):
         return self.verb in WRITES
 
     def arguments_schema(self) -> dict[str, Any]:
-        """JSON Schema of its arguments."""
         return object_schema(
             {
                 one.name: {"type": JSON_TYPES[one.type], "description": one.description}
@@ -92,11 +91,9 @@ class Domain(Proposal):
 
     @property
     def name(self) -> str:
-        """The subject as an identifier."""
         return re.sub(r"[^a-z0-9]+", "_", self.subject.lower()).strip("_")[:40] or "domain"
 
     def tool(self, name: str) -> DomainTool | None:
-        """The tool of that name."""
         return next((tool for tool in self.tools if tool.name == name), None)
 
     @classmethod

@@ -49,7 +49,6 @@ def draft_schema(tools: list[DomainTool]) -> dict[str, Any]:
 
 
 def call_schema(tool: DomainTool) -> dict[str, Any]:
-    """JSON Schema of one call."""
     return object_schema({"tool": {"const": tool.name}, "arguments": tool.arguments_schema()})
 
 

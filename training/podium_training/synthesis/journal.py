@@ -25,7 +25,6 @@ class Journal:
         return self._replies.get(_digest(request))
 
     def add(self, request: dict[str, Any], reply: dict[str, Any]) -> None:
-        """Keeps a reply."""
         key = _digest(request)
         self._replies[key] = reply
         with self._path.open("a", encoding="utf-8") as file:

@@ -98,12 +98,10 @@ Answer as well as you can."""
 
 
 def tables_text(tables: Schema) -> str:
-    """Every table on a few lines."""
     return "\n".join(map(table_text, tables.tables))
 
 
 def table_text(table: Table) -> str:
-    """A table and its columns."""
     lines = [f"{table.name}: {table.description}", "- id (text)"]
     for column in table.columns:
         about = f"- {column.name} ({column.type}): {column.description}"

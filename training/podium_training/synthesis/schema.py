@@ -58,7 +58,6 @@ class Table(Proposal):
         return self
 
     def sql(self) -> str:
-        """The CREATE TABLE statement."""
         columns = ", ".join([f'"{ROW_KEY}" TEXT PRIMARY KEY', *map(_column_sql, self.columns)])
         return f'CREATE TABLE "{self.name}" ({columns}) STRICT, WITHOUT ROWID'
 

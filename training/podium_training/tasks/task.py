@@ -54,7 +54,6 @@ class Task:
         return load_verifier(self.verifier, self.parameters)
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
     @classmethod

@@ -76,7 +76,6 @@ class LogReader:
         self._fetched: dict[TopicPartition, list[LogRecord]] = {place: [] for place in self._places}
 
     def close(self) -> None:
-        """Ends the connection."""
         self._consumer.close()
         self._scout.close()
 

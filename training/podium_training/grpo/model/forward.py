@@ -26,7 +26,6 @@ class Distribution:
     """(T, ceil(vocabulary / 32)) bits; None: no grammar."""
 
     def to(self, device: torch.device) -> "Distribution":
-        """The same on a device."""
         legal = None if self.legal is None else self.legal.to(device)
         return Distribution(self.temperature.to(device), legal)
 

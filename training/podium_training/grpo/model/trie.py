@@ -49,12 +49,10 @@ class PackedRows:
         return bool((self.ends == len(self.tokens)).all())
 
     def to(self, device: torch.device) -> "PackedRows":
-        """The same on a device."""
         return PackedRows(*(getattr(self, each.name).to(device) for each in fields(self)))
 
 
 def pack(rows: Sequence[Row]) -> PackedRows:
-    """The tree of the rows."""
     layout = _Layout()
     paths = [layout.insert(row) for row in rows]
     layout.number()

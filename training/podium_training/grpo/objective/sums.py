@@ -26,7 +26,6 @@ class Sums:
     def add(
         self, packed: PackedRows, batch: TokenBatch, result: LossResult, estimator: KlEstimator
     ) -> None:
-        """Counts a micro-batch in."""
         drift = (batch.old_logprobs - batch.inference_logprobs).abs()
         self.loss += float(result.loss.detach())
         self.clipped += result.clipped
@@ -41,7 +40,6 @@ class Sums:
         self.drift_max = max(self.drift_max, float(drift.max()) if drift.numel() else 0.0)
 
     def over(self, team: Team) -> "Sums":
-        """The figures of all processes."""
         *added, drift_max = astuple(self)
         summed = team.added_up(torch.tensor(added, dtype=torch.float64)).tolist()
         summed.append(team.largest(torch.tensor(drift_max, dtype=torch.float64)).item())

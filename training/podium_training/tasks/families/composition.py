@@ -161,7 +161,6 @@ FLIGHT = Phrasings(
 
 
 def draw(random: Random, split: Split) -> Draft:
-    """One of the kinds above."""
     return random.choice(KINDS)(random, split)
 
 
@@ -182,7 +181,6 @@ def _warranty_end(random: Random, split: Split) -> Draft:
 
 
 def _freight(random: Random, split: Split) -> Draft:
-    """Three steps: find the weight, multiply, convert."""
     product, count = _product(random, split), number(random, split, 3, 400)
     grams = Call("calculator", {"expression": f"{count} * {product.weight}"})
     last = Call(
@@ -196,7 +194,6 @@ def _freight(random: Random, split: Split) -> Draft:
 
 
 def _share(random: Random, split: Split) -> Draft:
-    """Three steps: count some, count all, divide."""
     code = random.choice(members(destinations(), split))
     delay = number(random, split, 10, 120)
     flights = f"SELECT count(*) FROM flights WHERE dest = '{code}'"  # noqa: S608 our own code

@@ -139,7 +139,6 @@ def _months_later(random: Random, split: Split, start: date) -> Draft:
 
 
 def a_day(random: Random, split: Split) -> date:
-    """A day of the split."""
     return drawn(lambda: FIRST + timedelta(days=random.randrange(DAYS)), split)
 
 

@@ -172,7 +172,6 @@ class Kind:
 
 
 def draw(random: Random, split: Split) -> Draft:
-    """One fact."""
     kind = random.choice(_kinds())
     names = random.sample(members(kind.names(), split), len(kind.parameters))
     call = Call(kind.tool, dict(zip(kind.parameters, names, strict=True)))

@@ -110,7 +110,6 @@ KINDS = {
 
 
 def draw(random: Random, split: Split) -> Draft:
-    """One fact about one product."""
     product = random.choice([each for each in products() if split_of(each.name) is split])
     kind, phrasings = random.choice(list(KINDS.items()))
     parameters = {"expected": getattr(product, kind)}

@@ -118,5 +118,4 @@ def destinations() -> tuple[str, ...]:
 
 
 def select(statement: str) -> Call:
-    """A question to the sample database."""
     return Call("query_database", {"sql": statement})
