@@ -26,7 +26,6 @@ def quantities_text(quantities: tuple[Quantity, ...]) -> dict[str, str]:
 
 
 def usage_text(usage: Usage) -> dict[str, object]:
-    """A usage as canonical JSON values."""
     return {
         "quantities": quantities_text(usage.quantities),
         "source": usage.source.value,
@@ -42,7 +41,6 @@ def moment_text(moment: datetime | None) -> str | None:
 
 
 def decimal_text(amount: Decimal) -> str:
-    """The shortest plain notation of a decimal."""
     if not amount:
         return "0"
     text = f"{amount:f}"

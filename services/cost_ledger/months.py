@@ -26,7 +26,6 @@ class Month:
 
     @classmethod
     def of(cls, moment: datetime) -> "Month":
-        """The month an instant is in."""
         utc = moment.astimezone(UTC)
         return cls(utc.year, utc.month)
 
@@ -41,11 +40,9 @@ class Month:
         return self.next().start
 
     def next(self) -> "Month":
-        """The month after."""
         return self.moved(1)
 
     def moved(self, months: int) -> "Month":
-        """So many months later."""
         count = self.year * 12 + self.number - 1 + months
         return Month(count // 12, count % 12 + 1)
 

@@ -54,7 +54,6 @@ def admit(
     toolset: toolset_pb2.Toolset,
     identity: Identity,
 ) -> NewEpisode:
-    """The episode of a checked request."""
     return NewEpisode(
         episode_id=episode_id,
         tenant=identity.tenant,

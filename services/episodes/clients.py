@@ -63,7 +63,6 @@ class Orchestrator:
         self._stub = OrchestratorServiceStub(channel)
 
     async def models(self) -> list[orchestrator_pb.Model]:
-        """The orchestrator models that answer now."""
         request = orchestrator_pb.ListModelsRequest(page_size=500)
         return list((await answered(self._stub.ListModels(request))).models)
 
@@ -83,11 +82,9 @@ class Adapters:
     async def invoke(
         self, request: adapters_pb.InvokeRequest, timeout_s: float
     ) -> adapters_pb.InvokeResponse:
-        """The tool's output or failure."""
         return await answered(self._stub.Invoke(request, timeout=timeout_s))
 
     async def close_episode(self, episode_id: str) -> None:
-        """Frees sessions and sandboxes of an episode."""
         request = adapters_pb.CloseEpisodeRequest(episode_id=episode_id)
         await answered(self._stub.CloseEpisode(request))
 

@@ -23,7 +23,6 @@ STATE_FROM_WIRE = {number: state for state, number in STATE_TO_WIRE.items()}
 
 
 def episode_to_proto(stored: StoredEpisode) -> pb.Episode:
-    """The episode as it stands."""
     new, progress = stored.new, stored.progress
     episode = pb.Episode(
         id=new.episode_id,

@@ -108,7 +108,6 @@ class Step:
 
     @property
     def key(self) -> str:
-        """The idempotency key of the effect."""
         return effect_key(self.episode_id, self.turn, self.kind, self.call_index)
 
 

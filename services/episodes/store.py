@@ -125,7 +125,6 @@ class EpisodeStore:
         return episode_of(row)
 
     async def has_ended(self, episode_id: str) -> bool:
-        """Whether the episode is finished."""
         async with autocommit(self._engine) as connection:
             return bool((await connection.execute(HAS_ENDED, {"id": episode_id})).scalar())
 

@@ -23,7 +23,6 @@ def money_of(amount: Decimal | None, currency: str | None) -> Money | None:
 
 
 def step_of(row: Any) -> Step:
-    """A step with its body."""
     return Step(
         episode_id=str(row.episode_id),
         sequence=row.sequence,

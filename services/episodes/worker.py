@@ -174,7 +174,6 @@ async def _tasks(
     temporal: TemporalConnection,
     settlements: Settlements,
 ) -> AsyncIterator[list[BackgroundTask]]:
-    """The background tasks, running."""
     outbox, producer = OutboxStore(engine), Producer(config.kafka)
     streaming, sweeping = Leadership(engine, RELAY_LOCK), Leadership(engine, SWEEP_LOCK)
     relay = Relay(outbox, producer, config.trajectory_topic)

@@ -67,7 +67,6 @@ class AccessMiddleware:
 
 
 def is_guarded(scope: Scope) -> bool:
-    """Whether a request needs an identity."""
     return scope["type"] == "http" and str(scope["path"]).startswith(GUARDED)
 
 

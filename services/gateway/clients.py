@@ -204,7 +204,6 @@ class CatalogueClient:
         self._policies = policy_service_pb2_grpc.PolicyServiceStub(policies)
 
     async def models(self) -> list[OrchestratorModel]:
-        """Every orchestrator model."""
         found: list[OrchestratorModel] = []
         request = orchestrator_service_pb2.ListModelsRequest(page_size=PAGE_SIZE)
         while True:

@@ -62,7 +62,6 @@ def _message_to_proto(message: Message) -> orchestrator_pb2.ConversationMessage:
 
 
 def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:
-    """How an ended episode ended."""
     return Outcome(
         episode_id=episode.id,
         stop_reason=_STOP_REASONS[episode.stop_reason],
@@ -118,7 +117,6 @@ def _observation_line(observation: orchestrator_pb2.Observation) -> str:
 
 
 def model_from_proto(model: orchestrator_pb2.Model) -> OrchestratorModel:
-    """A model that can run episodes."""
     return OrchestratorModel(model.name, model.version, model.is_default, model.context_tokens)
 
 

@@ -83,7 +83,6 @@ def plain_error_response(status: int, message: str, reason: str) -> JSONResponse
 
 
 async def on_domain_error(_: Request, error: Exception) -> JSONResponse:
-    """FastAPI's handler of DomainError."""
     if not isinstance(error, errors.DomainError):
         raise error
     return error_response(error)

@@ -26,7 +26,6 @@ def current_origin() -> Origin:
 
 @contextmanager
 def serving_request(request_id: str) -> Iterator[None]:
-    """Everything inside belongs to the request."""
     reset = _request_id.set(request_id)
     try:
         yield
@@ -36,7 +35,6 @@ def serving_request(request_id: str) -> Iterator[None]:
 
 @contextmanager
 def admitted_by(credential: str) -> Iterator[None]:
-    """Everything inside is done with the credential."""
     reset = _credential.set(credential)
     try:
         yield

@@ -37,7 +37,6 @@ class ToolCall:
     cut: CutOff = field(default_factory=CutOff, compare=False)
 
     def asking(self, model_alias: str) -> "ToolCall":
-        """The same call of another model."""
         return replace(self, arguments=self.arguments | {"model": model_alias}, cut=CutOff())
 
 
@@ -101,7 +100,6 @@ class CallFailed(Exception):
 
     @classmethod
     def of(cls, failure: ToolFailure) -> "CallFailed":
-        """Carries that failure."""
         error = cls(failure.kind, failure.message)
         error.failure = failure
         return error

@@ -29,7 +29,6 @@ def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
 
 
 def answer_to_proto(answer: Answer) -> pb.InvokeResponse:
-    """The response."""
     response = pb.InvokeResponse(
         usage=usage_to_proto(answer.usage),
         sku=answer.sku,
@@ -65,7 +64,6 @@ def stored_answer(answer: Answer) -> bytes:
 
 
 def answer_from_store(stored: bytes) -> Answer:
-    """An answer the effect log stored."""
     return answer_from_proto(pb.InvokeResponse.FromString(stored))
 
 

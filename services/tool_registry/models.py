@@ -186,7 +186,6 @@ class PriceComponent:
 
     @property
     def of_one_unit(self) -> Decimal:
-        """Price of a single unit."""
         return self.unit_price / self.per
 
 
@@ -286,7 +285,6 @@ class Toolset:
 
     @cached_property
     def by_name(self) -> dict[str, ResolvedTool]:
-        """The tools by name."""
         return {tool.version.spec.name: tool for tool in self.tools}
 
     def decision(self, name: str) -> Decision | None:

@@ -37,7 +37,6 @@ class Leadership:
             return True
 
     async def give_up(self) -> None:
-        """Lets another process lead."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.invalidate()

@@ -41,7 +41,6 @@ class BackgroundTask:
         return self.failures >= FAILURES_SHOWN
 
     async def run(self) -> None:
-        """Until cancelled."""
         supervised = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(_is_of_the_round),
             wait=BACKOFF,

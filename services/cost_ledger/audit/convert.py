@@ -27,7 +27,6 @@ ENTRIES_DEFAULT, ENTRIES_MAX = 20_000, 50_000
 
 
 def explanation_to_proto(explanation: Explanation) -> audit_pb2.Explanation:
-    """The message."""
     found, price = explanation.found, explanation.charge.price
     charge = charge_to_proto(explanation.charge)
     charge.entry.CopyFrom(listed_entry_to_proto(explanation.charge.entry))
@@ -48,7 +47,6 @@ def explanation_to_proto(explanation: Explanation) -> audit_pb2.Explanation:
 
 
 def charge_to_proto(charge: Charge) -> audit_pb2.Charge:
-    """The message."""
     currency = charge.price.currency_code if charge.price else ""
     corrected = charge.corrected_create_time
     return audit_pb2.Charge(
@@ -84,7 +82,6 @@ def range_from_proto(message: pb.VerifyLedgerRequest) -> tuple[Range, Position]:
 
 
 def step_to_proto(step: Step) -> pb.VerifyLedgerResponse:
-    """The message."""
     return pb.VerifyLedgerResponse(
         findings=[_finding_to_proto(finding) for finding in step.findings],
         rules=[rule for rule, _ in step.rules],
@@ -96,7 +93,6 @@ def step_to_proto(step: Step) -> pb.VerifyLedgerResponse:
 
 
 def anchor_to_proto(anchor: Anchor) -> audit_pb2.Anchor:
-    """The message."""
     root = anchor.root
     return audit_pb2.Anchor(
         day=root.day,

@@ -42,7 +42,6 @@ class Explanation:
 
     @property
     def previous_hash(self) -> bytes:
-        """Hash of the entry before."""
         return self.found.previous.hash if self.found.previous else GENESIS
 
     @property

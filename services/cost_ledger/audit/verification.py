@@ -81,7 +81,6 @@ class Verification:
         self._prices = prices
 
     async def step(self, tenant: str, asked: Range, at: Position) -> Step:
-        """One step from a position on."""
         head = await self._journal.head(tenant)
         if asked.first > max(head, 1):
             raise InvalidReport(f"the journal ends with entry {head}; begin there or before")

@@ -46,7 +46,6 @@ def budget_from_proto(message: pb.Budget, tenant: str) -> Budget:
 
 
 def budget_to_proto(budget: Budget) -> pb.Budget:
-    """The message."""
     rolling = budget.window is BudgetWindow.ROLLING
     return pb.Budget(
         id=budget.id,

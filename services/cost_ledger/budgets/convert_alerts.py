@@ -12,7 +12,6 @@ NEWEST = 2**63 - 1
 
 
 def alert_to_proto(alert: BudgetAlert) -> alert_pb2.BudgetAlert:
-    """The message."""
     published = alert.publish_time
     return alert_pb2.BudgetAlert(
         id=alert.id,

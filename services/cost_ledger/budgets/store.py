@@ -131,7 +131,6 @@ class BudgetStore:
             yield BudgetBeingChanged(connection, _status(row).budget, now) if row else None
 
     async def status(self, tenant: str, budget_id: str) -> BudgetStatus | None:
-        """The budget and its current window."""
         values = {"tenant": tenant, "id": budget_id}
         async with tenant_transaction(self._engine, tenant) as connection:
             row = (await connection.execute(ONE, values)).one_or_none()

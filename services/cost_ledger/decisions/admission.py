@@ -112,7 +112,6 @@ def windows_of(
 def scope_asks(
     tenant: str, subject: Subject, budget_ids: tuple[str, ...], at: datetime | None
 ) -> Iterator[ScopeAsk]:
-    """Every scope whose budgets cover a call."""
     yield ScopeAsk(tenant, BudgetScope.TENANT, "", at)
     scopes = (
         (BudgetScope.TEAM, subject.team),

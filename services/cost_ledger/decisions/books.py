@@ -70,7 +70,6 @@ class Rows:
     moves: dict[BudgetWindowKey, Move] = field(default_factory=dict)
 
     def absorb(self, later: "Rows") -> None:
-        """Adds later rows over these."""
         self.heads |= later.heads
         self.entries |= later.entries
         self.holds |= later.holds
@@ -80,7 +79,6 @@ class Rows:
             self.move(key, move.posted, move.held)
 
     def move(self, key: BudgetWindowKey, posted: Decimal, held: Decimal) -> None:
-        """Adds to a budget window."""
         total = self.moves.setdefault(key, Move())
         total.posted += posted
         total.held += held
@@ -107,18 +105,15 @@ class Books:
         self.draft = Rows()
 
     def hold(self, tenant: str, key: str) -> Hold | None:
-        """The hold as it stands."""
         at = (tenant, key)
         return self.draft.holds.get(at) or self.written.holds.get(at) or self.loaded.holds.get(at)
 
     def entry(self, tenant: str, sequence: int) -> Entry | None:
-        """A journal entry."""
         at = (tenant, sequence)
         layers = (self.draft.entries, self.written.entries, self.loaded.entries)
         return next((layer[at] for layer in layers if at in layer), None)
 
     def answer(self, tenant: str, operation: str, key: str) -> Answer | None:
-        """What the key was answered with before."""
         at = (tenant, operation, key)
         layers = (self.draft.answers, self.written.answers, self.loaded.answers)
         return next((layer[at] for layer in layers if at in layer), None)
@@ -130,7 +125,6 @@ class Books:
         return next((layer[at] for layer in layers if at in layer), Corrections())
 
     def head(self, tenant: str) -> Head:
-        """Where the tenant's journal ends."""
         layers = (self.draft.heads, self.written.heads, self.loaded.heads)
         return next(layer[tenant] for layer in layers if tenant in layer)
 
@@ -152,7 +146,6 @@ class Books:
         return history.effective(at, service_class, region) if history else None
 
     def price_version(self, tenant: str, sku: str, version_id: str) -> PriceVersion | None:
-        """A version by its id."""
         history = self.prices.get((tenant, sku))
         return history.version(version_id) if history and version_id else None
 

@@ -26,7 +26,6 @@ def post(
     expire_time: datetime | None = None,
     reason: str = "",
 ) -> Entry:
-    """Appends an entry to the tenant's journal."""
     entry = Entry(
         sequence=books.head(call.tenant).sequence + 1,
         kind=kind,

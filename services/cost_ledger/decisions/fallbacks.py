@@ -77,5 +77,4 @@ def _prices(hold: Hold, books: Books) -> list[PriceVersion | None]:
 
 
 def _is_comparable(cost: Money, amount: Money | None) -> bool:
-    """A hold is in one currency."""
     return amount is None or amount.currency_code == cost.currency_code

@@ -20,7 +20,6 @@ NOTHING = Postings()
 
 
 def hold(amount: Money | None) -> Postings:
-    """Sets money aside."""
     unit, value = _unit_of(amount)
     return Postings(hold_unit=unit, held=value, available=-value)
 
@@ -33,7 +32,6 @@ def change_hold(before: Money | None, after: Money | None) -> Postings:
 
 
 def give_back(amount: Money | None) -> Postings:
-    """The opposite of a hold."""
     return opposite(hold(amount))
 
 
@@ -59,7 +57,6 @@ def opposite_cost(posted: Postings) -> Postings:
 
 
 def opposite(posted: Postings) -> Postings:
-    """Every amount negated."""
     return Postings(
         posted.hold_unit,
         -posted.held,

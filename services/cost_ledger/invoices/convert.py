@@ -41,7 +41,6 @@ def lines_from_proto(message: pb.AddInvoiceLinesRequest) -> list[InvoiceLine]:
 
 
 def reconciled_to_proto(invoice: Invoice, matches: Sequence[Match]) -> pb.ReconcileInvoiceResponse:
-    """The result in numbers."""
     counts = Counter(match.state for match in matches)
     billed = _sums((match.state, match.line.amount) for match in matches if match.line)
     posted = _sums(
@@ -79,7 +78,6 @@ def after_match(page_token: str) -> int:
 def matches_to_proto(
     matches: Sequence[tuple[int, Match]], limit: int
 ) -> pb.ListInvoiceMatchesResponse:
-    """A page of matches."""
     more = len(matches) == limit
     return pb.ListInvoiceMatchesResponse(
         matches=[_match_to_proto(match) for _, match in matches],

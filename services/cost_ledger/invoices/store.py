@@ -91,7 +91,6 @@ class InvoiceStore:
             return int(result.added)
 
     async def find(self, tenant: str, invoice_id: str) -> Invoice | None:
-        """The invoice."""
         async with tenant_transaction(self._engine, tenant) as connection:
             return await _invoice(connection, {"tenant": tenant, "id": invoice_id})
 

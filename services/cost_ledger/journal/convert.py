@@ -42,7 +42,6 @@ def hold_to_proto(hold: Hold) -> hold_pb2.Hold:
 
 
 def rejection_to_proto(rejection: Rejection) -> hold_pb2.Rejection:
-    """The message."""
     return hold_pb2.Rejection(
         reason=REASON_TO_WIRE[rejection.reason],
         message=rejection.message,

@@ -70,7 +70,6 @@ def extend_from_proto(message: pb.ExtendRequest, caller: Identity) -> Extend:
 
 
 def dispatch_from_proto(message: pb.MarkDispatchedRequest, caller: Identity) -> Dispatch:
-    """The operation."""
     return Dispatch(caller.tenant, message.key)
 
 
@@ -82,7 +81,6 @@ def capture_from_proto(message: pb.CaptureRequest, caller: Identity) -> Capture:
 
 
 def release_from_proto(message: pb.ReleaseRequest, caller: Identity) -> Release:
-    """The operation."""
     return Release(caller.tenant, message.key)
 
 

@@ -105,7 +105,6 @@ ANSWER_COLUMNS = {
 
 
 def entry_values(entry: Entry) -> tuple[object, ...]:
-    """The values of ENTRY_COLUMNS."""
     usage, posted = entry.usage, entry.postings
     quantities = usage.quantities if usage else entry.worst_case
     return (
@@ -135,7 +134,6 @@ def entry_values(entry: Entry) -> tuple[object, ...]:
 
 
 def hold_values(hold: Hold) -> tuple[object, ...]:
-    """The values of HOLD_COLUMNS."""
     amount = hold.amount
     return (
         *_call_values(hold.call),
@@ -153,7 +151,6 @@ def hold_values(hold: Hold) -> tuple[object, ...]:
 
 
 def answer_values(tenant: str, operation: str, key: str, answer: Answer) -> tuple[object, ...]:
-    """The values of ANSWER_COLUMNS."""
     rejection = json.dumps(asdict(answer.rejection), default=str) if answer.rejection else None
     return (
         tenant,
@@ -195,7 +192,6 @@ def entry_from_row(row: Row) -> Entry:
 
 
 def hold_from_row(row: Row) -> Hold:
-    """The hold."""
     return Hold(
         call=_call_from_row(row),
         worst_case=_quantities_from_row(row["worst_case"]),
@@ -211,7 +207,6 @@ def hold_from_row(row: Row) -> Hold:
 
 
 def head_from_row(row: Row) -> Head:
-    """Where a journal ends."""
     closed_before = row["closed_before"]
     return Head(
         row["sequence"], bytes.fromhex(row["hash"]), closed_before and moment(closed_before)
@@ -219,7 +214,6 @@ def head_from_row(row: Row) -> Head:
 
 
 def answer_from_row(row: Row) -> Answer:
-    """The answer a key has for ever."""
     occur_time = row["occur_time"]
     return Answer(
         row["request_hash"],

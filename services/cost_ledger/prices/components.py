@@ -59,7 +59,6 @@ class TokenBand:
         )
 
     def overlaps(self, other: "TokenBand") -> bool:
-        """Whether a prompt is in both."""
         return (other.until_tokens is None or self.from_tokens < other.until_tokens) and (
             self.until_tokens is None or other.from_tokens < self.until_tokens
         )

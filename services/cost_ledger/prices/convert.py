@@ -42,7 +42,6 @@ def spec_from_proto(message: pb.PriceSpec, caller: Identity) -> PriceSpec:
 
 
 def question_from_proto(message: pb.GetEffectivePricesRequest) -> PriceQuestion:
-    """What is asked of the price book."""
     return PriceQuestion(
         at=optional_time(message, "at"),
         known_at=optional_time(message, "known_at"),
@@ -67,7 +66,6 @@ def created_to_proto(placements: list[Placement]) -> pb.CreatePricesResponse:
 
 
 def price_to_proto(version: PriceVersion) -> pb.Price:
-    """The message of a version."""
     spec = pb.PriceSpec(
         sku=version.sku,
         currency_code=version.currency_code,

@@ -29,7 +29,6 @@ class WeeklyHours:
             )
 
     def hold_at(self, at: datetime) -> bool:
-        """Whether the instant is within the hours."""
         moment = at.astimezone(UTC)
         minute = moment.hour * 60 + moment.minute
         return moment.weekday() in self.weekdays and self.start_minute <= minute < self.end_minute
@@ -41,7 +40,6 @@ class WeeklyHours:
         return any(self._hold_on(first + timedelta(day), start, end) for day in range(days + 1))
 
     def overlap(self, other: "WeeklyHours") -> bool:
-        """Whether an instant is within both."""
         same_day = bool(self.weekdays & other.weekdays)
         return same_day and max(self.start_minute, other.start_minute) < min(
             self.end_minute, other.end_minute

@@ -185,6 +185,5 @@ class PriceHistory:
         return max(holding, key=lambda each: (bool(each.tenant), bool(each.region)), default=None)
 
     def version(self, version_id: str) -> PriceVersion | None:
-        """The version with the id."""
         every = (*self.versions, *self.retired)
         return next((entry for entry in every if entry.id == version_id), None)

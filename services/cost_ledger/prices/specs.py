@@ -145,7 +145,6 @@ def _versions(stored: list[StoredVersion]) -> list[PriceVersion]:
 
 
 def _existing(spec: PriceSpec, stored: list[StoredVersion], now: datetime) -> PriceVersion | None:
-    """The version a repeated spec already has."""
     for version in _versions(stored):
         in_place = (
             version.start_time == spec.start_time if spec.start_time else version.holds_at(now)

@@ -60,7 +60,6 @@ def next_report_page(report: Report, rows: list[SpendRow]) -> str:
 
 
 def spend_row_to_proto(row: SpendRow) -> pb.SpendRow:
-    """The message."""
     return pb.SpendRow(
         values=row.values,
         amounts=[money_to_proto(amount) for amount in row.amounts],

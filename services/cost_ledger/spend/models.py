@@ -82,7 +82,6 @@ class Report:
 
     @property
     def from_sums(self) -> bool:
-        """Whether the daily sums can answer it."""
         return not self.episode_id and SUMMED.issuperset(self.group_by)
 
     @property

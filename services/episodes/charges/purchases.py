@@ -113,7 +113,6 @@ def token_worst_case(input_tokens: int, output_tokens: int) -> tuple[Quantity, .
 
 
 def call_worst_case(timeout_s: float) -> tuple[Quantity, ...]:
-    """The most a tool call can use."""
     return (
         Quantity(Dimension.CALL, Decimal(1)),
         Quantity(Dimension.SECOND, Decimal(str(round(timeout_s, 3)))),

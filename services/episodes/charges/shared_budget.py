@@ -35,5 +35,4 @@ def shared_budget_id(
 
 
 def calls_orchestrators(toolset: toolset_pb2.Toolset) -> bool:
-    """Whether a tool of it starts episodes."""
     return any(tool.kind == tool_pb2.TOOL_KIND_PODIUM for tool in toolset.tools)

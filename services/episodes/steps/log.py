@@ -57,7 +57,6 @@ class StepLog:
         return [step for step in self.steps if not step.settled]
 
     def has(self, turn: int, kind: StepKind, call_index: int = 0) -> bool:
-        """Whether the step is done."""
         wanted = (turn, kind, call_index)
         return any((step.turn, step.kind, step.call_index) == wanted for step in self.steps)
 
@@ -78,7 +77,6 @@ class StepLog:
                 calls[step.call_index] = body
 
     def settle(self, step: Step, cost: Money | None) -> None:
-        """Notes a step's cost."""
         place = self.steps.index(step)
         self.steps[place] = replace(step, settled=True, cost=cost)
 
@@ -117,7 +115,6 @@ class StepLogs:
             log.add(await self._store.read(log.episode_id, after=log.last_sequence))
 
     def settle(self, log: StepLog, step: Step, cost: Money | None) -> None:
-        """Notes a step's cost, written soon."""
         log.settle(step, cost)
         self._settlements.add(step, cost)
 

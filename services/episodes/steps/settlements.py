@@ -23,7 +23,6 @@ class Settlements:
         self._ready = asyncio.Event()
 
     def add(self, step: Step, cost: Money | None) -> None:
-        """Queues the cost of a step."""
         self._costs.append((step, cost))
         self.notify(step.episode_id)
 

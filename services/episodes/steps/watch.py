@@ -37,7 +37,6 @@ class Watcher:
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
 
     def notify(self, episode_id: str) -> None:
-        """Wakes whoever follows the episode."""
         for event in self._waiting.get(episode_id, ()):
             event.set()
 

@@ -22,7 +22,6 @@ class InvalidTrajectory(FailedPrecondition):
 
 
 def trajectory_record(trajectory: pb.Trajectory) -> OutboxRecord:
-    """The record of a finished episode."""
     return _record(
         "trajectory",
         trajectory.episode_id,

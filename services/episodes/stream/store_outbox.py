@@ -212,7 +212,6 @@ class OutboxStore:
             await connection.execute(OWE_AGAIN, {"ids": list(row_ids)})
 
     async def trajectory(self, tenant: str, episode_id: str) -> bytes | None:
-        """The serialized TrajectoryRecord of an ended episode."""
         async with autocommit(self._engine) as connection:
             row = (
                 await connection.execute(TRAJECTORY, {"id": episode_id, "tenant": tenant})

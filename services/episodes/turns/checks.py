@@ -45,7 +45,6 @@ def judged(verifier: Verifier, verdict: Verdict) -> check_pb2.Judgement:
 
 
 def unjudged(check: check_pb2.Check, reason: str) -> check_pb2.Judgement:
-    """No verdict, and why there is none."""
     return check_pb2.Judgement(
         verifier=check.verifier, verifier_version=check.verifier_version, explanation=reason
     )

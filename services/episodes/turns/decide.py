@@ -87,7 +87,6 @@ def next_action_request(
 
 
 def tool_definition(tool: toolset_pb2.ResolvedTool) -> pb.ToolDefinition:
-    """A tool as the model sees it."""
     return pb.ToolDefinition(
         name=tool.name,
         description=tool.description,

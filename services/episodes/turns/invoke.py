@@ -56,7 +56,6 @@ class ToolCallPlan:
 
     @property
     def waits(self) -> bool:
-        """Whether a person has yet to decide."""
         if self.tool is None or self.decision is None or self.approval is not None:
             return False
         asked = self.tool.needs_approval or self.decision.needs_approval

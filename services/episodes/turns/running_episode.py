@@ -22,7 +22,6 @@ class RunningEpisode:
 
     @property
     def id(self) -> str:
-        """The episode's id."""
         return self.stored.new.episode_id
 
     @property
@@ -53,7 +52,6 @@ class RunningEpisodes:
         return self._cache[episode_id]
 
     def forget(self, episode_id: str) -> None:
-        """Frees an episode that has ended."""
         self._cache.pop(episode_id, None)
 
 

@@ -39,12 +39,10 @@ class PostgresAuditStore:
         self._engine = engine
 
     async def begin(self, entry: AuditEntry) -> None:
-        """Appends an entry."""
         async with autocommit(self._engine) as connection:
             await connection.execute(ENTRIES.insert().values(vars(entry)))
 
     async def finish(self, entry_id: str, rejection: str, after: Json | None) -> None:
-        """Appends what became of it."""
         values = {"entry_id": entry_id, "rejection": rejection, "after": after}
         async with autocommit(self._engine) as connection:
             await connection.execute(OUTCOMES.insert().values(values))

@@ -46,7 +46,6 @@ class Catalogue:
         self._cache: TTLCache[str, Names] = TTLCache(TENANTS_MAX, cache_s)
 
     async def names(self) -> Names:
-        """What the caller's tenant can choose from."""
         tenant = current_identity().tenant
         if known := self._cache.get(tenant):
             return known

@@ -68,7 +68,6 @@ class Chunks:
         return self._delta({"role": "assistant", "content": ""})
 
     def reasoning(self, line: str) -> bytes:
-        """A line about what a turn does."""
         return self._delta({"reasoning_content": line})
 
     def closing(self, outcome: Outcome, include_usage: bool) -> Iterator[bytes]:

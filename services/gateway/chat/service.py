@@ -41,7 +41,6 @@ class ChatRun:
 
     @property
     def episode_id(self) -> str:
-        """The episode behind the completion."""
         return self._episode.value
 
     async def start(self, order: EpisodeOrder) -> None:

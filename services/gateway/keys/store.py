@@ -40,7 +40,6 @@ class PostgresApiKeyStore:
         self._engine = engine
 
     async def insert(self, key: ApiKey) -> None:
-        """Stores a new key."""
         async with autocommit(self._engine) as connection:
             await connection.execute(API_KEYS.insert().values(_values(key)))
 

@@ -21,7 +21,6 @@ class KeyUses:
         self._uses: dict[str, datetime] = {}
 
     def note(self, key_id: str) -> None:
-        """The key is used now."""
         self._uses[key_id] = datetime.now(UTC)
 
     async def write(self) -> None:

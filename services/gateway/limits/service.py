@@ -20,7 +20,6 @@ _current: ContextVar[TenantLimits] = ContextVar("tenant_limits")
 
 @contextmanager
 def holding_to(limits: TenantLimits) -> Iterator[None]:
-    """Serves a request under these limits."""
     token = _current.set(limits)
     try:
         yield
@@ -53,7 +52,6 @@ class LimitBook:
         self._cache: TTLCache[str, TenantLimits] = TTLCache(TENANTS_MAX, cache_s)
 
     async def of(self, tenant: str) -> TenantLimits:
-        """What holds for the tenant now."""
         if known := self._cache.get(tenant):
             return known
         self._cache[tenant] = limits = await self._store.get(tenant) or self._defaults

@@ -62,16 +62,13 @@ class PostgresLimitsStore(_Statements):
     """See `limits.LimitsStore`."""
 
     async def get(self, tenant: str) -> TenantLimits | None:
-        """The tenant's own limits."""
         row = (await self._run(GET, {"tenant": tenant})).one_or_none()
         return TenantLimits(**row._mapping) if row else None
 
     async def put(self, tenant: str, limits: TenantLimits) -> None:
-        """Sets them."""
         await self._run(PUT, {"tenant": tenant, **vars(limits)})
 
     async def delete(self, tenant: str) -> None:
-        """Back to the defaults."""
         await self._run(DELETE, {"tenant": tenant})
 
 

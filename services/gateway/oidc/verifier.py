@@ -38,7 +38,6 @@ class OidcVerifier:
         return _identity(claims, issuer), issuer.issuer
 
     async def close(self) -> None:
-        """Closes the connections to the providers."""
         await self._http.aclose()
 
     def _read(self, token: str) -> tuple[dict[str, Any], OidcIssuer]:

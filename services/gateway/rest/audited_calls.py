@@ -68,7 +68,6 @@ class AuditedCalls:
     log: AuditLog
 
     def of(self, route: Route) -> UnaryCall:
-        """The call behind the route."""
         method, path = method_of(route), f"{route.service}/{route.rpc}"
         call = self.upstreams.unary(method)
         if not access_of(path).administrative:

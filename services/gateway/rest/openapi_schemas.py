@@ -34,7 +34,6 @@ class MessageSchemas:
         self.components: dict[str, Schema] = {}
 
     def reference(self, message: Descriptor) -> Schema:
-        """A $ref to the message's schema."""
         if message.full_name in WELL_KNOWN:
             return WELL_KNOWN[message.full_name]
         if message.full_name not in self.components:
@@ -45,7 +44,6 @@ class MessageSchemas:
         return {"$ref": f"#/components/schemas/{message.full_name}"}
 
     def field(self, field: FieldDescriptor) -> Schema:
-        """The schema of one field."""
         message = field.message_type
         if message is not None and message.GetOptions().map_entry:
             value = message.fields_by_name["value"]

@@ -35,7 +35,6 @@ class PostgresIdempotencyStore:
             return str((await connection.execute(statement)).scalar_one())
 
     async def forget(self, age: timedelta) -> None:
-        """Deletes keys older than that."""
         old = IDEMPOTENCY_KEYS.c.create_time < func.now() - age
         async with autocommit(self._engine) as connection:
             await connection.execute(IDEMPOTENCY_KEYS.delete().where(old))

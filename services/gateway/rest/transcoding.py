@@ -45,7 +45,6 @@ class Transcoder:
     draining: asyncio.Event
 
     def http_route(self, route: Route) -> HttpRoute:
-        """The route for Starlette."""
         streams = method_of(route).server_streaming
         endpoint = self._events if streams else self._unary(route)
         # An id may hold a slash: an episode's budget is episode/<episode id>.

@@ -19,7 +19,6 @@ class Dialect:
     max_tokens_field: str = "max_tokens"
 
     def body(self, call: ModelCall) -> dict[str, Any]:
-        """The JSON body of POST /chat/completions."""
         sampling = call.sampling
         body: dict[str, Any] = {
             "model": call.model.name,

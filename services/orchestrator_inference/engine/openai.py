@@ -71,7 +71,6 @@ class OpenAiEngine:
             return await self._catalogue.find(name)
 
     async def models(self) -> tuple[EngineModel, ...]:
-        """Every model served now, by name."""
         async with self._reachable(LISTING_TIMEOUT_S):
             return await self._catalogue.all()
 

@@ -36,7 +36,6 @@ class EngineReplica:
         self._timeout_s = timeout_s
 
     async def served(self) -> frozenset[str]:
-        """Names of the models it lists."""
         response = await self._send("GET", "models")
         return frozenset(str(card["id"]) for card in cards_of(response, self.url))
 
@@ -45,7 +44,6 @@ class EngineReplica:
         await self._send("POST", "load_lora_adapter", {"lora_name": name, "lora_path": folder})
 
     async def unload(self, name: str) -> None:
-        """Forgets an adapter."""
         await self._send("POST", "unload_lora_adapter", {"lora_name": name})
 
     async def logprobs(self, name: str, prompts: Sequence[CanaryPrompt]) -> list[list[float]]:

@@ -85,7 +85,6 @@ class EngineKeeper:
             self._unwanted_since.pop(version)
 
     def _say(self, version: str, why: str) -> None:
-        """Logs what is new about an engine."""
         if self._said.get(version) == why:
             return
         self._said[version] = why

@@ -36,7 +36,6 @@ class Room:
     budgets: SectionBudgets
 
     def scaled(self, tokens: int) -> int:
-        """A budget in proportion to this room."""
         share = min(1.0, self.prompt_tokens / self.budgets.prompt_tokens_max)
         return max(1, int(tokens * share))
 

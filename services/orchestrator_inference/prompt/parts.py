@@ -29,12 +29,10 @@ def problem(situation: Situation) -> str:
 
 
 def request_line(situation: Situation) -> str:
-    """What is asked of the model now."""
     return MUST_ANSWER if situation.must_answer or not situation.tools else CHOOSE
 
 
 def call_text(observation: Observation) -> str:
-    """The call an observation belongs to."""
     return f"{observation.call.tool_name} {observation.call.arguments_json}"
 
 

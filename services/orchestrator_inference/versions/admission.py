@@ -72,7 +72,6 @@ class VersionAdmission:
         self.admitted: frozenset[str] = frozenset()
 
     async def reconcile(self) -> None:
-        """One round over all versions."""
         served = {each: await _served(each) for each in await self._all_replicas()}
         self._forget_restarted(served)
         wanted = self._wanted()

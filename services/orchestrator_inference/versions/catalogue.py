@@ -31,7 +31,6 @@ class VersionCatalogue:
         self._root = root
 
     async def all(self) -> list[VersionState]:
-        """Every version, by run and number."""
         store = self._store()
         return await asyncio.to_thread(lambda: [_state(store, name) for name in store.names()])
 

@@ -44,7 +44,6 @@ class Breaker:
         return max(0.0, self._opened_at + self._cool_down_s - self._clock())
 
     def record(self, *, unwell: bool) -> None:
-        """Counts how a call found the tool."""
         self._probing = False
         if not unwell:
             self._failures, self._opened_at = 0, None

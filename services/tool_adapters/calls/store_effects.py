@@ -50,7 +50,6 @@ class PostgresEffectStore:
         return Claim(False, row.digest, self._decode(row.answer) if row.answer else None)
 
     async def answer(self, tenant: str, key: str, answer: Answer) -> None:
-        """Stores the answer of a claim."""
         values = {"tenant": tenant, "key": key, "answer": self._encode(answer)}
         async with transaction(self._engine) as connection:
             await connection.execute(STORE_ANSWER, values)

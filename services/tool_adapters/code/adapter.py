@@ -56,7 +56,6 @@ class CodeAdapter:
         return AdapterResult(outcome, usage)
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
-        """Removes the episode's files and variables."""
         await self._sandbox.close_episode(tenant, episode_id)
 
     async def close(self) -> None:

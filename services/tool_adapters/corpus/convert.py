@@ -19,7 +19,6 @@ def document_from_proto(message: pb.Document) -> Document:
 
 
 def document_to_proto(summary: DocumentSummary) -> pb.DocumentSummary:
-    """The message."""
     return pb.DocumentSummary(
         id=summary.id,
         title=summary.title,
@@ -30,7 +29,6 @@ def document_to_proto(summary: DocumentSummary) -> pb.DocumentSummary:
 
 
 def corpus_to_proto(summary: CorpusSummary) -> pb.Corpus:
-    """The message."""
     return pb.Corpus(
         name=summary.key.name,
         document_count=summary.document_count,
@@ -40,7 +38,6 @@ def corpus_to_proto(summary: CorpusSummary) -> pb.Corpus:
 
 
 def hit_to_proto(hit: Hit) -> pb.Hit:
-    """The message."""
     piece = hit.passage.piece
     return pb.Hit(
         document_id=hit.passage.document_id,

@@ -115,7 +115,6 @@ class Passage:
 
     @property
     def content(self) -> str:
-        """Its text."""
         return self.piece.content
 
     @property

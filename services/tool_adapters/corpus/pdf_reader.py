@@ -26,7 +26,6 @@ class Unreadable(Exception):
 
 
 def main() -> None:
-    """Reads, answers, ends."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     answer = json.dumps(read(sys.stdin.buffer.read()))
     sys.stdout.write(answer)

@@ -41,7 +41,6 @@ def id_from_proto(text: str) -> str:
 
 
 def server_from_row(row: Any) -> FollowedServer:
-    """A server as it is stored."""
     definition = pb.FollowedMcpServer.FromString(row.definition)
     transport = mcp_from_proto(definition.connection).transport
     return FollowedServer(
@@ -50,7 +49,6 @@ def server_from_row(row: Any) -> FollowedServer:
 
 
 def server_to_proto(server: FollowedServer) -> pb.FollowedMcpServer:
-    """With what is known of it now."""
     message = pb.FollowedMcpServer.FromString(server.definition)
     message.id, message.problem = server.id, server.problem
     message.tool_names.extend(sorted(server.listed))

@@ -16,20 +16,17 @@ class FollowingRpcs:
         self._following = following
 
     async def follow(self, request: pb.FollowMcpServerRequest) -> pb.FollowMcpServerResponse:
-        """FollowMcpServer."""
         server = server_from_proto(request.server, current_identity().tenant)
         kept = await self._following.follow(server)
         return pb.FollowMcpServerResponse(server=server_to_proto(kept))
 
     async def unfollow(self, request: pb.UnfollowMcpServerRequest) -> pb.UnfollowMcpServerResponse:
-        """UnfollowMcpServer."""
         await self._following.unfollow(id_from_proto(request.id))
         return pb.UnfollowMcpServerResponse()
 
     async def list_followed(
         self, request: pb.ListFollowedMcpServersRequest
     ) -> pb.ListFollowedMcpServersResponse:
-        """ListFollowedMcpServers."""
         after = decode_page_token(request.page_token).get("id", FIRST_ID)
         size = page_size(request.page_size, default=100, maximum=1000)
         found = await self._following.list_for_caller(after, size + 1)

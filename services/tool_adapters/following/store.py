@@ -72,7 +72,6 @@ class PostgresFollowingStore:
         return rows[0] if rows else None
 
     async def unfollow(self, server: FollowedServer) -> None:
-        """Forgets a server."""
         async with transaction(self._engine) as connection:
             await connection.execute(UNFOLLOW, {"id": server.id, "owner": server.owner})
 
@@ -97,7 +96,6 @@ class PostgresFollowingStore:
         return dict(row.listed) if row else {}
 
     async def keep_listed(self, server_id: str, listed: Mapping[str, str], problem: str) -> None:
-        """Keeps what the registry was told."""
         values = {"id": server_id, "listed": json.dumps(dict(listed)), "problem": problem}
         async with transaction(self._engine) as connection:
             await connection.execute(KEEP_LISTED, values)

@@ -25,7 +25,6 @@ class GrpcAdapter:
         self._secrets = secrets
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
-        """The response message as JSON."""
         assert isinstance(tool.connection, GrpcConnection)
         name = tool.connection.secret
         owner = PLATFORM if tool.shared else call.tenant

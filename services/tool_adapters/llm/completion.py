@@ -25,7 +25,6 @@ class Completion:
         return whole_characters("".join(self.texts))
 
     def write(self, text: str) -> None:
-        """Adds what the model wrote next."""
         self.texts.append(text)
         self.size_bytes += len(text.encode(errors="surrogatepass"))
 

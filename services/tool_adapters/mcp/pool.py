@@ -40,7 +40,6 @@ class McpPool:
         await self._close(key for key, kept in self._sessions.items() if kept is session)
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
-        """Closes the sessions of an episode."""
         await self._close(key for key in self._sessions if key[:2] == (tenant, episode_id))
 
     async def close_idle(self) -> None:

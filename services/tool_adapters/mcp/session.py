@@ -45,7 +45,6 @@ class McpSession:
             self._last_used = time.monotonic()
 
     async def close(self) -> None:
-        """Closes the session and ends its process."""
         self._closing.set()
         if not self._client.done():
             self._task.cancel()

@@ -19,7 +19,6 @@ class RemoteRunner:
         self._stub = SandboxServiceStub(channel)
 
     async def run(self, job: Job) -> Ran:
-        """See Runner."""
         timeout_s = job.limits.wall_time_s + OVERHEAD_S
         try:
             ran = await answered(self._stub.RunCode(job_to_proto(job), timeout=timeout_s))

@@ -18,7 +18,6 @@ WALL_TIME_MAX_S = 600.0
 
 
 def job_to_proto(job: Job) -> pb.RunCodeRequest:
-    """The request."""
     return pb.RunCodeRequest(
         code=job.code,
         stateful=job.stateful,
@@ -46,7 +45,6 @@ def job_from_proto(request: pb.RunCodeRequest) -> Job:
 
 
 def ran_to_proto(ran: Ran) -> pb.RunCodeResponse:
-    """The response."""
     execution = ran.execution
     response = pb.RunCodeResponse(
         stdout=execution.stdout,
@@ -65,7 +63,6 @@ def ran_to_proto(ran: Ran) -> pb.RunCodeResponse:
 
 
 def ran_from_proto(response: pb.RunCodeResponse) -> Ran:
-    """What came of the job."""
     execution = Execution(
         response.stdout,
         response.stderr,

@@ -126,7 +126,6 @@ def _start() -> str:
 
 
 def _settings() -> str:
-    """See inside.supervisor.main."""
     return json.dumps(
         {
             "path": [runtime.PACKAGES_FOLDER],

@@ -58,11 +58,9 @@ class LocalRunner:
         self._pool = WarmPool(self._list_fonts, self._start, warm, Sizes())
 
     async def run(self, job: Job) -> Ran:
-        """See Runner."""
         return await _run_in(await self._pool.take(job.limits.sizes), job)
 
     async def require_isolation(self) -> None:
-        """See Runner."""
         try:
             ran = await _run_in(await self._start(Sizes()), Job(SELF_TEST, False, Limits()))
         except (
@@ -77,16 +75,13 @@ class LocalRunner:
             raise IsolationUnavailable(said or "the self-test said nothing")
 
     def warm_up(self) -> None:
-        """See Runner."""
         self._pool.fill()
 
     async def close(self) -> None:
-        """See Runner."""
         await self._pool.close()
         self._folder.cleanup()
 
     async def _list_fonts(self) -> None:
-        """Once, for all sandboxes to come."""
         if self._fonts is None:
             ran = await _run_in(await self._start(Sizes()), Job(LIST_FONTS, False, Limits()))
             for file in ran.execution.files:

@@ -33,7 +33,6 @@ class Sandbox:
             return ran.execution
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
-        """Removes the episode's files and variables."""
         await asyncio.to_thread(self._workspaces.close_episode, tenant, episode_id)
 
     async def require_isolation(self) -> None:

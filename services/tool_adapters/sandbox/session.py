@@ -56,7 +56,6 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        """Whether it can still take a job."""
         return self._process.returncode is None
 
     async def run(self, job: Job) -> Report:

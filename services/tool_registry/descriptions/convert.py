@@ -41,7 +41,6 @@ def checked_id(text: str) -> str:
 
 
 def proposal_to_proto(proposal: Proposal) -> pb.Proposal:
-    """The proposal."""
     return pb.Proposal(
         id=proposal.id,
         tool_name=proposal.tool_name,

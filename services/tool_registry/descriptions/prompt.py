@@ -32,7 +32,6 @@ Answer: {answer}
 def description_prompt(
     name: str, model_alias: str, description: str, episodes: Sequence[PastEpisode]
 ) -> str:
-    """The task for the writer."""
     called = f"{name} (model {model_alias})" if model_alias else name
     cases = [
         _case(number, episode, name, model_alias) for number, episode in enumerate(episodes, 1)

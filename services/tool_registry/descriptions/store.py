@@ -54,7 +54,6 @@ class ProposalStore:
         return await self.find(tenant, proposal.id) or proposal
 
     async def find(self, tenant: str, proposal_id: str) -> Proposal | None:
-        """One of the tenant's."""
         async with autocommit(self._engine) as connection:
             row = (await connection.execute(FIND, {"tenant": tenant, "id": proposal_id})).first()
         return _proposal(row) if row else None

@@ -23,7 +23,6 @@ Subject = tuple[str, str]
 
 
 def utc_now() -> datetime:
-    """The time on this machine."""
     return datetime.now(UTC)
 
 

@@ -57,7 +57,6 @@ class PostgresFollowingStore:
             return (await connection.execute(ALLOW, values)).first() is not None
 
     async def end(self, owners: tuple[str, ...], server_id: str) -> None:
-        """Forgets it."""
         async with transaction(self._engine) as connection:
             await connection.execute(END, {"server_id": server_id, "owners": list(owners)})
 

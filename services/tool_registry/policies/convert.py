@@ -40,7 +40,6 @@ def new_policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
 
 
 def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
-    """The policy, preset weights filled in."""
     preset = PRESET_NAMES.get(spec.preset, "")
     return PolicySpec(
         name=spec.name,
@@ -64,7 +63,6 @@ def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
 
 
 def stored_policy(wire: bytes) -> PolicySpec:
-    """A policy as it was stored."""
     return policy_from_proto(policy_pb2.PolicySpec.FromString(wire))
 
 
@@ -110,7 +108,6 @@ def activation_to_proto(activation: Activation) -> policy_service_pb2.PolicyActi
 
 
 def preferences_to_proto(preferences: Preferences) -> policy_pb2.PreferenceVector:
-    """The preference vector P."""
     return policy_pb2.PreferenceVector(
         outcome=preferences.outcome,
         compute=preferences.compute,
@@ -127,7 +124,6 @@ def preferences_from_proto(preferences: policy_pb2.PreferenceVector) -> Preferen
 
 
 def unknown_price_to_proto(rule: UnknownPriceRule) -> policy_pb2.UnknownPriceRule.ValueType:
-    """The rule."""
     return RULE_TO_WIRE[rule]
 
 

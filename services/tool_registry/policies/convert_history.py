@@ -19,7 +19,6 @@ def selection_from_proto(history: PolicyHistory, past: pb.PastEpisodes) -> Selec
 
 
 def dry_run_to_proto(run: DryRun) -> pb.DryRunPolicyResponse:
-    """What a policy would have changed."""
     return pb.DryRunPolicyResponse(
         episode_count=run.episode_count,
         call_count=run.call_count,

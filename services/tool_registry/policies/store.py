@@ -60,7 +60,6 @@ class PolicyStore:
         return self._version_of(row), known is None
 
     async def of_tenant(self, tenant: str) -> list[PolicyVersion]:
-        """Every version, by name and version."""
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(OF_TENANT, {"tenant": tenant})).all()
         return [self._version_of(row) for row in rows]

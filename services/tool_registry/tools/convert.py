@@ -55,12 +55,10 @@ def _spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
 
 
 def stored_spec(wire: bytes) -> ToolSpec:
-    """A spec as it was stored."""
     return _spec_from_proto(tool_pb2.ToolSpec.FromString(wire))
 
 
 def tool_to_proto(tool: ToolVersion) -> tool_pb2.Tool:
-    """One version of a tool."""
     message = tool_pb2.Tool(
         spec=tool_pb2.ToolSpec.FromString(tool.spec.wire),
         version=tool.version,

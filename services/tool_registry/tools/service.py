@@ -45,7 +45,6 @@ class Registry:
         )
 
     async def catalogue(self) -> Catalogue:
-        """What the caller's tenant can see now."""
         versions = await self.tools.versions()
         return await self.catalogues.of(current_identity().tenant, versions.catalogue)
 

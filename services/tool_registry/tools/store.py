@@ -99,7 +99,6 @@ class ToolStore:
         self._read_spec = read_spec
 
     async def versions(self) -> Versions:
-        """How far changes have come."""
         async with autocommit(self._engine) as connection:
             row = (await connection.execute(VERSIONS)).one()
         return Versions(row.version, row.facts_version)

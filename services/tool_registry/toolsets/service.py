@@ -61,7 +61,6 @@ class Toolsets:
         return kept.toolset
 
     def known(self, sources: Sources) -> Known:
-        """What decisions are made from."""
         return Known(sources.prices.by_sku, sources.measured.facts, self._llm_input_tokens_max)
 
     async def _resolved(

@@ -37,7 +37,6 @@ class Document:
 
     @property
     def title(self) -> str:
-        """Name and version the document gives itself."""
         info = self.root["info"]
         return f"{info['title']} {info['version']}"
 
