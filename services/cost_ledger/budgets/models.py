@@ -130,7 +130,7 @@ class BudgetStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class ScopeAsk:
+class ScopeQuery:
     """Asks for the budgets of one scope as they stand at a time; None means now."""
 
     tenant: str
@@ -140,7 +140,7 @@ class ScopeAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WindowStatus:
     """A budget's window as read under the lock, which new holds are decided against.
 
     A rolling window is counted from `first` to `start` in buckets of a minute; of a

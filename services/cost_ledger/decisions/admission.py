@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
-from cost_ledger.budgets.models import BudgetScope, ScopeAsk, Standing
+from cost_ledger.budgets.models import BudgetScope, ScopeQuery, WindowStatus
 from cost_ledger.decisions.books import Books, window_key
 from cost_ledger.decisions.fallbacks import fitting_output_tokens, with_fallbacks, worst_cost
 from cost_ledger.decisions.operations import Extend, Reserve
@@ -35,7 +35,7 @@ from podium_kit.money import Money
 class Shortage:
     """A budget that does not cover the worst case."""
 
-    standing: Standing
+    status: WindowStatus
     remaining: Money
 
 
@@ -55,16 +55,16 @@ def admit(asked: Reserve, books: Books) -> Hold | Rejection:
         return _unknown_price(asked)
     period = _period(asked, books)
     amount = price.worst_cost(asked.worst_case, period) if price else asked.unpriced_amount
-    standings = standings_of(asked.tenant, asked.subject, asked.budget_ids, None, books)
-    shortage = _shortage(standings, amount, books) if amount else None
+    statuses = statuses_of(asked.tenant, asked.subject, asked.budget_ids, None, books)
+    shortage = _shortage(statuses, amount, books) if amount else None
     if shortage is None:
         offer = Offer(price, asked.worst_case, amount)
-        return _hold(asked, offer, standings, period, books)
+        return _hold(asked, offer, statuses, period, books)
     fitting = price and price.fitting_output_tokens(asked.worst_case, shortage.remaining, period)
     if price and fitting and 0 < asked.min_output_tokens <= fitting:
         clamped = _clamped(asked.worst_case, fitting)
         offer = Offer(price, clamped, price.worst_cost(clamped, period))
-        return _hold(asked, offer, standings, period, books)
+        return _hold(asked, offer, statuses, period, books)
     alternative = _next_cheaper(asked, shortage.remaining, period, books)
     return _exhausted(shortage, fitting or None, alternative)
 
@@ -79,14 +79,14 @@ def readmit(asked: Extend, hold: Hold, books: Books) -> Hold | Rejection:
     period = Period(hold.create_time, expire_time)
     worst_case = asked.worst_case or hold.worst_case
     amount = worst_cost(hold, worst_case, period, books)
-    standings = [
-        standing for ask in asks_of(hold, None) for standing in books.standings.get(ask, ())
+    statuses = [
+        status for query in queries_of(hold, None) for status in books.statuses.get(query, ())
     ]
-    shortage = _shortage(standings, amount, books) if amount else None
+    shortage = _shortage(statuses, amount, books) if amount else None
     if shortage:
         fits = fitting_output_tokens(hold, worst_case, shortage.remaining, period, books)
         return _exhausted(shortage, fits, None)
-    windows = tuple(window_key(standing) for standing in standings)
+    windows = tuple(window_key(status) for status in statuses)
     return replace(
         hold,
         call=replace(call, windows=windows),
@@ -96,72 +96,72 @@ def readmit(asked: Extend, hold: Hold, books: Books) -> Hold | Rejection:
     )
 
 
-def asks_of(hold: Hold, at: datetime | None) -> Iterator[ScopeAsk]:
+def queries_of(hold: Hold, at: datetime | None) -> Iterator[ScopeQuery]:
     """Every scope whose budgets cover a hold: also those budgets that it named, if open."""
     budget_ids = tuple(window.budget_id for window in hold.call.windows)
-    return scope_asks(hold.call.tenant, hold.call.subject, budget_ids, at)
+    return scope_queries(hold.call.tenant, hold.call.subject, budget_ids, at)
 
 
 def windows_of(
     tenant: str, subject: Subject, at: datetime | None, books: Books
 ) -> tuple[BudgetWindowKey, ...]:
     """The budget windows that count a call which needs no admission; None means now."""
-    return tuple(window_key(entry) for entry in standings_of(tenant, subject, (), at, books))
+    return tuple(window_key(entry) for entry in statuses_of(tenant, subject, (), at, books))
 
 
-def scope_asks(
+def scope_queries(
     tenant: str, subject: Subject, budget_ids: tuple[str, ...], at: datetime | None
-) -> Iterator[ScopeAsk]:
-    yield ScopeAsk(tenant, BudgetScope.TENANT, "", at)
+) -> Iterator[ScopeQuery]:
+    yield ScopeQuery(tenant, BudgetScope.TENANT, "", at)
     scopes = (
         (BudgetScope.TEAM, subject.team),
         (BudgetScope.USER, subject.user),
         (BudgetScope.AGENT, subject.agent),
         (BudgetScope.EPISODE, subject.episode_id),
     )
-    yield from (ScopeAsk(tenant, scope, name, at) for scope, name in scopes if name)
+    yield from (ScopeQuery(tenant, scope, name, at) for scope, name in scopes if name)
     for budget_id in sorted(set(budget_ids)):
-        yield ScopeAsk(tenant, BudgetScope.NAMED, budget_id, at)
+        yield ScopeQuery(tenant, BudgetScope.NAMED, budget_id, at)
 
 
-def standings_of(
+def statuses_of(
     tenant: str,
     subject: Subject,
     budget_ids: tuple[str, ...],
     at: datetime | None,
     books: Books,
-) -> list[Standing]:
+) -> list[WindowStatus]:
     """Where every covering budget stands. Raises BudgetNotFound for a name without budget."""
-    standings: list[Standing] = []
-    for ask in scope_asks(tenant, subject, budget_ids, at):
-        found = books.standings.get(ask, [])
+    statuses: list[WindowStatus] = []
+    for query in scope_queries(tenant, subject, budget_ids, at):
+        found = books.statuses.get(query, [])
         # A budget that was named and is gone must not mean "no limit".
-        if ask.scope is BudgetScope.NAMED and not found:
-            raise BudgetNotFound(ask.scope_id)
-        standings.extend(found)
-    return standings
+        if query.scope is BudgetScope.NAMED and not found:
+            raise BudgetNotFound(query.scope_id)
+        statuses.extend(found)
+    return statuses
 
 
-def _shortage(standings: list[Standing], amount: Money, books: Books) -> Shortage | None:
+def _shortage(statuses: list[WindowStatus], amount: Money, books: Books) -> Shortage | None:
     """The budget with the least left among those that do not cover the amount."""
     shortages = []
-    for standing in standings:
-        if standing.limit.currency_code != amount.currency_code:
+    for status in statuses:
+        if status.limit.currency_code != amount.currency_code:
             raise CurrencyMismatch(
-                standing.budget_id, standing.limit.currency_code, amount.currency_code
+                status.budget_id, status.limit.currency_code, amount.currency_code
             )
-        left = standing.limit.amount - books.used(standing)
+        left = status.limit.amount - books.used(status)
         if amount.amount > left:
             remaining = Money(max(Decimal(0), left), amount.currency_code)
-            shortages.append(Shortage(standing, remaining))
+            shortages.append(Shortage(status, remaining))
     return min(shortages, key=lambda shortage: shortage.remaining.amount, default=None)
 
 
-def _covers(standings: list[Standing], books: Books, amount: Money) -> bool:
+def _covers(statuses: list[WindowStatus], books: Books, amount: Money) -> bool:
     return all(
-        standing.limit.currency_code == amount.currency_code
-        and amount.amount <= standing.limit.amount - books.used(standing)
-        for standing in standings
+        status.limit.currency_code == amount.currency_code
+        and amount.amount <= status.limit.amount - books.used(status)
+        for status in statuses
     )
 
 
@@ -171,14 +171,14 @@ def _period(asked: Reserve, books: Books) -> Period:
 
 
 def _hold(
-    asked: Reserve, offer: Offer, standings: list[Standing], period: Period, books: Books
+    asked: Reserve, offer: Offer, statuses: list[WindowStatus], period: Period, books: Books
 ) -> Hold:
     call = Call(
         tenant=asked.tenant,
         key=asked.key,
         subject=asked.subject,
         sku=asked.sku,
-        windows=tuple(window_key(standing) for standing in standings),
+        windows=tuple(window_key(status) for status in statuses),
         service_class=asked.service_class,
         region=asked.region,
         policy_version=asked.policy_version,
@@ -195,7 +195,7 @@ def _hold(
     )
     if not asked.fallbacks:
         return hold
-    return with_fallbacks(hold, asked, partial(_covers, standings, books), books)
+    return with_fallbacks(hold, asked, partial(_covers, statuses, books), books)
 
 
 def _clamped(worst_case: tuple[Quantity, ...], output_tokens: int) -> tuple[Quantity, ...]:
@@ -226,7 +226,7 @@ def _exhausted(
 ) -> Rejection:
     fixes = []
     if fitting:
-        fixes.append(f"ask for at most {fitting} output tokens")
+        fixes.append(f"query for at most {fitting} output tokens")
     if alternative:
         model = f" with model {alternative.model}" if alternative.model else ""
         fixes.append(
@@ -234,9 +234,9 @@ def _exhausted(
         )
     return Rejection(
         RejectionReason.BUDGET_EXHAUSTED,
-        f"budget {shortage.standing.budget_id} has {shortage.remaining} left, "
+        f"budget {shortage.status.budget_id} has {shortage.remaining} left, "
         f"less than the call can cost; {' or '.join(fixes) or 'raise the budget or wait'}",
-        shortage.standing.budget_id,
+        shortage.status.budget_id,
         shortage.remaining,
         fitting,
         alternative,

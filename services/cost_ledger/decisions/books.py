@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from cost_ledger.budgets.models import ScopeAsk, Standing
+from cost_ledger.budgets.models import ScopeQuery, WindowStatus
 from cost_ledger.models import ZERO, BudgetWindowKey, Entry, Hold, Rejection
 from cost_ledger.prices.models import PriceHistory, PriceVersion
 
 HoldKey = tuple[str, str]
 EntryKey = tuple[str, int]
-AnswerKey = tuple[str, str, str]
+IdempotencyKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class IdempotencyRecord:
     """What a key was answered with: an entry's sequence or a rejection.
 
     `occur_time` is the time that the request itself named: once its period is closed, a
@@ -51,7 +51,7 @@ class Corrections:
 
 
 @dataclass(slots=True)
-class Move:
+class BudgetDelta:
     """What is added to a budget window."""
 
     posted: Decimal = ZERO
@@ -65,9 +65,9 @@ class Rows:
     heads: dict[str, Head] = field(default_factory=dict)
     entries: dict[EntryKey, Entry] = field(default_factory=dict)
     holds: dict[HoldKey, Hold] = field(default_factory=dict)
-    answers: dict[AnswerKey, Answer] = field(default_factory=dict)
+    answers: dict[IdempotencyKey, IdempotencyRecord] = field(default_factory=dict)
     corrections: dict[EntryKey, Corrections] = field(default_factory=dict)
-    moves: dict[BudgetWindowKey, Move] = field(default_factory=dict)
+    deltas: dict[BudgetWindowKey, BudgetDelta] = field(default_factory=dict)
 
     def absorb(self, later: "Rows") -> None:
         self.heads |= later.heads
@@ -75,11 +75,11 @@ class Rows:
         self.holds |= later.holds
         self.answers |= later.answers
         self.corrections |= later.corrections
-        for key, move in later.moves.items():
-            self.move(key, move.posted, move.held)
+        for key, delta in later.deltas.items():
+            self.add_delta(key, delta.posted, delta.held)
 
-    def move(self, key: BudgetWindowKey, posted: Decimal, held: Decimal) -> None:
-        total = self.moves.setdefault(key, Move())
+    def add_delta(self, key: BudgetWindowKey, posted: Decimal, held: Decimal) -> None:
+        total = self.deltas.setdefault(key, BudgetDelta())
         total.posted += posted
         total.held += held
 
@@ -90,7 +90,7 @@ class Books:
 
     now: datetime
     loaded: Rows
-    standings: dict[ScopeAsk, list[Standing]] = field(default_factory=dict)
+    statuses: dict[ScopeQuery, list[WindowStatus]] = field(default_factory=dict)
     prices: dict[tuple[str, str], PriceHistory] = field(default_factory=dict)
     written: Rows = field(default_factory=Rows)
     draft: Rows = field(default_factory=Rows)
@@ -113,7 +113,7 @@ class Books:
         layers = (self.draft.entries, self.written.entries, self.loaded.entries)
         return next((layer[at] for layer in layers if at in layer), None)
 
-    def answer(self, tenant: str, operation: str, key: str) -> Answer | None:
+    def answer(self, tenant: str, operation: str, key: str) -> IdempotencyRecord | None:
         at = (tenant, operation, key)
         layers = (self.draft.answers, self.written.answers, self.loaded.answers)
         return next((layer[at] for layer in layers if at in layer), None)
@@ -133,10 +133,10 @@ class Books:
         closed_before = self.head(tenant).closed_before
         return closed_before is not None and at < closed_before
 
-    def used(self, standing: Standing) -> Decimal:
+    def used(self, status: WindowStatus) -> Decimal:
         """Posted and held in the window, with what this group has moved so far."""
-        moved = self._moved(self.written, standing) + self._moved(self.draft, standing)
-        return standing.used + moved
+        moved = self._moved(self.written, status) + self._moved(self.draft, status)
+        return status.used + moved
 
     def price(
         self, tenant: str, sku: str, at: datetime, service_class: str = "", region: str = ""
@@ -149,24 +149,24 @@ class Books:
         history = self.prices.get((tenant, sku))
         return history.version(version_id) if history and version_id else None
 
-    def _moved(self, rows: Rows, standing: Standing) -> Decimal:
-        return sum((move.posted + move.held for move in _within(rows, standing)), ZERO)
+    def _moved(self, rows: Rows, status: WindowStatus) -> Decimal:
+        return sum((delta.posted + delta.held for delta in _within(rows, status)), ZERO)
 
 
-def _within(rows: Rows, standing: Standing) -> Iterable[Move]:
-    if standing.first == standing.start:
-        move = rows.moves.get(window_key(standing))
-        return [move] if move else []
+def _within(rows: Rows, status: WindowStatus) -> Iterable[BudgetDelta]:
+    if status.first == status.start:
+        delta = rows.deltas.get(window_key(status))
+        return [delta] if delta else []
     return [
-        move
-        for key, move in rows.moves.items()
-        if (key.tenant, key.budget_id) == (standing.tenant, standing.budget_id)
-        and standing.first <= key.start <= standing.start
+        delta
+        for key, delta in rows.deltas.items()
+        if (key.tenant, key.budget_id) == (status.tenant, status.budget_id)
+        and status.first <= key.start <= status.start
     ]
 
 
-def window_key(standing: Standing) -> BudgetWindowKey:
-    """The window row that new money of a standing goes to."""
+def window_key(status: WindowStatus) -> BudgetWindowKey:
+    """The window row that new money of a status goes to."""
     return BudgetWindowKey(
-        standing.tenant, standing.budget_id, standing.start, standing.limit.currency_code
+        status.tenant, status.budget_id, status.start, status.limit.currency_code
     )

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from cost_ledger.decisions import postings
 from cost_ledger.decisions.admission import admit, readmit, windows_of
-from cost_ledger.decisions.answers import answered, entry_of, hold_of, remember
 from cost_ledger.decisions.books import Books
 from cost_ledger.decisions.costs import (
     answered_call,
@@ -18,6 +17,7 @@ from cost_ledger.decisions.costs import (
     withdraw,
 )
 from cost_ledger.decisions.drafts import move, post_hold
+from cost_ledger.decisions.idempotency import answered, entry_of, hold_of, remember
 from cost_ledger.decisions.operations import (
     Capture,
     Dispatch,

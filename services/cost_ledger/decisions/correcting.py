@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from cost_ledger.decisions.answers import answered, entry_of, hold_of, remember
 from cost_ledger.decisions.books import Books, Head
 from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
 from cost_ledger.decisions.costs import post_cost, price_of
 from cost_ledger.decisions.drafts import adjust_by, post, take_back
+from cost_ledger.decisions.idempotency import answered, entry_of, hold_of, remember
 from cost_ledger.decisions.postings import NOTHING
 from cost_ledger.errors import (
     NotAdjustable,

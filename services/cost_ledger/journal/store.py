@@ -12,22 +12,22 @@ from typing import Any
 
 import asyncpg
 
-from cost_ledger.budgets.models import BudgetScope, ScopeAsk, Standing
-from cost_ledger.decisions.admission import asks_of, scope_asks
+from cost_ledger.budgets.models import BudgetScope, ScopeQuery, WindowStatus
+from cost_ledger.decisions.admission import queries_of, scope_queries
 from cost_ledger.decisions.batches import Batch, Operation
 from cost_ledger.decisions.books import Books, Corrections, Rows
 from cost_ledger.decisions.corrections import Adjust, Reverse, Settle
 from cost_ledger.decisions.operations import Extend, Record, Reserve
 from cost_ledger.journal.store_rows import (
-    answer_from_row,
     entry_from_row,
     head_from_row,
     hold_from_row,
+    idempotency_record_from_row,
     moment,
     parsed,
     to_json,
 )
-from cost_ledger.journal.store_statements import OPEN_BOOKS, READ_ENTRIES, READ_STANDINGS
+from cost_ledger.journal.store_statements import OPEN_BOOKS, READ_ENTRIES, READ_STATUSES
 from cost_ledger.journal.store_writes import write
 from cost_ledger.models import HoldState
 from cost_ledger.store_engine import journal_errors
@@ -61,27 +61,27 @@ async def _read(connection: Connection, operations: list[Operation]) -> Books:
     sequences = _sequences(operations, books)
     if sequences:
         _add_entries(books, await connection.fetch(READ_ENTRIES, *_columns(sequences)))
-    asks = _asks_of_extended(operations, books)
-    if asks:
-        standings = await connection.fetchval(READ_STANDINGS, _rows(asks), books.now)
-        books.standings |= _standings(standings)
+    queries = _extended_queries(operations, books)
+    if queries:
+        statuses = await connection.fetchval(READ_STATUSES, _rows(queries), books.now)
+        books.statuses |= _statuses(statuses)
     return books
 
 
 async def _open(connection: Connection, operations: list[Operation]) -> Books:
     tenants = sorted({operation.tenant for operation in operations})
-    asks = _asks(operations)
+    queries = _scope_queries(operations)
     row = await connection.fetchrow(
         OPEN_BOOKS,
         tenants,
         *_columns({_key(operation) for operation in operations}),
-        _rows(asks) if asks else None,
+        _rows(queries) if queries else None,
     )
     heads = {head["tenant"]: head_from_row(head) for head in parsed(row["heads"])}
     books = Books(now=row["now"], loaded=Rows(heads=heads))
     for found in parsed(row["known"]) or ():
         _add_found(books.loaded, found)
-    books.standings = _standings(row["standings"])
+    books.statuses = _statuses(row["statuses"])
     return books
 
 
@@ -99,7 +99,7 @@ def _add_found(rows: Rows, found: dict[str, Any]) -> None:
     tenant = found["tenant"]
     if found["answer"]:
         key = tenant, found["operation"], found["key"]
-        rows.answers[key] = answer_from_row(found["answer"])
+        rows.answers[key] = idempotency_record_from_row(found["answer"])
     if found["hold"]:
         hold = hold_from_row(found["hold"])
         rows.holds[tenant, hold.call.key] = hold
@@ -126,45 +126,45 @@ def _add_entries(books: Books, rows: Iterable[Any]) -> None:
         books.loaded.corrections[at] = Corrections(row["is_taken_back"], row["adjusted"])
 
 
-def _asks(operations: list[Operation]) -> set[ScopeAsk]:
+def _scope_queries(operations: list[Operation]) -> set[ScopeQuery]:
     """The budgets that may cover the operations."""
-    asks: set[ScopeAsk] = set()
+    queries: set[ScopeQuery] = set()
     for operation in operations:
         match operation:
             case Reserve(tenant=tenant, subject=subject, budget_ids=budget_ids):
-                asks.update(scope_asks(tenant, subject, budget_ids, None))
+                queries.update(scope_queries(tenant, subject, budget_ids, None))
             case Record(tenant=tenant, subject=subject, occur_time=occur_time):
-                asks.update(scope_asks(tenant, subject, (), occur_time))
-    return asks
+                queries.update(scope_queries(tenant, subject, (), occur_time))
+    return queries
 
 
-def _asks_of_extended(operations: list[Operation], books: Books) -> set[ScopeAsk]:
+def _extended_queries(operations: list[Operation], books: Books) -> set[ScopeQuery]:
     holds = (
         books.hold(operation.tenant, operation.hold_key)
         for operation in operations
         if isinstance(operation, Extend)
     )
-    return {ask for hold in holds if hold for ask in asks_of(hold, None)}
+    return {query for hold in holds if hold for query in queries_of(hold, None)}
 
 
-def _rows(asks: set[ScopeAsk]) -> str:
+def _rows(queries: set[ScopeQuery]) -> str:
     return to_json(
-        {"tenant": ask.tenant, "scope": ask.scope, "scope_id": ask.scope_id, "at": ask.at}
-        for ask in asks
+        {"tenant": query.tenant, "scope": query.scope, "scope_id": query.scope_id, "at": query.at}
+        for query in queries
     )
 
 
-def _standings(text: str | None) -> dict[ScopeAsk, list[Standing]]:
-    standings: defaultdict[ScopeAsk, list[Standing]] = defaultdict(list)
+def _statuses(text: str | None) -> dict[ScopeQuery, list[WindowStatus]]:
+    statuses: defaultdict[ScopeQuery, list[WindowStatus]] = defaultdict(list)
     for row in parsed(text) or ():
         at = row["at"] and moment(row["at"])
-        ask = ScopeAsk(row["tenant"], BudgetScope(row["scope"]), row["scope_id"], at)
-        standings[ask].append(_standing(row))
-    return standings
+        query = ScopeQuery(row["tenant"], BudgetScope(row["scope"]), row["scope_id"], at)
+        statuses[query].append(_status(row))
+    return statuses
 
 
-def _standing(row: dict[str, Any]) -> Standing:
-    return Standing(
+def _status(row: dict[str, Any]) -> WindowStatus:
+    return WindowStatus(
         row["tenant"],
         row["id"],
         Money(row["hard_limit"], row["currency"]),

@@ -11,7 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from cost_ledger.decisions.books import Answer, Head
+from cost_ledger.decisions.books import Head, IdempotencyRecord
 from cost_ledger.fingerprint import quantities_text
 from cost_ledger.models import (
     BudgetWindowKey,
@@ -93,7 +93,7 @@ HOLD_COLUMNS = {
     "posted_sequence": "bigint",
     "fallbacks": "json",
 }
-ANSWER_COLUMNS = {
+IDEMPOTENCY_COLUMNS = {
     "tenant": "text",
     "operation": "text",
     "key": "text",
@@ -150,7 +150,9 @@ def hold_values(hold: Hold) -> tuple[object, ...]:
     )
 
 
-def answer_values(tenant: str, operation: str, key: str, answer: Answer) -> tuple[object, ...]:
+def idempotency_values(
+    tenant: str, operation: str, key: str, answer: IdempotencyRecord
+) -> tuple[object, ...]:
     rejection = json.dumps(asdict(answer.rejection), default=str) if answer.rejection else None
     return (
         tenant,
@@ -213,9 +215,9 @@ def head_from_row(row: Row) -> Head:
     )
 
 
-def answer_from_row(row: Row) -> Answer:
+def idempotency_record_from_row(row: Row) -> IdempotencyRecord:
     occur_time = row["occur_time"]
-    return Answer(
+    return IdempotencyRecord(
         row["request_hash"],
         row["sequence"],
         _rejection_from_row(row["rejection"]),

@@ -7,10 +7,15 @@ array per column, so its text does not depend on their number and is prepared on
 
 from functools import cache
 
-from cost_ledger.journal.store_rows import ACCOUNTS, ANSWER_COLUMNS, ENTRY_COLUMNS, HOLD_COLUMNS
+from cost_ledger.journal.store_rows import (
+    ACCOUNTS,
+    ENTRY_COLUMNS,
+    HOLD_COLUMNS,
+    IDEMPOTENCY_COLUMNS,
+)
 
 OPEN_BOOKS = "SELECT * FROM open_books($1, $2, $3, $4, $5, $6)"
-READ_STANDINGS = "SELECT read_standings($1, $2)"
+READ_STATUSES = "SELECT read_statuses($1, $2)"
 
 # The entries that answers, provisional costs and corrections are about, and what later
 # entries did to each.
@@ -47,7 +52,7 @@ COLUMNS = {
     "entries": ENTRY_COLUMNS,
     "new_holds": HOLD_COLUMNS,
     "changed_holds": HOLD_COLUMNS,
-    "answers": ANSWER_COLUMNS,
+    "answers": IDEMPOTENCY_COLUMNS,
     "opened_windows": WINDOW_COLUMNS,
     "moved_windows": WINDOW_COLUMNS,
     "balances": BALANCE_COLUMNS,
@@ -83,7 +88,7 @@ PARTS = {
     "changed_holds": f"""
         UPDATE hold h SET {_changes()} FROM {{rows}} WHERE (h.tenant, h.key) = (n.tenant, n.key)
     """,  # noqa: S608  constants
-    "answers": _insert("idempotency", ANSWER_COLUMNS),
+    "answers": _insert("idempotency", IDEMPOTENCY_COLUMNS),
     "opened_windows": _insert("budget_window", WINDOW_COLUMNS),
     "moved_windows": """
         UPDATE budget_window w SET posted = w.posted + n.posted, held = w.held + n.held

@@ -5,7 +5,7 @@ from operator import add
 from typing import Any
 
 from cost_ledger.decisions.books import Books
-from cost_ledger.journal.store_rows import answer_values, entry_values, hold_values
+from cost_ledger.journal.store_rows import entry_values, hold_values, idempotency_values
 from cost_ledger.journal.store_statements import write_statement
 from cost_ledger.models import ZERO, Entry, Postings
 
@@ -32,7 +32,7 @@ def parts_of(books: Books) -> dict[str, list[Values]]:
         "entries": [entry_values(entry) for entry in written.entries.values()],
         "new_holds": [hold_values(it) for key, it in written.holds.items() if key not in known],
         "changed_holds": [hold_values(it) for key, it in written.holds.items() if key in known],
-        "answers": [answer_values(*key, answer) for key, answer in written.answers.items()],
+        "answers": [idempotency_values(*key, answer) for key, answer in written.answers.items()],
         "opened_windows": opened,
         "moved_windows": moved,
         "balances": _balances(written.entries.values()),
@@ -42,16 +42,16 @@ def parts_of(books: Books) -> dict[str, list[Values]]:
 def _windows(books: Books) -> tuple[list[Values], list[Values]]:
     """Windows that get their first row, and windows whose row is added to."""
     missing = {
-        (standing.tenant, standing.budget_id, standing.start)
-        for found in books.standings.values()
-        for standing in found
-        if not standing.row_exists
+        (status.tenant, status.budget_id, status.start)
+        for found in books.statuses.values()
+        for status in found
+        if not status.row_exists
     }
     opened: list[Values] = []
     moved: list[Values] = []
-    for window, move in books.written.moves.items():
+    for window, delta in books.written.deltas.items():
         at = (window.tenant, window.budget_id, window.start)
-        (opened if at in missing else moved).append((*at, move.posted, move.held))
+        (opened if at in missing else moved).append((*at, delta.posted, delta.held))
     return opened, moved
 
 

@@ -6,7 +6,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.access import is_guarded
 from gateway.error_responses import error_response
 from gateway.limits.open_requests import OpenRequests
-from gateway.limits.rate_limiter import RateLimiter, Standing, standing
+from gateway.limits.rate_limiter import RateLimiter, RateLimitStatus, rate_limit_status
 from gateway.limits.service import LimitBook, holding_to
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity
@@ -30,17 +30,17 @@ class LimitMiddleware:
             return
         tenant = current_identity().tenant
         limits = await self._book.of(tenant)
-        now = standing(limits, tokens=0)
+        now = rate_limit_status(limits, tokens=0)
         try:
             now = await self._rate.admit(tenant, limits)
             async with self._open.slot(tenant, limits):
                 with holding_to(limits):
-                    await self._app(scope, receive, _with_standing(send, now))
+                    await self._app(scope, receive, _with_headers(send, now))
         except DomainError as error:
-            await error_response(error)(scope, receive, _with_standing(send, now))
+            await error_response(error)(scope, receive, _with_headers(send, now))
 
 
-def _with_standing(send: Send, now: Standing) -> Send:
+def _with_headers(send: Send, now: RateLimitStatus) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)

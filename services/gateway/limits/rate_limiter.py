@@ -29,7 +29,7 @@ class Grant:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RateLimitStatus:
     """For the x-ratelimit headers of OpenAI's API."""
 
     limit: int
@@ -63,7 +63,7 @@ class RateLimiter:
         self._clock = clock
         self._leases: defaultdict[str, _Lease] = defaultdict(_Lease)
 
-    async def admit(self, tenant: str, limits: TenantLimits) -> Standing:
+    async def admit(self, tenant: str, limits: TenantLimits) -> RateLimitStatus:
         """Spends one token. Raises TooManyRequests with the time until there is one."""
         lease = self._leases[tenant]
         # One draw at a time: whoever waited may find tokens drawn meanwhile.
@@ -72,7 +72,7 @@ class RateLimiter:
             if lease.tokens < 1 or lease.lapses_at < now or lease.limits != limits:
                 await self._draw(tenant, limits, lease, now)
             lease.tokens -= 1
-        return standing(limits, lease.left + lease.tokens)
+        return rate_limit_status(limits, lease.left + lease.tokens)
 
     async def _draw(self, tenant: str, limits: TenantLimits, lease: _Lease, now: float) -> None:
         lease.tokens = 0
@@ -93,10 +93,10 @@ def batch(limits: TenantLimits) -> int:
     return max(1, min(int(limits.requests_per_s * BATCH_S), limits.burst // 16))
 
 
-def standing(limits: TenantLimits, tokens: float) -> Standing:
+def rate_limit_status(limits: TenantLimits, tokens: float) -> RateLimitStatus:
     """Where the tenant stands with that many tokens left."""
     missing = max(0.0, limits.burst - tokens)
-    return Standing(limits.burst, max(0, int(tokens)), missing / limits.requests_per_s)
+    return RateLimitStatus(limits.burst, max(0, int(tokens)), missing / limits.requests_per_s)
 
 
 def _rejection(limits: TenantLimits, wait_s: float) -> TooManyRequests:

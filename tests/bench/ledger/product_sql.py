@@ -12,8 +12,8 @@ import asyncpg
 from sqlalchemy import make_url
 
 from bench.ledger.pgbench import rate
-from cost_ledger.budgets.models import BudgetScope, ScopeAsk, Standing
-from cost_ledger.decisions.admission import scope_asks
+from cost_ledger.budgets.models import BudgetScope, ScopeQuery, WindowStatus
+from cost_ledger.decisions.admission import scope_queries
 from cost_ledger.decisions.batches import Operation, decide
 from cost_ledger.decisions.books import Books, Head, Rows
 from cost_ledger.decisions.operations import Capture, Reserve
@@ -126,12 +126,12 @@ PER_CALL = {"entries", "new_holds", "changed_holds", "answers"}
 
 
 def _open(operation: Operation, rows: int) -> str:
-    asks = scope_asks(TENANT, SUBJECT, (), None) if isinstance(operation, Reserve) else ()
+    queries = scope_queries(TENANT, SUBJECT, (), None) if isinstance(operation, Reserve) else ()
     text = to_json(
-        {"tenant": ask.tenant, "scope": ask.scope, "scope_id": ask.scope_id, "at": ask.at}
-        for ask in asks
+        {"tenant": query.tenant, "scope": query.scope, "scope_id": query.scope_id, "at": query.at}
+        for query in queries
     )
-    json = f"replace({_literal(text)}, '{TENANT}', {_TENANT})::json" if asks else "NULL::json"
+    json = f"replace({_literal(text)}, '{TENANT}', {_TENANT})::json" if queries else "NULL::json"
     keys = _array((KEY,), "text", rows)
     arguments = [
         f"ARRAY[{_TENANT}]",
@@ -212,9 +212,9 @@ def _decided(operations: list[Operation]) -> Books:
 
 
 def _books() -> Books:
-    standings = {
-        ScopeAsk(TENANT, scope, scope_id, None): [
-            Standing(
+    statuses = {
+        ScopeQuery(TENANT, scope, scope_id, None): [
+            WindowStatus(
                 TENANT,
                 f"cap-{scope.value}",
                 Money(Decimal(10**9), "USD"),
@@ -229,7 +229,7 @@ def _books() -> Books:
     return Books(
         now=NOW,
         loaded=Rows(heads={TENANT: Head(SEQUENCE, bytes(32))}),
-        standings=standings,
+        statuses=statuses,
         prices={(TENANT, PRICE.sku): PriceHistory((PRICE,), ())},
     )
 

@@ -31,7 +31,7 @@ WINDOWS = """
 """
 READ = """
     SELECT read_keys('{acme}', '{record}', '{key-7}', '{key-7}'),
-           read_standings('[{"tenant": "acme", "scope": "user", "scope_id": "user-7"}]', now())
+           read_statuses('[{"tenant": "acme", "scope": "user", "scope_id": "user-7"}]', now())
 """
 # Of the partitions, whose names begin as their table's.
 ROWS_READ = """

@@ -44,14 +44,14 @@ END
 $$;
 
 -- Where every budget of the asked scopes stands at a time (unset: now).
-CREATE FUNCTION read_standings(asks json, now timestamptz) RETURNS json
+CREATE FUNCTION read_statuses(scopes json, now timestamptz) RETURNS json
 STABLE LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (
-        SELECT json_agg(standing) FROM (
+        SELECT json_agg(status) FROM (
             SELECT asked.tenant, asked.scope, asked.scope_id, asked.at, b.id,
                    b.hard_limit, b.currency, b.first, b.start, used.used, used.row_exists
-            FROM json_to_recordset(asks)
+            FROM json_to_recordset(scopes)
                 AS asked(tenant text, scope text, scope_id text, at timestamptz)
             CROSS JOIN LATERAL (
                 SELECT b.*, window_first(b, coalesce(asked.at, now)) AS first,
@@ -69,7 +69,7 @@ BEGIN
                 WHERE w.tenant = b.tenant AND w.budget_id = b.id
                   AND w.start BETWEEN b.first AND b.start
             ) used
-        ) standing
+        ) status
     );
 END
 $$;
@@ -78,7 +78,7 @@ $$;
 -- the lock is the truth until the commit.
 CREATE FUNCTION open_books(
     tenants text[], asked_tenants text[], operations text[], keys text[], hold_keys text[],
-    asks json, OUT now timestamptz, OUT heads json, OUT known json, OUT standings json
+    scopes json, OUT now timestamptz, OUT heads json, OUT known json, OUT statuses json
 ) LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('ledger.tenants', CAST(tenants AS text), true);
@@ -89,8 +89,8 @@ BEGIN
     END IF;
     now := ledger_clock();
     known := read_keys(asked_tenants, operations, keys, hold_keys);
-    IF asks IS NOT NULL THEN
-        standings := read_standings(asks, now);
+    IF scopes IS NOT NULL THEN
+        statuses := read_statuses(scopes, now);
     END IF;
 END
 $$;

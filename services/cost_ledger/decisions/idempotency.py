@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Protocol
 
-from cost_ledger.decisions.books import Answer, Books
+from cost_ledger.decisions.books import Books, IdempotencyRecord
 from cost_ledger.errors import EntryNotFound, HoldNotFound, KeyReused
 from cost_ledger.models import Entry, Hold, Rejection
 
@@ -27,7 +27,7 @@ class Keyed(Protocol):
         """What a retry must repeat."""
 
 
-def answered(asked: Keyed, books: Books) -> Answer | None:
+def answered(asked: Keyed, books: Books) -> IdempotencyRecord | None:
     """The answer the key already has. Raises KeyReused when the content differs."""
     answer = books.answer(asked.tenant, asked.name, asked.key)
     if answer and answer.request_hash != asked.request_hash():
@@ -44,7 +44,7 @@ def remember(
 ) -> None:
     """Keeps the answer: an entry, or why there is none."""
     sequence = entry.sequence if entry else 0
-    answer = Answer(asked.request_hash(), sequence, rejection, occur_time)
+    answer = IdempotencyRecord(asked.request_hash(), sequence, rejection, occur_time)
     books.draft.answers[asked.tenant, asked.name, asked.key] = answer
 
 
