@@ -19,9 +19,10 @@ PREFIX ?= podium/
 TAG ?= 0.1.0
 PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' -print -quit 2>/dev/null),$(dir)))
 # The plugin fails a run that skipped anything: a skipped test proves nothing.
-PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips
+PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
+IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test chaos demo up bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart chart-docs chart-slow docs clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test test-all chaos demo up bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart chart-docs chart-slow docs clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,10 +94,15 @@ format: $(INSTALLED) ## Put Python and contracts into the house format
 	$(PYTHON) -m ruff format .
 	$(BUF) format protos --write
 
-test: setup lint ## Set up, lint, run every test; WORKERS=n in parallel (killing tests run alone)
-	@# In their own order: by default files of few tests come last, and some of those take minutes.
-	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not chaos and not vllm"
+test: setup lint ## Lint, and every service for real; WORKERS=n in parallel, SEED=n repeats an order
+	$(PYTEST) $(IN_PARALLEL) -m "not chaos and not vllm and not training"
+
+test-all: setup lint ## Besides: killed servers, vLLM, training, and with root the images
+	$(PYTEST) $(IN_PARALLEL) -m "not chaos and not vllm"
 	$(PYTEST) -m "chaos or vllm"
+	@if test "$$(id -u)" = 0 && command -v buildah podman runc >/dev/null; then $(MAKE) chart-slow; \
+	  else echo "not run: tests/chart/slow builds and runs images, as root with buildah, podman and" \
+	  "runc: make chart-slow"; fi
 
 chaos: setup ## Kill PostgreSQL, the ledger and its callers at named points; KILLS=n SEED=n
 	KILLS=$(or $(KILLS),100) $(PYTEST) tests/integration/cost_ledger/kills

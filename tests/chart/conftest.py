@@ -1,18 +1,6 @@
-"""Says at the top of a run what it proves."""
-
-import pytest
+"""Custom resources are tested where the CRDs of their operators are at hand."""
 
 from chart import crd_schemas
 
-
-def pytest_report_header(config: pytest.Config) -> str:
-    if crd_schemas.available():
-        return f"chart: custom resources are validated against {crd_schemas.FOLDER}"
-    return (
-        "chart: CUSTOM RESOURCES ARE NOT VALIDATED, there are no CRDs in "
-        f"{crd_schemas.FOLDER}: set PODIUM_CRDS to a folder of them"
-    )
-
-
-# Not a skip: a run without CRDs has fewer tests, and its first lines say so.
+# Not a skip: a run without CRDs has fewer tests, and its last lines say so (not_run.py).
 collect_ignore = [] if crd_schemas.available() else ["test_custom_kinds.py"]

@@ -25,6 +25,10 @@ CACHE = ROOT / "build/crds"
 KEPT = {"type", "enum", "pattern", "required", "minimum", "maximum", "minLength", "maxLength"}
 KEPT |= {"minItems", "maxItems", "format", "uniqueItems", "minProperties", "maxProperties"}
 OPEN = "x-kubernetes-preserve-unknown-fields"
+MISSING = (
+    f"tests/chart/test_custom_kinds.py: there are no CRDs of the operators in {FOLDER}: "
+    "set PODIUM_CRDS to a folder of them"
+)
 
 
 def available() -> bool:

@@ -74,7 +74,7 @@ def quiet(_step: str, _done: bool) -> None:
     """Reports nothing."""
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="session")
 async def whole() -> AsyncIterator[WholePlatform]:
     with (
         TemporaryDirectory(prefix="podium-e2e-") as folder,

@@ -10,7 +10,7 @@ from e2e.conftest import WholePlatform
 from e2e.episodes_over_http import entries, finished, start, trajectory
 from podium.episodes.v1 import trajectory_pb2 as pb
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.chaos]
+pytestmark = [pytest.mark.chaos]
 
 EPISODES = 20
 CHARGES_PER_EPISODE = 5

@@ -6,8 +6,6 @@ from openai.types.chat import ChatCompletionUserMessageParam
 
 from e2e.conftest import MODEL, WholePlatform
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 QUESTION: ChatCompletionUserMessageParam = {"role": "user", "content": "What is 6 x 7?"}
 ONLY_SUMS = {"podium": {"tools": ["calculator"]}}
 

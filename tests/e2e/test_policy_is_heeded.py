@@ -4,12 +4,9 @@ import asyncio
 from typing import Any
 
 import httpx
-import pytest
 
 from e2e.conftest import PAUSED_TASK, WholePlatform
 from e2e.episodes_over_http import entries, finished, start, trajectory
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 POLICY = {"name": "heeded", "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT"}
 

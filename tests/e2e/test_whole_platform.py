@@ -6,12 +6,8 @@ import sys
 import uuid
 from decimal import Decimal
 
-import pytest
-
 from e2e.conftest import SLOW_TASK, WholePlatform
 from e2e.episodes_over_http import entries, finished, new_id, start, trajectory
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CANARY = "xylophone-4711"
 

@@ -9,7 +9,7 @@ import pytest_asyncio
 from podium_kit.embedded import EmbeddedTemporal, free_port
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="session")
 async def temporal() -> AsyncIterator[EmbeddedTemporal]:
     with TemporaryDirectory(prefix="podium-temporal-") as folder:
         skipping: dict[str, object] = {"frontend.WorkflowTimeSkippingEnabled": True}

@@ -7,9 +7,10 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import asyncpg
 
@@ -42,12 +43,21 @@ class InvalidDatabaseName(EmbeddedError):
 class EmbeddedPostgres(EmbeddedServer):
     """One server on one data folder; its rows and its DSNs survive restart and kill -9."""
 
-    def __init__(self, data_dir: Path, *, log_path: Path | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        log_path: Path | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._cluster = Cluster(data_dir.resolve())
         self._socket_dir = _socket_dir(self._cluster.data_dir)
         process = ManagedProcess(
             "postgres",
-            [binary("postgres"), "-D", self._cluster.data_dir, "-k", self._socket_dir, *_options()],
+            [
+                *(binary("postgres"), "-D", self._cluster.data_dir, "-k", self._socket_dir),
+                *_options({**SETTINGS, **settings}),
+            ],
             log_path=log_path or self._cluster.data_dir.parent / "logs" / "postgres.log",
             user=self._cluster.account,
             cwd=Path("/"),
@@ -116,8 +126,8 @@ def _identifier(name: str) -> str:
     return f'"{name}"'
 
 
-def _options() -> list[str]:
-    return [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+def _options(settings: Mapping[str, str]) -> list[str]:
+    return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
 
 def _socket_dir(data_dir: Path) -> Path:

@@ -26,7 +26,7 @@ from chart.slow.node import Node, container_of, play, podman
 from e2e.episodes_over_http import finished, start, trajectory
 from podium_cli.local.keys import ensure_keys
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(900)]
 
 HEALTH_PORT, METRICS_PORT, HTTP_PORT = 8086, 9090, 8080
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -71,7 +71,7 @@ class Cluster:
         return podman("exec", "podium-gateway-gateway", *command, *who).split()[-1]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def cluster() -> AsyncIterator[Cluster]:
     with TemporaryDirectory(prefix="podium-node-") as made:
         folder = Path(made)

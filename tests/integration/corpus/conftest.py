@@ -1,6 +1,6 @@
 """A served CorpusService on a fresh database."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import grpc
@@ -8,9 +8,8 @@ import pytest
 import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-import tool_adapters
+from embedded_servers import Database
 from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
-from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.identity import Identity
 from podium_kit.rpc.server import Service, running_server
 from podium_kit.rpc.settings import ServerSettings
@@ -19,15 +18,12 @@ from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store import PostgresCorpusStore
 
-MIGRATIONS = Path(str(tool_adapters.__file__)).parent / "migrations"
 Client = Callable[[Identity], "rpc.CorpusServiceAsyncStub"]
 
 
 @pytest_asyncio.fixture
-async def engine(database: Callable[[], Awaitable[str]]) -> AsyncIterator[AsyncEngine]:
-    url = await database()
-    await upgrade(url, MIGRATIONS)
-    engine = create_async_engine(url)
+async def engine(database: Database) -> AsyncIterator[AsyncEngine]:
+    engine = create_async_engine(await database("tool_adapters"))
     yield engine
     await engine.dispose()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from kafka import KafkaConsumer, TopicPartition
 
+from embedded_servers import Database
 from integration.cost_ledger.builders import (
     make_budget,
     make_capture,
@@ -32,7 +33,7 @@ TOPIC = "ledger.alerts.v1"
 CAPTURE = "0.00225"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
+@pytest_asyncio.fixture(scope="module")
 async def kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedKafka]:
     server = EmbeddedKafka(free_port(), log_path=tmp_path_factory.mktemp("kafka") / "kafka.log")
     await server.start()
@@ -171,10 +172,10 @@ async def test_a_tenant_sees_its_own_alerts_alone(
 
 
 async def test_what_was_owed_while_the_broker_was_away_is_published_once_it_is_back(
-    database: Callable[[], Awaitable[str]], kafka: EmbeddedKafka, tmp_path: Path
+    database: Database, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     """Restarts the ledger, and repeats what a crash between broker and database repeats."""
-    database_url = await database()
+    database_url = await database("cost_ledger")
     soft = [usd("0.002"), usd("0.004")]
     nobody = f"127.0.0.1:{free_port()}"
     async with running_ledger(database_url, tmp_path, kafka={"bootstrap": nobody}) as ledger:
@@ -201,9 +202,9 @@ async def test_what_was_owed_while_the_broker_was_away_is_published_once_it_is_b
 
 
 async def test_two_replicas_publish_each_alert_once(
-    database: Callable[[], Awaitable[str]], kafka: EmbeddedKafka, tmp_path: Path
+    database: Database, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
-    database_url = await database()
+    database_url = await database("cost_ledger")
     settings: dict[str, Any] = {"kafka": {"bootstrap": kafka.bootstrap_servers}}
     async with (
         running_ledger(database_url, tmp_path, **settings) as one,

@@ -1,7 +1,6 @@
 """The journal cannot be changed, reports are its sums, and overdue holds become costs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from embedded_servers import Database
 from integration.cost_ledger.builders import (
     GPT5,
     make_budget,
@@ -54,9 +54,11 @@ async def test_nobody_changes_history(ledger: RunningLedger, table: str, change:
 
 
 async def test_an_overdue_hold_becomes_a_provisional_cost_and_the_truth_replaces_it(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
-    async with running_ledger(await database(), tmp_path, sweep_interval_s=0.05) as ledger:
+    async with running_ledger(
+        await database("cost_ledger"), tmp_path, sweep_interval_s=0.05
+    ) as ledger:
         await ledger.admin().prices.CreatePrices(
             prices_pb.CreatePricesRequest(specs=[make_price()])
         )

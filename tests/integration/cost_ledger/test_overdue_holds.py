@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest_asyncio
 
+from embedded_servers import Database
 from integration.cost_ledger.builders import make_budget, make_price, make_reserve, usd
 from integration.cost_ledger.running_ledger import Client, running_ledger
 from integration.cost_ledger.sql_access import set_clock
@@ -22,11 +23,11 @@ Overdue = Callable[[], Awaitable[list[hold_pb2.Entry]]]
 
 
 @pytest_asyncio.fixture
-async def sweeping(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
-) -> AsyncIterator[tuple[Client, Overdue]]:
+async def sweeping(database: Database, tmp_path: Path) -> AsyncIterator[tuple[Client, Overdue]]:
     """A client, and what makes its one hold overdue and waits for the entry that ends it."""
-    async with running_ledger(await database(), tmp_path, sweep_interval_s=0.05) as ledger:
+    async with running_ledger(
+        await database("cost_ledger"), tmp_path, sweep_interval_s=0.05
+    ) as ledger:
         specs = prices_pb.CreatePricesRequest(specs=[make_price()])
         await ledger.admin().prices.CreatePrices(specs)
         budget = budgets_pb.CreateBudgetRequest(budget=make_budget())

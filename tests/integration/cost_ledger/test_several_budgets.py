@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
+from embedded_servers import Database
 from integration.cost_ledger.builders import (
     GPT5,
     make_budget,
@@ -63,12 +63,12 @@ def hierarchy() -> dict[str, tuple[int, dict[str, Any]]]:
 
 
 async def test_64_concurrent_calls_under_six_budgets_are_held_in_all_of_theirs_or_in_none(
-    database: Callable[[], Awaitable[str]],
+    database: Database,
     tmp_path: Path,
     hierarchy: dict[str, tuple[int, dict[str, Any]]],
 ) -> None:
     """Two replicas decide at the same time; no budget is overshot and none is left half full."""
-    database_url = await database()
+    database_url = await database("cost_ledger")
     async with (
         running_ledger(database_url, tmp_path) as one,
         running_ledger(database_url, tmp_path) as other,

@@ -1,37 +1,38 @@
-"""Servers shared by the tests of this folder, and a platform per test."""
+"""One episodes server and worker for all tests of this folder, or of a test's own to kill."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import pytest
 import pytest_asyncio
 
+from embedded_servers import Database, Databases
 from integration.episodes.platform_under_test import EpisodesPlatform, run_platform
-from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal, free_port
+from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def temporal(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedTemporal]:
-    server = EmbeddedTemporal(tmp_path_factory.mktemp("temporal"), free_port())
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedKafka]:
-    server = EmbeddedKafka(free_port(), log_path=tmp_path_factory.mktemp("kafka") / "kafka.log")
-    await server.start()
-    yield server
-    await server.stop()
+@pytest_asyncio.fixture(scope="session")
+async def shared_platform(
+    databases: Databases, temporal: EmbeddedTemporal, kafka: EmbeddedKafka
+) -> AsyncIterator[EpisodesPlatform]:
+    url = await databases.create("episodes")
+    with TemporaryDirectory(prefix="podium-episodes-") as folder:
+        async with run_platform(url, temporal, kafka, Path(folder)) as running:
+            yield running
 
 
 @pytest_asyncio.fixture
-async def platform(
-    database: Callable[[], Awaitable[str]],
-    temporal: EmbeddedTemporal,
-    kafka: EmbeddedKafka,
-    tmp_path: Path,
+async def platform(shared_platform: EpisodesPlatform) -> AsyncIterator[EpisodesPlatform]:
+    """The shared platform as a tenant of this test alone, with neighbours as new."""
+    platform = shared_platform.for_new_tenant()
+    yield platform
+    await platform.end_episodes()
+
+
+@pytest_asyncio.fixture
+async def own_platform(
+    database: Database, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, tmp_path: Path
 ) -> AsyncIterator[EpisodesPlatform]:
-    async with run_platform(await database(), temporal, kafka, tmp_path) as running:
+    """A platform that nobody else uses: it may be killed, and its topic holds its own alone."""
+    async with run_platform(await database("episodes"), temporal, kafka, tmp_path) as running:
         yield running

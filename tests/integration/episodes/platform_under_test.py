@@ -5,7 +5,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator
 from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal, ManagedProcess, free_port
-from podium_kit.rpc.identity import Identity
 from podium_kit.rpc.testing import (
     KeyPair,
     client_channel,
@@ -62,6 +61,14 @@ class Neighbours:
     registry: FixedRegistry = field(default_factory=FixedRegistry)
     policies: FixedPolicies = field(default_factory=FixedPolicies)
 
+    def forget(self) -> None:
+        """As new: nothing was asked, and everything is answered as at first."""
+        for servicer in (
+            *(self.orchestrator, self.adapters, self.ledger),
+            *(self.registry, self.policies),
+        ):
+            servicer.__dict__ = type(servicer)().__dict__
+
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[int]:
         """Serves all of them; yields the port."""
@@ -91,14 +98,30 @@ class EpisodesPlatform:
     topic: str
     database_url: str
     worker_health_port: int
+    tenant: str = "acme"
+
+    def for_new_tenant(self) -> "EpisodesPlatform":
+        """The same processes for a tenant that has no episodes; neighbours are as new."""
+        self.neighbours.forget()
+        return replace(self, tenant=f"tenant-{uuid.uuid4().hex[:12]}")
 
     @asynccontextmanager
-    async def client(
-        self, identity: Identity | None = None
-    ) -> AsyncIterator["EpisodeServiceAsyncStub"]:
-        """A client of the server."""
-        async with client_channel(self.port, identity or make_identity(), self.keys) as channel:
+    async def client(self, tenant: str = "") -> AsyncIterator["EpisodeServiceAsyncStub"]:
+        """A client of the server, by default the platform's tenant."""
+        identity = make_identity(tenant or self.tenant)
+        async with client_channel(self.port, identity, self.keys) as channel:
             yield EpisodeServiceStub(channel)
+
+    async def end_episodes(self, tenant: str = "") -> None:
+        """Cancels what a tenant left running."""
+        running = episode_pb2.EPISODE_STATE_RUNNING
+        async with self.client(tenant) as client:
+            left = await client.ListEpisodes(
+                pb.ListEpisodesRequest(page_size=500, states=[running])
+            )
+            for episode in left.episodes:
+                await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
+                await finished(client, episode.id)
 
     async def ready(self) -> None:
         """Waits until the server serves."""

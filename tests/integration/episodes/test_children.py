@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import grpc
 import pytest
 from google.protobuf import duration_pb2
 
+from embedded_servers import Database
 from episodes.keys import child_episode_id
 from integration.episodes.neighbours import (
     answer,
@@ -292,12 +292,12 @@ async def test_an_orchestrator_cannot_judge(platform: EpisodesPlatform) -> None:
 
 
 async def test_twelve_parents_on_four_slots_all_get_their_childs_answer(
-    database: Callable[[], Awaitable[str]],
+    database: Database,
     temporal: EmbeddedTemporal,
     kafka: EmbeddedKafka,
     tmp_path: Path,
 ) -> None:
-    url, settings = await database(), {"max_concurrent_turns": "4"}
+    url, settings = await database("episodes"), {"max_concurrent_turns": "4"}
     async with run_platform(url, temporal, kafka, tmp_path, settings) as platform:
         with_researcher(platform)
         async with platform.client() as client, asyncio.timeout(120):
@@ -310,19 +310,19 @@ async def test_twelve_parents_on_four_slots_all_get_their_childs_answer(
 
 @pytest.mark.chaos
 async def test_killed_worker_neither_starts_nor_charges_a_child_twice(
-    platform: EpisodesPlatform,
+    own_platform: EpisodesPlatform,
 ) -> None:
-    with_researcher(platform)
-    neighbours = platform.neighbours
+    with_researcher(own_platform)
+    neighbours = own_platform.neighbours
     neighbours.orchestrator.delay_s = neighbours.adapters.delay_s = 0.3
-    async with platform.client() as client, asyncio.timeout(120):
+    async with own_platform.client() as client, asyncio.timeout(120):
         parents = [(await start(client)).id for _ in range(6)]
         # Once while children are started, once while they run.
         for reached in (1, 6):
             while len(neighbours.adapters.invoked) < reached:
                 await asyncio.sleep(0.01)
-            await platform.worker.kill()
-            platform.worker.start()
+            await own_platform.worker.kill()
+            own_platform.worker.start()
         ended = await asyncio.gather(*(finished(client, parent) for parent in parents))
         listed = await client.ListEpisodes(pb.ListEpisodesRequest())
     assert {episode.answer for episode in ended} == {"child's 42"}

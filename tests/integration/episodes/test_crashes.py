@@ -22,32 +22,32 @@ Kill = Callable[[], Awaitable[None]]
 
 
 async def test_killed_worker_continues_every_episode_where_it_was(
-    platform: EpisodesPlatform,
+    own_platform: EpisodesPlatform,
 ) -> None:
     async def kill() -> None:
-        await platform.worker.kill()
-        platform.worker.start()
+        await own_platform.worker.kill()
+        own_platform.worker.start()
 
-    await _run_through(platform, kill)
+    await _run_through(own_platform, kill)
 
 
-async def test_killed_server_loses_no_episode(platform: EpisodesPlatform) -> None:
+async def test_killed_server_loses_no_episode(own_platform: EpisodesPlatform) -> None:
     async def kill() -> None:
-        await platform.server.kill()
-        platform.server.start()
-        await platform.ready()
+        await own_platform.server.kill()
+        own_platform.server.start()
+        await own_platform.ready()
 
-    await _run_through(platform, kill)
+    await _run_through(own_platform, kill)
 
 
 async def test_killed_database_loses_no_episode(
-    platform: EpisodesPlatform, postgres_server: EmbeddedPostgres
+    own_platform: EpisodesPlatform, postgres_server: EmbeddedPostgres
 ) -> None:
     async def kill() -> None:
         await postgres_server.kill()
         await postgres_server.start()
 
-    await _run_through(platform, kill)
+    await _run_through(own_platform, kill)
 
 
 async def _run_through(platform: EpisodesPlatform, kill: Kill) -> None:

@@ -19,7 +19,6 @@ from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from podium_kit.rpc.testing import make_identity
 
 
 async def test_episode_calls_its_tool_and_answers(platform: EpisodesPlatform) -> None:
@@ -242,7 +241,7 @@ async def test_same_id_with_another_task_is_rejected(platform: EpisodesPlatform)
 async def test_episode_of_another_tenant_does_not_exist(platform: EpisodesPlatform) -> None:
     async with platform.client() as client:
         episode = await finished(client, (await start(client)).id)
-    async with platform.client(make_identity(tenant="rival")) as rival:
+    async with platform.client("rival") as rival:
         for request in (
             rival.GetEpisode(pb.GetEpisodeRequest(episode_id=episode.id)),
             rival.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id)),

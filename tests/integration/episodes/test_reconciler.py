@@ -1,14 +1,13 @@
 """The reconciler beside a relay that goes on publishing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-import episodes
+from embedded_servers import Database
 from episodes.stream.reconciler import Findings, Reconciler
 from episodes.stream.records import trajectory_record
 from episodes.stream.relay import Relay
@@ -19,7 +18,6 @@ from integration.episodes.topic import read_topic
 from podium.episodes.v1 import trajectory_pb2
 from podium_kit.embedded import EmbeddedKafka
 from podium_kit.postgres.engine import open_engine
-from podium_kit.postgres.migrations import upgrade
 from podium_kit.stream import KafkaSettings, Producer
 
 
@@ -53,10 +51,8 @@ class Stream:
 
 
 @pytest_asyncio.fixture
-async def engine(database: Callable[[], Awaitable[str]]) -> AsyncIterator[AsyncEngine]:
-    url = await database()
-    await upgrade(url, Path(episodes.__file__).parent / "migrations")
-    engine = open_engine(url)
+async def engine(database: Database) -> AsyncIterator[AsyncEngine]:
+    engine = open_engine(await database("episodes"))
     yield engine
     await engine.dispose()
 

@@ -10,7 +10,6 @@ from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium_kit.rpc.errors import ResourceExhausted
 from podium_kit.rpc.status import domain_error_from
-from podium_kit.rpc.testing import make_identity
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.
@@ -41,7 +40,7 @@ async def test_fifty_starts_at_once_admit_exactly_the_limit(platform: EpisodesPl
     # Nobody ends while the test counts.
     platform.neighbours.orchestrator.delay_s = 600.0
     ids = [new_id() for _ in range(STARTS)]
-    async with platform.client() as client, platform.client(make_identity("umbrella")) as other:
+    async with platform.client() as client, platform.client(f"{platform.tenant}-2") as other:
         answers = await asyncio.gather(*(admitted(client, one) for one in ids))
         running = [one for one, taken in zip(ids, answers, strict=True) if taken]
         assert len(running) == LIMIT
@@ -55,3 +54,4 @@ async def test_fifty_starts_at_once_admit_exactly_the_limit(platform: EpisodesPl
         await finished(client, running[0])
         again = await asyncio.gather(*(admitted(client, new_id()) for _ in range(10)))
         assert sum(again) == 1
+    await platform.end_episodes(f"{platform.tenant}-2")

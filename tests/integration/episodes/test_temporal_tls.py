@@ -1,7 +1,7 @@
 """Real handshakes with Temporal: server and worker over mutual TLS, and what a mistake says."""
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from certificates import Authority
+from embedded_servers import Database
 from episodes.temporal.client import TemporalUnreachable, check_temporal, connect_temporal
 from episodes.temporal.connection import TemporalConnection
 from episodes.temporal.settings import TemporalSettings
@@ -56,7 +57,7 @@ def settings_of(client: TlsFiles, **more: object) -> TemporalSettings:
 async def test_an_episode_runs_with_server_and_worker_behind_mutual_tls(
     authority: Authority,
     frontend: str,
-    database: Callable[[], Awaitable[str]],
+    database: Database,
     temporal: EmbeddedTemporal,
     kafka: EmbeddedKafka,
     tmp_path: Path,
@@ -68,7 +69,7 @@ async def test_an_episode_runs_with_server_and_worker_behind_mutual_tls(
         **{f"temporal__{name}": str(path) for name, path in client.model_dump().items()},
     }
     async with (
-        run_platform(await database(), temporal, kafka, tmp_path, settings) as platform,
+        run_platform(await database("episodes"), temporal, kafka, tmp_path, settings) as platform,
         platform.client() as episodes,
     ):
         episode = await finished(episodes, (await start(episodes)).id)

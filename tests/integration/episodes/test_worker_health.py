@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc
@@ -11,6 +11,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
+from embedded_servers import Database
 from integration.episodes.platform_under_test import EpisodesPlatform, run_platform
 from podium_kit.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, free_port
 
@@ -31,7 +32,7 @@ async def states(platform: EpisodesPlatform, service: str) -> AsyncIterator[int]
 
 
 async def test_readiness_follows_each_dependency_and_liveness_none(
-    database: Callable[[], Awaitable[str]],
+    database: Database,
     postgres_server: EmbeddedPostgres,
     tmp_path: Path,
 ) -> None:
@@ -39,7 +40,7 @@ async def test_readiness_follows_each_dependency_and_liveness_none(
     kafka = EmbeddedKafka(free_port(), log_path=tmp_path / "kafka.log")
     await asyncio.gather(temporal.start(), kafka.start())
     try:
-        async with run_platform(await database(), temporal, kafka, tmp_path) as platform:
+        async with run_platform(await database("episodes"), temporal, kafka, tmp_path) as platform:
             readiness = states(platform, "readiness")
             assert await next_one(readiness) == SERVING
             for dependency in (kafka, temporal, postgres_server):
@@ -57,9 +58,11 @@ async def next_one(updates: AsyncIterator[int]) -> int:
         return await anext(updates)
 
 
-async def test_a_worker_told_to_end_says_so_before_it_drains(platform: EpisodesPlatform) -> None:
-    readiness = states(platform, "readiness")
+async def test_a_worker_told_to_end_says_so_before_it_drains(
+    own_platform: EpisodesPlatform,
+) -> None:
+    readiness = states(own_platform, "readiness")
     assert await next_one(readiness) == SERVING
-    assert platform.worker.pid
-    os.kill(platform.worker.pid, signal.SIGTERM)
+    assert own_platform.worker.pid
+    os.kill(own_platform.worker.pid, signal.SIGTERM)
     assert await next_one(readiness) == NOT_SERVING

@@ -1,6 +1,5 @@
 """A key's life: roles, use, rotation with overlap, its end."""
 
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from embedded_servers import Database
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 
 
@@ -95,9 +95,9 @@ async def test_a_key_for_another_tenant_than_expected_says_so(gateway: GatewayUn
 
 
 async def test_the_last_use_of_a_key_is_known_when_the_gateway_has_ended(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
-    async with run_gateway(url := await database(), tmp_path) as gateway:
+    async with run_gateway(url := await database("gateway"), tmp_path) as gateway:
         idle = await gateway.new_key()
         await status(gateway, gateway.key)
     rows = await fetch(url, "SELECT id, last_used_time FROM api_keys")

@@ -1,6 +1,5 @@
 """A tenant's limits hold over all replicas, and OpenAI's clients understand the rejections."""
 
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,21 +8,17 @@ from uuid import uuid4
 import httpx
 import openai
 import pytest
-from sqlalchemy.ext.asyncio import AsyncEngine
 
+from embedded_servers import Database
 from gateway.errors import TooManyRequests
 from gateway.limits.models import TenantLimits
 from gateway.limits.open_requests import OpenRequests
 from gateway.limits.rate_limiter import LEASE_S, RateLimiter, batch
 from gateway.limits.store import PostgresBucketStore, PostgresSlotStore
-from gateway.server import MIGRATIONS
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from integration.gateway.scripted_episodes import make_finish
-from podium_kit.postgres import migrations
 from podium_kit.postgres.engine import open_engine
 from podium_kit.rpc.identity import Scope
-
-Database = Callable[[], Awaitable[str]]
 
 
 async def test_an_answer_says_where_the_tenant_stands(gateway: GatewayUnderTest) -> None:
@@ -38,7 +33,7 @@ async def test_too_many_requests_are_429_with_the_time_to_wait(
     database: Database, tmp_path: Path
 ) -> None:
     settings = {"requests_per_s": 0.01, "request_burst": 2}
-    async with run_gateway(await database(), tmp_path, **settings) as gateway:
+    async with run_gateway(await database("gateway"), tmp_path, **settings) as gateway:
         async with gateway.http() as http:
             replies = [await http.get("/v1/models") for _ in range(3)]
             stranger = await http.get(
@@ -69,7 +64,7 @@ class Clock:
 
 
 async def test_replicas_together_admit_exactly_what_the_bucket_holds(database: Database) -> None:
-    engine, clock = await migrated(await database()), Clock()
+    engine, clock = open_engine(await database("gateway")), Clock()
     limits = TenantLimits(requests_per_s=40.0, burst=80, concurrency=1, running_episodes=1)
     store = PostgresBucketStore(engine, clock.wall)
     replicas = [RateLimiter(store, clock.monotonic) for _ in range(3)]
@@ -89,7 +84,7 @@ async def test_replicas_together_admit_exactly_what_the_bucket_holds(database: D
 async def test_a_replica_wastes_at_most_the_batch_it_holds_when_its_lease_lapses(
     database: Database,
 ) -> None:
-    engine, clock = await migrated(await database()), Clock()
+    engine, clock = open_engine(await database("gateway")), Clock()
     limits = TenantLimits(requests_per_s=40.0, burst=80, concurrency=1, running_episodes=1)
     limiter = RateLimiter(PostgresBucketStore(engine, clock.wall), clock.monotonic)
     assert await attempt(limiter, limits)
@@ -113,7 +108,7 @@ async def attempt(limiter: RateLimiter, limits: TenantLimits) -> bool:
 async def test_replicas_together_open_no_more_requests_than_allowed(
     database: Database, concurrency: int
 ) -> None:
-    engine = await migrated(await database())
+    engine = open_engine(await database("gateway"))
     limits = TenantLimits(1.0, 1, concurrency, 1)
     replicas = [OpenRequests(PostgresSlotStore(engine, uuid4())) for _ in range(2)]
     spare = concurrency // 16
@@ -135,7 +130,7 @@ async def opens(replica: OpenRequests, limits: TenantLimits, stack: AsyncExitSta
 
 
 async def test_slots_of_a_dead_replica_come_back(database: Database) -> None:
-    engine = await migrated(await database())
+    engine = open_engine(await database("gateway"))
     dead, alive = (PostgresSlotStore(engine, uuid4()) for _ in range(2))
     assert await dead.take("acme", 5, total=5, lease_s=30) == 5
     assert await alive.take("acme", 1, total=5, lease_s=30) == 0
@@ -167,11 +162,6 @@ async def set_limits(admin: httpx.AsyncClient, path: str, body: dict[str, float]
     # Nonsense is rejected and changes nothing.
     assert (await admin.put(path, json={"burst": 0})).status_code == 400
     assert (await admin.put(path, json=body)).is_success
-
-
-async def migrated(url: str) -> AsyncEngine:
-    await migrations.upgrade(url, MIGRATIONS)
-    return open_engine(url)
 
 
 async def test_every_start_carries_the_tenants_limit_and_never_the_callers(

@@ -3,7 +3,7 @@
 import base64
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 from joserfc.jwk import ECKey
 
+from embedded_servers import Database
 from gateway.oidc import keys as oidc_keys
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from integration.gateway.identity_provider import IdentityProvider, rsa
@@ -29,7 +30,7 @@ def provider() -> Iterator[IdentityProvider]:
 
 @pytest_asyncio.fixture
 async def gateway(
-    database: Callable[[], Awaitable[str]], tmp_path: Path, provider: IdentityProvider
+    database: Database, tmp_path: Path, provider: IdentityProvider
 ) -> AsyncIterator[GatewayUnderTest]:
     issuers = [
         {
@@ -41,7 +42,7 @@ async def gateway(
             "roles": ROLES,
         },
     ]
-    async with run_gateway(await database(), tmp_path, oidc_issuers=issuers) as running:
+    async with run_gateway(await database("gateway"), tmp_path, oidc_issuers=issuers) as running:
         yield running
 
 
@@ -155,7 +156,7 @@ async def test_a_silent_provider_is_a_503_until_it_answers(
 
 
 async def test_a_person_signs_in_at_a_provider_nobody_here_wrote(
-    database: Callable[[], Awaitable[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
     with oidc_provider_mock.run_server_in_thread() as server:
@@ -169,7 +170,7 @@ async def test_a_person_signs_in_at_a_provider_nobody_here_wrote(
         }
         token = await signed_in(issuer, {"groups": ["podium-auditors"]})
         settings = {"oidc_issuers": [configured]}
-        async with run_gateway(await database(), tmp_path, **settings) as gateway:
+        async with run_gateway(await database("gateway"), tmp_path, **settings) as gateway:
             reply = await asked(gateway, token, "/v1/audit-log")
             assert (reply.status_code, (await asked(gateway, token)).json()["tenant"]) == (
                 200,

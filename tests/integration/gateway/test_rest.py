@@ -1,13 +1,14 @@
 """The table of routes: JSON in, RPC, JSON out, errors with reasons, events that resume."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
 from uuid_utils import uuid7
 
+from embedded_servers import Database
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 
 CALCULATOR = {
@@ -199,14 +200,14 @@ async def test_unknown_paths_and_methods_answer_in_the_error_shape(
 
 
 async def test_a_body_that_is_too_large_is_413_announced_or_not(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
     async def in_pieces() -> AsyncIterator[bytes]:
         for _ in range(20):
             yield b" " * 100
 
     async with (
-        run_gateway(await database(), tmp_path, body_bytes_max=1000) as gateway,
+        run_gateway(await database("gateway"), tmp_path, body_bytes_max=1000) as gateway,
         gateway.http() as http,
     ):
         announced = await http.post("/v1/tools", content=b" " * 2000)
@@ -215,10 +216,8 @@ async def test_a_body_that_is_too_large_is_413_announced_or_not(
     assert {announced.status_code, pieces.status_code, chat.status_code} == {413}
 
 
-async def test_a_body_that_never_arrives_is_408(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
-) -> None:
-    async with run_gateway(await database(), tmp_path, body_timeout_s=0.1) as gateway:
+async def test_a_body_that_never_arrives_is_408(database: Database, tmp_path: Path) -> None:
+    async with run_gateway(await database("gateway"), tmp_path, body_timeout_s=0.1) as gateway:
         address = httpx.URL(gateway.base_url)
         reader, writer = await asyncio.open_connection(address.host, address.port)
         head = f"POST /v1/tools HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {gateway.key}\r\n"

@@ -7,13 +7,13 @@ import re
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
+from embedded_servers import Database
 from gateway.rest.routes import ROUTES
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from integration.gateway.scripted_episodes import make_finish
@@ -32,11 +32,9 @@ async def test_ready_while_everything_answers_and_not_while_draining(
         assert (await http.get("/healthz")).status_code == 200
 
 
-async def test_not_ready_while_a_service_is_missing(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
-) -> None:
+async def test_not_ready_while_a_service_is_missing(database: Database, tmp_path: Path) -> None:
     async with (
-        run_gateway(await database(), tmp_path, episodes_target="127.0.0.1:1") as gateway,
+        run_gateway(await database("gateway"), tmp_path, episodes_target="127.0.0.1:1") as gateway,
         gateway.http("") as http,
     ):
         reply = await http.get("/readyz")

@@ -78,6 +78,9 @@ class ChargedCalls:
                 arguments_json=arguments_json,
             )
         )
+        await self.tenant.adapters.CloseEpisode(
+            adapters_pb.CloseEpisodeRequest(episode_id=tool.spec.name)
+        )
         capture = ledger_pb.CaptureRequest(key=key, usage=answer.usage)
         return ChargedCall(answer, (await self.tenant.ledger.Capture(capture)).entry)
 

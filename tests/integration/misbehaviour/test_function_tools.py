@@ -27,7 +27,6 @@ def test_all_faults_are_there() -> None:
     assert EXPECTED.keys() | CANNOT.keys() == set(Fault)
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("fault", EXPECTED)
 async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
     calls: ChargedCalls, fault: Fault

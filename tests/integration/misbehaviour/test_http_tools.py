@@ -27,7 +27,6 @@ def test_all_faults_are_there() -> None:
     assert set(EXPECTED) == set(Fault)
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("fault", EXPECTED)
 async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
     calls: ChargedCalls, fault: Fault
@@ -41,7 +40,6 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
     assert call.cost == CALL_PRICE
 
 
-@pytest.mark.asyncio(loop_scope="session")
 async def test_json_too_deep_to_read_is_malformed(calls: ChargedCalls) -> None:
     async with MisbehavingServer(Fault.WRONG_SCHEMA, b"[" * 50_000) as server:
         spec = http_spec(server.url)
@@ -50,7 +48,6 @@ async def test_json_too_deep_to_read_is_malformed(calls: ChargedCalls) -> None:
     call.assert_failed("MALFORMED_OUTPUT")
 
 
-@pytest.mark.asyncio(loop_scope="session")
 async def test_arguments_with_half_a_character_are_rejected(calls: ChargedCalls) -> None:
     async with MisbehavingServer(None) as server:
         spec = http_spec(server.url)

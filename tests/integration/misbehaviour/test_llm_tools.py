@@ -41,7 +41,6 @@ def test_all_faults_are_there() -> None:
     assert set(EXPECTED) == set(Fault)
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(("api", "fault"), CASES)
 async def test_a_bad_answer_is_a_typed_failure_charged_for_what_came(
     calls: ChargedCalls, api: str, fault: Fault
@@ -57,7 +56,6 @@ async def test_a_bad_answer_is_a_typed_failure_charged_for_what_came(
     assert (BEGINNING in call.answer.failure.message) == (fault is Fault.HALF)
 
 
-@pytest.mark.asyncio(loop_scope="session")
 async def test_half_a_character_does_not_spoil_an_answer(calls: ChargedCalls) -> None:
     reply = rb'{"choices": [{"message": {"content": "27 \ud83d degrees"}}]}'
     async with MisbehavingServer(Fault.WRONG_SCHEMA, reply) as server:

@@ -4,12 +4,12 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from embedded_servers import Databases
 from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
 from integration.misbehaviour.database_wire import DatabaseWire, database_wire
 from integration.misbehaviour.faults import DEGREES, Fault
@@ -20,7 +20,6 @@ from integration.tools_platform.running_platform import ToolsPlatform, running_p
 from podium.adapters.v1 import corpus_service_pb2 as corpus_pb
 from podium.adapters.v1.corpus_service_pb2_grpc import CorpusServiceStub
 from podium.registry.v1 import tool_pb2
-from podium_kit.embedded import EmbeddedPostgres
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.testing import client_channel, make_identity
 
@@ -56,19 +55,16 @@ class Search:
         return tool_spec("search", "RETRIEVAL", ANY_OBJECT, **given)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
+@pytest_asyncio.fixture(scope="module")
 async def search(
-    postgres_server: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory
+    databases: Databases, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Search]:
-    async def database() -> str:
-        return await postgres_server.create_database(f"test_{uuid4().hex}")
-
     folder = tmp_path_factory.mktemp("search")
     async with (
-        database_wire(await database()) as wire,
+        database_wire(await databases.create("tool_adapters")) as wire,
         MisbehavingServer(None, b'{"data": "none"}', well=_vectors) as embeddings,
         running_platform(
-            database,
+            databases.create,
             folder,
             database_url=wire.database_url,
             embeddings={"base_url": f"{embeddings.url}/v1", "model": "tiny"},
@@ -83,7 +79,6 @@ def test_all_faults_are_there() -> None:
     assert EXPECTED.keys() | CANNOT.keys() == set(Fault)
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("fault", EXPECTED)
 async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
     search: Search, fault: Fault
@@ -96,7 +91,6 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
     assert call.cost == CALL_PRICE
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("fault", Fault)
 async def test_without_a_vector_of_the_question_its_words_are_searched(
     search: Search, fault: Fault

@@ -1,10 +1,10 @@
 """Whatever the service that runs code on a cluster answers: a typed failure of the code tool."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from embedded_servers import Database
 from integration.misbehaviour.faults import Fault
 from integration.misbehaviour.grpc_server import misbehaving_grpc
 from integration.tool_adapters.adapters_under_test import run_adapters, running_registry
@@ -36,7 +36,7 @@ def test_all_faults_are_there() -> None:
 
 @pytest.mark.parametrize("fault", EXPECTED)
 async def test_a_bad_answer_is_a_typed_failure_and_a_call(
-    database: Callable[[], Awaitable[str]], tmp_path: Path, fault: Fault
+    database: Database, tmp_path: Path, fault: Fault
 ) -> None:
     spec = tool_spec(
         "python",
@@ -48,7 +48,9 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_call(
     async with (
         misbehaving_grpc(fault, WRONG) as target,
         running_registry() as registry,
-        run_adapters(await database(), tmp_path, registry, sandbox_target=target) as adapters,
+        run_adapters(
+            await database("tool_adapters"), tmp_path, registry, sandbox_target=target
+        ) as adapters,
     ):
         answer = await adapters.call(adapters.register(spec), {"code": "6 * 7"})
     kind = failure_pb2.FailureKind.Name(answer.failure.kind)

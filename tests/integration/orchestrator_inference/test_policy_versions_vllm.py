@@ -55,7 +55,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> VersionStore:
     return store
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def vllm(
     store: VersionStore, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[EmbeddedVllm]:

@@ -46,7 +46,7 @@ DEFS = {
 }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def vllm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedVllm]:
     log_path = tmp_path_factory.mktemp("vllm") / "vllm.log"
     model = SmolLM2().directory

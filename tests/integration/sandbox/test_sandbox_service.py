@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
-import psutil
 import pytest
 import pytest_asyncio
 
@@ -22,6 +21,7 @@ from podium_kit.rpc.testing import (
     make_key_pair,
     write_verify_keys,
 )
+from process_owner import Processes
 from tool_adapters.adapter import Output, ToolCall
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, SideEffect, ToolDefinition, ToolKind
@@ -138,16 +138,15 @@ async def test_a_service_that_is_gone_is_a_failure_that_may_pass(
     assert result.outcome.retryable
 
 
-async def test_a_cancelled_call_ends_its_code(sandbox: Sandbox) -> None:
-    others = _sandboxes()
+async def test_a_cancelled_call_ends_its_code(sandbox: Sandbox, own_processes: Processes) -> None:
     running = asyncio.create_task(sandbox.run("import time; time.sleep(600)", Limits()))
-    while not _sandboxes() - others:
+    while not own_processes("bwrap"):
         assert not running.done(), running
         await asyncio.sleep(0.02)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    while _sandboxes() - others:
+    while own_processes("bwrap"):
         await asyncio.sleep(0.02)
 
 
@@ -178,14 +177,3 @@ async def test_only_who_may_run_episodes_runs_code(service: Service) -> None:
     async with service.channel(stranger) as channel:
         with pytest.raises(SandboxBroken, match="scope"):
             await RemoteRunner(channel).run(Job("1", False, Limits()))
-
-
-def _sandboxes() -> set[psutil.Process]:
-    return {each for each in psutil.Process().children(recursive=True) if _is_running_bwrap(each)}
-
-
-def _is_running_bwrap(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE and "bwrap" in process.name()
-    except psutil.NoSuchProcess:
-        return False

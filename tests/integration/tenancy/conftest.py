@@ -22,7 +22,7 @@ def secretive(body: Mapping[str, Any]) -> dict[str, str]:
     return {"answer": f"42 {CANARY}" if told else "42"}
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="session")
 async def tenants() -> AsyncIterator[TwoTenants]:
     with (
         TemporaryDirectory(prefix="podium-tenancy-") as folder,

@@ -5,7 +5,6 @@ from typing import Any
 
 import grpc
 import httpx
-import pytest
 
 from gateway.rest.routes import ROUTES
 from integration.tenancy.cases import NAMELESS, NOT_SERVED, OWN, REJECTED, RPCS, filled
@@ -13,7 +12,6 @@ from integration.tenancy.cases import ROUTES as GATEWAY_ROUTES
 from integration.tenancy.two_tenants import CANARY, OTHER_STRANGER, OWNER, STRANGER, TwoTenants
 from unit.house.test_rpc_access import contract_methods
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 METHODS = {f"{m.containing_service.name}/{m.name}": m for m in contract_methods()}
 # Errors that say "not yours" or "no such thing"; a fault of the server is none of them.
 REJECTIONS = {

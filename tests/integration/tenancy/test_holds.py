@@ -10,8 +10,6 @@ from integration.tenancy.test_cross_tenant import METHODS
 from integration.tenancy.two_tenants import OWNER, STRANGER, Answer, TwoTenants
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 
 class Ledger:
     """The ledger as a tenant calls it, about the owner's hold of one turn."""

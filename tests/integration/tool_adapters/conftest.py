@@ -1,10 +1,11 @@
 """Adapters and a web server per test."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
 
+from embedded_servers import Database
 from integration.tool_adapters.adapters_under_test import (
     AdaptersUnderTest,
     run_adapters,
@@ -14,24 +15,24 @@ from integration.tool_adapters.web_server import WebServer
 
 
 @pytest_asyncio.fixture
-async def adapters(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
-) -> AsyncIterator[AdaptersUnderTest]:
+async def adapters(database: Database, tmp_path: Path) -> AsyncIterator[AdaptersUnderTest]:
     async with (
         running_registry() as registry,
-        run_adapters(await database(), tmp_path, registry, facts_interval_s=0.05) as running,
+        run_adapters(
+            await database("tool_adapters"), tmp_path, registry, facts_interval_s=0.05
+        ) as running,
     ):
         yield running
 
 
 @pytest_asyncio.fixture
-async def narrow(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
-) -> AsyncIterator[AdaptersUnderTest]:
+async def narrow(database: Database, tmp_path: Path) -> AsyncIterator[AdaptersUnderTest]:
     """Adapters that send each provider two requests at a time."""
     async with (
         running_registry() as registry,
-        run_adapters(await database(), tmp_path, registry, provider_concurrency_max=2) as running,
+        run_adapters(
+            await database("tool_adapters"), tmp_path, registry, provider_concurrency_max=2
+        ) as running,
     ):
         yield running
 

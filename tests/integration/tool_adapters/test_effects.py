@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import grpc
 import pytest
 
+from embedded_servers import Database
 from integration.misbehaviour.database_wire import database_wire
 from integration.misbehaviour.faults import Fault
 from integration.tool_adapters.adapters_under_test import (
@@ -88,10 +88,10 @@ async def test_after_a_cancelled_call_nobody_claims_to_know(
 
 
 async def test_a_call_that_cannot_be_claimed_is_not_made_and_may_be_tried_again(
-    database: Callable[[], Awaitable[str]], tmp_path: Path, web: WebServer
+    database: Database, tmp_path: Path, web: WebServer
 ) -> None:
     async with (
-        database_wire(await database()) as wire,
+        database_wire(await database("tool_adapters")) as wire,
         running_registry() as registry,
         run_adapters(wire.database_url, tmp_path, registry) as adapters,
     ):

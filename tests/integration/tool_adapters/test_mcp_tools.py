@@ -1,6 +1,8 @@
 """Tools of kind mcp on a server nobody here wrote (tau2-mock-mcp-eval), as real processes."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2
 from podium.registry.v1 import tool_pb2
 from podium_kit.rpc.identity import Scope
+from process_owner import Processes
 
+Servers = Callable[[], list[psutil.Process]]
 # Its state is a file; a relative path lies in the session's own folder.
 STDIO = tool_pb2.McpStdio(command="tau2-mock-mcp-eval", env={"TAU2_MOCK_MCP_STATE_DIR": "state"})
 DISCOVERY = pb.DiscoverMcpToolsRequest(
@@ -37,12 +41,15 @@ def task_ids(answer: pb.InvokeResponse) -> list[str]:
     return [task for user in content for task in user["tasks"]]
 
 
-def server_processes() -> list[psutil.Process]:
-    children = psutil.Process().children(recursive=True)
-    return [child for child in children if "tau2-mock-mcp-eval" in " ".join(child.cmdline())]
+@pytest.fixture
+def servers(own_processes: Processes) -> Servers:
+    """The server's processes that this test started."""
+    return partial(own_processes, "tau2-mock-mcp-eval")
 
 
-async def test_a_servers_tools_are_listed_ready_to_register(adapters: AdaptersUnderTest) -> None:
+async def test_a_servers_tools_are_listed_ready_to_register(
+    adapters: AdaptersUnderTest, servers: Servers
+) -> None:
     found = await discovered(adapters)
     assert found.server_name == "tau2-mock-mcp-eval 0.4.0"
     specs = {spec.name: spec for spec in found.specs}
@@ -52,10 +59,12 @@ async def test_a_servers_tools_are_listed_ready_to_register(adapters: AdaptersUn
     assert spec.side_effect == tool_pb2.SIDE_EFFECT_EFFECTFUL
     assert spec.connection.mcp.tool_name == "create_task"
     assert json.loads(spec.parameters_json_schema)["required"] == ["user_id", "title"]
-    assert not server_processes()
+    assert not servers()
 
 
-async def test_a_server_keeps_its_state_per_episode(adapters: AdaptersUnderTest) -> None:
+async def test_a_server_keeps_its_state_per_episode(
+    adapters: AdaptersUnderTest, servers: Servers
+) -> None:
     await import_board(adapters)
     task = {"user_id": "user_1", "title": "Buy tea"}
     created = await adapters.call("board_create_task", task, episode_id="one")
@@ -64,18 +73,20 @@ async def test_a_server_keeps_its_state_per_episode(adapters: AdaptersUnderTest)
     users_of_two = await adapters.call("board_get_users", episode_id="two")
     assert task_ids(users_of_one) == ["task_1", "task_2"]
     assert task_ids(users_of_two) == ["task_1"]
-    assert len(server_processes()) == 2
+    assert len(servers()) == 2
 
 
-async def test_closing_an_episode_ends_its_servers_only(adapters: AdaptersUnderTest) -> None:
+async def test_closing_an_episode_ends_its_servers_only(
+    adapters: AdaptersUnderTest, servers: Servers
+) -> None:
     await import_board(adapters)
     await adapters.call("board_get_users", episode_id="one")
-    first = {process.pid for process in server_processes()}
+    first = {process.pid for process in servers()}
     await adapters.call("board_get_users", episode_id="two")
     async with adapters.as_caller(tenant="other") as stranger:
         await stranger.CloseEpisode(pb.CloseEpisodeRequest(episode_id="two"))
     await adapters.stub.CloseEpisode(pb.CloseEpisodeRequest(episode_id="one"))
-    left = {process.pid for process in server_processes()}
+    left = {process.pid for process in servers()}
     assert len(left) == 1
     assert not left & first
 
@@ -87,10 +98,12 @@ async def test_what_the_server_calls_an_error_is_a_failure(adapters: AdaptersUnd
     assert "User nobody not found" in answer.failure.message
 
 
-async def test_a_server_that_died_is_started_again(adapters: AdaptersUnderTest) -> None:
+async def test_a_server_that_died_is_started_again(
+    adapters: AdaptersUnderTest, servers: Servers
+) -> None:
     await import_board(adapters)
     await adapters.call("board_get_users")
-    (process,) = server_processes()
+    (process,) = servers()
     process.kill()
     process.wait()
     lost = await adapters.call("board_get_users")
@@ -100,12 +113,12 @@ async def test_a_server_that_died_is_started_again(adapters: AdaptersUnderTest) 
 
 
 async def test_a_server_sees_none_of_our_environment(
-    adapters: AdaptersUnderTest, monkeypatch: pytest.MonkeyPatch
+    adapters: AdaptersUnderTest, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOL_ADAPTERS_DATABASE_URL", "postgresql://owner:password@db/adapters")
     await import_board(adapters)
     await adapters.call("board_get_users")
-    (process,) = server_processes()
+    (process,) = servers()
     environment = process.environ()
     harmless = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "TMPDIR"}
     assert environment.keys() <= harmless | {"TAU2_MOCK_MCP_STATE_DIR"}

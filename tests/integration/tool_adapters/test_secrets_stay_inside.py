@@ -2,13 +2,13 @@
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 from sqlalchemy.engine import make_url
 
+from embedded_servers import Database
 from integration.misbehaviour.grpc_server import METHOD, descriptor_set
 from integration.tool_adapters.adapters_process import adapters_process
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest, running_registry
@@ -116,9 +116,9 @@ def not_repeated(answer: adapters_pb.InvokeResponse) -> bool:
 
 
 async def test_no_secret_is_in_answers_logs_spans_or_the_database(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
-    keys, port, url = make_key_pair(), free_port(), await database()
+    keys, port, url = make_key_pair(), free_port(), await database("tool_adapters")
     async with (
         running_registry() as registry,
         repeating_web_server() as web_url,

@@ -1,12 +1,12 @@
 """Deleted tools: out of sight at once, readable by number until their retention ends."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
 import grpc
 
+from embedded_servers import Database
 from integration.tool_registry.builders import make_spec
 from integration.tool_registry.running_registry import (
     Caller,
@@ -77,9 +77,9 @@ async def test_only_the_owner_deletes(registry: RunningRegistry) -> None:
 
 
 async def test_after_its_retention_the_content_is_forgotten_and_the_number_is_not(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
-    url = await database()
+    url = await database("tool_registry")
     async with running_registry(url, tmp_path) as registry:
         await registry.as_().register(make_spec())
         await delete(registry.as_(), "calculator")

@@ -1,7 +1,7 @@
 """Finding tools by words and, with an embeddings endpoint, by meaning."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
+from embedded_servers import Database
 from integration.tool_registry.builders import make_spec
 from integration.tool_registry.running_registry import (
     Caller,
@@ -109,10 +110,10 @@ async def test_an_empty_query_is_rejected(registry: RunningRegistry) -> None:
 
 
 async def test_with_embeddings_other_words_find_what_is_meant(
-    database: Callable[[], Awaitable[str]], tmp_path: Path, embeddings: str
+    database: Database, tmp_path: Path, embeddings: str
 ) -> None:
     settings: dict[str, Any] = {"embeddings_base_url": embeddings, "embeddings_api_key": "key"}
-    async with running_registry(await database(), tmp_path, **settings) as registry:
+    async with running_registry(await database("tool_registry"), tmp_path, **settings) as registry:
         ada = await register_some(registry)
         reply = await search(ada, "umbrella")
         assert reply.embeddings_used
@@ -123,11 +124,11 @@ async def test_with_embeddings_other_words_find_what_is_meant(
 
 
 async def test_without_an_answer_of_the_endpoint_words_still_find(
-    database: Callable[[], Awaitable[str]], tmp_path: Path, embeddings: str
+    database: Database, tmp_path: Path, embeddings: str
 ) -> None:
     EmbeddingsEndpoint.broken = True
     settings: dict[str, Any] = {"embeddings_base_url": embeddings, "embeddings_api_key": "key"}
-    async with running_registry(await database(), tmp_path, **settings) as registry:
+    async with running_registry(await database("tool_registry"), tmp_path, **settings) as registry:
         ada = await register_some(registry)
         reply = await search(ada, "rain")
         assert [found.tool.spec.name for found in reply.results] == ["get_weather"]

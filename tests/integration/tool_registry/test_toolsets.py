@@ -1,13 +1,13 @@
 """What an episode may use, through ResolveToolset and ExplainToolset."""
 
 import json
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
 import grpc
 import pytest
 
+from embedded_servers import Database
 from integration.tool_registry.builders import (
     INPUT,
     make_facts,
@@ -252,9 +252,9 @@ async def test_the_digest_changes_with_the_content_and_with_nothing_else(
 
 
 async def test_the_same_registry_started_twice_gives_the_same_digest(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
-    url, digests = await database(), []
+    url, digests = await database("tool_registry"), []
     for _ in range(2):
         async with running_registry(url, tmp_path) as registry:
             await registry.as_().register(make_spec(tags=["b", "a"]))
@@ -264,9 +264,9 @@ async def test_the_same_registry_started_twice_gives_the_same_digest(
 
 
 async def test_a_change_made_by_one_replica_is_seen_by_the_next_call_of_another(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
-    url = await database()
+    url = await database("tool_registry")
     (tmp_path / "other").mkdir()
     async with (
         running_registry(url, tmp_path) as one,
@@ -280,9 +280,11 @@ async def test_a_change_made_by_one_replica_is_seen_by_the_next_call_of_another(
 
 
 async def test_without_the_ledger_there_is_no_toolset_rather_than_a_free_one(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
-    async with running_registry(await database(), tmp_path, "127.0.0.1:1") as registry:
+    async with running_registry(
+        await database("tool_registry"), tmp_path, "127.0.0.1:1"
+    ) as registry:
         await registry.as_().register(make_spec())
         error = await rejected(registry.as_().resolve())
     assert error.code() == grpc.StatusCode.UNAVAILABLE

@@ -1,6 +1,6 @@
 """The real ledger, registry and adapters, each behind gRPC, and a tenant who uses them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,15 +9,14 @@ from typing import Any
 import grpc
 
 from cost_ledger.config import Settings as LedgerSettings
-from cost_ledger.server import MIGRATIONS as LEDGER_MIGRATIONS
 from cost_ledger.server import assembled as assembled_ledger
+from embedded_servers import Database
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_cli.local.keys import SCOPES_OF_SIGNER
-from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.server import running_server
 from podium_kit.rpc.settings import SigningKey
@@ -31,7 +30,6 @@ from podium_kit.rpc.testing import (
 from tool_adapters.config import Settings as AdaptersSettings
 from tool_adapters.server import assembled as assembled_adapters
 from tool_registry.config import Settings as RegistrySettings
-from tool_registry.server import MIGRATIONS as REGISTRY_MIGRATIONS
 from tool_registry.server import assembled as assembled_registry
 
 # What the episode worker and a tenant's developer may do together.
@@ -112,7 +110,7 @@ class ToolsPlatform:
 
 @asynccontextmanager
 async def running_platform(
-    database: Callable[[], Awaitable[str]], folder: Path, **of_adapters: Any
+    database: Database, folder: Path, **of_adapters: Any
 ) -> AsyncIterator[ToolsPlatform]:
     """Ledger, registry and adapters on free ports, each on a database of its own.
 
@@ -129,25 +127,24 @@ async def running_platform(
     signing = folder / "signing.pem"
     signing.write_text(adapters_key.private_pem)
     async with AsyncExitStack() as stack:
-        ledger = LedgerSettings(database_url=await database(), **shared)
-        await upgrade(ledger.database_url, LEDGER_MIGRATIONS)
+        ledger = LedgerSettings(database_url=await database("cost_ledger"), **shared)
         served = await stack.enter_async_context(assembled_ledger(ledger))
         ledger_port = await stack.enter_async_context(running_server(ledger, *served))
         registry = RegistrySettings(
-            database_url=await database(),
+            database_url=await database("tool_registry"),
             cost_ledger_target=f"127.0.0.1:{ledger_port}",
             price_cache_s=0,
             **shared,
         )
-        await upgrade(registry.database_url, REGISTRY_MIGRATIONS)
         served = await stack.enter_async_context(assembled_registry(registry))
         registry_port = await stack.enter_async_context(running_server(registry, *served))
         adapters = AdaptersSettings(
-            **{"database_url": await database()} | shared | of_adapters,
+            **{"database_url": await database("tool_adapters")} | shared | of_adapters,
             tool_registry_target=f"127.0.0.1:{registry_port}",
             signing_key=SigningKey(key_id=adapters_key.key_id, private_key_file=signing),
             workspaces_folder=folder / "workspaces",
             mcp_follow_interval_s=0.2,
+            warm_sandboxes=0,
         )
         ports = Ports(ledger_port, registry_port, 0)
         platform = ToolsPlatform(ports, keys, adapters_key, stack, adapters)

@@ -12,6 +12,7 @@ import grpc
 import pytest
 from mcp import Client
 
+from embedded_servers import Database
 from integration.tools_platform.running_platform import Caller, ToolsPlatform, running_platform
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.registry.v1 import tool_pb2
@@ -133,7 +134,7 @@ async def test_a_server_that_was_away_is_followed_again(platform: ToolsPlatform)
 
 
 async def test_another_process_goes_on_where_one_stopped(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
     async with running_platform(database, tmp_path) as platform:
         admin = await platform.admin()

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import psutil
 import pytest
 
 from integration.tools_platform.running_platform import Caller, ToolsPlatform
@@ -20,6 +19,7 @@ from podium.ledger.v1 import hold_pb2
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
+from process_owner import command_line, descendants
 from smallest_instance import smallest_instance
 
 PRICE = Decimal("0.001")
@@ -89,8 +89,7 @@ async def charged_call(
 
 def session_database(domain: Domain) -> dict[str, Any]:
     """What the only server of the domain that the adapters run keeps in its own folder."""
-    children = psutil.Process().children(recursive=True)
-    of_domain = [child for child in children if domain.program in " ".join(child.cmdline())]
+    of_domain = [each for each in descendants() if domain.program in command_line(each)]
     folders = {child.cwd() for child in of_domain if Path(child.cwd()).name.startswith(FOLDER)}
     (folder,) = folders
     return database(Path(folder))

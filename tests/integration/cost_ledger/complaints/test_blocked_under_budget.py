@@ -1,12 +1,8 @@
 """Calls that were rejected elsewhere although they fitted."""
 
-import pytest
-
 from integration.cost_ledger.builders import make_usage, quantities
 from integration.cost_ledger.complaints.books import Books
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_the_budget_counts_what_the_journal_shows(books: Books) -> None:

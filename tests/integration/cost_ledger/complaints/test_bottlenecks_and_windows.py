@@ -13,8 +13,6 @@ from integration.cost_ledger.builders import make_record
 from integration.cost_ledger.complaints.books import Books
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 LOCK_ENTRIES = text("LOCK TABLE budget IN ACCESS EXCLUSIVE MODE")
 
 

@@ -13,8 +13,6 @@ from integration.cost_ledger.running_ledger import running_ledger
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 OTHER_CONNECTIONS = text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE datname = current_database() AND pid <> pg_backend_pid()"

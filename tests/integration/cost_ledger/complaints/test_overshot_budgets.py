@@ -16,8 +16,6 @@ from integration.cost_ledger.complaints.books import Books, admitted
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 # The worst case of a call, `make_reserve`, is $0.01125: four fit into this.
 FOUR_CALLS = "0.05"
 

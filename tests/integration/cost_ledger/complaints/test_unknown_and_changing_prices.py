@@ -3,15 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from integration.cost_ledger.builders import make_usage, quantities, usd
 from integration.cost_ledger.complaints.books import Books
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OUTPUT = make_usage(output_text=1000)
 WORST_CASE = quantities(output_text=1000)

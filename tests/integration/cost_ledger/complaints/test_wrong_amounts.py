@@ -8,8 +8,6 @@ from integration.cost_ledger.builders import make_usage
 from integration.cost_ledger.complaints.books import Books
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 WITH_CACHE = {
     "input_fresh": ("3", "1000000"),
     "cache_read": ("0.3", "1000000"),

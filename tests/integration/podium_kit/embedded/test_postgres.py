@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil
@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from embedded_servers import Database
 from podium_kit.embedded import EmbeddedPostgres, StartupFailed
 from podium_kit.embedded.postgres import InvalidDatabaseName
 
@@ -111,7 +112,7 @@ async def test_nothing_is_left_running_after_stop(server: EmbeddedPostgres) -> N
 
 
 async def test_the_database_fixture_gives_separate_databases(
-    database: Callable[[], Awaitable[str]],
+    database: Database,
 ) -> None:
     first, second = await database(), await database()
     await execute(first, "CREATE TABLE note (body text)")

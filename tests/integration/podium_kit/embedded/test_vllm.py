@@ -15,7 +15,6 @@ from podium_kit.embedded import EmbeddedVllm, SmolLM2, free_port
 
 pytestmark = [
     pytest.mark.vllm,
-    pytest.mark.asyncio(loop_scope="module"),
     # One server is enough: keep these tests in one worker.
     pytest.mark.xdist_group("vllm"),
 ]
@@ -32,7 +31,7 @@ TOOL_CALL = {
 }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def vllm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedVllm]:
     log_path = tmp_path_factory.mktemp("vllm") / "vllm.log"
     server = EmbeddedVllm(SmolLM2().directory, MODEL, free_port(), log_path=log_path)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import cost_ledger
+from embedded_servers import Database
 from episodes.temporal.client import TemporalUnreachable, connect_temporal
 from podium_kit.embedded.ports import free_port
 from podium_kit.postgres.migrations import DatabaseUnreachable, UnknownRevision, upgrade
@@ -46,16 +46,14 @@ def test_a_service_without_its_database_ends_with_one_line_of_cause_and_fix(
     assert "hidden" not in run.stdout + run.stderr
 
 
-async def test_a_database_that_does_not_exist_is_named(
-    database: Callable[[], Awaitable[str]], tmp_path: Path
-) -> None:
+async def test_a_database_that_does_not_exist_is_named(database: Database, tmp_path: Path) -> None:
     url = make_url(await database()).set(database="nowhere").render_as_string(hide_password=False)
     with pytest.raises(DatabaseUnreachable, match='"nowhere" does not exist'):
         await upgrade(url, tmp_path)
 
 
 async def test_a_database_from_before_the_first_release_is_named(
-    database: Callable[[], Awaitable[str]],
+    database: Database,
 ) -> None:
     url = await database_at("0029", database)
     with pytest.raises(UnknownRevision, match=r"0029.*--state-dir"):
@@ -63,12 +61,12 @@ async def test_a_database_from_before_the_first_release_is_named(
 
 
 async def test_an_older_build_serves_a_newer_database(
-    database: Callable[[], Awaitable[str]],
+    database: Database,
 ) -> None:
     await upgrade(await database_at("9999", database), LEDGER)
 
 
-async def database_at(revision: str, database: Callable[[], Awaitable[str]]) -> str:
+async def database_at(revision: str, database: Database) -> str:
     url = await database()
     engine = create_async_engine(url)
     async with engine.begin() as connection:

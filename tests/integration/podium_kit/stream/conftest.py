@@ -33,7 +33,7 @@ class SecuredBroker:
         )
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="session")
 async def broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SecuredBroker]:
     folder = tmp_path_factory.mktemp("broker")
     authority = Authority(folder, "ours")

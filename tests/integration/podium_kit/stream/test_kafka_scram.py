@@ -15,8 +15,6 @@ from podium_kit.stream import BrokerCheck, BrokerUnavailable, KafkaSettings, Pro
 from scram_gate import ScramGate
 from tls_terminator import TlsTerminator
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 TOPIC, USER, PASSWORD = "trajectories", "podium-episode-worker", "correct horse"
 RECORD = StreamRecord("group", b"body", {"record-id": "one", "digest": "d"})
 
@@ -43,7 +41,7 @@ class Broker:
         )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
     folder = tmp_path_factory.mktemp("broker")
     files = Authority(folder, "ours").issue("broker", ("127.0.0.1",))

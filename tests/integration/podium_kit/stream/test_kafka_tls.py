@@ -14,8 +14,6 @@ from podium_kit.embedded import free_port
 from podium_kit.rpc.settings import TlsFiles
 from podium_kit.stream import BrokerCheck, BrokerUnavailable, KafkaSettings, Producer, StreamRecord
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 RECORD = StreamRecord("group", b"body", {"record-id": "one", "digest": "d"})
 
 

@@ -50,7 +50,7 @@ def produce_placed(bootstrap: str, records: Sequence[Placed]) -> None:
     producer.close(5)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
+@pytest_asyncio.fixture(scope="module")
 async def trained(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose log grew while it was read; the learning rate falls from the first step on."""
     await kafka.create_topics({TOPIC: 2, EMPTY: 2})

@@ -3,12 +3,10 @@
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from textwrap import dedent
 
-import psutil
 import pytest
 
 from tool_adapters.sandbox import Execution, Limits, LocalRunner, Sandbox, Sizes, Workspaces
@@ -49,19 +47,6 @@ def sandbox(tmp_path: Path) -> Sandbox:
 
 async def run(sandbox: Sandbox, code: str) -> Execution:
     return await sandbox.run(dedent(code), small())
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_running() -> Iterator[None]:
-    # Servers that other tests share go on running beside this one, and their children change.
-    before = psutil.Process().children()
-    yield
-    assert [each for each in psutil.Process().children() if _is_left(each, before)] == []
-
-
-def _is_left(process: psutil.Process, before: list[psutil.Process]) -> bool:
-    running = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return running and process not in before
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)

@@ -1,0 +1,108 @@
+"""Pytest plugin: servers that many folders use, one of each per test process.
+
+What keeps tests apart is theirs: a database, a topic, a namespace or a tenant of their own.
+"""
+
+import importlib.util
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+import asyncpg
+import pytest_asyncio
+
+from podium_kit.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, free_port
+from podium_kit.postgres.migrations import upgrade
+
+Database = Callable[..., Awaitable[str]]
+# Everything here is thrown away: a power cut may take it.
+THROWN_AWAY = {"fsync": "off", "full_page_writes": "off"}
+
+
+@pytest_asyncio.fixture(scope="session")
+async def postgres_server() -> AsyncIterator[EmbeddedPostgres]:
+    # Not pytest's own folder: another pytest closes that to the account PostgreSQL runs as.
+    with TemporaryDirectory(prefix="podium-postgres-") as folder:
+        server = EmbeddedPostgres(Path(folder) / "data", settings=THROWN_AWAY)
+        await server.start()
+        yield server
+        await server.stop()
+
+
+@pytest_asyncio.fixture(scope="session")
+async def kafka() -> AsyncIterator[EmbeddedKafka]:
+    with TemporaryDirectory(prefix="podium-kafka-") as folder:
+        server = EmbeddedKafka(free_port(), log_path=Path(folder) / "kafka.log")
+        await server.start()
+        yield server
+        await server.stop()
+
+
+@pytest_asyncio.fixture(scope="session")
+async def temporal() -> AsyncIterator[EmbeddedTemporal]:
+    with TemporaryDirectory(prefix="podium-temporal-") as folder:
+        server = EmbeddedTemporal(Path(folder), free_port())
+        await server.start()
+        yield server
+        await server.stop()
+
+
+class Databases:
+    """Makes databases on one server; a service's migrations run once, into a template."""
+
+    def __init__(self, server: EmbeddedPostgres) -> None:
+        self._server = server
+        self._templates: dict[str, str] = {}
+
+    async def create(self, service: str = "") -> str:
+        """The URL of a new database: empty, or as the migrations of that service leave it."""
+        name = f"test_{uuid4().hex}"
+        if not service:
+            return await self._server.create_database(name)
+        template = self._templates.get(service) or await self._migrated(service)
+        await self._execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self._server.dsn(name)
+
+    async def drop(self, url: str) -> None:
+        await self._server.drop_database(url.rsplit("/", maxsplit=1)[-1].split("?", maxsplit=1)[0])
+
+    async def _migrated(self, service: str) -> str:
+        name = f"template_{service}_{uuid4().hex[:8]}"
+        package = importlib.util.find_spec(service)
+        assert package and package.origin, service
+        url = await self._server.create_database(name)
+        await upgrade(url, Path(package.origin).parent / "migrations")
+        self._templates[service] = name
+        return name
+
+    async def _execute(self, statement: str) -> None:
+        url = self._server.dsn("postgres").replace("+asyncpg", "")
+        connection = await asyncpg.connect(url)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+
+@pytest_asyncio.fixture(scope="session")
+async def databases(postgres_server: EmbeddedPostgres) -> Databases:
+    """For fixtures of a wider scope than one test, which may leave theirs to the server's end."""
+    return Databases(postgres_server)
+
+
+@pytest_asyncio.fixture
+async def database(databases: Databases) -> AsyncIterator[Database]:
+    """`url = await database("gateway")` is a database of this test alone, with its tables.
+
+    Without a service it is empty. The URL is SQLAlchemy's (`postgresql+asyncpg://`).
+    """
+    created: list[str] = []
+
+    async def create(service: str = "") -> str:
+        created.append(await databases.create(service))
+        return created[-1]
+
+    yield create
+    for url in created:
+        await databases.drop(url)
