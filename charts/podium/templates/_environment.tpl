@@ -10,7 +10,10 @@
 - {name: {{ $prefix }}DRAIN_GRACE_S, value: {{ $c.drain.graceSeconds | toString | quote }}}
 {{- else }}
 - {name: {{ $prefix }}HOST, value: 0.0.0.0}
+{{- /* The keeper of engines stops at once: the next process repeats a round that is cut off. */}}
+{{- if ne $name "policy-engines" }}
 - {name: {{ $prefix }}GRACEFUL_SHUTDOWN_S, value: {{ $c.drain.graceSeconds | toString | quote }}}
+{{- end }}
 {{- end }}
 {{- if ne $c.protocol "http" }}
 - {name: {{ $prefix }}HEALTH_PORT, value: {{ include "podium.healthPort" . | quote }}}
