@@ -15,9 +15,9 @@ from podium_kit.telemetry import TelemetrySettings
 class TlsFiles(BaseModel):
     """PEM files for mutual TLS between pods; they may be renewed at any time."""
 
-    certificate: Path
-    private_key: Path
-    authority: Path
+    certificate: Path = Field(description="PEM of this process's certificate")
+    private_key: Path = Field(description="PEM of its key, unencrypted")
+    authority: Path = Field(description="PEM of the authority that signs the peers' certificates")
 
 
 class ServerSettings(BaseSettings):
@@ -58,8 +58,8 @@ class ServerSettings(BaseSettings):
 class SigningKey(BaseModel):
     """A private key for internal tokens: a PEM file and the id others know it by."""
 
-    key_id: str
-    private_key_file: FilePath
+    key_id: str = Field(description="id of the key in the services' verify_keys_file")
+    private_key_file: FilePath = Field(description="PEM of the Ed25519 private key")
 
     def signer(self) -> TokenSigner:
         return TokenSigner(self.private_key_file.read_text(), self.key_id)

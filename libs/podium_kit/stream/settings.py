@@ -18,7 +18,9 @@ class KafkaSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     bootstrap: str = Field(min_length=1, description="Kafka bootstrap servers, host:port")
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL"] = "PLAINTEXT"
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="SSL: mutual TLS; SASL_SSL: TLS with a SCRAM password"
+    )
     authority: FilePath | None = Field(
         None, description="PEM of the brokers' authority; unset trusts the system's"
     )

@@ -20,13 +20,15 @@ class TelemetrySettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    mode: TelemetryMode = TelemetryMode.OFF
+    mode: TelemetryMode = Field(TelemetryMode.OFF, description="where traces go")
     folder: Path | None = Field(None, description="mode file: holds <service>.jsonl")
     file_bytes_max: int = Field(64 * 1024 * 1024, gt=0, description="a fuller file is rotated once")
     otlp_endpoint: str | None = Field(None, description="mode otlp: http(s)://host:port, gRPC")
     metrics_host: str = Field("127.0.0.1", description="address of the Prometheus page")
     metrics_port: int | None = Field(None, ge=0, le=65535, description="Prometheus page; unset: no")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="least severe level that is logged"
+    )
     log_prompts: bool = Field(False, description="put prompts and answers on model spans")
 
     @model_validator(mode="after")

@@ -21,11 +21,15 @@ PROMPT_TOKENS_MIN = 64
 class SectionBudgets(BaseModel, frozen=True):
     """Tokens per section, as the paper has them; scaled down together for a smaller context."""
 
-    prompt_tokens_max: int = Field(27_000, gt=0)
-    code_and_attempts_tokens_max: int = Field(12_000, gt=0)
-    attempts_tokens_max: int = Field(8_000, gt=0)
-    document_tokens_max: int = Field(1_000, gt=0)
-    tool_description_chars_max: int = Field(400, gt=0)
+    prompt_tokens_max: int = Field(27_000, gt=0, description="of the whole prompt")
+    code_and_attempts_tokens_max: int = Field(
+        12_000, gt=0, description="of code, its output and past attempts together"
+    )
+    attempts_tokens_max: int = Field(8_000, gt=0, description="of past attempts")
+    document_tokens_max: int = Field(1_000, gt=0, description="of one retrieved document")
+    tool_description_chars_max: int = Field(
+        400, gt=0, description="characters of a tool's description"
+    )
 
 
 @dataclass(frozen=True)

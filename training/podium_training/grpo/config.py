@@ -62,7 +62,7 @@ class StepConfig(Section):
     importance_cap: float = Field(2.0, ge=1, description="of the weight that corrects for drift")
     kl_coefficient: float = Field(0.0, ge=0, description="of the divergence from the start")
     kl_estimator: KlEstimatorName = Field("k3", description="how that is estimated")
-    gradient_norm_max: float = Field(1.0, gt=0)
+    gradient_norm_max: float = Field(1.0, gt=0, description="larger gradients are scaled down")
     tokens_max: int = Field(4096, ge=1, description="tokens of a micro-batch before sharing")
     row_tokens_max: int = Field(8192, ge=2, description="a longer call is not trained on")
     drift_stop: float = Field(1.0, gt=0, description="nats a token between server and trainer")
