@@ -179,7 +179,7 @@ docs: $(INSTALLED) ## Build the documentation site in build/docs/site; fails on 
 	@test $(DOCS)/env -nt requirements/docs.txt || { $(PYTHON) -m venv --clear $(DOCS)/env && \
 	  $(PYTHON) -I $(PACKAGES) requirements/docs.txt $(DOCS)/env/bin/python && touch $(DOCS)/env; }
 	$(PYTHON) -m scripts.docs_site $(DOCS)/pages
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/env/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/env/bin/mkdocs build --strict
 	@echo "open $(DOCS)/site/index.html, or serve it: $(PYTHON) -m http.server -d $(DOCS)/site"
 
 clean: ## Remove what was built and cached, but not .venv
