@@ -83,6 +83,7 @@ lint: $(INSTALLED) proto-check proto-breaking ## Style, types, import rules, con
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy $(PYTHON_SOURCES)
+	$(PYTHON) -m vulture
 	.venv/bin/lint-imports
 	$(BUF) lint protos
 	$(BUF) format protos --diff --exit-code

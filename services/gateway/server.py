@@ -138,7 +138,7 @@ class DrainingServer(uvicorn.Server):
         self._wait_s = wait_s
         self._loop = asyncio.get_running_loop()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def handle_exit(self, _signal: int, frame: FrameType | None) -> None:
         """Called by uvicorn on SIGTERM and SIGINT; a second signal does not wait.
 
         The signal is not passed on to uvicorn, which would raise it again after serving

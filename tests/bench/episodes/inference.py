@@ -15,17 +15,17 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from bench.figures import Figures, say
-from openai_server import OpenAiServer
-from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
-from podium_kit.embedded import EmbeddedVllm, ManagedProcess, SmolLM2, free_port
-from podium_kit.rpc.testing import (
+from callers import (
     KeyPair,
     client_channel,
     make_identity,
     make_key_pair,
     write_verify_keys,
 )
+from openai_server import OpenAiServer
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
+from podium_kit.embedded import EmbeddedVllm, ManagedProcess, SmolLM2, free_port
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import psutil
 
+from callers import KeyPair, make_identity, make_key_pair, write_verify_keys
 from integration.cost_ledger.builders import make_capture, make_price, make_record, make_reserve
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
@@ -24,7 +25,6 @@ from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium_kit.embedded import ManagedProcess, free_port
 from podium_kit.embedded.ports import accepts_connections
 from podium_kit.rpc.identity import Scope
-from podium_kit.rpc.testing import KeyPair, make_identity, make_key_pair, write_verify_keys
 
 if TYPE_CHECKING:  # the stub generator's async types exist for type checkers alone
     from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceAsyncStub

@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 from bench.figures import Figures
+from callers import client_channel, make_identity, make_key_pair, write_verify_keys
 from orchestrator_inference.config import Settings
 from orchestrator_inference.server import assembled
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -20,7 +21,6 @@ from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorSer
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.embedded import SmolLM2
 from podium_kit.rpc.server import running_server
-from podium_kit.rpc.testing import client_channel, make_identity, make_key_pair, write_verify_keys
 from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.grammar import Constraint, GrammarReplay
 from podium_training.grpo.model.policy import load_policy

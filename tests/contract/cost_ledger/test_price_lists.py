@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import cost_ledger
+from callers import make_identity
 from cost_ledger.prices.convert import spec_from_proto
 from podium_cli.prices.lists import read_price_list
-from podium_kit.rpc.testing import make_identity
 
 LISTS = sorted((Path(cost_ledger.__file__).parent / "prices" / "lists").glob("*.csv"))
 

@@ -8,12 +8,12 @@ import pytest
 import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from callers import client_channel, make_key_pair, write_verify_keys
 from embedded_servers import Database
 from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import Identity
 from podium_kit.rpc.server import Service, running_server
 from podium_kit.rpc.settings import ServerSettings
-from podium_kit.rpc.testing import client_channel, make_key_pair, write_verify_keys
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store import PostgresCorpusStore

@@ -6,11 +6,11 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
+from callers import make_identity
 from corpus_documents import make_pdf
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import Identity, Scope
-from podium_kit.rpc.testing import make_identity
 from tool_adapters.corpus import store as corpus_store
 
 Client = Callable[[Identity], "rpc.CorpusServiceAsyncStub"]

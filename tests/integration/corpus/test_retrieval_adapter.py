@@ -2,9 +2,9 @@
 
 import json
 
+from callers import make_identity
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.identity import acting_as
-from podium_kit.rpc.testing import make_identity
 from tool_adapters.adapter import Output, ToolCall
 from tool_adapters.corpus.models import Document, MediaType
 from tool_adapters.corpus.service import Corpora

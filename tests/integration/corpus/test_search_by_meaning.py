@@ -6,11 +6,11 @@ import pytest
 import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from callers import make_identity
 from corpus_documents import make_document
 from integration.corpus.embeddings_server import EmbeddingsServer, running_embeddings
 from podium_kit.embeddings import EmbeddingsUnavailable, OpenAiEmbeddings
 from podium_kit.rpc.identity import acting_as
-from podium_kit.rpc.testing import make_identity
 from tool_adapters.corpus.models import Document
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.store import PostgresCorpusStore

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from sqlalchemy import make_url
 
+from callers import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 from cost_ledger.config import Settings
 from cost_ledger.server import MIGRATIONS, assembled
 from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceStub
@@ -18,13 +25,6 @@ from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.server import running_server
-from podium_kit.rpc.testing import (
-    KeyPair,
-    client_channel,
-    make_identity,
-    make_key_pair,
-    write_verify_keys,
-)
 
 if TYPE_CHECKING:  # the stub generator's async types exist for type checkers alone
     from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceAsyncStub

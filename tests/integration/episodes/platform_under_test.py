@@ -13,6 +13,13 @@ import grpc
 import uuid_utils
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from callers import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 from integration.episodes.neighbours import (
     FixedPolicies,
     FixedRegistry,
@@ -30,13 +37,6 @@ from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator
 from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal, ManagedProcess, free_port
-from podium_kit.rpc.testing import (
-    KeyPair,
-    client_channel,
-    make_identity,
-    make_key_pair,
-    write_verify_keys,
-)
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.

@@ -10,6 +10,7 @@ import grpc
 import pytest
 from google.protobuf import duration_pb2
 
+from callers import make_identity
 from embedded_servers import Database
 from episodes.keys import child_episode_id
 from integration.episodes.neighbours import (
@@ -33,7 +34,6 @@ from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal
-from podium_kit.rpc.testing import make_identity
 
 CHILD_TASK = "find the number"
 

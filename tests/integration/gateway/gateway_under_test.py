@@ -11,6 +11,7 @@ import httpx
 import uvicorn
 from openai import AsyncOpenAI
 
+from callers import KeyPair, make_identity, make_key_pair, write_verify_keys
 from gateway.config import DatabaseSettings, Settings
 from gateway.keys.models import KeyRequest
 from gateway.server import api_keys, application
@@ -39,7 +40,6 @@ from podium.registry.v1.tool_registry_service_pb2_grpc import (
 from podium_kit.rpc.identity import Scope, acting_as
 from podium_kit.rpc.server import Service, running_server
 from podium_kit.rpc.settings import ServerSettings
-from podium_kit.rpc.testing import KeyPair, make_identity, make_key_pair, write_verify_keys
 
 EPISODES, REGISTRY = "podium.episodes.v1", "podium.registry.v1"
 LEDGER, ADAPTERS, MODELS = "podium.ledger.v1", "podium.adapters.v1", "podium.orchestrator.v1"

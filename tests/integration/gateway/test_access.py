@@ -7,6 +7,7 @@ from pathlib import Path
 import openai
 import pytest
 
+from callers import make_identity
 from embedded_servers import Database
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
@@ -14,7 +15,6 @@ from gateway.server import api_keys
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from podium_kit.rpc.identity import Scope, acting_as
 from podium_kit.rpc.pages import encode_page_token
-from podium_kit.rpc.testing import make_identity
 
 
 @pytest.mark.parametrize("key", ["sk-nonsense", "pod_0011_abc", "pod_", "pod__"])

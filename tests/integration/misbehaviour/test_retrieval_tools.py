@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from callers import client_channel, make_identity
 from embedded_servers import Databases
 from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
 from integration.misbehaviour.database_wire import DatabaseWire, database_wire
@@ -21,7 +22,6 @@ from podium.adapters.v1 import corpus_service_pb2 as corpus_pb
 from podium.adapters.v1.corpus_service_pb2_grpc import CorpusServiceStub
 from podium.registry.v1 import tool_pb2
 from podium_kit.rpc.identity import Scope
-from podium_kit.rpc.testing import client_channel, make_identity
 
 PASSAGE = "Every employee has 27 days of leave."
 QUESTION = json.dumps({"query": "days of leave"})

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest_asyncio
 
+from callers import client_channel, make_identity, make_key_pair, write_verify_keys
 from orchestrator_inference.config import Settings
 from orchestrator_inference.server import assembled
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as rpc
 from podium_kit.rpc.server import running_server
-from podium_kit.rpc.testing import client_channel, make_identity, make_key_pair, write_verify_keys
 
 Start = Callable[..., Awaitable[Any]]
 

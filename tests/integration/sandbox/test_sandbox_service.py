@@ -9,18 +9,18 @@ import grpc
 import pytest
 import pytest_asyncio
 
-from podium.adapters.v1 import sandbox_service_pb2 as pb
-from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
-from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.rpc.identity import Identity, Scope
-from podium_kit.rpc.server import running_server
-from podium_kit.rpc.testing import (
+from callers import (
     KeyPair,
     client_channel,
     make_identity,
     make_key_pair,
     write_verify_keys,
 )
+from podium.adapters.v1 import sandbox_service_pb2 as pb
+from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.identity import Identity, Scope
+from podium_kit.rpc.server import running_server
 from process_owner import Processes
 from tool_adapters.adapter import Output, ToolCall
 from tool_adapters.code.adapter import CodeAdapter

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from callers import KeyPair, write_verify_keys
 from podium_kit.embedded import ManagedProcess
-from podium_kit.rpc.testing import KeyPair, write_verify_keys
 
 
 def adapters_process(

@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from callers import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.registry.v1 import tool_pb2
@@ -20,13 +27,6 @@ from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.server import running_server
 from podium_kit.rpc.settings import SigningKey
-from podium_kit.rpc.testing import (
-    KeyPair,
-    client_channel,
-    make_identity,
-    make_key_pair,
-    write_verify_keys,
-)
 from tool_adapters.config import Settings
 from tool_adapters.server import assembled
 

@@ -8,6 +8,7 @@ from typing import Any
 import asyncpg
 from sqlalchemy.engine import make_url
 
+from callers import client_channel, make_identity, make_key_pair
 from embedded_servers import Database
 from integration.misbehaviour.grpc_server import METHOD, descriptor_set
 from integration.tool_adapters.adapters_process import adapters_process
@@ -25,7 +26,6 @@ from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.registry.v1 import tool_pb2
 from podium_kit.embedded import free_port
-from podium_kit.rpc.testing import client_channel, make_identity, make_key_pair
 
 CANARY = "canary-7d1f0c52"
 BASIC = base64.b64encode(f"a:{CANARY}-basic".encode()).decode()

@@ -9,6 +9,13 @@ from typing import Any
 
 import grpc
 
+from callers import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 from podium.ledger.v1 import price_book_service_pb2 as ledger_pb
 from podium.ledger.v1 import price_book_service_pb2_grpc as ledger_rpc
 from podium.registry.v1 import policy_pb2, tool_pb2
@@ -20,13 +27,6 @@ from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.identity import Scope, current_identity
 from podium_kit.rpc.server import Service, running_server
 from podium_kit.rpc.settings import ServerSettings
-from podium_kit.rpc.testing import (
-    KeyPair,
-    client_channel,
-    make_identity,
-    make_key_pair,
-    write_verify_keys,
-)
 from tool_registry.config import Settings
 from tool_registry.server import MIGRATIONS, assembled
 

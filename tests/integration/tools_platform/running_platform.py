@@ -8,6 +8,13 @@ from typing import Any
 
 import grpc
 
+from callers import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 from cost_ledger.config import Settings as LedgerSettings
 from cost_ledger.server import assembled as assembled_ledger
 from embedded_servers import Database
@@ -20,13 +27,6 @@ from podium_cli.local.keys import SCOPES_OF_SIGNER
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.server import running_server
 from podium_kit.rpc.settings import SigningKey
-from podium_kit.rpc.testing import (
-    KeyPair,
-    client_channel,
-    make_identity,
-    make_key_pair,
-    write_verify_keys,
-)
 from tool_adapters.config import Settings as AdaptersSettings
 from tool_adapters.server import assembled as assembled_adapters
 from tool_registry.config import Settings as RegistrySettings

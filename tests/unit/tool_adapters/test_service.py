@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from callers import make_identity
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import UsageSource
 from podium_kit.rpc.identity import acting_as
-from podium_kit.rpc.testing import make_identity
 from tool_adapters.adapter import AdapterResult, Answer, Output, ToolCall
 from tool_adapters.calls.attempts import Attempts
 from tool_adapters.calls.bulkheads import Gates

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from callers import make_key_pair, write_verify_keys
 from integration.cost_ledger.builders import make_budget, make_price
 from integration.cost_ledger.kills.caller import SKU, TENANT
 from integration.cost_ledger.kills.provider import Provider
@@ -18,7 +19,6 @@ from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium_kit.embedded import EmbeddedPostgres, ManagedProcess, free_port
 from podium_kit.embedded.ports import accepts_connections
 from podium_kit.rpc.identity import Scope
-from podium_kit.rpc.testing import make_key_pair, write_verify_keys
 
 TESTS = Path(__file__).parents[3]
 PRICE = "0.0003"

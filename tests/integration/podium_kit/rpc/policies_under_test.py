@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from callers import (
+    KeyPair,
+    client_channel,
+    make_identity,
+    make_key_pair,
+    write_verify_keys,
+)
 from podium.episodes.v1 import episode_service_pb2 as episode_pb
 from podium.episodes.v1 import episode_service_pb2_grpc as episode_rpc
 from podium.registry.v1 import policy_pb2
@@ -18,13 +25,6 @@ from podium_kit.rpc.health import Check
 from podium_kit.rpc.identity import Identity
 from podium_kit.rpc.server import Service, running_server
 from podium_kit.rpc.settings import ServerSettings
-from podium_kit.rpc.testing import (
-    KeyPair,
-    client_channel,
-    make_identity,
-    make_key_pair,
-    write_verify_keys,
-)
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.

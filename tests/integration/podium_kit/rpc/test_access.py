@@ -9,11 +9,11 @@ import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
+from callers import client_channel, make_identity, make_key_pair, write_verify_keys
 from podium_kit.rpc.access import access_of
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.server import Service, running_server
 from podium_kit.rpc.settings import ServerSettings
-from podium_kit.rpc.testing import client_channel, make_identity, make_key_pair, write_verify_keys
 from unit.house.test_rpc_access import contract_methods, method_path
 
 PASSED, REJECTED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED

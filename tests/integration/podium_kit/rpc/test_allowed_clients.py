@@ -5,6 +5,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from callers import make_identity
 from certificates import Authority
 from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest, policy_named
 from podium.episodes.v1 import episode_service_pb2 as episode_pb
@@ -14,7 +15,6 @@ from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.settings import TlsFiles
 from podium_kit.rpc.status import domain_error_from
-from podium_kit.rpc.testing import make_identity
 
 GATEWAY = "spiffe://cluster.local/ns/podium/sa/podium-gateway"
 WORKER = "podium-episode-worker.podium.svc.cluster.local"

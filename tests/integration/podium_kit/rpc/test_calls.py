@@ -6,13 +6,13 @@ import logging
 import grpc
 import pytest
 
+from callers import client_channel, make_identity
 from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest, policy_named
 from podium.episodes.v1 import episode_service_pb2 as episode_pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium_kit.rpc.errors import Aborted, Unavailable
-from podium_kit.rpc.testing import client_channel, make_identity
 
 REQUEST = pb.GetPolicyRequest(name="frugal")
 RECONNECT_S = 2.0

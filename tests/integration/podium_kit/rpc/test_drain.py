@@ -11,13 +11,13 @@ from pathlib import Path
 import grpc
 import pytest
 
+from callers import write_verify_keys
 from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.rpc.errors import Unavailable
 from podium_kit.rpc.status import domain_error_from
-from podium_kit.rpc.testing import write_verify_keys
 
 PROGRAM = "integration.podium_kit.rpc.draining_program"
 

@@ -12,13 +12,13 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from callers import make_identity, write_verify_keys
 from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.rpc.channel import open_channel
-from podium_kit.rpc.testing import make_identity, write_verify_keys
 
 pytestmark = pytest.mark.chaos
 

@@ -5,6 +5,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from callers import make_identity, make_key_pair
 from integration.podium_kit.rpc.policies_under_test import (
     EPISODE_SERVICE,
     POLICY_SERVICE,
@@ -18,7 +19,6 @@ from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.errors import Unauthenticated
 from podium_kit.rpc.identity import Scope, acting_as, current_identity, require_scope
-from podium_kit.rpc.testing import make_identity, make_key_pair
 
 REQUEST = pb.GetPolicyRequest()
 

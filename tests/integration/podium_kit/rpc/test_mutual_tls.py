@@ -9,6 +9,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from callers import make_identity
 from certificates import Authority
 from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest, policy_named
 from podium.registry.v1 import policy_service_pb2 as pb
@@ -16,7 +17,6 @@ from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium_kit.embedded import free_port
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.settings import TlsFiles
-from podium_kit.rpc.testing import make_identity
 
 REQUEST = pb.GetPolicyRequest()
 DEADLINE_S = 5.0

@@ -11,6 +11,7 @@ import grpc
 import pytest
 from cryptography import x509
 
+from callers import make_identity
 from certificates import Authority
 from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest, policy_named
 from podium.episodes.v1 import episode_service_pb2 as episode_pb
@@ -19,7 +20,6 @@ from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.settings import TlsFiles
-from podium_kit.rpc.testing import make_identity
 from podium_kit.rpc.tls import TlsUnusable
 
 DEADLINE_S = 5.0

@@ -9,11 +9,11 @@ from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import cost_ledger
+from callers import make_key_pair, write_verify_keys
 from embedded_servers import Database
 from episodes.temporal.client import TemporalUnreachable, connect_temporal
 from podium_kit.embedded.ports import free_port
 from podium_kit.postgres.migrations import DatabaseUnreachable, UnknownRevision, upgrade
-from podium_kit.rpc.testing import make_key_pair, write_verify_keys
 
 LEDGER = Path(str(cost_ledger.__file__)).parent / "migrations"
 

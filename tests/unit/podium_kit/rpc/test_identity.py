@@ -2,6 +2,7 @@
 
 import pytest
 
+from callers import make_identity
 from podium_kit.rpc.errors import PermissionDenied, Unauthenticated
 from podium_kit.rpc.identity import (
     ROLE_SCOPES,
@@ -15,7 +16,6 @@ from podium_kit.rpc.identity import (
     current_token,
     require_scope,
 )
-from podium_kit.rpc.testing import make_identity
 
 TENANT_ADMINS_OWN = set(Scope) - {Scope.PLATFORM_ADMIN, *SERVICE_SCOPES}
 

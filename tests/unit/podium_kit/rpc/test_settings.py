@@ -7,8 +7,8 @@ import pytest
 from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
+from callers import make_identity, make_key_pair, write_verify_keys
 from podium_kit.rpc.settings import ServerSettings, load_settings
-from podium_kit.rpc.testing import make_identity, make_key_pair, write_verify_keys
 
 
 class Settings(ServerSettings):

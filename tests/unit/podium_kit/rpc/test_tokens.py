@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callers import KeyPair, make_identity, make_key_pair
 from podium_kit.rpc.errors import Unauthenticated
 from podium_kit.rpc.identity import Identity, Scope
-from podium_kit.rpc.testing import KeyPair, make_identity, make_key_pair
 from podium_kit.rpc.tokens import TokenSigner, TokenVerifier
 
 KEYS = make_key_pair("gateway")
