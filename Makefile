@@ -22,7 +22,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test test-all chaos demo up bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart chart-docs chart-slow docs clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test test-all chaos demo up bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -162,6 +162,9 @@ CHECKOV := build/checkov
 chart: setup ## Lint the charts and prove every profile and pair of switches, in process
 	$(PYTHON) scripts/chart_docs.py $(CHARTS) --check
 	$(PYTEST) -q tests/chart
+
+crds: $(INSTALLED) ## Fetch the operators' CRDs, which the charts are tested with where they are
+	PYTHONPATH=tests $(PYTHON) -m chart.fetch_crds
 
 chart-docs: setup ## Make the charts' schemas and README tables from their commented values; write down the profiles
 	$(PYTHON) scripts/chart_docs.py $(CHARTS)

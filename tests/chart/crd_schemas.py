@@ -1,7 +1,7 @@
 """Custom resources against the schemas and rules of their CRDs, without a cluster.
 
-The CRDs are not part of the project: PODIUM_CRDS names a folder of them (default: data/crds of
-the folder `shared` beside the checkout). Structural schemas become JSON Schema with closed
+The CRDs are not part of the project: `make crds` fetches those of crds.yaml into the cache, and
+PODIUM_CRDS names another folder of them. Structural schemas become JSON Schema with closed
 objects, x-kubernetes-validations are evaluated by cel-python. Own code because no package does
 both offline.
 """
@@ -19,15 +19,16 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from chart.rendering import LOADER, ROOT, Json
+from podium_kit.embedded.cache import cache_dir
 
-FOLDER = Path(os.environ.get("PODIUM_CRDS", ROOT.parent / "shared/data/crds"))
+FOLDER = Path(os.environ.get("PODIUM_CRDS") or cache_dir() / "crds")
 CACHE = ROOT / "build/crds"
 KEPT = {"type", "enum", "pattern", "required", "minimum", "maximum", "minLength", "maxLength"}
 KEPT |= {"minItems", "maxItems", "format", "uniqueItems", "minProperties", "maxProperties"}
 OPEN = "x-kubernetes-preserve-unknown-fields"
 MISSING = (
-    f"tests/chart/test_custom_kinds.py: there are no CRDs of the operators in {FOLDER}: "
-    "set PODIUM_CRDS to a folder of them"
+    f"tests/chart/test_custom_kinds.py: the CRDs of the operators are not in {FOLDER}: make crds "
+    "fetches those of tests/chart/crds.yaml, with their versions and digests"
 )
 
 

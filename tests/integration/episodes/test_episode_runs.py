@@ -74,7 +74,8 @@ async def test_watch_resumes_after_any_event(platform: EpisodesPlatform) -> None
 
 
 async def test_independent_calls_run_in_parallel(platform: EpisodesPlatform) -> None:
-    platform.neighbours.adapters.delay_s = 0.3
+    # Nothing is answered before four are in flight.
+    platform.neighbours.adapters.barrier = asyncio.Barrier(4)
     platform.neighbours.orchestrator.decide = in_turns(
         calls(*(call("search", index=index) for index in range(4))), answer("done")
     )

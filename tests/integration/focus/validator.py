@@ -11,6 +11,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from podium_kit.embedded.cache import cache_dir
+from podium_kit.embedded.packages import install
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 
@@ -49,15 +50,8 @@ def _installed() -> Path:
 
 
 def _install(folder: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-    pip: list[str | Path] = [
-        folder / "bin" / "python",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-    ]
-    subprocess.run([*pip, "-r", REQUIREMENTS], check=True)
+    python = folder / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--clear", folder], check=True)
+    install(REQUIREMENTS, str(python))
     # Written last, so that a half install is done again.
     (folder / "installed").touch()
