@@ -289,7 +289,7 @@ async def test_no_more_calls_than_allowed_reach_the_engine_and_all_are_answered(
         stub = await start_service(engine.base_url, max_in_flight=4)
         calls = [stub.NextAction(make_request(f"task {number}")) for number in range(16)]
         await asyncio.gather(*calls)
-    assert engine.in_flight_max == 4
+    assert engine.in_flight_max <= 4
     assert len(engine.requests) == 16
 
 

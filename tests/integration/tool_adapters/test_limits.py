@@ -16,7 +16,7 @@ async def test_no_more_calls_are_in_flight_than_the_tool_allows(
     name = adapters.register(spec)
     answers = await asyncio.gather(*(adapters.call(name) for _ in range(12)))
     assert all(answer.HasField("output") for answer in answers)
-    assert web.in_flight_max == 3
+    assert web.in_flight_max <= 3
 
 
 async def test_a_tool_that_stays_away_is_left_alone(
