@@ -13,7 +13,7 @@ BATCH = 200
 
 
 class Relay:
-    """Moves owed records to the topic; a record that may not go is kept aside."""
+    """Moves owed records to the topic; one that may not go is dead-lettered."""
 
     def __init__(self, outbox: OutboxStore, producer: Producer, topic: str) -> None:
         self._outbox = outbox
@@ -35,7 +35,7 @@ class Relay:
         try:
             validate(entry.record.body)
         except InvalidTrajectory as error:
-            log.warning("record %s is kept aside: %s", entry.record.record_id, error)
+            log.warning("record %s is dead-lettered: %s", entry.record.record_id, error)
             await self._outbox.mark_dead(entry.row_id, error.message)
             return False
         return True

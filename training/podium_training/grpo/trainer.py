@@ -104,7 +104,7 @@ class Trainer:
             self._reject(rejection, record)
             member = member_of(record)
             # A record that does not say whose it is keeps its group open until that is closed.
-            return member and self.assembler.bury(*member, SIZE_UNKNOWN)
+            return member and self.assembler.mark_missing(*member, SIZE_UNKNOWN)
         if message.HasField("trajectory"):
             return self._take_trajectory(message.trajectory, record)
         if message.HasField("group_closed"):
@@ -112,7 +112,7 @@ class Trainer:
             return self.assembler.close(message.group_closed.group_id)
         found = message.reference
         self._reject(Rejected(Reason.TOO_LONG, f"{found.size_bytes} bytes"), record)
-        return self.assembler.bury(found.episode_id, found.group_id, SIZE_UNKNOWN)
+        return self.assembler.mark_missing(found.episode_id, found.group_id, SIZE_UNKNOWN)
 
     def _take_trajectory(self, found: pb.Trajectory, record: LogRecord) -> Group | None:
         try:
@@ -120,7 +120,7 @@ class Trainer:
             self.learner.check(episode)
         except Rejected as rejection:
             self._reject(rejection, record)
-            return self.assembler.bury(found.episode_id, found.group_id, found.group_size)
+            return self.assembler.mark_missing(found.episode_id, found.group_id, found.group_size)
         self.records[episode.id] = found.SerializeToString(deterministic=True)
         return self.assembler.add(episode)
 

@@ -93,7 +93,7 @@ def test_a_member_that_never_comes_is_absent_and_no_failure() -> None:
     first, second, _ = members(True, False, True)
     assembler.add(first)
     assembler.add(second)
-    group = assembler.bury("e2", "g1", 3)
+    group = assembler.mark_missing("e2", "g1", 3)
     assert group is not None
     assert [member.id for member in group.members] == ["e0", "e1"]
 
@@ -102,7 +102,7 @@ def test_a_group_of_too_few_members_is_dropped() -> None:
     assembler = GroupAssembler()
     assembler.add(members(True, False, size=8)[0])
     for number in range(7):
-        assembler.bury(f"gone{number}", "g1", 8)
+        assembler.mark_missing(f"gone{number}", "g1", 8)
     assert assembler.dropped == {Dropped.TOO_FEW: 1}
     assert not assembler.open
 

@@ -1,4 +1,4 @@
-"""Records the trainer rejected, kept aside: `rejected.jsonl` of a run, a JSON object per record.
+"""Records the trainer rejected, dead-lettered: `rejected.jsonl` of a run, a JSON object per record.
 
 A partition is read in order, so what a run that goes on from a checkpoint reads again lies
 before the last place that was kept, and is not kept twice.

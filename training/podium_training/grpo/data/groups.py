@@ -113,7 +113,7 @@ class GroupAssembler:
         group.members.append(episode)
         return self._close_if_complete(episode.group_id)
 
-    def bury(self, episode_id: str, group_id: str, size: int) -> Group | None:
+    def mark_missing(self, episode_id: str, group_id: str, size: int) -> Group | None:
         """A member will never be usable; it counts as absent and never as reward 0."""
         if not self._is_new(episode_id):
             return None
