@@ -35,7 +35,7 @@ class Kubectl(Discovery):
         except ValueError as error:
             cause = "".join(error.args[0]) if process.returncode else "its answer is no JSON"
             raise ClusterUnreachable(
-                f"the cluster does not tell its {path}: {cause}",
+                f"the cluster does not serve its {path}: {cause}",
                 "see that `kubectl version` works; KUBECONFIG and --context choose the cluster",
             ) from error
         if not isinstance(found, dict):

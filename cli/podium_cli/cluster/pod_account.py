@@ -28,7 +28,7 @@ class PodAccount(Discovery):
         except (OSError, KeyError, ValueError, httpx.HTTPError) as error:
             cause = f"{type(error).__name__}: {error}".rstrip(": ")
             raise ClusterUnreachable(
-                f"the cluster does not tell its {path}: {cause}",
+                f"the cluster does not serve its {path}: {cause}",
                 "let the pod reach the API server (endpoints.kubernetes) and mount its account",
             ) from error
         return found

@@ -135,7 +135,7 @@ def test_an_old_kubernetes_is_rejected(doctor: Doctor) -> None:
 def test_without_a_cluster_the_error_names_the_fix(doctor: Doctor) -> None:
     run = doctor.examine("http://127.0.0.1:1", {})
     assert run.returncode == 1
-    assert "rejected" in run.stderr
+    assert "refused" in run.stderr
     assert "kubectl version" in run.stderr
     assert "Traceback" not in run.stderr
 
