@@ -4,6 +4,8 @@ These folders come first and the longest of them foremost, or a run would end wi
 waiting for the other; the files of all others follow in random order, each a piece of work.
 """
 
+from typing import Any
+
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -39,14 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank(item.nodeid))
 
 
-class Schedule:
-    """Hooks of pytest-xdist, which must not be there in a run without it."""
-
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: object) -> ByPlatform:
-        config.option.loadscopereorder = False
-        return ByPlatform(config, log)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    if config.pluginmanager.hasplugin("dsession"):
-        config.pluginmanager.register(Schedule())
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByPlatform:
+    config.option.loadscopereorder = False
+    return ByPlatform(config, log)
