@@ -22,6 +22,8 @@ from cost_ledger.budgets.service import BudgetBook
 from cost_ledger.budgets.servicer import BudgetServicer
 from cost_ledger.budgets.store import BudgetStore
 from cost_ledger.budgets.store_alerts import AlertStore
+from cost_ledger.charges.service import Charges
+from cost_ledger.charges.store import ChargeStore
 from cost_ledger.config import Settings
 from cost_ledger.invoices.store import InvoiceStore
 from cost_ledger.journal.service import CostLedger
@@ -135,12 +137,13 @@ def _budget_service(budgets: BudgetBook) -> Service:
 
 def _audit_service(engine: AsyncEngine, anchors: Anchors, prices: PriceBook) -> Service:
     journal = AuditStore(engine)
-    audit = Audit(journal, InvoiceStore(engine), anchors, prices)
+    charges = Charges(ChargeStore(engine), prices)
+    audit = Audit(journal, InvoiceStore(engine), anchors, charges)
     verification = Verification(
         journal, InvariantStore(engine), PostgresAnchorStore(engine), prices
     )
     return Service(
         audit_service_pb2_grpc.add_AuditServiceServicer_to_server,
-        AuditServicer(audit, verification, anchors),
+        AuditServicer(audit, verification, anchors, charges),
         "podium.ledger.v1.AuditService",
     )

@@ -1,8 +1,12 @@
-"""What only the ledger wants of its database: a pool of the bare driver, and row-level security."""
+"""What only the ledger wants of its database: a pool of the bare driver,
+row-level security, and rows as JSON."""
 
+import json
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from decimal import Decimal
+from typing import Any
 
 import asyncpg
 from sqlalchemy import bindparam, make_url, text
@@ -74,3 +78,13 @@ def journal_errors() -> Iterator[None]:
     except (asyncpg.PostgresError, DBAPIError) as error:
         log.error("the database rejected rows: %s", error)
         raise JournalRejected from error
+
+
+def to_json(rows: Iterable[dict[str, Any]]) -> str:
+    """Rows for json_to_recordset; times and decimals as text."""
+    return json.dumps(list(rows), default=str)
+
+
+def parsed(text: str | None) -> Any:
+    """JSON whose numbers with decimals are exact; None stays None."""
+    return json.loads(text, parse_float=Decimal) if text else None

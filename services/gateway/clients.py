@@ -54,6 +54,8 @@ CONTRACTS = (
 )
 # Shorter than the servers' own limit for calls, so that a watch is renewed and not cut.
 WATCH_RENEW_S = 300.0
+# How long a stream that its client can resume may take.
+STREAM_DEADLINE_S = 300.0
 # How long a watch may find nobody: longer than a restart of the service.
 WATCH_PATIENCE_S = 60.0
 WATCH_PAUSE_S = 0.2
@@ -66,6 +68,7 @@ BROKEN = {
 }
 R = TypeVar("R")
 UnaryCall = Callable[[Any], Awaitable[Message]]
+StreamCall = Callable[[Any], AsyncIterator[Message]]
 
 
 def upstream_error(error: grpc.aio.AioRpcError) -> DomainError:
@@ -122,6 +125,24 @@ class Upstreams:
         async def invoke(request: Any) -> Message:
             reply: Message = await answer(call(request))
             return reply
+
+        return invoke
+
+    def stream(self, method: MethodDescriptor) -> StreamCall:
+        """The streaming method as a function that raises domain errors."""
+        service = method.containing_service
+        call = self._channels[service.file.package].unary_stream(
+            f"/{service.full_name}/{method.name}",
+            request_serializer=GetMessageClass(method.input_type).SerializeToString,
+            response_deserializer=GetMessageClass(method.output_type).FromString,
+        )
+
+        async def invoke(request: Any) -> AsyncIterator[Message]:
+            try:
+                async for reply in call(request, timeout=STREAM_DEADLINE_S):
+                    yield reply
+            except grpc.aio.AioRpcError as error:
+                raise upstream_error(error) from error
 
         return invoke
 

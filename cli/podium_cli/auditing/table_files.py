@@ -1,19 +1,19 @@
-"""Rows to a CSV or Parquet file: exact decimals, written aside and renamed when whole."""
+"""Rows of an export to a CSV or Parquet file, written aside and renamed when whole."""
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from podium_cli.auditing.export_rows import Field, Row
+from podium.ledger.v1 import audit_pb2
 from podium_kit.client.errors import UserError
 
+Column = audit_pb2.ExportColumn
+Row = Sequence[str]
 ROWS_PER_GROUP = 50_000
-# Digits before and after the point. A CSV has no such limit.
-PRECISION = {"money": (28, 12), "price": (38, 18), "quantity": (38, 18)}
 
 
 class NotRepresentable(UserError):
@@ -23,59 +23,54 @@ class NotRepresentable(UserError):
         super().__init__(f"a number does not fit into Parquet: {error}", "export it as CSV")
 
 
-def write_table(path: Path, fields: Sequence[Field], rows: Iterable[Row]) -> int:
+def write_table(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:
     """Writes the file, Parquet by its suffix and else CSV; how many rows it has.
 
     Raises NotRepresentable. Until all is written the file has another name.
     """
     unfinished = path.with_name(f".{path.name}.new")
     write = _write_parquet if path.suffix == ".parquet" else _write_csv
-    count = write(unfinished, fields, rows)
+    count = write(unfinished, columns, rows)
     unfinished.rename(path)
     return count
 
 
-def _write_csv(path: Path, fields: Sequence[Field], rows: Iterable[Row]) -> int:
+def _write_csv(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:
     count = 0
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(field.name for field in fields)
+        writer.writerow(column.name for column in columns)
         for count, row in enumerate(rows, start=1):  # noqa: B007  the last one is the answer
-            writer.writerow(_text(row[field.name]) for field in fields)
+            writer.writerow(row)
     return count
 
 
-def _text(value: Any) -> str:
-    match value:
-        case None:
-            return ""
-        case Decimal():
-            # With a point, so that no reader takes a column of whole amounts for integers.
-            text = f"{value:f}"
-            return text if "." in text else f"{text}.0"
-        case datetime():
-            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        case _:
-            return str(value)
-
-
-def _write_parquet(path: Path, fields: Sequence[Field], rows: Iterable[Row]) -> int:
+def _write_parquet(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:
     # Half a second to import, and only this file needs it.
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import parquet  # noqa: PLC0415
 
-    types = {
-        "text": pa.string(),
-        "count": pa.int64(),
-        "time": pa.timestamp("us", tz="UTC"),
-        **{kind: pa.decimal128(*digits) for kind, digits in PRECISION.items()},
+    # Decimals by their digits in all and after the point. A CSV has no such limit.
+    types: dict[int, tuple[Any, Callable[[str], Any]]] = {
+        audit_pb2.EXPORT_COLUMN_KIND_TEXT: (pa.string(), str),
+        audit_pb2.EXPORT_COLUMN_KIND_COUNT: (pa.int64(), int),
+        audit_pb2.EXPORT_COLUMN_KIND_TIME: (pa.timestamp("us", tz="UTC"), datetime.fromisoformat),
+        audit_pb2.EXPORT_COLUMN_KIND_MONEY: (pa.decimal128(28, 12), Decimal),
+        audit_pb2.EXPORT_COLUMN_KIND_PRICE: (pa.decimal128(38, 18), Decimal),
+        audit_pb2.EXPORT_COLUMN_KIND_QUANTITY: (pa.decimal128(38, 18), Decimal),
     }
-    schema = pa.schema([(field.name, types[field.kind]) for field in fields])
+    kinds = [types[column.kind] for column in columns]
+    fields = zip(columns, kinds, strict=True)
+    schema = pa.schema([(column.name, kind) for column, (kind, _) in fields])
     count = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for group in _groups(rows):
+            arrays = [
+                [parse(text) if text else None for text in texts]
+                for (_, parse), texts in zip(kinds, zip(*group, strict=True), strict=True)
+            ]
             try:
-                table = pa.Table.from_pylist(group, schema=schema)
+                table = pa.table(arrays, schema=schema)
             except pa.ArrowInvalid as error:
                 raise NotRepresentable(error) from error
             writer.write_table(table)

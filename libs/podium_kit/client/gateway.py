@@ -1,5 +1,6 @@
 """The public API over HTTP: messages of the contract in and out, errors as UserErrors."""
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -90,15 +91,29 @@ class Gateway:
     ) -> dict[str, Any]:
         """The JSON object of the reply. Raises Rejected, Unreachable."""
         values = message_values(body) if isinstance(body, Message) else body
-        given = {key: value for key, value in (query or {}).items() if value not in (None, "", [])}
         try:
-            reply = await self._client.request(method, path, params=given, json=values)
+            reply = await self._client.request(
+                method, path, params=_given(query or {}), json=values
+            )
         except httpx.TransportError as error:
             raise Unreachable(self.url, error) from error
         if not reply.is_success:
             await self._reject(reply)
         result: dict[str, Any] = reply.json()
         return result
+
+    async def stream(self, path: str, reply: type[M], **query: Any) -> AsyncIterator[M]:
+        """Replies as they arrive, a line of JSON each; fewer than all when the stream is cut.
+
+        Raises Rejected, Unreachable.
+        """
+        try:
+            async for line in self._lines(path, params=_given(query)):
+                if "error" in (values := json.loads(line)):
+                    return
+                yield _parsed(values, reply)
+        except httpx.TransportError as error:
+            raise Unreachable(self.url, error) from error
 
     async def events(
         self, episode_id: str, after_sequence: int = 0
@@ -124,16 +139,17 @@ class Gateway:
         self, episode_id: str, after_sequence: int
     ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
         path = f"/v1/episodes/{segment(episode_id)}/events"
-        headers = {"last-event-id": str(after_sequence)}
-        async with self._client.stream(
-            "GET", path, headers=headers, timeout=STREAM_TIMEOUT
-        ) as reply:
+        async for line in self._lines(path, headers={"last-event-id": str(after_sequence)}):
+            if line.startswith("data: "):
+                yield _event(line.removeprefix("data: "))
+
+    async def _lines(self, path: str, **request: Any) -> AsyncIterator[str]:
+        async with self._client.stream("GET", path, timeout=STREAM_TIMEOUT, **request) as reply:
             if not reply.is_success:
                 await reply.aread()
                 await self._reject(reply)
             async for line in reply.aiter_lines():
-                if line.startswith("data: "):
-                    yield _event(line.removeprefix("data: "))
+                yield line
 
     async def _reject(self, reply: httpx.Response) -> None:
         rejected = Rejected.of(reply)
@@ -151,6 +167,10 @@ def message_values(message: Message) -> dict[str, Any]:
 def segment(name: str) -> str:
     """A name as one segment of a path."""
     return quote(name, safe="")
+
+
+def _given(query: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in query.items() if value not in (None, "", [])}
 
 
 def _parsed(values: Mapping[str, Any], reply: type[M]) -> M:

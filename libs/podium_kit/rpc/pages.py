@@ -32,6 +32,14 @@ def decode_page_token(token: str) -> dict[str, str]:
     return {str(key): str(value) for key, value in values.items()}
 
 
+def token_number(token: dict[str, str], name: str, default: int) -> int:
+    """A number of a page token. Raises InvalidPageToken."""
+    text = token.get(name, str(default))
+    if not text.isdecimal() or len(text) > 18:
+        raise InvalidPageToken
+    return int(text)
+
+
 def page_size(requested: int, default: int, maximum: int) -> int:
     """Rows to return: the default for 0, never more than the maximum."""
     if requested < 0:

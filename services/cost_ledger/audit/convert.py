@@ -1,15 +1,14 @@
-"""podium.ledger.v1 explanations, charges, verifications, proofs and simulations."""
+"""podium.ledger.v1 explanations, verifications, proofs and simulations."""
 
 from cost_ledger.audit.anchoring import Anchor
-from cost_ledger.audit.charges import Charge, ChargeLine
 from cost_ledger.audit.explanations import BudgetDecision, Explanation, Found
-from cost_ledger.audit.service import ChargesPage, Window
+from cost_ledger.audit.service import Window
 from cost_ledger.audit.simulation import SimulatedCost
 from cost_ledger.audit.store_invariants import Finding
 from cost_ledger.audit.verification import Position, Range, Step
+from cost_ledger.chain import canonical
+from cost_ledger.charges.convert import charge_to_proto
 from cost_ledger.convert_times import optional_time
-from cost_ledger.fingerprint import decimal_text
-from cost_ledger.journal.chain import canonical
 from cost_ledger.journal.convert import entry_to_proto, hold_to_proto, listed_entry_to_proto
 from cost_ledger.prices.convert import price_to_proto, spec_from_proto
 from cost_ledger.prices.specs import PriceSpec
@@ -19,9 +18,8 @@ from podium.ledger.v1 import audit_service_pb2 as pb
 from podium_kit.anchors import EntryProof
 from podium_kit.money import Money
 from podium_kit.rpc.identity import Identity
-from podium_kit.rpc.pages import InvalidPageToken, decode_page_token, encode_page_token, page_size
-from podium_kit.wire import money_to_proto, quantities_to_proto, timestamp_to_proto
-from podium_kit.wire.usage import dimension_to_proto
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size, token_number
+from podium_kit.wire import money_to_proto, timestamp_to_proto
 
 ENTRIES_DEFAULT, ENTRIES_MAX = 20_000, 50_000
 
@@ -43,28 +41,6 @@ def explanation_to_proto(explanation: Explanation) -> audit_pb2.Explanation:
             recomputed_hash=explanation.recomputed_hash,
             anchor_day=explanation.anchor_day,
         ),
-    )
-
-
-def charge_to_proto(charge: Charge) -> audit_pb2.Charge:
-    currency = charge.price.currency_code if charge.price else ""
-    corrected = charge.corrected_create_time
-    return audit_pb2.Charge(
-        entry=entry_to_proto(charge.entry),
-        lines=[_line_to_proto(line, currency) for line in charge.lines],
-        corrected_create_time=timestamp_to_proto(corrected) if corrected else None,
-    )
-
-
-def charges_to_proto(page: ChargesPage, tenant: str) -> pb.ListChargesResponse:
-    """The message; the token says up to which sequence it reaches."""
-    more = page.sequence < page.head
-    return pb.ListChargesResponse(
-        charges=[charge_to_proto(charge) for charge in page.charges],
-        next_page_token=encode_page_token({"after": str(page.sequence)}) if more else "",
-        tenant=tenant,
-        sequence=page.sequence,
-        head_sequence=page.head,
     )
 
 
@@ -147,30 +123,10 @@ def simulated_to_proto(costs: list[SimulatedCost], last: int) -> pb.SimulatePric
     )
 
 
-def token_number(token: dict[str, str], name: str, default: int) -> int:
-    """A number of a page token. Raises InvalidPageToken."""
-    text = token.get(name, str(default))
-    if not text.isdecimal() or len(text) > 18:
-        raise InvalidPageToken
-    return int(text)
-
-
 def _position_token(position: Position) -> str:
     return encode_page_token(
         {"sequence": str(position.sequence), "rules": str(position.rules), "day": position.day}
     )
-
-
-def _line_to_proto(line: ChargeLine, currency: str) -> audit_pb2.ChargeLine:
-    message = audit_pb2.ChargeLine(quantity=quantities_to_proto([line.quantity])[0])
-    if line.component:
-        message.unit_price = decimal_text(line.component.unit_price)
-        message.per = decimal_text(line.component.per)
-        message.priced_as = dimension_to_proto(line.component.dimension)
-        message.band = line.band
-        message.exact_amount = decimal_text(line.exact_amount)
-        message.amount.CopyFrom(money_to_proto(Money(line.amount, currency)))
-    return message
 
 
 def _budget_to_proto(budget: BudgetDecision) -> audit_pb2.BudgetDecision:

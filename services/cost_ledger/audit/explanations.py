@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from cost_ledger.audit.charges import Charge
-from cost_ledger.journal.chain import GENESIS, link
+from cost_ledger.chain import GENESIS, link
+from cost_ledger.charges.models import Charge
 from cost_ledger.models import Entry, Hold
 from podium_kit.money import Money
 

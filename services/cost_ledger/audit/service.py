@@ -5,28 +5,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cost_ledger.audit.anchoring import Anchor, Anchors
-from cost_ledger.audit.charges import Charge, charge_of
 from cost_ledger.audit.explanations import Explanation, Found
 from cost_ledger.audit.simulation import OtherPrices, SimulatedCost
 from cost_ledger.audit.store import AuditStore
+from cost_ledger.charges.service import Charges
 from cost_ledger.errors import EntryUnknown, InvoiceNotFound, NothingAnchored
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
 from cost_ledger.invoices.reconciliation import reconcile
 from cost_ledger.invoices.store import InvoiceStore
-from cost_ledger.models import Entry
-from cost_ledger.months import Month
-from cost_ledger.prices.service import PriceBook
 from cost_ledger.prices.specs import PriceSpec
 from podium_kit.anchors import EntryProof
-
-
-@dataclass(frozen=True, slots=True)
-class ChargesPage:
-    """Charges, and how far into the journal they reach."""
-
-    charges: tuple[Charge, ...]
-    sequence: int
-    head: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +28,20 @@ class Window:
 
 
 class Audit:
-    """Explains, proves, exports, compares and simulates; changes nothing in the journal."""
+    """Explains, proves, compares and simulates; changes nothing in the journal."""
 
     def __init__(
-        self, journal: AuditStore, invoices: InvoiceStore, anchors: Anchors, prices: PriceBook
+        self, journal: AuditStore, invoices: InvoiceStore, anchors: Anchors, charges: Charges
     ) -> None:
         self._journal = journal
         self._invoices = invoices
         self._anchors = anchors
-        self._prices = prices
+        self._charges = charges
 
     async def explain(self, tenant: str, sequence_or_key: str) -> Explanation:
         """Everything about one entry. Raises EntryUnknown, also for another tenant's."""
         found = await self._find(tenant, sequence_or_key)
-        charge = (await self._charges(tenant, [(found.entry, None)]))[0]
+        charge = (await self._charges.of(tenant, [(found.entry, None)]))[0]
         try:
             _, anchor = await self._anchors.prove(tenant, found.entry.sequence)
         except NothingAnchored:
@@ -64,15 +52,6 @@ class Audit:
         """The way from an entry to a signed root. Raises EntryUnknown, NothingAnchored."""
         found = await self._find(tenant, sequence_or_key)
         return found, *(await self._anchors.prove(tenant, found.entry.sequence))
-
-    async def charges(
-        self, tenant: str, month: Month | None, after: int, limit: int
-    ) -> ChargesPage:
-        """A page of costs posted in a month, with their parts."""
-        head = await self._journal.head(tenant)
-        rows = await self._journal.charges(tenant, month, after, limit)
-        charges = tuple(await self._charges(tenant, rows))
-        return ChargesPage(charges, rows[-1][0].sequence if len(rows) == limit else head, head)
 
     async def add_invoice(self, tenant: str, invoice: Invoice, lines: Sequence[InvoiceLine]) -> int:
         """Stores lines of an invoice; how many were new. Raises InvoiceConflict."""
@@ -114,13 +93,3 @@ class Audit:
         if invoice is None:
             raise InvoiceNotFound(invoice_id)
         return invoice
-
-    async def _charges(
-        self, tenant: str, rows: Sequence[tuple[Entry, datetime | None]]
-    ) -> list[Charge]:
-        keys = {(tenant, entry.call.sku) for entry, _ in rows if entry.call.sku}
-        histories = await self._prices.histories(keys)
-        return [
-            charge_of(entry, histories.get((tenant, entry.call.sku)), corrected)
-            for entry, corrected in rows
-        ]

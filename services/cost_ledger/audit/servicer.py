@@ -1,5 +1,6 @@
 """podium.ledger.v1.AuditService: convert, call, convert."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -8,18 +9,23 @@ from cost_ledger.access import audited_tenant
 from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.convert import (
     anchor_to_proto,
-    charges_to_proto,
     explanation_to_proto,
     proof_to_proto,
     range_from_proto,
     simulated_to_proto,
     specs_from_proto,
     step_to_proto,
-    token_number,
     window_from_proto,
 )
 from cost_ledger.audit.service import Audit
 from cost_ledger.audit.verification import Verification
+from cost_ledger.charges.convert import (
+    charges_to_proto,
+    export_to_proto,
+    month_from_proto,
+    table_from_proto,
+)
+from cost_ledger.charges.service import Charges
 from cost_ledger.invoices.convert import (
     after_match,
     invoice_from_proto,
@@ -28,11 +34,10 @@ from cost_ledger.invoices.convert import (
     reconciled_to_proto,
     states_from_proto,
 )
-from cost_ledger.months import Month
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium.ledger.v1 import audit_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import current_identity
-from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size, token_number
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -40,10 +45,13 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class AuditServicer(rpc.AuditServiceServicer):
     """The caller's own ledger; another tenant's is for the platform's admin."""
 
-    def __init__(self, audit: Audit, verification: Verification, anchors: Anchors) -> None:
+    def __init__(
+        self, audit: Audit, verification: Verification, anchors: Anchors, charges: Charges
+    ) -> None:
         self._audit = audit
         self._verification = verification
         self._anchors = anchors
+        self._charges = charges
 
     async def ExplainEntry(
         self, request: pb.ExplainEntryRequest, context: Context
@@ -80,10 +88,18 @@ class AuditServicer(rpc.AuditServiceServicer):
         self, request: pb.ListChargesRequest, context: Context
     ) -> pb.ListChargesResponse:
         tenant = audited_tenant(request.tenant)
-        month = Month.parse(request.month) if request.month else None
+        month = month_from_proto(request.month)
         after = token_number(decode_page_token(request.page_token), "after", 0)
         limit = page_size(request.page_size, 1000, 5000)
-        return charges_to_proto(await self._audit.charges(tenant, month, after, limit), tenant)
+        return charges_to_proto(await self._charges.page(tenant, month, after, limit), tenant)
+
+    async def ExportCharges(
+        self, request: pb.ExportChargesRequest, context: Context
+    ) -> AsyncIterator[pb.ExportChargesResponse]:
+        tenant, table = audited_tenant(request.tenant), table_from_proto(request.format)
+        month = month_from_proto(request.month)
+        async for page in self._charges.pages(tenant, month, request.after_sequence):
+            yield export_to_proto(table, page)
 
     async def AddInvoiceLines(
         self, request: pb.AddInvoiceLinesRequest, context: Context

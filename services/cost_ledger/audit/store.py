@@ -1,7 +1,6 @@
-"""Reads of the journal for auditors: entries with what belongs to them, charges, roots."""
+"""Reads of the journal for auditors: entries with what belongs to them, and costs."""
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -10,10 +9,10 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from cost_ledger.audit.explanations import BudgetDecision, Found
-from cost_ledger.journal.store_rows import entry_from_row, hold_from_row, parsed
+from cost_ledger.journal.store_reads import read_entries
+from cost_ledger.journal.store_rows import hold_from_row
 from cost_ledger.models import Entry
-from cost_ledger.months import Month
-from cost_ledger.store_engine import tenant_transaction
+from cost_ledger.store_engine import parsed, tenant_transaction
 from podium_kit.money import Money
 
 HEAD = text("""
@@ -45,18 +44,6 @@ BUDGETS = text("""
         AND w.start = asked.start
     ORDER BY asked.budget_id, asked.start
 """)
-CHARGES = text("""
-    SELECT row_to_json(e)::text AS entry, CASE WHEN e.corrects_sequence > 0 THEN (
-        SELECT c.create_time FROM entry c
-        WHERE c.tenant = e.tenant AND c.sequence = e.corrects_sequence
-    ) END AS corrected_create_time
-    FROM entry e
-    WHERE e.tenant = :tenant AND e.sequence > :after AND e.unit <> ''
-      AND e.kind IN ('capture', 'record', 'reverse', 'settle', 'adjust')
-      AND (CAST(:start AS timestamptz) IS NULL OR e.create_time >= :start)
-      AND (CAST(:end AS timestamptz) IS NULL OR e.create_time < :end)
-    ORDER BY e.sequence LIMIT :limit
-""")
 COSTS = text("""
     SELECT row_to_json(e)::text FROM entry e
     WHERE e.tenant = :tenant AND e.sequence > :after AND e.unit <> ''
@@ -87,16 +74,6 @@ class AuditStore:
         async with tenant_transaction(self._engine, tenant) as connection:
             sequence = await _sequence(connection, tenant, sequence_or_key)
             return await _found(connection, tenant, sequence) if sequence else None
-
-    async def charges(
-        self, tenant: str, month: Month | None, after: int, limit: int
-    ) -> list[tuple[Entry, datetime | None]]:
-        """Costs posted in a month, oldest first, with when what they correct was posted."""
-        span = {"start": month.start if month else None, "end": month.end if month else None}
-        values = {"tenant": tenant, "after": after, "limit": limit, **span}
-        async with tenant_transaction(self._engine, tenant) as connection:
-            rows = (await connection.execute(CHARGES, values)).all()
-        return [(entry_from_json(row.entry), row.corrected_create_time) for row in rows]
 
     async def costs(
         self, tenant: str, start: datetime | None, end: datetime | None, after: int, limit: int
@@ -155,18 +132,3 @@ def _budget(row: Any) -> BudgetDecision:
     return BudgetDecision(
         row.budget_id, row.start, money(row.hard_limit), money(row.posted), money(row.held)
     )
-
-
-async def read_entries(
-    connection: AsyncConnection, statement: Any, tenant: str, **values: Any
-) -> list[Entry]:
-    """Entries that a statement answers as JSON rows."""
-    found: Sequence[str] = (
-        (await connection.execute(statement, {"tenant": tenant, **values})).scalars().all()
-    )
-    return [entry_from_json(each) for each in found]
-
-
-def entry_from_json(row: str) -> Entry:
-    """An entry that a statement answered as a JSON row."""
-    return entry_from_row(parsed(row))

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cost_ledger.audit.anchoring import Anchor, AnchoredHead
-from cost_ledger.audit.charges import charge_of, is_priced_by_usage
 from cost_ledger.audit.store import AuditStore
 from cost_ledger.audit.store_anchors import PostgresAnchorStore
 from cost_ledger.audit.store_invariants import INVARIANTS, Finding, InvariantStore
+from cost_ledger.chain import GENESIS, link
+from cost_ledger.charges.models import charge_of, is_priced_by_usage
 from cost_ledger.errors import InvalidReport
-from cost_ledger.journal.chain import GENESIS, link
 from cost_ledger.models import Entry
 from cost_ledger.prices.models import PriceHistory
 from cost_ledger.prices.service import PriceBook

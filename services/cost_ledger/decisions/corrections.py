@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from cost_ledger.decisions.checks import check_key, check_money, check_text, check_usage
+from cost_ledger.checks import check_key, check_money, check_text, check_usage
 from cost_ledger.errors import InvalidOperation
 from cost_ledger.fingerprint import fingerprint, moment_text, usage_text
 from podium_kit.metering import Usage

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from cost_ledger.decisions.checks import (
+from cost_ledger.checks import (
     check_alternatives,
     check_fallback,
     check_fallbacks,

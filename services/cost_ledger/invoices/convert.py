@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-from cost_ledger.audit.convert import token_number
 from cost_ledger.errors import InvalidInvoice
 from cost_ledger.fingerprint import decimal_text
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
@@ -14,7 +13,7 @@ from podium.common.v1 import money_pb2
 from podium.ledger.v1 import audit_pb2
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium_kit.money import Money
-from podium_kit.rpc.pages import decode_page_token, encode_page_token
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, token_number
 from podium_kit.wire import money_from_proto, timestamp_from_proto, timestamp_to_proto
 
 LINES_MAX = 2000

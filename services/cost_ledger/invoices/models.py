@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from cost_ledger.decisions.checks import check_text
+from cost_ledger.checks import check_text
 from cost_ledger.errors import InvalidInvoice
 from cost_ledger.models import Entry
 from cost_ledger.months import Month

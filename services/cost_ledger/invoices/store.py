@@ -6,13 +6,13 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from cost_ledger.audit.store import entry_from_json, read_entries
 from cost_ledger.errors import InvoiceConflict
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
-from cost_ledger.journal.store_rows import to_json
+from cost_ledger.journal.store_reads import read_entries
+from cost_ledger.journal.store_rows import entry_from_json
 from cost_ledger.models import Entry
 from cost_ledger.months import Month
-from cost_ledger.store_engine import tenant_transaction
+from cost_ledger.store_engine import tenant_transaction, to_json
 from podium_kit.money import Money
 
 ADD_INVOICE = text("""

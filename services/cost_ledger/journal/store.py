@@ -24,13 +24,11 @@ from cost_ledger.journal.store_rows import (
     hold_from_row,
     idempotency_record_from_row,
     moment,
-    parsed,
-    to_json,
 )
 from cost_ledger.journal.store_statements import OPEN_BOOKS, READ_ENTRIES, READ_STATUSES
 from cost_ledger.journal.store_writes import write
 from cost_ledger.models import HoldState
-from cost_ledger.store_engine import journal_errors
+from cost_ledger.store_engine import journal_errors, parsed, to_json
 from podium_kit.money import Money
 
 Connection = Any  # asyncpg.Connection, or what its pool lends in its place

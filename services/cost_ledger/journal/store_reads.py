@@ -1,14 +1,12 @@
 """Reads of the journal: entries, open and overdue holds."""
 
-import json
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from cost_ledger.journal.store_rows import entry_from_row
+from cost_ledger.journal.store_rows import entry_from_json
 from cost_ledger.models import Entry
 from cost_ledger.spend.models import EntryFilter
 from cost_ledger.store_engine import tenant_transaction
@@ -58,7 +56,7 @@ class ReportStore:
             kinds=[kind.value for kind in wanted.kinds],
             limit=wanted.limit,
         )
-        return [entry_from_row(json.loads(row.entry, parse_float=Decimal)) for row in rows]
+        return [entry_from_json(row.entry) for row in rows]
 
     async def _all(self, statement: Any, tenant: str, **values: object) -> Sequence[Any]:
         async with tenant_transaction(self._engine, tenant) as connection:
@@ -67,3 +65,11 @@ class ReportStore:
 
 def _of_episode(episode_id: str) -> dict[str, str]:
     return {"episode_id": episode_id} if episode_id else {}
+
+
+async def read_entries(
+    connection: AsyncConnection, statement: Any, tenant: str, **values: object
+) -> list[Entry]:
+    """Entries that a statement answers as JSON rows."""
+    rows = await connection.execute(statement, {"tenant": tenant, **values})
+    return [entry_from_json(row) for row in rows.scalars()]

@@ -5,7 +5,7 @@ decimals, so no amount ever is a float.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
@@ -27,17 +27,11 @@ from cost_ledger.models import (
     RejectionReason,
     Subject,
 )
+from cost_ledger.store_engine import parsed
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
 from podium_kit.money import Money
 
 Row = Mapping[str, Any]
-
-
-def to_json(rows: Iterable[dict[str, Any]]) -> str:
-    """Rows for json_to_recordset; times and decimals as text."""
-    return json.dumps(list(rows), default=str)
-
-
 ACCOUNTS = ("held", "available", "spend", "provisional", "suspense", "payable")
 # Column by column: its name and its type in PostgreSQL.
 CALL_COLUMNS = {
@@ -165,9 +159,8 @@ def idempotency_values(
     )
 
 
-def parsed(text: str | None) -> Any:
-    """JSON whose numbers with decimals are exact; None stays None."""
-    return json.loads(text, parse_float=Decimal) if text else None
+def entry_from_json(row: str) -> Entry:
+    return entry_from_row(parsed(row))
 
 
 def entry_from_row(row: Row) -> Entry:

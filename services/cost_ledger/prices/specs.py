@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from cost_ledger.decisions.checks import check_text
+from cost_ledger.checks import check_text
 from cost_ledger.errors import InvalidPrice, PriceNotFound, PriceOverlap
 from cost_ledger.prices.components import PriceComponent, check_components
 from cost_ledger.prices.models import PriceVersion

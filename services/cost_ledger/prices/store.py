@@ -16,7 +16,6 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from uuid_utils import uuid7
 
-from cost_ledger.journal.store_rows import to_json
 from cost_ledger.prices.components import PriceComponent, TokenBand
 from cost_ledger.prices.hours import WeeklyHours
 from cost_ledger.prices.models import HistoryKey, PriceHistory, PriceVersion
@@ -28,7 +27,7 @@ from cost_ledger.prices.specs import (
     StoredVersion,
     place,
 )
-from cost_ledger.store_engine import tenant_transaction
+from cost_ledger.store_engine import tenant_transaction, to_json
 from podium_kit.metering import Dimension
 from podium_kit.postgres.engine import autocommit
 

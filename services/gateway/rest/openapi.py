@@ -10,7 +10,7 @@ from google.protobuf.descriptor import Descriptor
 from gateway.rest.messages import method_of
 from gateway.rest.openapi_schemas import MessageSchemas, Schema
 from gateway.rest.routes import ROUTES, Route
-from gateway.rest.transcoding import WITH_BODY
+from gateway.rest.transcoding import JSON_LINES, WITH_BODY
 
 PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 ERROR: Schema = {
@@ -52,7 +52,8 @@ def document(app: FastAPI) -> dict[str, Any]:
 def _operation(route: Route, schemas: MessageSchemas) -> Schema:
     method = method_of(route)
     reply = schemas.reference(method.output_type)
-    media = "text/event-stream" if method.server_streaming else "application/json"
+    stream = JSON_LINES if route.json_lines else "text/event-stream"
+    media = stream if method.server_streaming else "application/json"
     operation: Schema = {
         "operationId": f"{route.rpc}Rest",
         "tags": [method.containing_service.name.removesuffix("Service")],

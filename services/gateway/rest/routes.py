@@ -29,6 +29,8 @@ class Route:
     rpc: str
     # Request field filled with a new episode's id when the caller leaves it out.
     new_episode_id: str = ""
+    # Whether a stream is answered as JSON lines; else it is the events of an episode.
+    json_lines: bool = False
 
 
 ROUTES = (
@@ -80,6 +82,7 @@ ROUTES = (
     Route("GET", "/v1/audit/anchors", AUDIT, "ListAnchors"),
     Route("GET", "/v1/audit/proof", AUDIT, "ProveEntry"),
     Route("GET", "/v1/audit/charges", AUDIT, "ListCharges"),
+    Route("GET", "/v1/audit/export", AUDIT, "ExportCharges", json_lines=True),
     Route("POST", "/v1/audit/close", LEDGER, "ClosePeriod"),
     Route("POST", "/v1/audit/simulate", AUDIT, "SimulatePrices"),
     Route("POST", "/v1/invoices", AUDIT, "AddInvoiceLines"),

@@ -1,6 +1,7 @@
 """The routes of the table as HTTP endpoints."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ from podium_kit.rpc.errors import DomainError
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 WITH_BODY = {"POST", "PUT", "PATCH"}
+JSON_LINES = "application/x-ndjson"
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,9 @@ class Transcoder:
     draining: asyncio.Event
 
     def http_route(self, route: Route) -> HttpRoute:
-        streams = method_of(route).server_streaming
-        endpoint = self._events if streams else self._unary(route)
+        endpoint = self._events if method_of(route).server_streaming else self._unary(route)
+        if route.json_lines:
+            endpoint = self._lines(route)
         # An id may hold a slash: an episode's budget is episode/<episode id>.
         path = route.path.replace("{id}", "{id:path}")
         return HttpRoute(path, endpoint, methods=[route.method], name=route.rpc)
@@ -60,6 +63,18 @@ class Transcoder:
             if route.new_episode_id:
                 return await self._start(route.new_episode_id, call, message, request)
             return _json(to_json(await call(message)))
+
+        return endpoint
+
+    def _lines(self, route: Route) -> Endpoint:
+        method = method_of(route)
+        call = self.calls.upstreams.stream(method)
+
+        async def endpoint(request: Request) -> Response:
+            replies = call(await _read(request, new_request(method), route))
+            # Awaited first, so that a rejection has its status and is no broken stream.
+            first = await anext(replies)
+            return StreamingResponse(_json_lines(first, replies), media_type=JSON_LINES)
 
         return endpoint
 
@@ -104,6 +119,16 @@ async def _read(request: Request, message: Message, route: Route) -> Message:
     # Last, so that a body cannot point the call at something else than the path does.
     merge_fields(message, request.path_params)
     return message
+
+
+async def _json_lines(first: Message, rest: AsyncIterator[Message]) -> AsyncIterator[bytes]:
+    """A line per message; an error that cuts the stream is its last line."""
+    yield to_json(first) + b"\n"
+    try:
+        async for message in rest:
+            yield to_json(message) + b"\n"
+    except DomainError as error:
+        yield json.dumps(error_body(error)).encode() + b"\n"
 
 
 def _sequence(given: str) -> int:

@@ -17,13 +17,12 @@ from cost_ledger.decisions.admission import scope_queries
 from cost_ledger.decisions.batches import Operation, decide
 from cost_ledger.decisions.books import Books, Head, Rows
 from cost_ledger.decisions.operations import Capture, Reserve
-from cost_ledger.journal.store_rows import to_json
 from cost_ledger.journal.store_statements import COLUMNS, OPEN_BOOKS, write_statement
 from cost_ledger.journal.store_writes import parts_of
 from cost_ledger.models import Subject, UnknownPricePolicy
 from cost_ledger.prices.components import PriceComponent
 from cost_ledger.prices.models import PriceHistory, PriceVersion
-from cost_ledger.store_engine import KEYED_LOOKUPS
+from cost_ledger.store_engine import KEYED_LOOKUPS, to_json
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
 from podium_kit.money import Money
 

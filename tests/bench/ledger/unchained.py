@@ -3,8 +3,8 @@
 from unittest.mock import patch
 
 from cost_ledger.__main__ import main
+from cost_ledger.chain import GENESIS
 from cost_ledger.decisions import drafts
-from cost_ledger.journal.chain import GENESIS
 from cost_ledger.models import Entry
 
 

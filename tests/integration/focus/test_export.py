@@ -1,97 +1,120 @@
 """Exports keep every digit, and the FOCUS file passes the FinOps Foundation's validator."""
 
 import csv
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow import parquet
 
+from cost_ledger.charges import focus
+from cost_ledger.charges.convert import export_to_proto
+from cost_ledger.charges.focus import FOCUS_1_0, FOCUS_1_2, VALIDATOR_NAMES
+from cost_ledger.charges.models import Charge, charge_of
+from cost_ledger.charges.service import ChargesPage
+from cost_ledger.charges.tables import CHARGES, Row, Table, Value
+from cost_ledger.decisions import postings
+from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
+from cost_ledger.prices.components import PriceComponent
+from cost_ledger.prices.models import PriceHistory, PriceVersion
 from integration.focus.validator import failures_of
-from podium.common.v1 import money_pb2, usage_pb2
-from podium.ledger.v1 import audit_pb2, hold_pb2
-from podium_cli.auditing import export_rows, focus
-from podium_cli.auditing.focus_versions import FOCUS_VERSIONS, VALIDATOR_NAMES
 from podium_cli.auditing.table_files import write_table
-from podium_kit.wire import timestamp_to_proto
+from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
+from podium_kit.money import Money
 
 OCTOBER, NOVEMBER = datetime(2026, 10, 31, 23, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)
+MILLION = Decimal(1_000_000)
+PRICE = PriceVersion(
+    id="v1",
+    tenant="",
+    sku="openai/gpt-5",
+    currency_code="USD",
+    components=(
+        PriceComponent(Dimension.INPUT_FRESH, Decimal("1.25"), MILLION),
+        PriceComponent(Dimension.OUTPUT_TEXT, Decimal(10), MILLION),
+    ),
+    start_time=None,
+    end_time=None,
+    source="",
+    create_time=OCTOBER,
+)
 
 
-def usd(amount: str) -> money_pb2.Money:
-    return money_pb2.Money(amount=amount, currency_code="USD")
-
-
-def make_line(
-    quantity: str,
-    unit_price: str,
-    amount: str,
-    dimension: usage_pb2.UsageDimension.ValueType = usage_pb2.USAGE_DIMENSION_INPUT_FRESH,
-) -> audit_pb2.ChargeLine:
-    return audit_pb2.ChargeLine(
-        quantity=usage_pb2.Quantity(dimension=dimension, amount=quantity),
-        unit_price=unit_price,
-        per="1000000",
-        priced_as=dimension,
-        amount=usd(amount),
-    )
-
-
-def make_charge(sequence: int, *lines: audit_pb2.ChargeLine, **fields: object) -> audit_pb2.Charge:
-    total = sum((Decimal(line.amount.amount) for line in lines), Decimal(0))
-    entry = hold_pb2.Entry(
+def make_entry(sequence: int, posted: Postings, **fields: Any) -> Entry:
+    entry = Entry(
         sequence=sequence,
-        kind=hold_pb2.ENTRY_KIND_CAPTURE,
-        key=f"episode/{sequence}",
-        subject=hold_pb2.Subject(tool="answer", model="gpt-5", user="ada"),
-        sku="openai/gpt-5",
+        kind=EntryKind.CAPTURE,
+        call=Call(
+            tenant="acme",
+            key=f"episode/{sequence}",
+            subject=Subject(tool="answer", model="gpt-5", user="ada"),
+            sku="openai/gpt-5",
+        ),
+        postings=posted,
         price_version_id="v1",
-        amount=usd(str(total)) if lines else None,
-        occur_time=timestamp_to_proto(OCTOBER),
-        create_time=timestamp_to_proto(OCTOBER),
+        occur_time=OCTOBER,
+        create_time=OCTOBER,
     )
-    entry.MergeFrom(hold_pb2.Entry(**fields))  # type: ignore[arg-type]
-    return audit_pb2.Charge(entry=entry, lines=lines)
+    return replace(entry, **fields)
 
 
-def charges() -> list[audit_pb2.Charge]:
+def charges() -> tuple[Charge, ...]:
     """A cost, its correction in the next month, a cost without parts, and an unknown one."""
-    text = usage_pb2.USAGE_DIMENSION_OUTPUT_TEXT
-    cost = make_charge(
-        1, make_line("1000", "1.25", "0.00125"), make_line("3", "10", "0.00003", dimension=text)
-    )
-    back = make_charge(
-        2,
-        make_line("1000", "1.25", "-0.00125"),
-        make_line("3", "10", "-0.00003", dimension=text),
+    text = Quantity(Dimension.OUTPUT_TEXT, Decimal(3))
+    usage = Usage((Quantity(Dimension.INPUT_FRESH, Decimal(1000)), text), UsageSource.PROVIDER)
+    cost = make_entry(1, postings.spend(Money.parse("0.00128", "USD")), usage=usage)
+    back = replace(
+        cost,
+        sequence=2,
+        kind=EntryKind.REVERSE,
+        postings=postings.opposite_cost(cost.postings),
+        create_time=NOVEMBER,
         corrects_sequence=1,
-        create_time=timestamp_to_proto(NOVEMBER),
     )
-    back.corrected_create_time.CopyFrom(timestamp_to_proto(OCTOBER))
-    whole = make_charge(3, amount=usd("0.000000000001"))
-    usage = usage_pb2.Usage(quantities=[usage_pb2.Quantity(dimension=text, amount="7")])
-    return [cost, back, whole, make_charge(4, usage=usage)]
+    whole = make_entry(3, postings.spend(Money.parse("0.000000000001", "USD")))
+    unknown = make_entry(
+        4,
+        postings.spend(None),
+        price_version_id="",
+        usage=Usage((replace(text, amount=Decimal(7)),), UsageSource.PROVIDER),
+    )
+    history = PriceHistory((PRICE,))
+    return (
+        charge_of(cost, history),
+        charge_of(back, history, OCTOBER),
+        charge_of(whole, history),
+        charge_of(unknown, history),
+    )
 
 
-def written(file: Path, version: str, **changed: str) -> Path:
-    """All charges in a version of FOCUS, with cells changed in every row."""
-    form = FOCUS_VERSIONS[version]
-    rows = [row | changed for charge in charges() for row in form.rows_of(charge, "acme")]
-    write_table(file, form.fields, rows)
-    return file
+def written(file: Path, table: Table, **changed: Value) -> int:
+    """All charges in a table, with cells changed in every row; how many rows it has."""
+
+    def rows_of(charge: Charge) -> Iterator[Row]:
+        return (row | changed for row in table.rows_of(charge))
+
+    exported = export_to_proto(replace(table, rows_of=rows_of), ChargesPage(charges(), 4, 4))
+    assert exported.unpriced_call_count == 1
+    return write_table(file, exported.columns, [row.values for row in exported.rows])
 
 
 def test_the_file_of_focus_1_0_passes_the_validator_as_it_is(tmp_path: Path) -> None:
-    assert failures_of(written(tmp_path / "focus.csv", "1.0")) == []
+    written(tmp_path / "focus.csv", FOCUS_1_0)
+    assert failures_of(tmp_path / "focus.csv") == []
 
 
 def test_the_validator_is_heard(tmp_path: Path) -> None:
-    assert failures_of(written(tmp_path / "wrong.csv", "1.0", ChargeClass="Refund"))
+    written(tmp_path / "wrong.csv", FOCUS_1_0, ChargeClass="Refund")
+    assert failures_of(tmp_path / "wrong.csv")
 
 
 def test_the_columns_of_the_specification_come_first_and_say_the_same(tmp_path: Path) -> None:
-    with written(tmp_path / "focus.csv", "1.0").open() as opened:
+    written(file := tmp_path / "focus.csv", FOCUS_1_0)
+    with file.open() as opened:
         rows = list(csv.DictReader(opened))
     names = list(rows[0])
     assert names == [*sorted(set(names) - set(VALIDATOR_NAMES)), *VALIDATOR_NAMES]
@@ -102,10 +125,10 @@ def test_the_columns_of_the_specification_come_first_and_say_the_same(tmp_path: 
 
 
 def test_the_file_of_focus_1_2_has_its_columns_and_no_others(tmp_path: Path) -> None:
-    with written(tmp_path / "focus.csv", "1.2").open() as opened:
+    written(file := tmp_path / "focus.csv", FOCUS_1_2)
+    with file.open() as opened:
         rows = list(csv.DictReader(opened))
-    names = {field.name for field in focus.FIELDS}
-    assert set(rows[0]) == names | {"ServiceSubcategory", "SkuMeter", "SkuPriceDetails"}
+    assert set(rows[0]) == set(focus.KINDS) | {"ServiceSubcategory", "SkuMeter", "SkuPriceDetails"}
     assert {(row["ServiceSubcategory"], row["SkuMeter"]) for row in rows} == {
         ("Generative AI", "tokens"),
         ("Generative AI", ""),
@@ -113,16 +136,17 @@ def test_the_file_of_focus_1_2_has_its_columns_and_no_others(tmp_path: Path) -> 
 
 
 def test_only_corrections_of_earlier_periods_are_of_that_class() -> None:
-    rows = [row for charge in charges() for row in focus.rows_of(charge, "acme")]
+    rows = [row for charge in charges() for row in focus.rows_of(charge)]
     assert [row["ChargeClass"] for row in rows] == [None, None, "Correction", "Correction", None]
-    assert [row["BillingPeriodStart"].month for row in rows] == [10, 10, 11, 11, 10]
+    months = [10, 10, 11, 11, 10]
+    starts = [datetime(2026, month, 1, tzinfo=UTC) for month in months]
+    assert [row["BillingPeriodStart"] for row in rows] == starts
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_every_digit_survives(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"charges{suffix}"
-    rows = [row for charge in charges() for row in export_rows.rows_of(charge, "acme")]
-    assert write_table(file, export_rows.FIELDS, rows) == 6
+    assert written(file, CHARGES) == 6
     if suffix == ".parquet":
         amounts = [row["amount"] for row in parquet.read_table(file).to_pylist()]
     else:

@@ -159,6 +159,10 @@ RPCS: dict[str, Case] = {
     "AuditService/VerifyLedger": (REJECTED, {"tenant": "acme"}),
     "AuditService/ListAnchors": (OWN, {}),
     "AuditService/ListCharges": (REJECTED, {"month": "2026-11", "tenant": "acme"}),
+    "AuditService/ExportCharges": (
+        REJECTED,
+        {"format": "EXPORT_FORMAT_CHARGES", "tenant": "acme"},
+    ),
     "AuditService/AddInvoiceLines": (NAMELESS, {}),
     "AuditService/ReconcileInvoice": (REJECTED, {"invoice_id": "$unknown"}),
     "AuditService/ListInvoiceMatches": (REJECTED, {"invoice_id": "$unknown"}),

@@ -8,8 +8,7 @@ import typer
 from rich.text import Text
 
 from podium.ledger.v1 import audit_pb2, audit_service_pb2
-from podium_cli.auditing.charge_pages import ChargePages
-from podium_cli.auditing.focus_versions import CHARGES, FOCUS_VERSIONS, TableForm
+from podium_cli.auditing.export_pages import ExportPages
 from podium_cli.auditing.invoice_file import read_invoice
 from podium_cli.auditing.match_view import FINE, reconciliation_view
 from podium_cli.auditing.simulation import Simulated, simulation_view
@@ -26,6 +25,10 @@ from podium_kit.wire import timestamp_to_proto
 
 LINES_PER_CALL = 1000
 FORMATS = ("csv", "parquet", "focus")
+FOCUS_VERSIONS = {
+    "1.0": audit_pb2.EXPORT_FORMAT_FOCUS_1_0,
+    "1.2": audit_pb2.EXPORT_FORMAT_FOCUS_1_2,
+}
 MONTH = typer.Option(help="Month in UTC, like 2026-10.")
 OPEN_STATES = [
     name for name, number in audit_pb2.MatchState.items() if number and number not in FINE
@@ -46,7 +49,9 @@ async def export(
     tenant: Tenant = "",
 ) -> None:
     """Write costs and corrections with their parts; run again to go on after a break."""
-    form = _form(kind, focus_version)
+    request = audit_service_pb2.ExportChargesRequest(
+        format=_format(kind, focus_version), month=month, tenant=tenant
+    )
     if kind == "parquet" and output.suffix != ".parquet":
         raise UsageError(f"{output} does not end in .parquet", "name it so, or use --format csv")
     if kind == "csv" and output.suffix == ".parquet":
@@ -54,22 +59,16 @@ async def export(
     if month:
         month_bounds(month)
     with writing(output):
-        pages = ChargePages(output, month, tenant)
+        pages = ExportPages(output, request)
     async with session.gateway(admin=bool(tenant)) as gateway:
         with writing(output), progress_bar(session.output.progress, "exporting") as bar:
             async for page in pages.fetch(gateway):
                 bar.at(page.sequence, page.head_sequence)
-    unpriced = sum(
-        not charge.entry.HasField("amount") for page in pages.read() for charge in page.charges
-    )
-    rows = (
-        row
-        for page in pages.read()
-        for charge in page.charges
-        for row in form.rows_of(charge, page.tenant)
-    )
+    columns = next(pages.read()).columns
+    unpriced = sum(page.unpriced_call_count for page in pages.read())
+    rows = (row.values for page in pages.read() for row in page.rows)
     with writing(output):
-        count = write_table(output, form.fields, rows)
+        count = write_table(output, columns, rows)
     pages.forget()
     text = f"{count} rows in {output}"
     if unpriced:
@@ -152,13 +151,13 @@ async def simulate(
         session.output.note(f"no cost occurred in {month}")
 
 
-def _form(kind: str, focus_version: str) -> TableForm:
+def _format(kind: str, focus_version: str) -> audit_pb2.ExportFormat.ValueType:
     if kind not in FORMATS:
         raise UsageError(f"there is no format {kind!r}", f"use {', '.join(FORMATS)}")
     if kind != "focus":
         if focus_version:
             raise UsageError(f"{kind} has no version of FOCUS", "add --format focus")
-        return CHARGES
+        return audit_pb2.EXPORT_FORMAT_CHARGES
     if (version := focus_version or "1.0") not in FOCUS_VERSIONS:
         raise UsageError(f"FOCUS {version!r} is not written", f"use {' or '.join(FOCUS_VERSIONS)}")
     return FOCUS_VERSIONS[version]

@@ -76,6 +76,29 @@ async def test_charges_sum_to_what_was_posted(worker: Client) -> None:
     assert charges[2].HasField("corrected_create_time")
 
 
+async def test_an_export_resumes_where_it_was_cut_and_every_part_is_a_row(worker: Client) -> None:
+    await fill(worker)
+    asked = pb.ExportChargesRequest(format=audit_pb2.EXPORT_FORMAT_CHARGES, month=MONTH)
+    whole = [response async for response in worker.audit.ExportCharges(asked)]
+    assert whole[-1].sequence == whole[-1].head_sequence
+    assert sum(response.unpriced_call_count for response in whole) == 1
+    names = [column.name for column in whole[0].columns]
+    rows = [dict(zip(names, row.values, strict=True)) for it in whole for row in it.rows]
+    amounts = [row["amount"] for row in rows if row["sequence"] == "6"]
+    assert amounts == ["-0.00125", "-0.001"]
+    asked.after_sequence = 5
+    rest = [row async for response in worker.audit.ExportCharges(asked) for row in response.rows]
+    assert [row.values for row in rest] == [
+        list(row.values()) for row in rows if int(row["sequence"]) > 5
+    ]
+
+
+async def test_an_export_names_its_format(worker: Client) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
+        await worker.audit.ExportCharges(pb.ExportChargesRequest()).read()
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
 async def test_a_simulation_prices_the_past_and_names_what_it_cannot(worker: Client) -> None:
     await fill(worker)
     more_expensive = make_price(components={"input_fresh": ("2.5", "1000000")}, currency_code="USD")

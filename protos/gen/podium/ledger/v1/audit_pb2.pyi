@@ -80,6 +80,74 @@ MATCH_STATE_LATE_DIFFERENT: MatchState.ValueType  # 10
 """Late, and with another amount."""
 Global___MatchState: _TypeAlias = MatchState  # noqa: Y015
 
+class _ExportFormat:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ExportFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ExportFormat.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    EXPORT_FORMAT_UNSPECIFIED: _ExportFormat.ValueType  # 0
+    """Rejected."""
+    EXPORT_FORMAT_CHARGES: _ExportFormat.ValueType  # 1
+    """One row per part of a cost, in the ledger's own columns."""
+    EXPORT_FORMAT_FOCUS_1_0: _ExportFormat.ValueType  # 2
+    """FOCUS 1.0, followed by the columns that focus-validator 1.0.0 asks for."""
+    EXPORT_FORMAT_FOCUS_1_2: _ExportFormat.ValueType  # 3
+    """FOCUS 1.2."""
+
+class ExportFormat(_ExportFormat, metaclass=_ExportFormatEnumTypeWrapper):
+    """What the rows of an export look like."""
+
+EXPORT_FORMAT_UNSPECIFIED: ExportFormat.ValueType  # 0
+"""Rejected."""
+EXPORT_FORMAT_CHARGES: ExportFormat.ValueType  # 1
+"""One row per part of a cost, in the ledger's own columns."""
+EXPORT_FORMAT_FOCUS_1_0: ExportFormat.ValueType  # 2
+"""FOCUS 1.0, followed by the columns that focus-validator 1.0.0 asks for."""
+EXPORT_FORMAT_FOCUS_1_2: ExportFormat.ValueType  # 3
+"""FOCUS 1.2."""
+Global___ExportFormat: _TypeAlias = ExportFormat  # noqa: Y015
+
+class _ExportColumnKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ExportColumnKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ExportColumnKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    EXPORT_COLUMN_KIND_UNSPECIFIED: _ExportColumnKind.ValueType  # 0
+    """Never returned."""
+    EXPORT_COLUMN_KIND_TEXT: _ExportColumnKind.ValueType  # 1
+    """Text."""
+    EXPORT_COLUMN_KIND_COUNT: _ExportColumnKind.ValueType  # 2
+    """A whole number of 64 bits."""
+    EXPORT_COLUMN_KIND_TIME: _ExportColumnKind.ValueType  # 3
+    """A time in UTC, as RFC 3339 writes it."""
+    EXPORT_COLUMN_KIND_MONEY: _ExportColumnKind.ValueType  # 4
+    """A decimal of at most 12 places, as all decimals with a point."""
+    EXPORT_COLUMN_KIND_PRICE: _ExportColumnKind.ValueType  # 5
+    """A decimal: the price of some units."""
+    EXPORT_COLUMN_KIND_QUANTITY: _ExportColumnKind.ValueType  # 6
+    """A decimal: how many units."""
+
+class ExportColumnKind(_ExportColumnKind, metaclass=_ExportColumnKindEnumTypeWrapper):
+    """What the values of a column are."""
+
+EXPORT_COLUMN_KIND_UNSPECIFIED: ExportColumnKind.ValueType  # 0
+"""Never returned."""
+EXPORT_COLUMN_KIND_TEXT: ExportColumnKind.ValueType  # 1
+"""Text."""
+EXPORT_COLUMN_KIND_COUNT: ExportColumnKind.ValueType  # 2
+"""A whole number of 64 bits."""
+EXPORT_COLUMN_KIND_TIME: ExportColumnKind.ValueType  # 3
+"""A time in UTC, as RFC 3339 writes it."""
+EXPORT_COLUMN_KIND_MONEY: ExportColumnKind.ValueType  # 4
+"""A decimal of at most 12 places, as all decimals with a point."""
+EXPORT_COLUMN_KIND_PRICE: ExportColumnKind.ValueType  # 5
+"""A decimal: the price of some units."""
+EXPORT_COLUMN_KIND_QUANTITY: ExportColumnKind.ValueType  # 6
+"""A decimal: how many units."""
+Global___ExportColumnKind: _TypeAlias = ExportColumnKind  # noqa: Y015
+
 @_typing.final
 class ChargeLine(_message.Message):
     """What one quantity of an entry cost."""
@@ -673,3 +741,53 @@ class SimulatedCost(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SimulatedCost: _TypeAlias = SimulatedCost  # noqa: Y015
+
+@_typing.final
+class ExportColumn(_message.Message):
+    """A column of an export."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name, unique in the export."""
+    kind: Global___ExportColumnKind.ValueType
+    """What its values are."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        kind: Global___ExportColumnKind.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportColumn: _TypeAlias = ExportColumn  # noqa: Y015
+
+@_typing.final
+class ExportRow(_message.Message):
+    """A row of an export."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """One per column, in their order; empty for no value."""
+
+    def __init__(
+        self,
+        *,
+        values: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportRow: _TypeAlias = ExportRow  # noqa: Y015

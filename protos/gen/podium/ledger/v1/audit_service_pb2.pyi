@@ -336,6 +336,86 @@ class ListChargesResponse(_message.Message):
 Global___ListChargesResponse: _TypeAlias = ListChargesResponse  # noqa: Y015
 
 @_typing.final
+class ExportChargesRequest(_message.Message):
+    """Asks for an export."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FORMAT_FIELD_NUMBER: _builtins.int
+    MONTH_FIELD_NUMBER: _builtins.int
+    AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    format: _audit_pb2.ExportFormat.ValueType
+    """What the rows look like."""
+    month: _builtins.str
+    """The month in which the costs were posted, as YYYY-MM in UTC; unset means all."""
+    after_sequence: _builtins.int
+    """`sequence` of the last response that arrived: resumes an export that was cut. 0 means
+    from the start.
+    """
+    tenant: _builtins.str
+    """Unset means the caller's."""
+    def __init__(
+        self,
+        *,
+        format: _audit_pb2.ExportFormat.ValueType = ...,
+        month: _builtins.str = ...,
+        after_sequence: _builtins.int = ...,
+        tenant: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "format", b"format", "month", b"month", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportChargesRequest: _TypeAlias = ExportChargesRequest  # noqa: Y015
+
+@_typing.final
+class ExportChargesResponse(_message.Message):
+    """The next rows of an export, oldest first. The export is whole when `sequence` has reached
+    `head_sequence`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    UNPRICED_CALL_COUNT_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    HEAD_SEQUENCE_FIELD_NUMBER: _builtins.int
+    unpriced_call_count: _builtins.int
+    """Calls of unknown price among these: without an amount, or without a row in FOCUS."""
+    sequence: _builtins.int
+    """Sequence up to which the rows reach."""
+    head_sequence: _builtins.int
+    """The newest sequence of the tenant."""
+    @_builtins.property
+    def columns(self) -> _containers.RepeatedCompositeFieldContainer[_audit_pb2.ExportColumn]:
+        """The columns, the same in every response."""
+
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedCompositeFieldContainer[_audit_pb2.ExportRow]:
+        """The rows."""
+
+    def __init__(
+        self,
+        *,
+        columns: _abc.Iterable[_audit_pb2.ExportColumn] | None = ...,
+        rows: _abc.Iterable[_audit_pb2.ExportRow] | None = ...,
+        unpriced_call_count: _builtins.int = ...,
+        sequence: _builtins.int = ...,
+        head_sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "head_sequence", b"head_sequence", "rows", b"rows", "sequence", b"sequence", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportChargesResponse: _TypeAlias = ExportChargesResponse  # noqa: Y015
+
+@_typing.final
 class AddInvoiceLinesRequest(_message.Message):
     """Asks to store lines of an invoice."""
 

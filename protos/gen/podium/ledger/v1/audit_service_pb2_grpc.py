@@ -62,6 +62,11 @@ class AuditServiceStub(object):
                 request_serializer=podium_dot_ledger_dot_v1_dot_audit__service__pb2.ListChargesRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_audit__service__pb2.ListChargesResponse.FromString,
                 _registered_method=True)
+        self.ExportCharges = channel.unary_stream(
+                '/podium.ledger.v1.AuditService/ExportCharges',
+                request_serializer=podium_dot_ledger_dot_v1_dot_audit__service__pb2.ExportChargesRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_audit__service__pb2.ExportChargesResponse.FromString,
+                _registered_method=True)
         self.AddInvoiceLines = channel.unary_unary(
                 '/podium.ledger.v1.AuditService/AddInvoiceLines',
                 request_serializer=podium_dot_ledger_dot_v1_dot_audit__service__pb2.AddInvoiceLinesRequest.SerializeToString,
@@ -119,7 +124,14 @@ class AuditServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListCharges(self, request, context):
-        """Lists costs and corrections with their parts, for exports.
+        """Lists costs and corrections with their parts.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportCharges(self, request, context):
+        """Streams costs and corrections as rows of a table, for spreadsheets and FOCUS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -180,6 +192,11 @@ def add_AuditServiceServicer_to_server(servicer, server):
                     servicer.ListCharges,
                     request_deserializer=podium_dot_ledger_dot_v1_dot_audit__service__pb2.ListChargesRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_audit__service__pb2.ListChargesResponse.SerializeToString,
+            ),
+            'ExportCharges': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportCharges,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_audit__service__pb2.ExportChargesRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_audit__service__pb2.ExportChargesResponse.SerializeToString,
             ),
             'AddInvoiceLines': grpc.unary_unary_rpc_method_handler(
                     servicer.AddInvoiceLines,
@@ -340,6 +357,33 @@ class AuditService(object):
             '/podium.ledger.v1.AuditService/ListCharges',
             podium_dot_ledger_dot_v1_dot_audit__service__pb2.ListChargesRequest.SerializeToString,
             podium_dot_ledger_dot_v1_dot_audit__service__pb2.ListChargesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportCharges(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/podium.ledger.v1.AuditService/ExportCharges',
+            podium_dot_ledger_dot_v1_dot_audit__service__pb2.ExportChargesRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_audit__service__pb2.ExportChargesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,7 +45,9 @@ class AuditServiceStub:
     ProveEntry: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.ProveEntryRequest, _audit_service_pb2.ProveEntryResponse]
     """Proves that an entry is under a signed root."""
     ListCharges: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.ListChargesRequest, _audit_service_pb2.ListChargesResponse]
-    """Lists costs and corrections with their parts, for exports."""
+    """Lists costs and corrections with their parts."""
+    ExportCharges: _grpc.UnaryStreamMultiCallable[_audit_service_pb2.ExportChargesRequest, _audit_service_pb2.ExportChargesResponse]
+    """Streams costs and corrections as rows of a table, for spreadsheets and FOCUS."""
     AddInvoiceLines: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.AddInvoiceLinesRequest, _audit_service_pb2.AddInvoiceLinesResponse]
     """Stores lines of an invoice."""
     ReconcileInvoice: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.ReconcileInvoiceRequest, _audit_service_pb2.ReconcileInvoiceResponse]
@@ -72,7 +74,9 @@ class AuditServiceAsyncStub(AuditServiceStub):
     ProveEntry: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.ProveEntryRequest, _audit_service_pb2.ProveEntryResponse]  # type: ignore[assignment]
     """Proves that an entry is under a signed root."""
     ListCharges: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.ListChargesRequest, _audit_service_pb2.ListChargesResponse]  # type: ignore[assignment]
-    """Lists costs and corrections with their parts, for exports."""
+    """Lists costs and corrections with their parts."""
+    ExportCharges: _aio.UnaryStreamMultiCallable[_audit_service_pb2.ExportChargesRequest, _audit_service_pb2.ExportChargesResponse]  # type: ignore[assignment]
+    """Streams costs and corrections as rows of a table, for spreadsheets and FOCUS."""
     AddInvoiceLines: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.AddInvoiceLinesRequest, _audit_service_pb2.AddInvoiceLinesResponse]  # type: ignore[assignment]
     """Stores lines of an invoice."""
     ReconcileInvoice: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.ReconcileInvoiceRequest, _audit_service_pb2.ReconcileInvoiceResponse]  # type: ignore[assignment]
@@ -126,7 +130,15 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _audit_service_pb2.ListChargesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_audit_service_pb2.ListChargesResponse, _abc.Awaitable[_audit_service_pb2.ListChargesResponse]]:
-        """Lists costs and corrections with their parts, for exports."""
+        """Lists costs and corrections with their parts."""
+
+    @_abc_1.abstractmethod
+    def ExportCharges(
+        self,
+        request: _audit_service_pb2.ExportChargesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_audit_service_pb2.ExportChargesResponse], _abc.AsyncIterator[_audit_service_pb2.ExportChargesResponse]]:
+        """Streams costs and corrections as rows of a table, for spreadsheets and FOCUS."""
 
     @_abc_1.abstractmethod
     def AddInvoiceLines(

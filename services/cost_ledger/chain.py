@@ -9,7 +9,6 @@ hashes of the batch are computed in memory, without a lock or a query per entry.
 
 import hashlib
 import json
-from collections.abc import Iterable
 
 from cost_ledger.fingerprint import decimal_text, moment_text
 from cost_ledger.models import Call, Entry
@@ -22,21 +21,6 @@ _compact_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enco
 def link(previous: bytes, entry: Entry) -> bytes:
     """The hash of an entry that follows one with the hash `previous`."""
     return hashlib.sha256(previous + canonical(entry)).digest()
-
-
-def first_break(previous: bytes, entries: Iterable[Entry]) -> int | None:
-    """The sequence of the first entry that does not follow from the one before; None: whole.
-
-    `entries` are in order; `previous` is the hash before the first of them.
-    """
-    last = previous
-    before: Entry | None = None
-    for entry in entries:
-        follows = before is None or entry.sequence == before.sequence + 1
-        if not follows or entry.hash != link(last, entry):
-            return entry.sequence
-        last, before = entry.hash, entry
-    return None
 
 
 def canonical(entry: Entry) -> bytes:

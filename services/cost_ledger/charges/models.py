@@ -22,6 +22,11 @@ class ChargeLine:
     sign: int
 
     @property
+    def dimension_text(self) -> str:
+        """ "input fresh"."""
+        return self.quantity.dimension.value.replace("_", " ")
+
+    @property
     def amount(self) -> Decimal:
         """As posted: rounded half-even to 12 places, negative in a correction."""
         return (

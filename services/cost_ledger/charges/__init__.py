@@ -1,0 +1,1 @@
+"""Costs and corrections with the parts they are made of, and exports of them."""

@@ -1,0 +1,58 @@
+"""Costs with their parts: a page at a time, or all of them as an export."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cost_ledger.charges.models import Charge, charge_of
+from cost_ledger.charges.store import ChargeStore
+from cost_ledger.models import Entry
+from cost_ledger.months import Month
+from cost_ledger.prices.service import PriceBook
+
+CHARGES_PER_RESPONSE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ChargesPage:
+    """Charges, and how far into the journal they reach."""
+
+    charges: tuple[Charge, ...]
+    sequence: int
+    head: int
+
+
+class Charges:
+    """Reads costs and what they are made of."""
+
+    def __init__(self, store: ChargeStore, prices: PriceBook) -> None:
+        self._store = store
+        self._prices = prices
+
+    async def page(self, tenant: str, month: Month | None, after: int, limit: int) -> ChargesPage:
+        """A page of costs posted in a month, with their parts."""
+        head, rows = await self._store.page(tenant, month, after, limit)
+        charges = await self.of(tenant, rows)
+        return ChargesPage(charges, rows[-1][0].sequence if len(rows) == limit else head, head)
+
+    async def pages(
+        self, tenant: str, month: Month | None, after: int
+    ) -> AsyncIterator[ChargesPage]:
+        """Every page after a sequence; at least one, which may be empty."""
+        while True:
+            page = await self.page(tenant, month, after, CHARGES_PER_RESPONSE)
+            yield page
+            if page.sequence >= page.head:
+                return
+            after = page.sequence
+
+    async def of(
+        self, tenant: str, rows: Sequence[tuple[Entry, datetime | None]]
+    ) -> tuple[Charge, ...]:
+        """The charges of entries, each with when what it corrects was posted."""
+        keys = {(tenant, entry.call.sku) for entry, _ in rows if entry.call.sku}
+        histories = await self._prices.histories(keys)
+        return tuple(
+            charge_of(entry, histories.get((tenant, entry.call.sku)), corrected)
+            for entry, corrected in rows
+        )
