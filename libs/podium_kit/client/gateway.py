@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlsplit
@@ -108,10 +109,11 @@ class Gateway:
         Raises Rejected, Unreachable.
         """
         try:
-            async for line in self._lines(path, params=_given(query)):
-                if "error" in (values := json.loads(line)):
-                    return
-                yield _parsed(values, reply)
+            async with self._opened(path, params=_given(query)) as lines:
+                async for line in lines:
+                    if "error" in (values := json.loads(line)):
+                        return
+                    yield _parsed(values, reply)
         except httpx.TransportError as error:
             raise Unreachable(self.url, error) from error
 
@@ -139,17 +141,19 @@ class Gateway:
         self, episode_id: str, after_sequence: int
     ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
         path = f"/v1/episodes/{segment(episode_id)}/events"
-        async for line in self._lines(path, headers={"last-event-id": str(after_sequence)}):
-            if line.startswith("data: "):
-                yield _event(line.removeprefix("data: "))
+        headers = {"last-event-id": str(after_sequence)}
+        async with self._opened(path, headers=headers) as lines:
+            async for line in lines:
+                if line.startswith("data: "):
+                    yield _event(line.removeprefix("data: "))
 
-    async def _lines(self, path: str, **request: Any) -> AsyncIterator[str]:
+    @asynccontextmanager
+    async def _opened(self, path: str, **request: Any) -> AsyncIterator[AsyncIterator[str]]:
         async with self._client.stream("GET", path, timeout=STREAM_TIMEOUT, **request) as reply:
             if not reply.is_success:
                 await reply.aread()
                 await self._reject(reply)
-            async for line in reply.aiter_lines():
-                yield line
+            yield reply.aiter_lines()
 
     async def _reject(self, reply: httpx.Response) -> None:
         rejected = Rejected.of(reply)
