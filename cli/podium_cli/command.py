@@ -78,7 +78,7 @@ def _runner(function: Command) -> Callable[..., None]:
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except (UserError, EmbeddedError, DomainError) as error:
-            problem = told(error)
+            problem = user_error(error)
             output.error(problem)
             raise typer.Exit(problem.exit_status) from None
 
@@ -96,7 +96,7 @@ def _runner(function: Command) -> Callable[..., None]:
     return run
 
 
-def told(error: Exception) -> UserError:
+def user_error(error: Exception) -> UserError:
     match error:
         case UserError():
             return error

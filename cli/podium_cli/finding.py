@@ -1,11 +1,11 @@
-"""What somebody looked at found."""
+"""The result of one check of `podium doctor`."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at, and what fixes it where it is not well."""
+    """One check, its result, and the fix where it failed."""
 
     what: str
     well: bool

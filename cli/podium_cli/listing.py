@@ -25,7 +25,7 @@ def listing(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Tab
             ratio=1 if cut else None,
         )
     for row in rows:
-        # As text: names and answers are nobody's markup.
+        # As Text: Rich must not parse names and answers as markup.
         table.add_row(*(each if isinstance(each, Text) else Text(each) for each in row))
     return table
 

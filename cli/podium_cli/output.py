@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import message_values
 
-# Wide enough for tables when nobody's terminal says how wide it is.
+# Width of tables when the output is no terminal.
 PIPE_WIDTH = 160
 
 

@@ -72,7 +72,7 @@ async def demo(
     openai_model: EngineModel = "",
     yes: AssumeYes = False,
 ) -> None:
-    """Solve real tasks with checkable answers and show what came of them.
+    """Solve real tasks with checkable answers and show the results.
 
     Uses the platform that is up, or starts one and stops it at the end.
     """

@@ -27,7 +27,7 @@ async def down(
         float, typer.Option("--timeout", help="Seconds to wait for the end.")
     ] = 60.0,
 ) -> None:
-    """Stop the platform; episodes go on where they were at the next `podium up`."""
+    """Stop the platform; episodes resume at the next `podium up`."""
     state = session.target.state
     pid = state.holder()
     if pid is None:

@@ -65,7 +65,7 @@ async def show(session: Session, episode: Episode) -> None:
         view = EpisodeView(session.output.results)
         async for event in gateway.events(episode):
             view.show(event)
-            # The stream of a running episode goes on; what is known so far is enough.
+            # The stream of a running episode does not end; show the turns it has so far.
             if event.turn >= found.turn_count and found.state != episode_pb2.EPISODE_STATE_FINISHED:
                 break
     session.output.results.print(Group(totals(found), Text(found.answer)))

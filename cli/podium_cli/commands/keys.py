@@ -69,7 +69,7 @@ async def rotate(
     session: Session,
     key_id: Annotated[str, typer.Argument(help="Id from `podium keys list`.", show_default=False)],
     overlap_s: Annotated[
-        float, typer.Option("--overlap", min=0, help="Seconds the old key goes on working.")
+        float, typer.Option("--overlap", min=0, help="Seconds the old key keeps working.")
     ] = 86_400.0,
 ) -> None:
     """Create a key in the place of another and print it once; both work for a while."""

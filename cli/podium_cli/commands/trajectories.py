@@ -1,4 +1,4 @@
-"""`podium trajectories tail`: what the platform tells training."""
+"""`podium trajectories tail`: the records that training reads."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ app = typer.Typer(
 async def tail(
     session: Session,
     last: Annotated[int, typer.Option("-n", min=0, help="Records from the end.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until Ctrl-C.")] = False,
     bootstrap: Annotated[
         str, typer.Option(help="Kafka servers.", envvar="PODIUM_KAFKA_BOOTSTRAP")
     ] = "",

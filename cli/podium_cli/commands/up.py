@@ -65,7 +65,7 @@ async def up(
     policy_store: PolicyStore = None,
     port: GatewayPort = None,
     yes: AssumeYes = False,
-    detach: Annotated[bool, typer.Option(help="Go on in the background.")] = False,
+    detach: Annotated[bool, typer.Option(help="Keep running in the background.")] = False,
 ) -> None:
     """Start the platform: databases, workflows, stream, model, services, tools. Ctrl-C stops it."""
     state = session.target.state

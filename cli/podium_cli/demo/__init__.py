@@ -1,1 +1,1 @@
-"""Real tasks, solved by the running platform, and what came of them."""
+"""Real tasks, solved by the running platform, and their results."""

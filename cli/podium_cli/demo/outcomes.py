@@ -1,4 +1,4 @@
-"""What came of the tasks, in figures."""
+"""The results of the tasks, in figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

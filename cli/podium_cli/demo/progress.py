@@ -21,7 +21,7 @@ ID_WIDTH = 28
 
 
 class SolvingProgress:
-    """Told of every step; a context manager. Without a terminal it prints ends only."""
+    """Shows every step; a context manager. Without a terminal it prints finished tasks only."""
 
     def __init__(self, console: Console, total: int) -> None:
         self._console = console

@@ -21,7 +21,7 @@ from podium_kit.wire import (
     timestamp_from_proto,
 )
 
-# Told a task and what it does now.
+# Called with a task and its current step.
 Progress = Callable[[Task, str], None]
 
 
@@ -88,7 +88,7 @@ class Solver:
             )
             outcome = await self._watch(task, episode_id, progress)
         except asyncio.CancelledError:
-            # Episodes are durable: left alone it would go on at the next start.
+            # Episodes are durable: without this it would resume at the next start.
             await cancel(self._gateway, episode_id, self._output)
             raise
         progress(task, "")

@@ -14,7 +14,7 @@ from podium_kit.verifiers import InvalidVerifier, Verifier, load_verifier
 
 @dataclass(frozen=True)
 class Task:
-    """A question and who judges its answers."""
+    """A question and the verifier of its answer."""
 
     id: str
     kind: str

@@ -44,8 +44,7 @@ class ApplyTools:
     ) -> None:
         """Prints one line or difference per tool. Raises WrongSpecs, which names all of them.
 
-        `wrong` says what is known to be wrong before anybody was asked, `gone` names tools
-        to deprecate.
+        `wrong` lists problems found while reading the files, `gone` names tools to deprecate.
         """
         causes, good, checked = list(wrong), [], []
         before = await self._registered()

@@ -29,7 +29,7 @@ async def start_in_background(
 
     Raises BackgroundStartFailed, StateFolderUnusable, AlreadyUp.
     """
-    # Taken and let go: tells at once what the background would say into its log.
+    # Acquire and release: a held lock is reported here, not in the background's log.
     state.acquire().release()
     log = state.logs / "up.log"
     child = _spawn(["up", *arguments], engine_key, log)

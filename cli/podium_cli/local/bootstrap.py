@@ -1,7 +1,6 @@
 """What a fresh platform is given: prices, tools, a corpus, an MCP server's tools.
 
-Every step may be repeated: what somebody changed meanwhile is not set back, but for documents of
-the library.
+Every step may be repeated. It keeps changes that users made, except to documents of the library.
 """
 
 import asyncio
@@ -32,12 +31,12 @@ class Bootstrap:
     """Fills the platform through its own public API, as its administrator."""
 
     def __init__(
-        self, gateway: Gateway, engine: Engine, told_tools_file: Path, report: Report
+        self, gateway: Gateway, engine: Engine, registered_tools_file: Path, report: Report
     ) -> None:
         self._gateway = gateway
         self._engine = engine
         self._report = report
-        self._bundled_tools = BundledTools(gateway, told_tools_file)
+        self._bundled_tools = BundledTools(gateway, registered_tools_file)
         self._folder = bundled_folder()
 
     async def run(self) -> None:
@@ -60,7 +59,7 @@ class Bootstrap:
         await self._price([spec for _, spec in read])
 
     async def _price(self, specs: list[price_book_service_pb2.PriceSpec]) -> None:
-        """Prices what has no list price yet: one that somebody set is not set back."""
+        """Creates missing list prices; existing ones stay as they are."""
         listed = await self._gateway.all("/v1/prices", price_book_service_pb2.ListPricesResponse)
         known = {each.spec.sku for each in listed.prices if not each.spec.tenant_override}
         if new := [spec for spec in specs if spec.sku not in known]:

@@ -1,7 +1,7 @@
-"""Registering the tools that came with Podium, without setting back what somebody changed.
+"""Registers the tools bundled with Podium and keeps the changes that users made to them.
 
-At every start their files may be newer, or name another engine. A field that nobody touched
-follows the file; one that somebody changed stays, and a tool somebody took out of use stays so.
+At every start their files may be newer, or name another engine. A field that no user changed
+follows the file, a changed one stays, and so does the deprecation or deletion of a tool.
 """
 
 import asyncio
@@ -20,31 +20,31 @@ Values = dict[str, Any]
 
 
 class BundledTools:
-    """`told_file` keeps the specs of the last start: what differs from them is somebody's."""
+    """`registered_file` keeps the specs of the last start; what differs from them, a user changed."""
 
-    def __init__(self, gateway: Gateway, told_file: Path) -> None:
+    def __init__(self, gateway: Gateway, registered_file: Path) -> None:
         self._gateway = gateway
-        self._told_file = told_file
-        self._told = json.loads(told_file.read_text()) if told_file.exists() else {}
+        self._registered_file = registered_file
+        self._last = json.loads(registered_file.read_text()) if registered_file.exists() else {}
 
     async def register(self, specs: Sequence[tool_pb2.ToolSpec]) -> None:
         """Raises Rejected."""
         registered = await self._registered()
         wanted = [self._wanted(spec, registered.get(spec.name)) for spec in specs]
         await asyncio.gather(*(self._register(values) for values in wanted if values))
-        self._told |= {spec.name: message_values(spec) for spec in specs}
-        write_private(self._told_file, json.dumps(self._told))
+        self._last |= {spec.name: message_values(spec) for spec in specs}
+        write_private(self._registered_file, json.dumps(self._last))
 
     def _wanted(self, spec: tool_pb2.ToolSpec, registered: tool_pb2.Tool | None) -> Values | None:
         """What to register; None for a tool that stays as it is, or out of use."""
-        told, new = self._told.get(spec.name), message_values(spec)
+        last, new = self._last.get(spec.name), message_values(spec)
         if registered is None:
-            # What was told of once was deleted since.
-            return None if told else new
+            # Registered before and missing now: a user deleted it.
+            return None if last else new
         if registered.HasField("deprecate_time"):
             return None
         current = message_values(registered.spec)
-        merged = _merged(_of_today(told) if told else new, new, current)
+        merged = _merged(_upgraded(last) if last else new, new, current)
         return None if merged == current else merged
 
     async def _registered(self) -> dict[str, tool_pb2.Tool]:
@@ -62,17 +62,17 @@ class BundledTools:
         )
 
 
-def _merged(told: Values, new: Values, current: Values) -> Values:
-    """The new fields, but for those in which what is registered is not what was told."""
+def _merged(last: Values, new: Values, current: Values) -> Values:
+    """The new fields, except those that were changed since they were last registered."""
     merged = {
-        field: (new if current.get(field) == told.get(field) else current).get(field)
+        field: (new if current.get(field) == last.get(field) else current).get(field)
         for field in new.keys() | current.keys()
     }
     return {field: value for field, value in merged.items() if value is not None}
 
 
-def _of_today(told: Values) -> Values:
-    """What an older Podium wrote, with the fields a spec has now."""
+def _upgraded(last: Values) -> Values:
+    """A spec that an older Podium wrote, with today's fields."""
     return message_values(
-        json_format.ParseDict(told, tool_pb2.ToolSpec(), ignore_unknown_fields=True)
+        json_format.ParseDict(last, tool_pb2.ToolSpec(), ignore_unknown_fields=True)
     )

@@ -1,4 +1,4 @@
-"""A live list of what starts, with times; plain lines where nobody watches."""
+"""A live list of startup steps with times; plain lines without a terminal."""
 
 import time
 from types import TracebackType
@@ -14,7 +14,7 @@ from podium_cli.formats import format_seconds
 
 
 class Checklist:
-    """Told of steps as they start and end; a context manager."""
+    """Shows steps as they start and end; a context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

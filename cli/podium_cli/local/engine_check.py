@@ -1,4 +1,4 @@
-"""Whether somebody else's model server can be used, asked before anything is started."""
+"""Checks a user's own model server before anything is started."""
 
 from difflib import get_close_matches
 

@@ -33,7 +33,7 @@ TOPIC_PARTITIONS = {"trajectories.v1": 3, "ledger.alerts.v1": 1}
 SERVICE_START_TIMEOUT_S = 60.0
 SUPERVISE_INTERVAL_S = 0.2
 
-# Told the name of a step when it starts, and again with True when it is done.
+# Called with the name of a step when it starts, and again with True when it is done.
 Report = Callable[[str, bool], None]
 
 

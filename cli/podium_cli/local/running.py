@@ -41,7 +41,7 @@ async def running_platform(
     finally:
         console.print("stopping ...")
         supervision.cancel()
-        # Its own error is for whoever awaits the task.
+        # Its error is raised where the task is awaited.
         await asyncio.wait({supervision})
         await platform.stop()
 
@@ -52,8 +52,8 @@ async def fill(platform: LocalPlatform, report: Report) -> Connection:
     url = platform.gateway_url
     keys = await ensure_api_keys(platform.state, url, platform.dsn["gateway"])
     async with Gateway(url, keys.platform) as gateway:
-        told = platform.state.told_tools_file
-        await Bootstrap(gateway, platform.engine, told, report).run()
+        tools_file = platform.state.registered_tools_file
+        await Bootstrap(gateway, platform.engine, tools_file, report).run()
     connection = Connection(
         url,
         keys.tenant,

@@ -12,7 +12,7 @@ from podium_cli.local.keys import SigningKeys
 LOOPBACK = "127.0.0.1"
 ENGINE_SECRET = "engine_api_key"  # noqa: S105  its name
 ADAPTERS_PREFIX = "TOOL_ADAPTERS_"
-# Whoever starts the platform may run these anyway, and they came with it.
+# The user who starts the platform may run these programs anyway; Podium installs them.
 BUNDLED_MCP_PROGRAMS = ("tau2-mock-mcp-eval",)
 
 

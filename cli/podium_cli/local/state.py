@@ -90,9 +90,9 @@ class StateFolder:
         return self.path / "ports.json"
 
     @property
-    def told_tools_file(self) -> Path:
-        """Specs of the bundled tools as the registry was told them last."""
-        return self.path / "told-tools.json"
+    def registered_tools_file(self) -> Path:
+        """Specs of the bundled tools as last registered."""
+        return self.path / "registered-tools.json"
 
     @property
     def lock_file(self) -> Path:

@@ -9,7 +9,7 @@ UNITS = {"": "", "1": "", "1000": "thousand ", "1000000": "million "}
 
 
 def format_price(spec: prices_pb2.PriceSpec) -> str:
-    """All components; those of the same price and conditions are told together."""
+    """All components; those of the same price and conditions are grouped."""
     units: dict[tuple[str, str], list[str]] = {}
     for each in spec.components:
         unit = enum_word(usage_pb2.UsageDimension.Name(each.dimension), "USAGE_DIMENSION_")
@@ -24,10 +24,10 @@ def format_price(spec: prices_pb2.PriceSpec) -> str:
 
 
 def format_sku(spec: prices_pb2.PriceSpec) -> str:
-    """The SKU and, of a price that is not everybody's, whose or which it is."""
+    """The SKU and, where the price is not the default one, its class, region and owner."""
     marks = [spec.service_class, spec.region, "own" if spec.tenant_override else ""]
-    told = ", ".join(mark for mark in marks if mark)
-    return f"{spec.sku} ({told})" if told else spec.sku
+    qualifiers = ", ".join(mark for mark in marks if mark)
+    return f"{spec.sku} ({qualifiers})" if qualifiers else spec.sku
 
 
 def format_conditions(component: prices_pb2.PriceComponent) -> str:

@@ -1,4 +1,4 @@
-"""Whether episodes under a policy may train anybody."""
+"""Whether a policy consents to training on its episodes."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from podium_training.tasks.task import Split, Task
 async def note_consent(
     output: Output, gateway: Gateway, policy: str, tasks: Sequence[Task]
 ) -> None:
-    """Says so where tasks to learn from run under a policy whose episodes train nobody.
+    """Prints a note when training tasks run under a policy without training consent.
 
     Raises Rejected, Unreachable.
     """

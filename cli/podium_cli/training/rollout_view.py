@@ -1,4 +1,4 @@
-"""What came of a run, group by group."""
+"""The results of a rollout run, group by group."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -22,7 +22,7 @@ def rollout_table(groups: Sequence[Group], rolled: Sequence[Rolled]) -> Table:
 def rollout_values(
     run_id: str, groups: Sequence[Group], rolled: Sequence[Rolled]
 ) -> dict[str, Any]:
-    """The same for a machine: scores are null where nobody could judge."""
+    """The same for JSON output; the score of an unjudged answer is null."""
     return {"run": run_id, "groups": [_values(group, _of(group, rolled)) for group in groups]}
 
 

@@ -36,7 +36,7 @@ async def apply(
 ) -> None:
     """Register tools from files; what is registered already stays as it is.
 
-    All are checked first, and everything that is wrong is told. With --dry-run the
+    All are checked first, and every problem is reported. With --dry-run the
     differences are shown and nothing is stored.
     """
     documents = list(read_each(file, tool_pb2.ToolSpec))

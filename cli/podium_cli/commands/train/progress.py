@@ -22,7 +22,7 @@ async def watch(
     session: Session,
     run: Run,
     *,
-    follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C.")] = True,
+    follow: Annotated[bool, typer.Option(help="Follow until Ctrl-C.")] = True,
 ) -> None:
     """Show each step as it is taken: reward, solved, cost, drift, lag, and records rejected so far.
 

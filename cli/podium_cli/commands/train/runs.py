@@ -37,7 +37,7 @@ async def submit(
     price_spread: PriceSpread = 1.0,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
     time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
-    run: Annotated[str, typer.Option(help="Run to give again: it goes on, or is there.")] = "",
+    run: Annotated[str, typer.Option(help="Id of an earlier run, to resume it.")] = "",
     temperature: Temperature = 1.0,
     cron: Annotated[str, typer.Option(help='Again and again, like "0 3 * * *" (UTC).')] = "",
     name: Annotated[str, typer.Option(help="Name of the schedule.")] = "rollouts",

@@ -32,7 +32,7 @@ async def synthesize_domain(
     subject: Annotated[str, typer.Option(help='Like "a city library".')],
     model_url: Annotated[str, typer.Option(help="OpenAI-compatible, up to and including /v1.")],
     model: Annotated[str, typer.Option(help="Model that makes and solves.")],
-    out: Annotated[Path, typer.Option(help="Folder; one that was begun goes on.")],
+    out: Annotated[Path, typer.Option(help="Folder; an unfinished one is resumed.")],
     checker: Annotated[str, typer.Option(help="Model that checks; the same by default.")] = "",
     count: Annotated[int, typer.Option(min=1, help="Tasks to try for; filters keep fewer.")] = 20,
     rounds: Annotated[int, typer.Option(min=1, help="Times three rows per table.")] = 3,
@@ -60,7 +60,7 @@ async def synthesize_domain(
         try:
             made = await synthesize(steps, Plan(count, rounds, evolve, attempts))
         except ModelUnusable as error:
-            fix = "the same command goes on from what was said so far"
+            fix = "run the same command again to resume from the replies so far"
             raise UserError(str(error), fix) from error
         except NoGoodReply as error:
             raise UserError(str(error), "take a stronger model or another --seed") from error
@@ -100,7 +100,9 @@ def _report(session: Session, made: Made, models: list[ChatModel], asked: int) -
         "cost": str(cost.amount) if cost else None,
     }
     rows = [(reason, str(count)) for reason, count in sorted(rejected.items())]
-    told = f"{len(made.tasks)} tasks, {len(made.domain.tools)} tools in domain {made.domain.name}"
+    made_line = (
+        f"{len(made.tasks)} tasks, {len(made.domain.tools)} tools in domain {made.domain.name}"
+    )
     spent = f"{sum(tokens.values())} tokens, cost {cost or 'unknown'}"
-    view = Group(listing(("rejected", "count#"), rows), Text(told), Text(spent))
+    view = Group(listing(("rejected", "count#"), rows), Text(counts), Text(spent))
     session.output.result(values, view)

@@ -56,7 +56,7 @@ async def rollout(
     split: SplitOption = SplitName.TRAIN,
     seed: Seed = 0,
     family: Family = None,
-    resume: Annotated[str, typer.Option(help="Run to go on with; same options.")] = "",
+    resume: Annotated[str, typer.Option(help="Run to resume, with the same options.")] = "",
     evaluation: Annotated[
         Path | None, typer.Option(help="JSONL file to write for `podium train gate`.")
     ] = None,
@@ -65,15 +65,15 @@ async def rollout(
         bool, typer.Option("--greedy", help="The likeliest tokens, as users get; to measure only.")
     ] = False,
 ) -> None:
-    """Run groups of episodes of one task each; every answer is judged.
+    """Run groups of episodes of one task each; every answer is verified.
 
-    A run that is interrupted goes on with --resume: no episode is started twice.
+    --resume continues an interrupted run: no episode is started twice.
     """
     chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
     run_id = resume or str(uuid_utils.uuid7())
     sampled_at = _temperature(temperature, greedy)
     limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), sampled_at)
-    session.output.note(f"run {run_id}; `--resume {run_id}` goes on with it")
+    session.output.note(f"run {run_id}; `--resume {run_id}` resumes it")
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy, chosen)
         offer = Offer(
