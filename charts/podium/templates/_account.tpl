@@ -14,7 +14,7 @@
 {{- end }}
 {{- end }}
 
-{{/* A token, and the authority of the API server. Argument: seconds the token is good for. */}}
+{{/* A token, and the authority of the API server. Argument: seconds the token is valid for. */}}
 {{- define "podium.account" -}}
 - name: account
   projected:

@@ -5,7 +5,7 @@
 {{- mergeOverwrite (deepCopy .root.Values.componentDefaults) $own | toYaml -}}
 {{- end }}
 
-{{/* The components that are on, as JSON; nobody calls one that is off. Argument: root. */}}
+{{/* The components that are on, as JSON; no component calls one that is off. Argument: root. */}}
 {{- define "podium.components" -}}
 {{- $off := list }}
 {{- range $name, $component := .Values.components }}
@@ -29,8 +29,8 @@
 {{- if and (has (include "podium.engineKind" .) (list "inferenceService" "llmInferenceService")) .Values.inference.adapters.enabled -}}true{{- end -}}
 {{- end }}
 
-{{/* Whether the worker controller runs this component: one that polls the episodes' queue and serves nobody. Runs of
-     rollouts may change their worker: what they did is in the platform. */}}
+{{/* Whether the worker controller runs this component: one that polls the episodes' queue and serves no port. Runs of
+     rollouts may change their worker: their progress is stored by the platform. */}}
 {{- define "podium.isVersionedWorker" -}}
 {{- if and .root.Values.integrations.temporalWorkerController.enabled (eq .component.protocol "none") (has "temporal" .component.calls) (not .component.taskQueue) -}}true{{- end -}}
 {{- end }}

@@ -103,7 +103,7 @@
 - {name: {{ $prefix }}METRICS_PORT, value: {{ $values.monitoring.metricsPort | toString | quote }}}
 - {name: {{ $prefix }}LOG_LEVEL, value: {{ $values.monitoring.logLevel }}}
 - {name: {{ $prefix }}LOG_PROMPTS, value: {{ $values.monitoring.logPrompts | toString | quote }}}
-{{- /* Who calls nobody has no way out, not even for traces. */ -}}
+{{- /* A component that calls no other has no egress, not even for traces. */ -}}
 {{- with and .component.calls $values.endpoints.otlp.endpoint }}
 - {name: {{ $prefix }}MODE, value: otlp}
 - {name: {{ $prefix }}OTLP_ENDPOINT, value: {{ . | quote }}}

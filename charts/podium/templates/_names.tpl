@@ -37,7 +37,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- include "podium.publicImage" .image | replace ":APPVERSION" (printf ":%s" .root.Chart.AppVersion) -}}
 {{- end }}
 
-{{/* Reference of an image of somebody else. */}}
+{{/* Reference of a third-party image. */}}
 {{- define "podium.publicImage" -}}
 {{- if .digest -}}{{ .repository }}@{{ .digest }}{{- else -}}{{ .repository }}:{{ .tag | default "APPVERSION" }}{{- end -}}
 {{- end }}

@@ -20,7 +20,7 @@ Values = dict[str, Any]
 
 
 class BundledTools:
-    """`registered_file` keeps the specs of the last start; what differs from them, a user changed."""
+    """`registered_file` keeps the specs of the last start; a difference is a user's change."""
 
     def __init__(self, gateway: Gateway, registered_file: Path) -> None:
         self._gateway = gateway

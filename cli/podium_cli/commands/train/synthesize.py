@@ -100,9 +100,7 @@ def _report(session: Session, made: Made, models: list[ChatModel], asked: int) -
         "cost": str(cost.amount) if cost else None,
     }
     rows = [(reason, str(count)) for reason, count in sorted(rejected.items())]
-    made_line = (
-        f"{len(made.tasks)} tasks, {len(made.domain.tools)} tools in domain {made.domain.name}"
-    )
+    size = f"{len(made.tasks)} tasks, {len(made.domain.tools)} tools in domain {made.domain.name}"
     spent = f"{sum(tokens.values())} tokens, cost {cost or 'unknown'}"
-    view = Group(listing(("rejected", "count#"), rows), Text(counts), Text(spent))
+    view = Group(listing(("rejected", "count#"), rows), Text(size), Text(spent))
     session.output.result(values, view)

@@ -40,7 +40,7 @@ class RunCodeRequest(_message.Message):
     """Whether the workspace and the variables come back as a state."""
     state: _builtins.bytes
     """The state of the episode's last run; unset means a new one. Made by this
-    service, and opened by nobody else.
+    service, and opaque to every other.
     """
     memory_bytes: _builtins.int
     """Memory of all its processes in bytes; rejected when unset."""

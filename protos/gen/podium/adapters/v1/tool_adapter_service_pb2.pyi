@@ -332,7 +332,7 @@ class FollowedMcpServer(_message.Message):
     TOOL_NAMES_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """UUID, made by whoever asks first."""
+    """UUID, made by the first caller."""
     name_prefix: _builtins.str
     """Put before every name, for example "airline_": a letter, then at most 31 of
     a-z 0-9 _ -. Needed: names with it are this server's, and it can change no others.
@@ -473,7 +473,7 @@ class ListFollowedMcpServersRequest(_message.Message):
     page_size: _builtins.int
     """Most to return; 0 means 100, at most 1000."""
     page_token: _builtins.str
-    """Where to go on, from the last response; unset means at the start."""
+    """next_page_token of the last response; unset means the first page."""
     def __init__(
         self,
         *,

@@ -98,7 +98,7 @@ class ToolAdapterServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def FollowMcpServer(self, request, context):
-        """Registers an MCP server's tools and goes on following its list: a changed tool
+        """Registers an MCP server's tools and keeps following its list: a changed tool
         gets a new version, a vanished one is deprecated, within seconds. The same id
         again follows what the new request says.
         """

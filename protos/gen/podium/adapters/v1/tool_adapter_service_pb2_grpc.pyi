@@ -45,7 +45,7 @@ class ToolAdapterServiceStub:
     DiscoverMcpTools: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DiscoverMcpToolsRequest, _tool_adapter_service_pb2.DiscoverMcpToolsResponse]
     """Asks an MCP server for its tools, ready to be registered."""
     FollowMcpServer: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.FollowMcpServerRequest, _tool_adapter_service_pb2.FollowMcpServerResponse]
-    """Registers an MCP server's tools and goes on following its list: a changed tool
+    """Registers an MCP server's tools and keeps following its list: a changed tool
     gets a new version, a vanished one is deprecated, within seconds. The same id
     again follows what the new request says.
     """
@@ -71,7 +71,7 @@ class ToolAdapterServiceAsyncStub(ToolAdapterServiceStub):
     DiscoverMcpTools: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DiscoverMcpToolsRequest, _tool_adapter_service_pb2.DiscoverMcpToolsResponse]  # type: ignore[assignment]
     """Asks an MCP server for its tools, ready to be registered."""
     FollowMcpServer: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.FollowMcpServerRequest, _tool_adapter_service_pb2.FollowMcpServerResponse]  # type: ignore[assignment]
-    """Registers an MCP server's tools and goes on following its list: a changed tool
+    """Registers an MCP server's tools and keeps following its list: a changed tool
     gets a new version, a vanished one is deprecated, within seconds. The same id
     again follows what the new request says.
     """
@@ -118,7 +118,7 @@ class ToolAdapterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_adapter_service_pb2.FollowMcpServerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_adapter_service_pb2.FollowMcpServerResponse, _abc.Awaitable[_tool_adapter_service_pb2.FollowMcpServerResponse]]:
-        """Registers an MCP server's tools and goes on following its list: a changed tool
+        """Registers an MCP server's tools and keeps following its list: a changed tool
         gets a new version, a vanished one is deprecated, within seconds. The same id
         again follows what the new request says.
         """

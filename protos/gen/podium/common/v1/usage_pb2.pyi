@@ -40,7 +40,7 @@ class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageD
     USAGE_DIMENSION_REASONING: _UsageDimension.ValueType  # 6
     """Completion tokens spent on hidden reasoning."""
     USAGE_DIMENSION_CALL: _UsageDimension.ValueType  # 7
-    """Calls, whatever their size."""
+    """Calls, of any size."""
     USAGE_DIMENSION_SECOND: _UsageDimension.ValueType  # 8
     """Seconds of processor or wall time, as the price says."""
     USAGE_DIMENSION_GPU_SECOND: _UsageDimension.ValueType  # 9
@@ -76,7 +76,7 @@ USAGE_DIMENSION_OUTPUT_TEXT: UsageDimension.ValueType  # 5
 USAGE_DIMENSION_REASONING: UsageDimension.ValueType  # 6
 """Completion tokens spent on hidden reasoning."""
 USAGE_DIMENSION_CALL: UsageDimension.ValueType  # 7
-"""Calls, whatever their size."""
+"""Calls, of any size."""
 USAGE_DIMENSION_SECOND: UsageDimension.ValueType  # 8
 """Seconds of processor or wall time, as the price says."""
 USAGE_DIMENSION_GPU_SECOND: UsageDimension.ValueType  # 9

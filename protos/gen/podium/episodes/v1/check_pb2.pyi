@@ -19,7 +19,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Check(_message.Message):
-    """How an episode's answer is judged. No model of the episode ever sees it."""
+    """How an episode's answer is scored. No model of the episode ever sees it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -49,7 +49,7 @@ Global___Check: _TypeAlias = Check  # noqa: Y015
 
 @_typing.final
 class Judgement(_message.Message):
-    """What a verifier says about the answer."""
+    """A verifier's score of the answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -63,9 +63,9 @@ class Judgement(_message.Message):
     verifier_version: _builtins.str
     """Its version."""
     score: _builtins.float
-    """From 0 to 1; 1 is solved. Unset means unjudged, which is not 0."""
+    """From 0 to 1; 1 is solved. Unset means not scored, which is not 0."""
     explanation: _builtins.str
-    """Why, in words; for an unjudged answer, why nothing can be said about it."""
+    """Why, in words; for an answer without a score, why there is none."""
     @_builtins.property
     def answer_time(self) -> _timestamp_pb2.Timestamp:
         """When the answer was given; what happened later is not the episode's latency."""

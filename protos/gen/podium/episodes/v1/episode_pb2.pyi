@@ -77,7 +77,7 @@ class _StopReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StopReason
     STOP_REASON_CANCELLED: _StopReason.ValueType  # 5
     """Someone cancelled it."""
     STOP_REASON_FAILED: _StopReason.ValueType  # 6
-    """It could not go on, for example because no model answers."""
+    """It could not continue, for example because no model answers."""
 
 class StopReason(_StopReason, metaclass=_StopReasonEnumTypeWrapper):
     """Why an episode ended."""
@@ -95,7 +95,7 @@ STOP_REASON_DEADLINE: StopReason.ValueType  # 4
 STOP_REASON_CANCELLED: StopReason.ValueType  # 5
 """Someone cancelled it."""
 STOP_REASON_FAILED: StopReason.ValueType  # 6
-"""It could not go on, for example because no model answers."""
+"""It could not continue, for example because no model answers."""
 Global___StopReason: _TypeAlias = StopReason  # noqa: Y015
 
 @_typing.final
@@ -241,13 +241,13 @@ class EpisodeSpec(_message.Message):
 
     @_builtins.property
     def check(self) -> _check_pb2.Check:
-        """Judges the answer once it is given; unset means nobody does."""
+        """Scores the answer once it is given; unset means that it is not scored."""
 
     @_builtins.property
     def price_factors(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Price schedule of a rollout: by SKU a decimal from 0.001 to 1000, for example
-        "2.5". The model is told prices, and the reward features count costs, times
-        the factor; what is charged, budgets and ceilings are not touched. A SKU
+        "2.5". Prices quoted to the model and costs in the reward features are
+        multiplied by it; charges, budgets and ceilings are not. A SKU
         that is unset keeps its price.
         """
 
@@ -296,7 +296,7 @@ class ParentCall(_message.Message):
     call_index: _builtins.int
     """Position of the call in its turn."""
     depth: _builtins.int
-    """Episodes above this one: 1 for a child of an episode that nobody called."""
+    """Episodes above this one: 1 for a child of a top-level episode."""
     budget_id: _builtins.str
     """Id of the budget it shares with the episodes above it; unset means that none
     of them has one.
@@ -522,7 +522,7 @@ class EpisodeEvent(_message.Message):
 
     @_builtins.property
     def judged(self) -> _check_pb2.Judgement:
-        """The answer was judged."""
+        """The answer was scored."""
 
     def __init__(
         self,

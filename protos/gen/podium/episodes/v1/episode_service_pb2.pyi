@@ -33,8 +33,8 @@ class StartEpisodeRequest(_message.Message):
     """UUIDv7 made by the caller."""
     running_limit: _builtins.int
     """Most episodes of the tenant that may run at once, this one included; one more is rejected with
-    RESOURCE_EXHAUSTED. The gateway sets it from the tenant's limits, whatever its own caller
-    wrote. Episodes that tools of kind podium start count too, but are never rejected. Zero or
+    RESOURCE_EXHAUSTED. The gateway sets it from the tenant's limits and ignores its own
+    caller's value. Episodes that tools of kind podium start count too, but are never rejected. Zero or
     unset means no limit.
     """
     @_builtins.property

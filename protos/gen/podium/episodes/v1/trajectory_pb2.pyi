@@ -218,7 +218,7 @@ class Trajectory(_message.Message):
     """The tenant's preference in words; unset means none."""
     unjudged_reason: _builtins.str
     """Why its check gave no outcome; unset when it gave one and when there was no
-    check. An unjudged answer is not a wrong one.
+    check. An answer without an outcome is not a wrong one.
     """
     @_builtins.property
     def preferences(self) -> _policy_pb2.PreferenceVector:
@@ -234,7 +234,7 @@ class Trajectory(_message.Message):
 
     @_builtins.property
     def outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Outcome]:
-        """Outcomes, one per verifier that judged it; empty in production."""
+        """Outcomes, one per verifier that scored it; empty in production."""
 
     @_builtins.property
     def features(self) -> Global___RewardFeatures:
@@ -292,7 +292,7 @@ class Trajectory(_message.Message):
 
     @_builtins.property
     def price_factors(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The price schedule the model was told and the features count by, as in the
+        """The price schedule quoted to the model and used by the features, as in the
         spec; unset means the prices that were charged.
         """
 
@@ -516,7 +516,7 @@ class ApprovalDecision(_message.Message):
     approved: _builtins.bool
     """Whether the call was made."""
     actor: _builtins.str
-    """Subject that decided; unset when nobody did in time."""
+    """Subject that decided; unset when the approval timed out."""
     reason: _builtins.str
     """Why, in that person's words."""
     def __init__(
@@ -536,7 +536,7 @@ Global___ApprovalDecision: _TypeAlias = ApprovalDecision  # noqa: Y015
 
 @_typing.final
 class Outcome(_message.Message):
-    """What a verifier says about the answer."""
+    """A verifier's score of the answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -590,7 +590,7 @@ class RewardFeatures(_message.Message):
 
     @_builtins.property
     def latency(self) -> _duration_pb2.Duration:
-        """Wall clock of the whole episode, to its answer where that was judged; negated
+        """Wall clock of the whole episode, to its answer where that was scored; negated
         it is r_latency.
         """
 
@@ -611,7 +611,7 @@ Global___RewardFeatures: _TypeAlias = RewardFeatures  # noqa: Y015
 
 @_typing.final
 class GroupClosed(_message.Message):
-    """All members of a group have finished, whatever their stop reason."""
+    """All members of a group have finished, for any stop reason."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -270,8 +270,8 @@ class CaptureRequest(_message.Message):
     @_builtins.property
     def answered_by(self) -> _hold_pb2.Fallback:
         """The fallback that answered, whose price the cost is; unset means the model that
-        was asked for. A SKU the hold does not name is priced as of now: the truth is
-        posted whoever answered.
+        was asked for. A SKU the hold does not name is priced as of now: the cost
+        of the model that did answer is posted.
         """
 
     def __init__(

@@ -32,7 +32,7 @@ class _GateVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateVerdi
     GATE_VERDICT_KEEP: _GateVerdict.ValueType  # 2
     """The promoted version stays."""
     GATE_VERDICT_CONTINUE: _GateVerdict.ValueType  # 3
-    """Too early to tell."""
+    """Too few results to decide yet."""
 
 class GateVerdict(_GateVerdict, metaclass=_GateVerdictEnumTypeWrapper):
     """What the gate said about a version."""
@@ -44,7 +44,7 @@ GATE_VERDICT_PROMOTE: GateVerdict.ValueType  # 1
 GATE_VERDICT_KEEP: GateVerdict.ValueType  # 2
 """The promoted version stays."""
 GATE_VERDICT_CONTINUE: GateVerdict.ValueType  # 3
-"""Too early to tell."""
+"""Too few results to decide yet."""
 Global___GateVerdict: _TypeAlias = GateVerdict  # noqa: Y015
 
 @_typing.final

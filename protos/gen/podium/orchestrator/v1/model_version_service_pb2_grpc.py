@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class ModelVersionServiceStub(object):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions are every tenant's, so only whoever runs the platform sees and moves them.
+    Versions serve every tenant, so only a platform administrator sees and moves them.
     """
 
     def __init__(self, channel):
@@ -60,7 +60,7 @@ class ModelVersionServiceStub(object):
 
 class ModelVersionServiceServicer(object):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions are every tenant's, so only whoever runs the platform sees and moves them.
+    Versions serve every tenant, so only a platform administrator sees and moves them.
     """
 
     def ListModelVersions(self, request, context):
@@ -126,7 +126,7 @@ def add_ModelVersionServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class ModelVersionService(object):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions are every tenant's, so only whoever runs the platform sees and moves them.
+    Versions serve every tenant, so only a platform administrator sees and moves them.
     """
 
     @staticmethod

@@ -28,7 +28,7 @@ GRPC_VERSION: str
 
 class ModelVersionServiceStub:
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions are every tenant's, so only whoever runs the platform sees and moves them.
+    Versions serve every tenant, so only a platform administrator sees and moves them.
     """
 
     @_typing.overload
@@ -50,7 +50,7 @@ class ModelVersionServiceStub:
 @_typing.type_check_only
 class ModelVersionServiceAsyncStub(ModelVersionServiceStub):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions are every tenant's, so only whoever runs the platform sees and moves them.
+    Versions serve every tenant, so only a platform administrator sees and moves them.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -68,7 +68,7 @@ class ModelVersionServiceAsyncStub(ModelVersionServiceStub):
 
 class ModelVersionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions are every tenant's, so only whoever runs the platform sees and moves them.
+    Versions serve every tenant, so only a platform administrator sees and moves them.
     """
 
     @_abc_1.abstractmethod

@@ -59,7 +59,7 @@ Global___ProposalState: _TypeAlias = ProposalState  # noqa: Y015
 
 @_typing.final
 class Proposal(_message.Message):
-    """A description nobody has to accept."""
+    """A proposed description; it takes effect only when approved."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -77,7 +77,7 @@ class Proposal(_message.Message):
     CREATED_BY_FIELD_NUMBER: _builtins.int
     REVIEWED_BY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """UUID made by whoever asked."""
+    """UUID made by the caller."""
     tool_name: _builtins.str
     """Tool it describes."""
     tool_version: _builtins.int

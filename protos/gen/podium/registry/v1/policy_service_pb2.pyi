@@ -750,7 +750,7 @@ class PolicyAdherence(_message.Message):
     without_baseline_count: _builtins.int
     """Episodes left out because the baseline never did their task."""
     without_outcome_count: _builtins.int
-    """Episodes left out because nobody judged them."""
+    """Episodes left out because they have no outcome."""
     solved_count: _builtins.int
     """Solved among the scored."""
     total_score: _builtins.float

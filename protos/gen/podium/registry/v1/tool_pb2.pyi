@@ -832,7 +832,7 @@ class PodiumConnection(_message.Message):
     """Policy it runs under; unset means the caller's."""
     max_depth: _builtins.int
     """How many orchestrators deep a call may be, the caller's own included: 2 to 8;
-    0 means 2, an episode nobody called and its child.
+    0 means 2, a top-level episode and its child.
     """
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -621,7 +621,7 @@ class ResolveToolsetRequest(_message.Message):
 
     @_builtins.property
     def price_factors(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """By SKU a decimal from 0.001 to 1000: the descriptions tell prices times the
+        """By SKU a decimal from 0.001 to 1000: the descriptions quote prices times the
         factor, and everything else stays. A SKU that is unset keeps its price.
         """
 

@@ -196,7 +196,7 @@ class ToolRegistryServiceServicer(object):
 
     def UpdateFollowedTool(self, request, context):
         """Takes one change of a followed server's list from the adapters, which sign
-        it themselves: all that their key is good for among tools.
+        it themselves: the only change to tools that their key permits.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -67,7 +67,7 @@ class ToolRegistryServiceStub:
     """Takes that back; the tools stay as they are."""
     UpdateFollowedTool: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.UpdateFollowedToolRequest, _tool_registry_service_pb2.UpdateFollowedToolResponse]
     """Takes one change of a followed server's list from the adapters, which sign
-    it themselves: all that their key is good for among tools.
+    it themselves: the only change to tools that their key permits.
     """
     RecordToolFacts: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RecordToolFactsRequest, _tool_registry_service_pb2.RecordToolFactsResponse]
     """Takes measured behaviour from the adapters. Those of before facts:write sign
@@ -115,7 +115,7 @@ class ToolRegistryServiceAsyncStub(ToolRegistryServiceStub):
     """Takes that back; the tools stay as they are."""
     UpdateFollowedTool: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.UpdateFollowedToolRequest, _tool_registry_service_pb2.UpdateFollowedToolResponse]  # type: ignore[assignment]
     """Takes one change of a followed server's list from the adapters, which sign
-    it themselves: all that their key is good for among tools.
+    it themselves: the only change to tools that their key permits.
     """
     RecordToolFacts: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RecordToolFactsRequest, _tool_registry_service_pb2.RecordToolFactsResponse]  # type: ignore[assignment]
     """Takes measured behaviour from the adapters. Those of before facts:write sign
@@ -232,7 +232,7 @@ class ToolRegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tool_registry_service_pb2.UpdateFollowedToolResponse, _abc.Awaitable[_tool_registry_service_pb2.UpdateFollowedToolResponse]]:
         """Takes one change of a followed server's list from the adapters, which sign
-        it themselves: all that their key is good for among tools.
+        it themselves: the only change to tools that their key permits.
         """
 
     @_abc_1.abstractmethod
