@@ -16,7 +16,7 @@ from podium_kit.rpc.tokens import TokenSigner
 
 @dataclass(frozen=True)
 class KeyPair:
-    """An Ed25519 key pair for internal tokens, as PEM text; good for `scopes`, None for all."""
+    """An Ed25519 key pair for internal tokens, as PEM text; valid for `scopes`, None for all."""
 
     key_id: str
     private_pem: str

@@ -54,7 +54,7 @@ class Authority:
         )
 
     def _write(self, name: str, content: bytes) -> Path:
-        """Swaps the file as the kubelet does, so that nobody reads half of it."""
+        """Swaps the file as the kubelet does, so that no reader sees half of it."""
         path = self.folder / f"{self.name}-{name}"
         fresh = path.with_suffix(f"{path.suffix}.new")
         fresh.write_bytes(content)

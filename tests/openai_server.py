@@ -48,7 +48,7 @@ class Reply:
     message: Mapping[str, Any] = field(default_factory=dict)
     error: Mapping[str, Any] = field(default_factory=dict)
     raw_body: bytes | None = None
-    # A stream breaks off after so many characters; None means it does not.
+    # Characters after which a stream is cut off; None means never.
     cut_after: int | None = None
 
 
@@ -115,7 +115,7 @@ class OpenAiServer:
         self._replies.extend(replies)
 
     def take_back(self) -> list[Scripted]:
-        """The replies that nobody asked for, which are then gone."""
+        """Removes and returns the replies that were not requested."""
         left = list(self._replies)
         self._replies.clear()
         return left

@@ -1,4 +1,4 @@
-"""Pytest plugin: whatever a test starts ends with the test.
+"""Pytest plugin: every process a test starts ends with the test.
 
 Every test process adopts the orphans below it (PR_SET_CHILD_SUBREAPER), so all that tests and
 product code start stay its descendants. What a fixture of a wider scope started lives as long as
@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 PR_SET_CHILD_SUBREAPER = 36
-# What was just told to stop may need this long on a busy machine.
+# A process that was just asked to stop may need this long on a busy machine.
 STOP_TIMEOUT_S = 20.0
 # Python's own helpers: they end with the test process.
 HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
@@ -56,8 +56,8 @@ def command_line(process: psutil.Process) -> str:
 class ChildrenOfOurs:
     """The children that this process started itself, and an end for those it adopted.
 
-    Python waits for what it started. Nobody waits for an adopted child, which would stay a
-    zombie, so a thread does what `init` does elsewhere.
+    Python waits for what it started. Without a waiter an adopted child would stay a zombie,
+    so a thread does what `init` does elsewhere.
     """
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ def own_processes() -> Processes:
 def pytest_configure(config: pytest.Config) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # `nohup make test &` ignores SIGINT, and whoever is started inherits that.
+    # `nohup make test &` ignores SIGINT, and child processes inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(ProcessOwner())

@@ -1,7 +1,7 @@
 """A gate that speaks Kafka's SASL exchange with SCRAM-SHA-512, before a broker that does not.
 
-The embedded broker forgets its users when it is told to ask for passwords. This asks in its stead:
-whoever proves the password (RFC 5802, checked by scramp) talks to the broker from then on.
+The embedded broker forgets its users when password authentication is enabled. This proxy does it
+instead: a client that proves its password (RFC 5802, checked by scramp) reaches the broker.
 Kafka's framing is https://kafka.apache.org/protocol#sasl_handshake.
 """
 

@@ -1,6 +1,6 @@
 """A real HTTP server that speaks vLLM's API for adapters, with a small model that truly answers.
 
-Log-probabilities are computed from the files it was told to load, in torch, so a wrong file
+Log-probabilities are computed from the files it was asked to load, in torch, so a wrong file
 gives a wrong answer as it does in vLLM. `faults` make it fail as real servers have:
 
     with VllmServer(base_model) as server:
@@ -62,7 +62,7 @@ class VllmServer:
         self.answered: list[str] = []
         """Model of every chat completion."""
         self.answers: dict[str, str] = {}
-        """What a model answers to everything; 42 unless it is told."""
+        """A model's answer to every request; 42 by default."""
         self._model = model
         self._base = {name: value.clone() for name, value in model.state_dict().items()}
         config = uvicorn.Config(self._app(), port=port, log_level="critical", access_log=False)

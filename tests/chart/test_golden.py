@@ -1,4 +1,4 @@
-"""Each profile renders what was written down; whoever means to change it writes it down again."""
+"""Each profile renders its golden file; `make chart-docs` records an intended change."""
 
 import copy
 
@@ -16,7 +16,7 @@ def test_a_profile_renders_what_was_written_down(profile: str) -> None:
     assert not found, "\n".join([*found[:20], FIX])
 
 
-def test_a_change_is_told_by_its_path() -> None:
+def test_a_change_is_reported_by_its_path() -> None:
     before = objects_of("minimal-cpu")
     now = copy.deepcopy(before)
     del now["Service/podium-gateway"]["spec"]["ports"][0]["port"]

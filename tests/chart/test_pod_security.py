@@ -17,7 +17,7 @@ def every_pod() -> list[tuple[str, PodTemplate]]:
     return [(case, pod) for case in CASES for pod in pod_templates(rendered(case))]
 
 
-# Somebody asked for it: a pod in a user namespace of its own that makes further ones.
+# An explicit opt-in: a pod in a user namespace of its own that makes further ones.
 ASKED_FOR = "sandbox on runc: Deployment/podium-sandbox: sandbox sees all of /proc"
 
 
@@ -28,7 +28,7 @@ def test_every_pod_passes_the_restricted_profile() -> None:
     assert found == [ASKED_FOR]
 
 
-def test_a_pod_that_sees_all_of_proc_is_nobody_to_its_node() -> None:
+def test_a_pod_that_sees_all_of_proc_is_unprivileged_on_its_node() -> None:
     for case, pod in every_pod():
         for container in containers(pod.spec):
             unmasked = "procMount" in container["securityContext"]

@@ -21,20 +21,22 @@ def keeper(objects: list[Json]) -> Json:
 
 
 def environment(objects: list[Json]) -> dict[str, str]:
-    """What it is told."""
+    """Its environment variables."""
     (container,) = keeper(objects)["spec"]["template"]["spec"]["containers"]
     return {one["name"]: one["value"] for one in container["env"]}
 
 
 def engine(objects: list[Json]) -> Json:
     """The engine it makes of the release's model server."""
-    told = environment(objects)
+    settings = environment(objects)
     blueprint = next(
         one
-        for one in of_kind(objects, told["POLICY_ENGINES_KIND"])
-        if one["metadata"]["name"] == told["POLICY_ENGINES_BLUEPRINT"]
+        for one in of_kind(objects, settings["POLICY_ENGINES_KIND"])
+        if one["metadata"]["name"] == settings["POLICY_ENGINES_BLUEPRINT"]
     )
-    rules = EngineRules(told["POLICY_ENGINES_KIND"], told["POLICY_ENGINES_CLAIM"], "policy-engine")
+    rules = EngineRules(
+        settings["POLICY_ENGINES_KIND"], settings["POLICY_ENGINES_CLAIM"], "policy-engine"
+    )
     found = {**blueprint, "metadata": blueprint["metadata"] | UID}
     return engine_of(VERSION, found, rules)
 

@@ -75,7 +75,7 @@ def test_every_probe_asks_a_port_that_is_open() -> None:
 
 
 def test_every_component_but_the_gateway_is_probed_in_plaintext_grpc() -> None:
-    """On the port its own settings open; the worker, which serves nobody, has one too."""
+    """On the port its own settings open; the worker, which serves no port, has one too."""
     for case in ("minimal-cpu", "production"):
         probed = {pod.labels[COMPONENT]: pod for pod in pod_templates(rendered(case))}
         for name in SETTINGS.keys() & probed.keys() - {"gateway"}:

@@ -65,7 +65,7 @@ def test_an_inference_service_gives_up_a_gpu_before_it_takes_one() -> None:
     assert predictor["deploymentStrategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 
-def test_kserve_is_told_its_mode_and_its_own_name_for_the_model() -> None:
+def test_kserve_gets_its_mode_and_its_own_name_for_the_model() -> None:
     objects = rendered("production")
     service = of_kind(objects, "InferenceService")[0]
     assert service["metadata"]["annotations"]["serving.kserve.io/deploymentMode"] == "Standard"

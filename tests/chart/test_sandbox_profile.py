@@ -1,4 +1,4 @@
-"""k8s/podium-sandbox.json lets the sandbox's pod do its work and closes what nobody there needs."""
+"""k8s/podium-sandbox.json lets the sandbox's pod do its work and blocks the rest."""
 
 import json
 

@@ -70,7 +70,7 @@ def test_model_written_code_has_no_way_out() -> None:
     assert policies(rendered("production"))["sandbox"]["egress"] == []
 
 
-def test_nobody_calls_a_component_that_is_off() -> None:
+def test_no_component_calls_one_that_is_off() -> None:
     objects = rendered("defaults")
     assert "sandbox" not in str(objects)
 
@@ -138,7 +138,7 @@ def test_a_certificate_names_the_callers_of_the_graph() -> None:
             assert set(filter(None, named.split(","))) == callers
 
 
-def test_a_server_lets_in_the_certificates_of_its_callers_and_of_nobody_else() -> None:
+def test_a_server_admits_only_its_callers_certificates() -> None:
     """What a callee's environment allows, against what each caller's certificate says."""
     objects = rendered("production")
     held = {
@@ -155,7 +155,7 @@ def test_a_server_lets_in_the_certificates_of_its_callers_and_of_nobody_else() -
             assert let_in == {name for name in SETTINGS if callee in named_in_settings(name)}
 
 
-def test_without_tls_nobody_is_asked_for_a_certificate() -> None:
+def test_without_tls_no_client_certificate_is_required() -> None:
     for pod in pod_templates(rendered("minimal-cpu")):
         for container in pod.spec["containers"]:
             assert "ALLOWED_CLIENTS" not in str(container.get("env"))

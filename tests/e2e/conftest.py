@@ -87,7 +87,7 @@ async def whole() -> AsyncIterator[WholePlatform]:
             whole = WholePlatform(platform, await fill(platform, quiet), model)
             await price_the_model(whole)
             yield whole
-            # Whatever the tests ran, the episodes' costs are the ledger's.
+            # After all tests, the episodes' costs are those of the ledger.
             assert not await misreported(Path(folder) / "state")
         finally:
             await platform.stop()

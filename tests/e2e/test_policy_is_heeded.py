@@ -27,7 +27,7 @@ async def test_a_call_the_new_version_denies_is_rejected_and_costs_nothing(
     assert episode["policy_version"] == 1
     first, second = (observations(turn) for turn in found["turns"][:2])
     assert "42" in first[0]["content"]
-    # The model sees the rejection as the failure of its call, and goes on.
+    # The model sees the rejection as the failure of its call, and continues.
     assert second[0]["failure"]["kind"] == "FAILURE_KIND_DENIED_BY_POLICY"
     assert "denied by name calculator" in second[0]["failure"]["message"]
     # Three decisions of the model and the one call that was made.

@@ -52,7 +52,7 @@ async def record(client: Client, name: str, activities: ScriptedActivities) -> N
 
 
 def without_machine(history: str) -> str:
-    """The machine's name and its folders are nobody's business."""
+    """Removes the machine's name and its folders."""
     for name_of, shown in (("identity", "w"), ("stackTrace", "")):
         history = re.sub(rf'"{name_of}": "(\\.|[^"\\])*"', f'"{name_of}": "{shown}"', history)
     return history

@@ -20,7 +20,7 @@ Script = Callable[[TurnInput], TurnResult]
 
 
 def answers_in(turns: int) -> Script:
-    """Goes on until a turn, then answers."""
+    """Continues until a turn, then answers."""
     return lambda turn: TurnResult(stop="answered" if turn.turn >= turns else "")
 
 

@@ -1,4 +1,4 @@
-"""What the workflow decides: when an episode goes on and how it ends."""
+"""What the workflow decides: when an episode continues and how it ends."""
 
 import asyncio
 
@@ -98,7 +98,7 @@ async def test_decision_on_a_call_that_does_not_wait_is_rejected(
         await handle.result()
 
 
-async def test_approval_nobody_gives_within_the_hour_is_a_denial(
+async def test_an_approval_that_times_out_is_a_denial(
     temporal: EmbeddedTemporal,
 ) -> None:
     activities = ScriptedActivities(waits_for_approval)

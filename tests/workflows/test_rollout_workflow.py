@@ -65,7 +65,7 @@ async def test_what_the_platform_rejects_ends_the_run_with_its_words(client: Cli
     assert "nosuch" in str(failed.value.cause.__cause__)
 
 
-async def test_a_long_run_goes_on_in_a_new_history_under_the_same_ids(client: Client) -> None:
+async def test_a_long_run_continues_as_new_under_the_same_ids(client: Client) -> None:
     activities = ScriptedRollouts(groups=GROUPS_PER_HISTORY + 1)
     async with running(client, activities, make_run(groups_at_once=50)) as handle:
         found = await handle.result()

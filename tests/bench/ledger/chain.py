@@ -1,7 +1,7 @@
 """What the hash chain costs: the same posts with it and without it, by turns.
 
 Two servers share the database, one of them with a chain that hashes nothing. They are
-compared by the server's processor time for a post: by the clock, whatever else the machine
+compared by the server's processor time for a post: by the clock, everything else the machine
 does would be in the difference.
 """
 

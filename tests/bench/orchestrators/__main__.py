@@ -5,7 +5,7 @@ held-out tasks with the same tools under three preferences. The expert among the
 model: see `expert.py` for how strong and how dear it is said to be.
 
 Every episode is kept as it ends. Interrupted, it prints the table of what there is, and the same
-command goes on from there.
+command resumes from there.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Episodes as they end, one line each: an interrupted comparison goes on where it stopped."""
+"""Episodes as they end, one line each: an interrupted comparison resumes where it stopped."""
 
 import json
 from collections.abc import Mapping, Sequence

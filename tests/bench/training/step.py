@@ -36,7 +36,7 @@ OPTIONS = LossOptions(loss=Loss.DAPO)
 
 
 def make_rows(shape: str) -> list[Row]:
-    """The same random rows for whoever trains."""
+    """The same random rows for every trainer."""
     rows, prompt, completion, shared = SHAPES[shape]
     draw = torch.Generator().manual_seed(0)
 

@@ -20,7 +20,7 @@ ACCEPTED = {
     "CKV_K8S_40": "uid 65532 is the images' own; checkov wants above 10000 in the pod alone",
     "CKV_K8S_43": "digests are the installer's: components.<name>.image.digest",
     "CKV_K8S_8": "a test pod runs once and has no life to probe",
-    "CKV_K8S_9": "a test pod serves nobody, so it is never ready",
+    "CKV_K8S_9": "a test pod serves no port, so it is never ready",
 }
 
 

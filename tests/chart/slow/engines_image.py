@@ -49,7 +49,7 @@ def keeper() -> Iterator[Keeper]:
         settings = {
             each["name"]: each["value"]
             for each in container()["env"]
-            # There is no collector and no certificate here; nobody calls it.
+            # There is no collector and no certificate here; it has no callers.
             if "TELEMETRY" not in each["name"] and "TLS" not in each["name"]
         } | {"KUBECONFIG": str(config), "POLICY_ENGINES_POLICY_STORE": str(folder / "store")}
         options = ["--detach", f"--name={NAME}", "--network=host", f"--volume={folder}:{folder}:ro"]
@@ -73,7 +73,7 @@ def test_it_makes_the_engine_of_a_version_it_finds(keeper: Keeper) -> None:
     assert made["storageUri"] == f"pvc://podium-adapters/{VERSION}"
 
 
-def test_it_is_nobody_without_capabilities(keeper: Keeper) -> None:
+def test_it_runs_as_nobody_without_capabilities(keeper: Keeper) -> None:
     status = yaml.safe_load(podman("exec", NAME, "cat", "/proc/1/status").replace("\t", " "))
     assert str(status["Uid"]).split()[0] == "65532"
     assert int(str(status["CapEff"]), 16) == 0

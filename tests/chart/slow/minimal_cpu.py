@@ -91,7 +91,7 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 
 def values(around: Neighbours) -> Json:
-    """The profile, told where its neighbours are."""
+    """The profile, with the addresses of its dependencies."""
     endpoints = {"temporal": {"target": around.temporal}, "kafka": {"bootstrap": around.kafka}}
     places = {
         "imageRegistry": "localhost",
@@ -142,7 +142,7 @@ async def test_every_pod_becomes_ready(cluster: Cluster) -> None:
 
 async def test_the_charts_own_test_finds_every_service_ready(cluster: Cluster) -> None:
     lines = cluster.helm_test("podium-test-readiness").splitlines()
-    assert len(lines) == len(cluster.deployments) - 1, lines  # the worker serves nobody
+    assert len(lines) == len(cluster.deployments) - 1, lines  # the worker serves no port
     assert all(line.endswith(" is ready") for line in lines), lines
 
 

@@ -110,7 +110,7 @@ def test_an_altered_package_and_a_strangers_signature_are_rejected(
 ) -> None:
     archive = Path(helm_python.package(str(CHARTS / "podium"), destination=str(tmp_path)))
     helm_python.sign(str(archive), key=publisher.name, keyring=str(publisher.secret))
-    stranger = Publisher(tmp_path / "stranger", "Somebody else")
+    stranger = Publisher(tmp_path / "stranger", "Another publisher")
     with pytest.raises(helm_python.HelmChartInvalidError):
         helm_python.verify(str(archive), str(stranger.public))
     archive.write_bytes(archive.read_bytes()[:-1] + b"x")

@@ -96,12 +96,12 @@ async def test_code_runs_isolated_and_the_pod_ends_when_asked(node: Node) -> Non
     assert state()["ExitCode"] == 0, podman("logs", "--tail", "20", NAME)
 
 
-def test_under_the_default_profile_it_serves_nobody_and_names_the_fix(node: Node) -> None:
+def test_under_the_default_profile_it_is_not_ready_and_names_the_fix(node: Node) -> None:
     run_restricted(node, sandbox())
     assert "a seccomp profile that permits unshare, or gVisor" in rejection()
 
 
-def test_with_a_masked_proc_it_serves_nobody(node: Node) -> None:
+def test_with_a_masked_proc_it_is_not_ready(node: Node) -> None:
     deployment = sandbox(userNamespaces=ON_RUNC)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     del container["securityContext"]["procMount"]

@@ -35,7 +35,7 @@ def test_the_job_says_what_it_wants() -> None:
     assert "config" in said.lower()
 
 
-def test_it_is_nobody_and_can_write_nowhere_but_where_it_is_mounted() -> None:
+def test_it_runs_as_nobody_and_can_write_only_to_mounts() -> None:
     program = (
         "import os; print(os.getuid(), os.access('/opt/podium', os.W_OK), os.access('/tmp', 7))"
     )

@@ -95,7 +95,9 @@ async def test_without_vectors_nothing_is_stored(
         assert await corpora.list_corpora(("", ""), 10) == []
 
 
-async def test_a_search_goes_on_by_words_alone(corpora: Corpora, server: EmbeddingsServer) -> None:
+async def test_a_search_continues_by_words_alone(
+    corpora: Corpora, server: EmbeddingsServer
+) -> None:
     await put(corpora, DOCUMENTS)
     server.status = 503
     assert await found(corpora, "salary") == ["pay"]

@@ -33,6 +33,6 @@ async def platform(shared_platform: EpisodesPlatform) -> AsyncIterator[EpisodesP
 async def own_platform(
     database: Database, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, tmp_path: Path
 ) -> AsyncIterator[EpisodesPlatform]:
-    """A platform that nobody else uses: it may be killed, and its topic holds its own alone."""
+    """A platform of one test: it may be killed, and its topic holds its own records alone."""
     async with run_platform(await database("episodes"), temporal, kafka, tmp_path) as running:
         yield running

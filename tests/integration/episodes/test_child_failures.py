@@ -1,4 +1,4 @@
-"""Whatever a child comes to, its caller sees an answer or a typed failure, and goes on."""
+"""However a child ends, its caller sees an answer or a typed failure, and continues."""
 
 import asyncio
 import json
@@ -103,7 +103,7 @@ async def test_a_call_that_no_child_can_answer_is_a_typed_failure(
         assert not invocation.HasField("child")
 
 
-async def test_a_child_that_somebody_cancels_is_a_failure_its_caller_sees(
+async def test_a_cancelled_child_is_a_failure_its_caller_sees(
     platform: EpisodesPlatform,
 ) -> None:
     _prepare(platform, Misbehaviour("CANCELLED", child=lambda _: calls(call("calculator"))))
@@ -115,7 +115,7 @@ async def test_a_child_that_somebody_cancels_is_a_failure_its_caller_sees(
         child = platform.neighbours.adapters.requests[0].episode_id
         await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=child))
         ended = await finished(client, parent)
-    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "went on")
+    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "continued")
     [invocation] = await _invocations(platform, parent)
     assert invocation.observation.failure.kind == failure_pb2.FAILURE_KIND_CANCELLED
     assert invocation.child.episode_id == child
@@ -135,11 +135,11 @@ async def test_a_child_whose_budget_is_used_up_says_so_to_its_caller(
 
 
 async def _seen(platform: EpisodesPlatform, case: Misbehaviour) -> trajectory_pb2.ToolInvocation:
-    """The call as its caller's trajectory has it; the caller went on."""
+    """The call as recorded in its caller's trajectory; the caller continued."""
     _prepare(platform, case)
     async with platform.client() as client, asyncio.timeout(30):
         ended = await finished(client, (await start(client)).id)
-    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "went on")
+    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "continued")
     [invocation] = await _invocations(platform, ended.id)
     return invocation
 
@@ -151,7 +151,7 @@ def _assert_failed(invocation: trajectory_pb2.ToolInvocation, kind: str) -> None
 
 
 def _prepare(platform: EpisodesPlatform, case: Misbehaviour) -> None:
-    """The caller asks the tool once, whatever comes of it goes on, and answers."""
+    """The caller calls the tool once, continues after any outcome, and answers."""
     toolset = make_toolset("calculator")
     toolset.tools.append(case.tool)
     platform.neighbours.registry.toolset = toolset
@@ -162,7 +162,7 @@ def _prepare(platform: EpisodesPlatform, case: Misbehaviour) -> None:
     def decide(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
         if request.task == TASK:
             return case.child(request)
-        return answer("went on") if request.turns else calls(call("researcher", case.arguments))
+        return answer("continued") if request.turns else calls(call("researcher", case.arguments))
 
     platform.neighbours.orchestrator.decide = decide
 

@@ -43,7 +43,7 @@ def researcher_call(index: int = 0, task: str = CHILD_TASK) -> orchestrator_pb.T
 
 
 def delegates(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
-    """The parent asks once and repeats what it is told; the child uses its own tool first."""
+    """The parent asks once and repeats the answer; the child uses its own tool first."""
     if request.task == CHILD_TASK:
         return answer("child's 42") if request.turns else calls(call("calculator"))
     if not request.turns:
@@ -125,7 +125,7 @@ async def test_costs_of_parent_and_child_add_up_to_the_ledgers(platform: Episode
     assert [quantity.amount for quantity in invocation.child.usage]
 
 
-async def test_the_watch_tells_who_answered(platform: EpisodesPlatform) -> None:
+async def test_the_watch_names_who_answered(platform: EpisodesPlatform) -> None:
     with_researcher(platform)
     async with platform.client() as client:
         seen = await events(client, (await start(client)).id)
@@ -243,7 +243,7 @@ async def test_a_child_takes_room_of_the_tenant_but_is_never_rejected_it(
         assert (await finished(client, second.episode_id)).answer == "child's 42"
 
 
-async def test_a_childs_answer_is_judged_by_nobody(platform: EpisodesPlatform) -> None:
+async def test_a_childs_answer_is_not_verified(platform: EpisodesPlatform) -> None:
     with_researcher(platform)
     check = check_pb2.Check(verifier="exact", parameters_json='{"expected": "child\'s 42"}')
     parent = await ran(platform, check=check)
@@ -275,7 +275,7 @@ async def test_children_run_beside_each_other_and_the_turns_other_calls(
     assert [one.content for one in seen] == ["42", "search says {}", "42"]
 
 
-async def test_nobody_but_the_platform_names_a_parent(platform: EpisodesPlatform) -> None:
+async def test_only_the_platform_names_a_parent(platform: EpisodesPlatform) -> None:
     async with platform.client() as client:
         for parent in (episode_pb2.ParentCall(), episode_pb2.ParentCall(episode_id=new_id())):
             with pytest.raises(grpc.aio.AioRpcError, match="leave it out"):

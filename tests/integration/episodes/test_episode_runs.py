@@ -48,7 +48,7 @@ async def test_cost_of_the_trajectory_is_the_ledgers_to_the_last_digit(
     assert list(reply.trajectory.features.tool_call_counts) == [1, 2]
 
 
-async def test_events_are_gapless_and_tell_what_happened(platform: EpisodesPlatform) -> None:
+async def test_events_are_gapless_and_record_what_happened(platform: EpisodesPlatform) -> None:
     platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
     async with platform.client() as client:
         seen = await events(client, (await start(client)).id)
@@ -205,7 +205,7 @@ async def test_a_policy_changed_mid_episode_rejects_the_next_call(
     assert {request.policy for request in policies.asked} == {"mine"}
 
 
-async def test_decision_nobody_asked_for_is_rejected(platform: EpisodesPlatform) -> None:
+async def test_unrequested_decision_is_rejected(platform: EpisodesPlatform) -> None:
     async with platform.client() as client:
         episode = await finished(client, (await start(client)).id)
         with pytest.raises(grpc.aio.AioRpcError) as rejected:

@@ -94,7 +94,7 @@ async def test_state_the_episode_left_is_compared_with_the_golden_calls(
     assert (await judged(platform, check("state", look=LOOK, expected=[3]))).outcomes[0].score == 1
 
 
-async def test_verdict_nobody_can_read_is_unjudged_and_never_zero(
+async def test_unreadable_verdict_is_unjudged_and_never_zero(
     platform: EpisodesPlatform,
 ) -> None:
     found = await judged(platform, check("llm", tool="search", reference="42"))

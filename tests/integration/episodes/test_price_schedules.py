@@ -26,12 +26,12 @@ async def test_features_count_by_the_schedule_and_the_bill_by_the_prices(
     assert Decimal(found.cost.amount) == charged
     models = [turn.model_call.cost for turn in found.turns]
     calculator, search = (each.cost for each in found.turns[0].tool_invocations)
-    told = [
+    scheduled = [
         *(scaled(cost, "0.1") for cost in models),
         scaled(calculator, "2.5"),
         scaled(search, "1"),
     ]
-    assert Decimal(found.features.cost.amount) == sum(told)
+    assert Decimal(found.features.cost.amount) == sum(scheduled)
 
 
 def scaled(cost: money_pb2.Money, factor: str) -> Decimal:
@@ -39,7 +39,7 @@ def scaled(cost: money_pb2.Money, factor: str) -> Decimal:
     return (Decimal(cost.amount) * Decimal(factor)).quantize(Decimal("1e-12"))
 
 
-async def test_the_registry_is_told_the_schedule(platform: EpisodesPlatform) -> None:
+async def test_the_registry_gets_the_schedule(platform: EpisodesPlatform) -> None:
     platform.neighbours.orchestrator.decide = in_turns(answer("42"))
     await trajectory(platform, FACTORS)
     [asked] = platform.neighbours.registry.asked

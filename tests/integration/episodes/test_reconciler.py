@@ -1,4 +1,4 @@
-"""The reconciler beside a relay that goes on publishing."""
+"""The reconciler beside a relay that keeps publishing."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -44,7 +44,7 @@ async def test_a_turn_waits_as_long_as_the_engine_asks(
                 await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
                 await finished(client, episode.id)
     assert waited_s == pytest.approx(3600, abs=1)
-    assert len(engine.requests) == 1, "somebody else than Temporal tried again"
+    assert len(engine.requests) == 1, "retried by something other than Temporal"
 
 
 async def retry_delay_s(temporal: EmbeddedTemporal, episode_id: str) -> float:

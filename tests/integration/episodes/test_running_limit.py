@@ -37,7 +37,7 @@ async def admitted(client: "EpisodeServiceAsyncStub", episode_id: str) -> bool:
 
 
 async def test_fifty_starts_at_once_admit_exactly_the_limit(platform: EpisodesPlatform) -> None:
-    # Nobody ends while the test counts.
+    # No episode ends while the test counts.
     platform.neighbours.orchestrator.delay_s = 600.0
     ids = [new_id() for _ in range(STARTS)]
     async with platform.client() as client, platform.client(f"{platform.tenant}-2") as other:

@@ -122,7 +122,7 @@ async def test_a_renewed_certificate_is_shown_without_a_restart(
     assert terminator.seen[-1] == "after"
 
 
-async def test_a_worker_goes_on_under_the_renewed_certificate(
+async def test_a_worker_keeps_running_under_the_renewed_certificate(
     authority: Authority, frontend: str, terminator: TlsTerminator
 ) -> None:
     files, renewed = (authority.issue(name) for name in ("old", "new"))

@@ -58,7 +58,7 @@ async def next_one(updates: AsyncIterator[int]) -> int:
         return await anext(updates)
 
 
-async def test_a_worker_told_to_end_says_so_before_it_drains(
+async def test_a_stopping_worker_reports_it_before_it_drains(
     own_platform: EpisodesPlatform,
 ) -> None:
     readiness = states(own_platform, "readiness")

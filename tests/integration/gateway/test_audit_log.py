@@ -1,4 +1,4 @@
-"""Every administrative change leaves an entry: who, what, before and after; nobody edits it."""
+"""Every administrative change leaves an immutable entry: who, what, before and after."""
 
 from typing import Any
 

@@ -242,7 +242,7 @@ async def test_a_client_that_goes_away_cancels_its_episode(gateway: GatewayUnder
     await wait_for(lambda: gateway.episodes.watching == 0)
 
 
-async def test_a_stream_nobody_reads_any_more_cancels_its_episode(
+async def test_a_closed_stream_cancels_its_episode(
     gateway: GatewayUnderTest,
 ) -> None:
     gateway.episodes.script = lambda request: []

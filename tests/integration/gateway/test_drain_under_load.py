@@ -102,7 +102,7 @@ async def test_gateways_that_end_one_after_the_other_lose_no_request(
 
 async def started(gateway: GatewayUnderTest, port: int, stack: AsyncExitStack) -> Process:
     """A replica that is ready."""
-    # The balancer learns that it leaves well before it does; nobody sends more than is allowed.
+    # The balancer learns that it leaves well before it does; no client exceeds its limit.
     settings = gateway.environment(
         port=port, drain_wait_s=3, drain_grace_s=20, requests_per_s=1e5, request_burst=10**6
     )

@@ -134,7 +134,7 @@ async def test_slots_of_a_dead_replica_come_back(database: Database) -> None:
     dead, alive = (PostgresSlotStore(engine, uuid4()) for _ in range(2))
     assert await dead.take("acme", 5, total=5, lease_s=30) == 5
     assert await alive.take("acme", 1, total=5, lease_s=30) == 0
-    # Its lease ended a second ago: nobody renewed it.
+    # Its lease ended a second ago and was not renewed.
     await dead.renew(lease_s=-1)
     assert await alive.take("acme", 3, total=5, lease_s=30) == 3
     await engine.dispose()

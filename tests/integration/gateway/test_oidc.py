@@ -111,7 +111,7 @@ async def test_a_token_within_the_skew_of_clocks_is_accepted(
     assert (await asked(gateway, acme(provider, iat=int(time.time()) + 10))).is_success
 
 
-async def test_a_person_without_a_role_is_told_which_claim_to_fix(
+async def test_the_error_for_a_person_without_a_role_names_the_claim_to_fix(
     gateway: GatewayUnderTest, provider: IdentityProvider
 ) -> None:
     for groups in (["staff"], [], None, {"podium-devs": 1}):
@@ -149,13 +149,13 @@ async def test_a_silent_provider_is_a_503_until_it_answers(
     provider.broken = False
     monkeypatch.setattr(oidc_keys, "REFETCH_INTERVAL_S", 0.0)
     assert (await asked(gateway, acme(provider))).is_success
-    # From then on its keys are known; a silent provider stops nobody.
+    # From then on its keys are known; a silent provider locks no one out.
     provider.broken = True
     monkeypatch.setattr(oidc_keys, "KEYS_KEPT_S", 0.0)
     assert (await asked(gateway, acme(provider))).is_success
 
 
-async def test_a_person_signs_in_at_a_provider_nobody_here_wrote(
+async def test_a_person_signs_in_at_a_third_party_provider(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")

@@ -112,7 +112,7 @@ async def test_a_missing_scope_is_403(gateway: GatewayUnderTest) -> None:
     assert "tools:write" in reply.json()["error"]["message"]
 
 
-async def test_a_service_that_breaks_tells_nothing_of_its_inside(gateway: GatewayUnderTest) -> None:
+async def test_an_internal_error_shows_no_internals(gateway: GatewayUnderTest) -> None:
     async with gateway.http() as http:
         reply = await http.get("/v1/entries")
     assert (reply.status_code, reply.json()["error"]["reason"]) == (500, "UPSTREAM_FAULT")

@@ -13,7 +13,7 @@ from aiohttp import web
 from integration.misbehaviour.faults import MEBIBYTE, TEAPOT, Fault
 from integration.misbehaviour.mcp_program import greeting
 
-# Answers a request as it should be, whatever the fault; None to one that is to be answered badly.
+# Answers a request correctly in spite of the fault; None where the fault applies.
 Well = Callable[[web.Request, Fault | None], Awaitable[web.Response | None]]
 HALF_OF_JSON = ("application/json", b'{"half": ')
 
@@ -66,7 +66,7 @@ class MisbehavingServer:
             case Fault.HUNDRED_MEGABYTES:
                 return await _hundred_megabytes(request)
             case Fault.PACKED:
-                # Whatever the client says it takes.
+                # Ignores the client's Accept-Encoding.
                 packed = as_json(_packed())
                 packed.headers["content-encoding"] = "gzip"
                 return packed

@@ -1,4 +1,4 @@
-"""Whatever code prints, and however it ends: a typed failure, charged for the time it took."""
+"""Bad output or a bad end of code is a typed failure, charged for the time it took."""
 
 import json
 

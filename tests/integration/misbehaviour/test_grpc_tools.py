@@ -1,4 +1,4 @@
-"""Whatever a gRPC server answers: a typed failure and a paid call."""
+"""Every bad reply of a gRPC server is a typed failure and a paid call."""
 
 import pytest
 

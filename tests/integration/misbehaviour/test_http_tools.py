@@ -1,4 +1,4 @@
-"""Whatever an HTTP API answers: a typed failure the model sees, in the ledger as a call."""
+"""Every bad reply of an HTTP API is a typed failure the model sees, charged as a call."""
 
 import json
 

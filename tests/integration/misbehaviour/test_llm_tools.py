@@ -1,4 +1,4 @@
-"""Whatever a model server answers, in either API: a typed failure, charged for what came."""
+"""Every bad reply of a model server, in either API, is a typed failure, charged by its usage."""
 
 import pytest
 

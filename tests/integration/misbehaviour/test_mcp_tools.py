@@ -1,4 +1,4 @@
-"""Whatever an MCP server answers, over either transport: a typed failure and a paid call."""
+"""Every bad reply of an MCP server, over either transport, is a typed failure and a paid call."""
 
 import json
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from podium.registry.v1 import tool_pb2
 
 EXPECTED = {
     "stdio": {
-        # A line that is no message is not for the client, which goes on waiting.
+        # A line that is no message is ignored by the client, which keeps waiting.
         Fault.NOT_JSON: "TIMEOUT",
         Fault.WRONG_SCHEMA: "MALFORMED_OUTPUT",
         Fault.HUNDRED_MEGABYTES: "OUTPUT_TOO_LARGE",
@@ -31,7 +31,7 @@ EXPECTED = {
         Fault.NOT_JSON: "MALFORMED_OUTPUT",
         Fault.WRONG_SCHEMA: "MALFORMED_OUTPUT",
         Fault.HUNDRED_MEGABYTES: "OUTPUT_TOO_LARGE",
-        # It was not asked for, and nobody knows what it comes to.
+        # Compression was not requested, and the unpacked size is unknown.
         Fault.PACKED: "MALFORMED_OUTPUT",
         Fault.BINARY: "MALFORMED_OUTPUT",
         Fault.HALF: "UNAVAILABLE",

@@ -1,4 +1,4 @@
-"""Whatever the service that runs code on a cluster answers: a typed failure of the code tool."""
+"""Every bad reply of the cluster's sandbox service is a typed failure of the code tool."""
 
 from pathlib import Path
 

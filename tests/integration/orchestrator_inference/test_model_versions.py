@@ -153,7 +153,7 @@ async def test_only_who_runs_the_platform_sees_and_moves_versions(
             assert "PERMISSION_DENIED" in await rejection(call)
 
 
-async def test_without_a_store_the_fix_is_told(tmp_path: Path) -> None:
+async def test_without_a_store_the_error_names_the_fix(tmp_path: Path) -> None:
     async with serving(None, tmp_path) as stub:
-        told = await rejection(stub.ListModelVersions(pb.ListModelVersionsRequest()))
-    assert "ORCHESTRATOR_INFERENCE_POLICY_STORE" in told
+        error = await rejection(stub.ListModelVersions(pb.ListModelVersionsRequest()))
+    assert "ORCHESTRATOR_INFERENCE_POLICY_STORE" in error

@@ -331,8 +331,8 @@ async def test_an_unknown_model_is_rejected_with_those_that_are_served(start_ser
 
 async def test_a_caller_who_may_not_run_episodes_is_rejected(start_service: Any) -> None:
     with OpenAiServer() as engine:
-        nobody = make_identity(scopes=())
-        stub = await start_service(engine.base_url, identity=nobody)
+        without_scopes = make_identity(scopes=())
+        stub = await start_service(engine.base_url, identity=without_scopes)
         code, _, message = await rejected(stub.NextAction(make_request()))
     assert code is grpc.StatusCode.PERMISSION_DENIED
     assert "episodes:run" in message

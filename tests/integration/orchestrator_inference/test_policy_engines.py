@@ -209,7 +209,7 @@ async def test_a_change_of_an_engine_is_looked_at_when_it_happens(cluster: Clust
     assert time.monotonic() - started < 100
 
 
-async def test_without_the_api_server_the_keeper_says_so_and_goes_on(
+async def test_without_the_api_server_the_keeper_logs_it_and_continues(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     merged(cluster, 1)

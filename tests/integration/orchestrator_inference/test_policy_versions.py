@@ -305,7 +305,7 @@ async def test_a_quorum_is_enough_where_the_operator_says_so(
         assert (report.replicas_ready, report.replicas) == (1, 2)
 
 
-async def test_an_old_version_is_unloaded_when_nobody_wants_it(
+async def test_an_old_unused_version_is_unloaded(
     published: Path, servers: list[VllmServer], tmp_path: Path
 ) -> None:
     root = copied(published, tmp_path, GOOD)

@@ -14,7 +14,7 @@ from podium_kit.rpc.settings import TlsFiles
 class ApiServer:
     """Serves /version, /apis and /apis/<group>/<version> for a table of group/version to kinds.
 
-    With TLS it answers as a cluster does: over HTTPS, and only whoever has the token.
+    With TLS it answers as a cluster does: over HTTPS, and only with the token.
     """
 
     def __init__(

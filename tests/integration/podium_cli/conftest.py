@@ -96,7 +96,7 @@ def end_quietly(process: "subprocess.Popen[str]", with_signal: signal.Signals) -
 
 @pytest.fixture(scope="session")
 def platform() -> Iterator[Platform]:
-    """One platform for all tests of this folder; whatever they ran, its costs are the ledger's."""
+    """One platform for all tests of this folder; after them, every cost must be in the ledger."""
     with TemporaryDirectory(prefix="podium-cli-") as folder, OpenAiServer() as model:
         podium = CommandLine(Path(folder) / "state", FOR_TOOLS)
         process = podium.start("up", *engine_options(model))
@@ -118,4 +118,4 @@ def model(platform: Platform) -> Iterator[OpenAiServer]:
     """The model of the running platform; a reply left over would answer the next test."""
     yield platform.model
     left = platform.model.take_back()
-    assert not left, f"replies that nobody asked for: {left}"
+    assert not left, f"replies that were not requested: {left}"

@@ -61,20 +61,20 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["spend", "--month", "2026-10", "--since", "2026-10-02"], 2, "--month", "--since"),
     ],
 )
-def test_a_mistake_is_told_in_two_lines(
+def test_a_mistake_is_reported_in_two_lines(
     platform: Platform, files: Path, arguments: list[str], status: int, cause: str, fix: str
 ) -> None:
     ended = Terminal(platform.podium.state_dir)(*arguments)
     assert (ended.returncode, ended.stdout) == (status, "")
-    told = " ".join(ended.stderr.split())
-    first, second = told.split(" fix: ", maxsplit=1)
+    message = " ".join(ended.stderr.split())
+    first, second = message.split(" fix: ", maxsplit=1)
     assert first.startswith("error: ")
     assert cause in first
     assert fix in second
     assert sorted(file.name for file in files.iterdir()) == sorted(FILES)
 
 
-def test_whoever_only_runs_episodes_or_is_of_another_tenant_sees_no_books(
+def test_without_an_audit_scope_or_in_another_tenant_no_books_are_visible(
     platform: Platform,
 ) -> None:
     owner, developer = as_tenant(platform, "tool-owner"), as_tenant(platform, "developer")

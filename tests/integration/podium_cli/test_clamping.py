@@ -112,10 +112,10 @@ def test_an_episode_without_money_left_stops_and_its_trajectory_says_why(
     model.push(*[careless(json.dumps(calculate), prompt_tokens)] * 3)
     episode = run(podium, "--budget", f"{budget:f}")
     record = trajectory(podium, episode)
-    for told in (episode, record):
-        assert told["stop_reason"] == "STOP_REASON_BUDGET_EXHAUSTED"
-        assert told["failure"]["kind"] == "FAILURE_KIND_BUDGET_EXHAUSTED"
-        assert f"budget episode/{episode['id']}" in told["failure"]["message"]
+    for view in (episode, record):
+        assert view["stop_reason"] == "STOP_REASON_BUDGET_EXHAUSTED"
+        assert view["failure"]["kind"] == "FAILURE_KIND_BUDGET_EXHAUSTED"
+        assert f"budget episode/{episode['id']}" in view["failure"]["message"]
     captures = entries(podium, episode, "CAPTURE")
     total = sum(Decimal(each["amount"]["amount"]) for each in captures)
     assert Decimal(record["cost"]["amount"]) == Decimal(episode["cost"]["amount"]) == total

@@ -96,10 +96,10 @@ def test_outside_of_a_pod_it_says_what_is_missing(tmp_path: Path) -> None:
     assert not run.stderr
 
 
-async def test_a_token_the_server_does_not_know_is_told(
+async def test_a_token_the_server_does_not_know_is_reported(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account = pod.starts(monkeypatch, everything())
-    (pod.folder / "token").write_text("of somebody else")
+    (pod.folder / "token").write_text("of another account")
     with pytest.raises(ClusterUnreachable, match="401"):
         await examine_cluster(pod.values({}), account)

@@ -168,7 +168,7 @@ def test_a_description_is_written_from_past_episodes_and_reviewed(
     call = {"thought": "", "tool": "adder", "arguments": {"expression": "3 + 4"}}
     model.push(call, {"answer": "7"})
     podium("run", "What is 3 + 4?", "--tool", "adder")
-    written = "Adds numbers exactly; of no use for words."
+    written = "Adds numbers exactly; not for words."
     asked = {"thought": "", "tool": "ask_llm", "arguments": {}}
     model.push(asked, written, {"answer": "done"})
     proposal = podium.json("tools", "describe", "adder", "--with", "ask_llm")
@@ -296,7 +296,7 @@ def test_the_bundled_mcp_server_is_imported_by_hand(podium: CommandLine) -> None
     assert "TOOL_ADAPTERS_MCP_COMMANDS" in rejected.stderr
 
 
-def test_an_mcp_server_is_followed_until_somebody_says_otherwise(podium: CommandLine) -> None:
+def test_an_mcp_server_is_followed_until_it_is_unfollowed(podium: CommandLine) -> None:
     follow = ("tools", "follow-mcp", "tau2-mock-mcp-eval", "--prefix", "kept_")
     asked = podium.json(*follow)["server"]
     # The same prefix again is the same server, as it is named now.

@@ -25,7 +25,7 @@ from integration.podium_cli.conftest import CommandLine
         (["run", "x", "--url", "http://127.0.0.1:1", "--api-key", "k"], 1, "no gateway", "--url"),
     ],
 )
-def test_a_mistake_is_told_in_two_lines(
+def test_a_mistake_is_reported_in_two_lines(
     podium: CommandLine, arguments: list[str], status: int, cause: str, fix: str
 ) -> None:
     ended = podium(*arguments)

@@ -83,7 +83,7 @@ def test_a_version_reaches_users_when_an_administrator_promotes_it(
     assert "nothing to go back to" in podium("train", "rollback").stderr
 
 
-def test_moving_versions_needs_the_key_of_whoever_runs_the_platform(podium: CommandLine) -> None:
+def test_moving_versions_needs_a_platform_administrators_key(podium: CommandLine) -> None:
     made = podium.json("keys", "create", "mallory", "--role", "tenant-admin")
     stranger = CommandLine(podium.state_dir, {"PODIUM_API_KEY": made["key"]})
     url = podium.json("status")["url"]

@@ -79,27 +79,25 @@ def test_a_broken_line_of_a_task_file_is_named(podium: CommandLine, tmp_path: Pa
     assert "line 2" in ended.stderr
 
 
-def test_it_is_told_before_the_first_episode_whether_anybody_will_learn_from_them(
+def test_missing_training_consent_is_noted_before_the_first_episode(
     podium: CommandLine, model: OpenAiServer, tmp_path: Path
 ) -> None:
     tasks, policy = tmp_path / "tasks.jsonl", tmp_path / "policy.yaml"
     tasks.write_text(TASK.to_json())
-    # Nobody has told this tenant what the scripted model costs.
+    # This tenant has no price for the scripted model.
     admitting = "unknownPrice: UNKNOWN_PRICE_RULE_ADMIT"
     policy.write_text(f"name: learning\ntrainingConsent: true\n{admitting}\n")
     podium.json("policies", "apply", "-f", str(policy))
     arguments = ("train", "rollout", "--task-file", str(tasks), "--size", "1")
-    for options, told in (((), True), (("--policy", "learning"), False)):
+    for options, noted in (((), True), (("--policy", "learning"), False)):
         model.push({"answer": "42"})
         ended = podium(*arguments, *options)
         assert ended.returncode == 0, ended.stderr
-        assert ("does not consent to training" in ended.stderr) is told
+        assert ("does not consent to training" in ended.stderr) is noted
         assert ended.stderr.find("does not consent") < ended.stderr.index("1/1")
 
 
-def test_what_the_platform_rejects_is_told_in_two_lines(
-    podium: CommandLine, tmp_path: Path
-) -> None:
+def test_a_rejected_rollout_is_reported_in_two_lines(podium: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
     path.write_text(TASK.to_json())
     ended = podium("train", "rollout", "--task-file", str(path), "--policy", "nosuch")

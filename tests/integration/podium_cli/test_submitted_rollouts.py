@@ -55,7 +55,7 @@ def submit(podium: CommandLine, path: Path, *options: str) -> "subprocess.Popen[
 
 
 def start_in_pod(podium: CommandLine) -> "subprocess.Popen[str]":
-    """A worker that is told everything by its environment, as the chart does."""
+    """A worker configured by its environment alone, as in the chart."""
     connection = json.loads((podium.state_dir / "connection.json").read_text())
     settings = {
         "PODIUM_TRAIN_TEMPORAL_TARGET": connection["temporal_target"],
@@ -108,12 +108,12 @@ def test_a_run_survives_its_worker_and_no_episode_is_run_twice(
     tool_subsets = {tuple(each["spec"]["tool_names"]) for each in listed["episodes"]}
     assert len(tool_subsets) == 1, "groups did not share their choice of tools"
 
-    # The same run again is the run that is there, whoever submits it.
+    # Submitting the same run again returns the existing run.
     again = submit(podium, task_file, "--wait", "--run", progress["run_id"])
     assert json.loads(again.communicate(timeout=PATIENCE_S)[0]) == progress
 
 
-def test_a_schedule_is_made_once_and_told_apart_from_one_that_is_there(
+def test_a_schedule_is_created_once_and_an_existing_one_is_reported(
     podium: CommandLine, task_file: Path
 ) -> None:
     options = ("--cron", "0 3 1 1 *", "--name", "yearly")

@@ -35,13 +35,13 @@ def test_a_killed_service_is_started_again(podium: CommandLine) -> None:
 
 
 def registry_status(podium: CommandLine) -> dict[str, Any]:
-    """As the status command tells it, which fails while something is unwell."""
+    """As the status command reports it, which fails while a process is unhealthy."""
     processes = json.loads(podium("status", "--json").stdout)["processes"]
     [found] = [each for each in processes if each["name"] == "tool-registry"]
     return dict(found)
 
 
-def test_a_second_up_on_the_same_folder_is_rejected_and_the_first_goes_on(
+def test_a_second_up_on_the_same_folder_is_rejected_and_the_first_keeps_running(
     platform: Platform,
 ) -> None:
     ended = platform.podium("up", *engine_options(platform.model))
@@ -95,7 +95,7 @@ def change_bundled_tools(podium: CommandLine, folder: Path) -> None:
 
 
 def assert_as_changed(podium: CommandLine, model: OpenAiServer) -> None:
-    """The next start set none of it back, and what nobody changed follows the engine."""
+    """The next start kept every change, and unchanged fields follow the engine."""
     tools = {tool["spec"]["name"]: tool for tool in podium.json("tools", "list")["tools"]}
     assert not {"dictionary", "day_of_week"} & tools.keys()
     assert tools["calculator"]["spec"]["description"] == "the admin's"

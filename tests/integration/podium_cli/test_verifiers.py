@@ -18,7 +18,7 @@ from unit.podium_training.synthesis.library_domain import make_domain, make_draf
 
 DOMAIN = make_domain()
 ROLLOUT_TIMEOUT_S = 150
-# So that a budget covers what the model asks for and not the sandbox, whatever it cost before.
+# So that a budget covers what the model asks for and not the sandbox, at any earlier cost.
 CHEAP_MODEL = """sku,dimension,unit_price,per,tenant_override
 orchestrator/scripted-model,input_fresh,0.000001,1000000,true
 orchestrator/scripted-model,output_text,0.000001,1000000,true

@@ -40,9 +40,7 @@ def environment(tmp_path: Path, keys: KeyPair) -> dict[str, str]:
     }
 
 
-async def test_it_runs_code_until_it_is_told_to_stop(
-    environment: dict[str, str], keys: KeyPair
-) -> None:
+async def test_it_runs_code_until_it_is_stopped(environment: dict[str, str], keys: KeyPair) -> None:
     process = await asyncio.create_subprocess_exec(*COMMAND, env=environment)
     request = pb.RunCodeRequest(code="6 * 7", memory_bytes=2**30, output_bytes=1000)
     request.wall_time.FromSeconds(10)

@@ -1,10 +1,9 @@
-"""How a stranger tries every RPC and every route: with the ids of somebody else's things.
+"""How another tenant tries every RPC and every route: with the ids of the owner's resources.
 
-REJECTED: the answer must be that there is no such thing, or that it is not theirs. OWN: it
-succeeds, for it reads or writes what is the stranger's own; no byte of the owner's may be in it.
-NAMELESS: the request can name nobody's thing; an empty one is tried. NOT_SERVED: nothing on one
-machine serves it.
-`$tool` stands for the id of a thing.
+REJECTED: the reply must be not found or permission denied. OWN: it succeeds, because it reads or
+writes the caller's own resources; the reply may hold no byte of the owner's. NAMELESS: the request
+has no field for a resource; an empty one is tried. NOT_SERVED: no service on one machine has it.
+`$tool` is replaced by the id of a resource.
 """
 
 from string import Template

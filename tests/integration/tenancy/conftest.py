@@ -17,9 +17,9 @@ MODEL = "scripted-model"
 
 
 def secretive(body: Mapping[str, Any]) -> dict[str, str]:
-    """Repeats the owner's secret, to whoever told it."""
-    told = CANARY in json.dumps(body["messages"])
-    return {"answer": f"42 {CANARY}" if told else "42"}
+    """Repeats the owner's secret when the prompt contains it."""
+    quoted = CANARY in json.dumps(body["messages"])
+    return {"answer": f"42 {CANARY}" if quoted else "42"}
 
 
 @pytest_asyncio.fixture(scope="session")

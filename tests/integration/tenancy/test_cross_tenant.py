@@ -1,4 +1,4 @@
-"""Nobody gets at another tenant's things: every RPC of every contract and every route is tried."""
+"""No tenant reaches another's resources: every RPC of every contract and every route is tried."""
 
 import re
 from typing import Any

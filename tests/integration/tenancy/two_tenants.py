@@ -1,6 +1,6 @@
 """acme, who owns one of everything, and strangers, who must not get at any of it.
 
-Whatever acme writes carries the canary; ids do not, so that an echoed id is no leak.
+Everything acme writes carries the canary; ids do not, so that an echoed id is no leak.
 """
 
 import asyncio

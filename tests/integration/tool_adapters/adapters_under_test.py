@@ -112,7 +112,7 @@ class AdaptersUnderTest:
     async def as_caller(
         self, tenant: str = "acme", scope: Scope = Scope.TENANT_ADMIN
     ) -> AsyncIterator["ToolAdapterServiceAsyncStub"]:
-        """A client that calls as somebody else."""
+        """A client with another identity."""
         identity = make_identity(tenant=tenant, scopes=[scope])
         async with client_channel(self.port, identity, self.keys) as channel:
             yield ToolAdapterServiceStub(channel)

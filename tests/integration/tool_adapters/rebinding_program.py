@@ -64,7 +64,7 @@ class RebindingNames(asyncio.DatagramProtocol):
 
 
 class Bait:
-    """What listens on loopback; nobody is to come."""
+    """A server on loopback that must get no connection."""
 
     def __init__(self) -> None:
         self.visits = 0
@@ -130,7 +130,7 @@ async def main() -> None:
     for call in (by_http, by_mcp, by_grpc, by_looking_twice):
         host = f"{call.__name__.replace('_', '-')}.example"
         outcomes = [await outcome(call, host, port) for _ in range(2)]
-        # Whoever was let in has come by then.
+        # Connections that were let through have arrived by then.
         await asyncio.sleep(0.05)
         found[call.__name__] = [*outcomes, f"{bait.visits} visits"]
         bait.visits = 0

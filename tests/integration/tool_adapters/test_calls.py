@@ -1,4 +1,4 @@
-"""What every call goes through, whatever its kind of tool."""
+"""What every call has in common, for all kinds of tools."""
 
 import json
 

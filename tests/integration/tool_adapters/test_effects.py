@@ -72,7 +72,7 @@ async def test_a_repetition_waits_for_the_call_that_runs(
     assert web.requests["/slow"] == 1
 
 
-async def test_after_a_cancelled_call_nobody_claims_to_know(
+async def test_the_effect_of_a_cancelled_call_is_unknown(
     adapters: AdaptersUnderTest, web: WebServer
 ) -> None:
     spec = http_spec(f"{web.url}/slow/3600", side_effect=EFFECTFUL, limits=tool_limits(5))

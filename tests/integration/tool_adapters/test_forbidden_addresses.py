@@ -23,7 +23,7 @@ FORBIDDEN = (
     *("localhost", "localhost.", "[::1]", "[::]", "[::ffff:7f00:1]", "[::ffff:127.0.0.1]"),
     *("[64:ff9b::7f00:1]", "169.254.169.254", "[::ffff:a9fe:a9fe]", "[fd00:ec2::254]"),
 )
-# Rejected for where it leads, or before anybody looks: some clients take no such spelling, and
+# Rejected for its address, or before it is resolved: some clients take no such spelling, and
 # some resolvers do not know the name.
 REJECTIONS = (
     *("not public", "is no host name or address", "has no address"),

@@ -117,7 +117,7 @@ async def test_a_rejected_token_is_replaced_once(
     assert "token-" not in str(answer)
 
 
-async def test_a_rejected_client_is_told_and_its_secret_is_not(
+async def test_a_rejected_client_is_reported_without_its_secret(
     adapters: AdaptersUnderTest, tokens: TokenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOL_ADAPTERS_SECRET_CLIENT", "wr0ng-s3cret")

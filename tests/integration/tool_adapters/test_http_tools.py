@@ -115,7 +115,7 @@ async def test_a_body_of_100_mb_is_not_read_beyond_the_tools_limit(
     assert web.sent_bytes < 50 * 1024 * 1024
 
 
-async def test_a_server_that_hangs_times_out_and_is_let_go(
+async def test_a_server_that_hangs_times_out_and_is_disconnected(
     adapters: AdaptersUnderTest, web: WebServer
 ) -> None:
     spec = http_spec(f"{web.url}/slow/3600", limits=tool_limits(timeout_s=0.3))
@@ -136,7 +136,7 @@ async def test_a_reset_connection_is_tried_again_and_then_unavailable(
     assert answer.attempts == 3
 
 
-async def test_a_port_nobody_listens_on_is_unavailable(adapters: AdaptersUnderTest) -> None:
+async def test_a_port_without_a_listener_is_unavailable(adapters: AdaptersUnderTest) -> None:
     answer = await adapters.call(adapters.register(http_spec("http://127.0.0.1:1/")))
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
     assert "127.0.0.1" in answer.failure.message

@@ -1,4 +1,4 @@
-"""Tools of kind mcp on a server nobody here wrote (tau2-mock-mcp-eval), as real processes."""
+"""Tools of kind mcp on a third-party server (tau2-mock-mcp-eval), as real processes."""
 
 import json
 from collections.abc import Callable

@@ -112,7 +112,7 @@ class WebServer:
         raise web.HTTPFound("/echo/elsewhere")
 
     async def _away(self, request: web.Request) -> web.Response:
-        """Sends whoever comes to another place, with the method and the body they came with."""
+        """Redirects to another host; the client keeps the method and the body."""
         self.requests["/away"] += 1
         raise web.HTTPTemporaryRedirect(self.away_url)
 

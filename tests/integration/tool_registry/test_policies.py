@@ -32,7 +32,7 @@ async def activate(caller: Caller, name: str, version: int = 0) -> policy_pb2.Po
     return reply.policy
 
 
-async def test_presets_exist_for_a_tenant_nobody_has_heard_of(registry: RunningRegistry) -> None:
+async def test_presets_exist_for_an_unknown_tenant(registry: RunningRegistry) -> None:
     policies = await listed(registry.as_("newcomer"))
     assert [policy.spec.name for policy in policies] == PRESETS
     assert [policy.spec.name for policy in policies if policy.active] == ["balanced"]
@@ -80,7 +80,7 @@ async def test_the_active_policy_is_what_episodes_without_a_name_run_under(
     assert (await registry.as_("globex").resolve()).toolset.policy_name == "balanced"
 
 
-async def test_a_tenants_policies_are_nobody_elses(registry: RunningRegistry) -> None:
+async def test_a_tenants_policies_are_its_own(registry: RunningRegistry) -> None:
     await registry.as_("acme").create_policy("secret")
     globex = registry.as_("globex")
     get = globex.policies.GetPolicy(pb.GetPolicyRequest(name="secret"))

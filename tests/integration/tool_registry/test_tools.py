@@ -82,7 +82,7 @@ async def test_a_shared_tool_cannot_hide_a_tenants(registry: RunningRegistry) ->
     assert error.code() == grpc.StatusCode.ALREADY_EXISTS
 
 
-async def test_a_tenants_tool_is_nobody_elses(registry: RunningRegistry) -> None:
+async def test_a_tenants_tool_is_its_own(registry: RunningRegistry) -> None:
     acme, globex = registry.as_("acme"), registry.as_("globex")
     await acme.register(make_spec("secret_tool"))
     await registry.platform().register(make_spec("weather"), shared=True)

@@ -69,7 +69,7 @@ async def test_a_tenant_sees_the_price_it_pays(registry: RunningRegistry) -> Non
     assert "$0.005 per call" in discounted.description
 
 
-async def test_a_price_schedule_is_told_and_changes_nothing_else(
+async def test_a_price_schedule_is_quoted_and_changes_nothing_else(
     registry: RunningRegistry,
 ) -> None:
     ada = registry.as_()
@@ -82,16 +82,16 @@ async def test_a_price_schedule_is_told_and_changes_nothing_else(
         price_ceiling=usd("0.5"), deny=policy_pb2.ToolSelector(models=["vendor/quick"])
     )
     true = (await ada.resolve("mine", "calculator")).toolset
-    told = await ada.resolve("mine", **{"tool/calculator": "100", "llm/strong": "0.5"})
-    by_name = {tool.name: tool for tool in told.toolset.tools}
+    scheduled = await ada.resolve("mine", **{"tool/calculator": "100", "llm/strong": "0.5"})
+    by_name = {tool.name: tool for tool in scheduled.toolset.tools}
     assert "Price: $1.00 per call." in by_name["calculator"].description
-    # Above the ceiling as it is told, and charged as ever.
+    # Quoted above the ceiling; the charged price is unchanged.
     assert by_name["calculator"].price_per_call == usd("0.01")
     assert "strong | $0.10 | $0.40" in by_name["answer"].description
     assert "quick" not in by_name["answer"].description
     again = (await ada.resolve("mine", "calculator")).toolset
     assert again == true
-    assert told.toolset.digest != true.digest
+    assert scheduled.toolset.digest != true.digest
 
 
 async def test_a_price_schedule_does_not_make_an_unknown_price_known(

@@ -76,11 +76,11 @@ class ToolsPlatform:
         self.ports = replace(self.ports, adapters=port)
 
     async def as_(self, tenant: str, *scopes: Scope) -> Caller:
-        """The services as somebody sees them, until the platform ends."""
+        """The services as one caller sees them, until the platform ends."""
         return await self._signed_by(self.keys, tenant, *scopes)
 
     async def as_adapters(self, tenant: str, *scopes: Scope) -> Caller:
-        """The services as whoever has the adapters' key sees them, whatever it claims to be."""
+        """The services as seen by a caller that signs any claims with the adapters' key."""
         return await self._signed_by(self.adapters_key, tenant, *scopes)
 
     async def _signed_by(self, key: KeyPair, tenant: str, *scopes: Scope) -> Caller:
@@ -117,7 +117,7 @@ async def running_platform(
     `of_adapters` are settings of the adapters besides these.
     """
     keys = make_key_pair()
-    # As on a real platform, the adapters' key is good for their own work alone.
+    # As on a real platform, the adapters' key permits their own calls alone.
     adapters_key = make_key_pair("tool-adapters", SCOPES_OF_SIGNER["tool-adapters"])
     shared: dict[str, Any] = {
         "port": 0,

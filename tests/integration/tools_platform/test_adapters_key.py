@@ -1,4 +1,4 @@
-"""Whoever takes over the adapters has their key, and can change tools of followed servers alone.
+"""A stolen key of the adapters can change only the tools of followed servers.
 
 The key signs here as a thief would: for any tenant, claiming any scope.
 """
@@ -22,7 +22,7 @@ URL = "http://127.0.0.1:1/mcp"
 
 @pytest_asyncio.fixture
 async def owner(platform: ToolsPlatform) -> Caller:
-    """Somebody who has a server followed, which does not answer, and a tool of another kind."""
+    """A tenant with a followed server, which does not answer, and a tool of another kind."""
     owner = await platform.as_("acme", Scope.TOOLS_WRITE)
     http = tool_pb2.McpHttp(url=URL)
     server = adapters_pb.FollowedMcpServer(

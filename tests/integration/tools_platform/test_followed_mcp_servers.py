@@ -118,14 +118,14 @@ async def test_a_server_that_was_away_is_followed_again(platform: ToolsPlatform)
         )
         return str(listed.servers[0].problem)
 
-    async def is_told() -> bool:
+    async def is_reported() -> bool:
         return "cannot be reached" in await problem()
 
-    await until(is_told)
+    await until(is_reported)
     assert not await current(admin)
     async with changing_server(port):
         await until_named(admin, OWN)
-    await until(is_told)
+    await until(is_reported)
     # What it had stays registered: a server that is away has not lost its tools.
     assert (await current(admin)).keys() == OWN
     async with changing_server(port) as url:
@@ -133,7 +133,7 @@ async def test_a_server_that_was_away_is_followed_again(platform: ToolsPlatform)
         await until_named(admin, OWN | {"lab_fly"})
 
 
-async def test_another_process_goes_on_where_one_stopped(
+async def test_another_process_resumes_where_one_stopped(
     database: Database, tmp_path: Path
 ) -> None:
     async with running_platform(database, tmp_path) as platform:

@@ -97,7 +97,7 @@ def session_database(domain: Domain) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of actions: which of them were rejected, by number, and the database after them."""
+    """The numbers of the rejected actions, and the database after all of them."""
 
     rejected: list[int]
     database: dict[str, Any]

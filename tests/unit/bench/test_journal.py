@@ -9,7 +9,7 @@ ARMS = ("expert", "small", "lost")
 ASKED = {"count": 2, "policy": "policy-default-v2"}
 
 
-def test_the_same_question_goes_on_and_another_begins_anew(tmp_path: Path) -> None:
+def test_the_same_question_resumes_and_another_starts_over(tmp_path: Path) -> None:
     path = tmp_path / "build" / "episodes.jsonl"
     journal = Journal(path, ASKED)
     journal.add("small", "cost-first", make_episode(1, 1.0, "0.0004", 2.5))

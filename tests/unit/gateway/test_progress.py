@@ -1,11 +1,11 @@
-"""What a client of OpenAI reads while an episode goes on."""
+"""What an OpenAI client reads while an episode runs."""
 
 from gateway.convert import event_from_proto
 from gateway.models import Progress
 from podium.episodes.v1 import episode_pb2
 
 
-def told(name: str) -> str:
+def progress_line(name: str) -> str:
     """The line about an empty event of that name."""
     event = episode_pb2.EpisodeEvent()
     getattr(event, name).SetInParent()
@@ -16,5 +16,7 @@ def told(name: str) -> str:
 
 def test_only_the_start_speaks_of_allowed_tools() -> None:
     events = {field.name for field in episode_pb2.EpisodeEvent.DESCRIPTOR.oneofs[0].fields}
-    speaking = {name for name in events - {"finished"} if "tools are allowed" in told(name)}
+    speaking = {
+        name for name in events - {"finished"} if "tools are allowed" in progress_line(name)
+    }
     assert speaking == {"started"}

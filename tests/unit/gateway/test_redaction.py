@@ -1,4 +1,4 @@
-"""What the audit log shows carries no secret, whatever it is called and wherever it stands."""
+"""What the audit log shows carries no secret, under any name and in any place."""
 
 from typing import Any
 

@@ -34,7 +34,7 @@ NONDETERMINISTIC = re.compile(r"(^|\.)(uuid4|uuid1|uuid7|utcnow|urandom)$|^datet
 SQL = re.compile(
     r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b", re.DOTALL
 )
-# Turns what nobody foresaw into "internal error".
+# Turns unexpected errors into "internal error".
 INTERCEPTORS = {"libs/podium_kit/rpc/interceptors.py", "services/gateway/request_log.py"}
 BROAD_EXCEPT_WITH_REASON = re.compile(r"except .*#.*BLE001(, \w+)*\W+\w+ \w+")
 MACHINE_PATHS = re.compile(r"(?<![\w.}\-])/(?:root|home/\w+|Users/\w+|work)/\w")

@@ -1,4 +1,4 @@
-"""Whatever a toolset's grammar can produce is an action."""
+"""Everything a toolset's grammar can produce is an action."""
 
 import json
 from typing import Any
@@ -133,7 +133,7 @@ def test_same_tools_and_options_give_the_same_bytes(
     assert build_constraint(tools, options) == build_constraint(tools, options)
 
 
-def test_the_digest_tells_grammars_apart_that_differ_only_in_white_space() -> None:
+def test_grammars_that_differ_only_in_white_space_have_different_digests() -> None:
     compact = build_constraint([make_tool()], ActionOptions(512))
     spaced = build_constraint([make_tool()], ActionOptions(512, any_whitespace=True))
     assert compact.schema_json == spaced.schema_json

@@ -77,8 +77,8 @@ def test_a_waiting_call_shows_how_to_approve_it() -> None:
 def test_a_judged_answer_shows_score_and_reason_and_an_unjudged_one_no_score() -> None:
     right = check_pb2.Judgement(verifier="numeric", score=1, explanation="found 42")
     assert "judged    1 (numeric): found 42" in shown(episode_pb2.EpisodeEvent(judged=right))
-    nobody = check_pb2.Judgement(verifier="llm", explanation="no verdict")
-    assert "unjudged (llm): no verdict" in shown(episode_pb2.EpisodeEvent(judged=nobody))
+    without_score = check_pb2.Judgement(verifier="llm", explanation="no verdict")
+    assert "unjudged (llm): no verdict" in shown(episode_pb2.EpisodeEvent(judged=without_score))
 
 
 def test_totals_name_the_stop_reason_and_the_calls_of_unknown_price() -> None:

@@ -36,7 +36,7 @@ def test_the_folder_is_the_secret_and_only_its_owner_reads_it(folder: Path) -> N
     assert {file.stat().st_mode & 0o077 for file in (folder, *folder.iterdir())} == {0}
 
 
-def test_whoever_signs_for_itself_cannot_make_itself_an_administrator(folder: Path) -> None:
+def test_a_service_that_signs_for_itself_cannot_make_itself_an_administrator(folder: Path) -> None:
     keys = json.loads((folder / "verify-keys.json").read_text())
     public = {who: key if isinstance(key, str) else key["public_key"] for who, key in keys.items()}
     limits = {who: key["scopes"] for who, key in keys.items() if isinstance(key, dict)}

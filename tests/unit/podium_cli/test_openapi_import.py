@@ -1,4 +1,4 @@
-"""Fetching an OpenAPI document from a server nobody knows."""
+"""Fetching an OpenAPI document from an untrusted server."""
 
 import gzip
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ async def server() -> AsyncIterator[str]:
     ("path", "cause"),
     [
         ("large", "larger than 2 MiB"),
-        # Packed it is small enough, and nobody asked for that.
+        # Compressed it is small enough, but compression was not requested.
         ("packed", "cannot be fetched"),
         ("nowhere", "404"),
     ],

@@ -32,7 +32,7 @@ def test_lines_of_one_sku_are_the_components_of_one_price(tmp_path: Path) -> Non
     assert format_price(price) == "$1.25 per million input fresh; $10 per million output text"
 
 
-def test_bands_and_hours_are_read_and_told_in_words(tmp_path: Path) -> None:
+def test_bands_and_hours_are_read_and_printed_in_words(tmp_path: Path) -> None:
     (price,) = read(
         tmp_path,
         "m,input_fresh,1,1000000,,200000,,,,",

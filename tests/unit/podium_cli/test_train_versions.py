@@ -51,7 +51,7 @@ def test_a_better_version_passes_the_gate_and_a_worse_one_does_not(store: Path) 
     assert judge(store, -0.25).exit_code == 1
 
 
-def test_only_files_that_nobody_means_and_nobody_has_loaded_are_deleted(store: Path) -> None:
+def test_only_unreferenced_and_unloaded_files_are_deleted(store: Path) -> None:
     names = [f"policy-demo-v{number}" for number in range(3, 8)]
     for name in names:
         VersionStore(store).write(make_manifest(name), fill)
@@ -100,7 +100,7 @@ def test_watching_shows_every_step_once_and_not_the_one_being_written(tmp_path: 
     assert found.stdout.count("rejected 3") == 2
 
 
-def test_the_report_is_a_page_of_plots_without_anybodys_markup(tmp_path: Path) -> None:
+def test_the_report_is_a_page_of_plots_that_escapes_markup(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     found = podium("report", write_metrics(tmp_path), "--out", page)
     assert found.exit_code == 0, found.output
@@ -111,7 +111,7 @@ def test_the_report_is_a_page_of_plots_without_anybodys_markup(tmp_path: Path) -
     assert "<b>" not in text
 
 
-def test_what_is_no_run_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_is_reported(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text("[]\n")
     assert podium("report", tmp_path).exit_code == 2
     assert podium("watch", tmp_path / "nothing", "--no-follow").exit_code == 2

@@ -27,7 +27,7 @@ Behaviour = Callable[[], Awaitable[AdapterResult]]
 
 
 class ScriptedAdapter:
-    """Behaves as it is told."""
+    """Behaves as configured."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour

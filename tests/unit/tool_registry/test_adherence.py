@@ -92,7 +92,7 @@ def test_a_policy_is_scored_against_the_baseline_on_the_same_tasks() -> None:
     assert scores.mean_cost == Money(Decimal("0.05"), "USD")
 
 
-def test_what_nobody_judged_or_priced_is_left_out_and_counted() -> None:
+def test_unjudged_and_unpriced_episodes_are_left_out_and_counted() -> None:
     episodes = [
         episode("balanced"),
         episode("mine", solved=None),

@@ -1,4 +1,4 @@
-"""What a policy decides, whatever the tools and whatever the rules."""
+"""What a policy decides, for any tools and any rules."""
 
 from dataclasses import replace
 from decimal import Decimal

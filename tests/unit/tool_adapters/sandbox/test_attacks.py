@@ -65,7 +65,7 @@ async def test_attack_ends_in_its_typed_outcome(
     assert CANARY not in execution.output
     assert len(execution.stdout) <= limits.output_bytes
     if attack.stateful:
-        # Whatever it left behind, the episode goes on, and others know nothing of it.
+        # The episode continues in spite of what it left behind, and others do not see it.
         assert (await sandbox.run_in_episode("6 * 7", limits, "acme", "e1")).stdout == "42\n"
         other = await sandbox.run_in_episode("import os; os.listdir()", limits, "acme", "e2")
         assert other.stdout == "[]\n"

@@ -79,7 +79,7 @@ ATTACKS = (
             memory.write(b"\\xb8\\x39\\x05\\x00\\x00\\xc3")
         print(ctypes.CDLL(None).getpid())
         """,
-        # Its own copy of the page, and nobody else's: the next run proves it.
+        # Its own copy of the page: the next run proves it.
         "1337\n",
     ),
     attack(
