@@ -2,9 +2,9 @@
 
 import uuid
 
+from episodes.checks import verifier_of
 from episodes.errors import InvalidEpisode
 from episodes.models import Membership, NewEpisode
-from episodes.turns.checks import verifier_of
 from podium.episodes.v1 import episode_pb2
 from podium.registry.v1 import toolset_pb2
 from podium_kit.metering import PriceFactors

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import grpc
 
-from episodes.turns.policy_checks import PlannedCall, PolicyDecision
+from episodes.models import PlannedCall, PolicyDecision
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.ledger.v1 import budget_service_pb2 as budget_pb

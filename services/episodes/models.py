@@ -126,3 +126,21 @@ class OutboxRecord:
     def digest(self) -> str:
         """Hexadecimal SHA-256 of the body."""
         return self.headers["digest"]
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """A call of one version of a tool; the alias is empty for tools without a choice."""
+
+    tool_name: str
+    tool_version: int
+    model_alias: str
+
+
+@dataclass(frozen=True)
+class PolicyDecision:
+    """Whether a call may be made, why, and whether a person must approve it first."""
+
+    allowed: bool
+    reason: str
+    needs_approval: bool

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from episodes.admission import admit, check_request
 from episodes.charges.shared_budget import calls_orchestrators, episode_budget
+from episodes.checks import tools_of_check
 from episodes.clients import Ledger, Registry
 from episodes.errors import EpisodeNotFinished, InvalidEpisode, NothingToApprove
 from episodes.model_catalogue import ModelCatalogue
@@ -12,7 +13,6 @@ from episodes.models import EpisodeState, StoredEpisode
 from episodes.steps.watch import EpisodeProgress, Watcher
 from episodes.store import EpisodeFilter, EpisodeStore
 from episodes.stream.store_outbox import OutboxStore
-from episodes.turns.checks import tools_of_check
 from episodes.workflows.payloads import Approval
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1 import episode_pb2

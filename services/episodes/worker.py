@@ -17,6 +17,7 @@ from episodes.children.cut_off import CutOffChildren
 from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryPolicies
 from episodes.config import WorkerConfig
 from episodes.model_catalogue import ModelCatalogue
+from episodes.running_episode import RunningEpisodes
 from episodes.steps.log import StepLogs
 from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
@@ -32,7 +33,6 @@ from episodes.turns.finish import FinishActivity
 from episodes.turns.invoke import Invoker
 from episodes.turns.judge import JudgeActivity
 from episodes.turns.policy_checks import PolicyChecks
-from episodes.turns.running_episode import RunningEpisodes
 from episodes.turns.turn import TurnActivity
 from episodes.turns.verifier_calls import VerifierCalls
 from episodes.workflows.episode import EpisodeWorkflow

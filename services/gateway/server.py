@@ -22,6 +22,7 @@ from gateway.chat.catalogue import Catalogue
 from gateway.chat.routes import ChatApi
 from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
 from gateway.config import DatabaseSettings, Settings
+from gateway.episode_ids import EpisodeIds
 from gateway.health_routes import Check, health_router
 from gateway.keys.service import ApiKeys
 from gateway.keys.store import PostgresApiKeyStore
@@ -32,7 +33,6 @@ from gateway.limits.service import LimitBook
 from gateway.limits.store import PostgresBucketStore, PostgresLimitsStore, PostgresSlotStore
 from gateway.oidc.verifier import OidcVerifier
 from gateway.rest.audited_calls import AuditedCalls
-from gateway.rest.episode_ids import EpisodeIds
 from gateway.rest.store_idempotency import PostgresIdempotencyStore
 from gateway.rest.transcoding import Transcoder
 from podium_kit import telemetry

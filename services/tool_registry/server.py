@@ -33,18 +33,18 @@ from tool_registry.facts.measurements import Clock, MeasurementBook, utc_now
 from tool_registry.facts.store import FactsStore
 from tool_registry.following.service import Following
 from tool_registry.following.store import PostgresFollowingStore
-from tool_registry.policies.clients import EpisodeHistory
+from tool_registry.history.clients import EpisodeHistory
+from tool_registry.history.past_episodes import NoPastEpisodes
+from tool_registry.history.service import PolicyHistory
 from tool_registry.policies.convert import preset_policies, stored_policy
-from tool_registry.policies.history import PolicyHistory
-from tool_registry.policies.past_episodes import NoPastEpisodes
-from tool_registry.policies.servicer import PolicyServicer
 from tool_registry.policies.store import PolicyStore
+from tool_registry.servicer import ToolRegistryServicer
+from tool_registry.servicer_policies import PolicyServicer
 from tool_registry.tools.catalogue import Catalogues
 from tool_registry.tools.convert import stored_spec
 from tool_registry.tools.embeddings import Embeddings
 from tool_registry.tools.search import ToolSearch
 from tool_registry.tools.service import Registry
-from tool_registry.tools.servicer import ToolRegistryServicer
 from tool_registry.tools.store import ToolStore
 from tool_registry.toolsets.clients import PriceBook
 from tool_registry.toolsets.price_cache import PriceCache

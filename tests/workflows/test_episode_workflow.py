@@ -8,7 +8,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import TimeSkipper
 
 from episodes.temporal.client import connect_temporal
-from episodes.workflows.converter import PAYLOAD_BYTES_MAX
+from episodes.temporal.converter import PAYLOAD_BYTES_MAX
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, JudgeInput, TurnInput, TurnResult
 from podium_kit.embedded import EmbeddedTemporal

@@ -8,7 +8,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from episodes.workflows.converter import DATA_CONVERTER
+from episodes.temporal.converter import DATA_CONVERTER
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import EpisodeInput, EpisodeResult
 

@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from episodes.temporal.client import connect_temporal
-from episodes.workflows.converter import DATA_CONVERTER
+from episodes.temporal.converter import DATA_CONVERTER
 from podium_kit.embedded import EmbeddedTemporal
 from podium_training.rollouts.payloads import GroupOfRun, RolloutTotals
 from podium_training.rollouts.workflow import GROUPS_PER_HISTORY, RolloutWorkflow

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from episodes.keys import StepKind, effect_key
+from episodes.running_episode import RunningEpisode
+from episodes.steps.expert_context import expert_context
 from episodes.steps.log import StepLog
-from episodes.turns.expert_context import expert_context
-from episodes.turns.policy_checks import PlannedCall
-from episodes.turns.running_episode import RunningEpisode
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -141,17 +140,6 @@ def fallback_aliases(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> list[
     """
     asked = model_alias(call, tool)
     return [alias for alias in tool.model_aliases if alias != asked][:FALLBACKS_MAX]
-
-
-def planned_call(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> PlannedCall:
-    """A call as the policy decides on it."""
-    return PlannedCall(tool.name, tool.version, model_alias(call, tool))
-
-
-def planned_fallbacks(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> list[PlannedCall]:
-    """The calls that may take its place, as the policy decides on them."""
-    aliases = fallback_aliases(call, tool)
-    return [PlannedCall(tool.name, tool.version, alias) for alias in aliases]
 
 
 def timeout_s(tool: toolset_pb2.ResolvedTool) -> float:

@@ -12,8 +12,8 @@ from episodes.charges.shared_budget import shared_budget_id
 from episodes.clients import Ledger
 from episodes.keys import StepKind
 from episodes.models import Step
+from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
-from episodes.turns.running_episode import RunningEpisode
 from podium.common.v1 import usage_pb2
 from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb

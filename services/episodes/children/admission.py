@@ -10,14 +10,14 @@ from episodes.children.calls import task_of
 from episodes.clients import Registry
 from episodes.errors import InvalidEpisode
 from episodes.model_catalogue import ModelCatalogue
+from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import StepLogs
 from episodes.store import EpisodeStore
-from episodes.turns.heartbeats import heartbeats
-from episodes.turns.running_episode import RunningEpisode, RunningEpisodes
-from episodes.turns.turn import activity_error
+from episodes.temporal.activity_errors import activity_error
+from episodes.temporal.heartbeats import heartbeats
+from episodes.workflows.convert import episode_input
 from episodes.workflows.episode import ADMIT_CHILD
 from episodes.workflows.payloads import ChildCall, EpisodeInput
-from episodes.workflows.starter import episode_input
 from podium.episodes.v1 import episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2

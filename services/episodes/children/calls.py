@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from episodes.admission import TASK_BYTES_MAX
 from episodes.charges.purchases import timeout_s
 from episodes.keys import StepKind, child_episode_id, effect_key
-from episodes.turns.running_episode import RunningEpisode
+from episodes.running_episode import RunningEpisode
 from episodes.workflows.payloads import ChildCall
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from episodes.children.answers import ChildAnswers
 from episodes.children.calls import child_call
 from episodes.keys import StepKind, effect_key
+from episodes.running_episode import RunningEpisode
 from episodes.steps.log import Body, StepLog, StepLogs
-from episodes.turns.running_episode import RunningEpisode
 from episodes.workflows.payloads import ChildCall, EpisodeResult
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb

@@ -6,10 +6,9 @@ from google.protobuf import duration_pb2
 
 from episodes.keys import StepKind
 from episodes.models import Ending, Progress, Step
+from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog
 from episodes.stop_reasons import STOP_REASON_TO_WIRE
-from episodes.turns.decide import tool_definition
-from episodes.turns.running_episode import RunningEpisode
 from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium_kit.metering import PriceFactors, Usage
@@ -77,7 +76,7 @@ def build_trajectory(
         labels=new.labels,
         price_factors=episode.spec.price_factors,
         history=episode.spec.history,
-        tools=[tool_definition(tool) for tool in episode.toolset.tools],
+        tools=episode.tool_definitions(),
         instruction=episode.toolset.instruction,
         failure=failure_pb2.Failure.FromString(ending.failure) if ending.failure else None,
         parent=episode.spec.parent if episode.spec.HasField("parent") else None,

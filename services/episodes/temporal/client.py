@@ -7,8 +7,8 @@ import tenacity
 from temporalio.client import Client
 from temporalio.service import TLSConfig
 
+from episodes.temporal.converter import DATA_CONVERTER
 from episodes.temporal.settings import TemporalSettings
-from episodes.workflows.converter import DATA_CONVERTER
 from podium_kit.rpc.errors import Unavailable
 
 log = logging.getLogger(__name__)

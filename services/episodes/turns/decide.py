@@ -7,19 +7,14 @@ from episodes.charges.service import Charges, Grant
 from episodes.clients import Orchestrator
 from episodes.keys import StepKind, effect_key
 from episodes.model_catalogue import ModelCatalogue
+from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
-from episodes.turns.running_episode import RunningEpisode
 from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium.registry.v1 import tool_pb2, toolset_pb2
 
 MODEL_TIMEOUT_S = 600.0
 DEFAULT_MAX_TOKENS = 512
-SECTION_OF_KIND = {
-    tool_pb2.TOOL_KIND_RETRIEVAL: pb.RESULT_SECTION_DOCUMENT,
-    tool_pb2.TOOL_KIND_CODE: pb.RESULT_SECTION_CODE,
-}
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,7 @@ def next_action_request(
         prompt_mode=episode.spec.prompt_mode,
         task=episode.spec.task,
         instruction=episode.toolset.instruction,
-        tools=[tool_definition(tool) for tool in episode.toolset.tools],
+        tools=episode.tool_definitions(),
         turns=[past_turn(log, number) for number in range(1, turn)],
         sampling=episode.spec.sampling,
         history=episode.spec.history,
@@ -84,15 +79,6 @@ def next_action_request(
     )
     request.sampling.max_tokens = request.sampling.max_tokens or DEFAULT_MAX_TOKENS
     return request
-
-
-def tool_definition(tool: toolset_pb2.ResolvedTool) -> pb.ToolDefinition:
-    return pb.ToolDefinition(
-        name=tool.name,
-        description=tool.description,
-        parameters_json_schema=tool.parameters_json_schema,
-        section=SECTION_OF_KIND.get(tool.kind, pb.RESULT_SECTION_ATTEMPT),
-    )
 
 
 def past_turn(log: StepLog, turn: int) -> pb.PastTurn:

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from temporalio import activity
 
 from episodes.charges.service import Charges
+from episodes.checks import unjudged, without_answer
 from episodes.children.cut_off import CutOffChildren
 from episodes.clients import Adapters
 from episodes.errors import EpisodeNotFound
 from episodes.keys import verifier_session
 from episodes.models import Ending, StopReason
+from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import StepLog, StepLogs
 from episodes.steps.settlements import Settlements
 from episodes.stream.records import closing_record, trajectory_record
 from episodes.stream.store_outbox import OutboxStore
 from episodes.stream.trajectory import build_trajectory, summarize
-from episodes.turns.checks import unjudged, without_answer
-from episodes.turns.heartbeats import heartbeats
-from episodes.turns.running_episode import RunningEpisode, RunningEpisodes
+from episodes.temporal.heartbeats import heartbeats
 from episodes.workflows.episode import FINISH_EPISODE
 from episodes.workflows.payloads import EpisodeResult, FinishInput
 from podium.episodes.v1 import check_pb2

@@ -11,10 +11,10 @@ from episodes.charges.service import Charges, Grant
 from episodes.children.answers import ChildAnswers
 from episodes.clients import Adapters
 from episodes.keys import StepKind, effect_key
+from episodes.models import PolicyDecision
+from episodes.running_episode import RunningEpisode
+from episodes.steps.expert_context import expert_context
 from episodes.steps.log import Body, StepLog, StepLogs
-from episodes.turns.expert_context import expert_context
-from episodes.turns.policy_checks import PolicyDecision
-from episodes.turns.running_episode import RunningEpisode
 from episodes.turns.tool_records import answer_timeout_s, note_answer, rejected
 from episodes.workflows.payloads import ChildCall, EpisodeResult
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb

@@ -12,11 +12,11 @@ from datetime import datetime
 
 from temporalio import activity
 
+from episodes.checks import judged, unjudged, verifier_of
 from episodes.keys import StepKind
+from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import StepLog, StepLogs
-from episodes.turns.checks import judged, unjudged, verifier_of
-from episodes.turns.heartbeats import heartbeats
-from episodes.turns.running_episode import RunningEpisode, RunningEpisodes
+from episodes.temporal.heartbeats import heartbeats
 from episodes.turns.verifier_calls import VerifierCalls
 from episodes.workflows.episode import JUDGE_ANSWER
 from episodes.workflows.payloads import JudgeInput

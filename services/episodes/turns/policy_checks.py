@@ -6,33 +6,18 @@ the episode runs is heeded by its next call, at most half a second later.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from cachetools import TTLCache
 
-from episodes.turns.running_episode import RunningEpisode
+from episodes.charges.purchases import fallback_aliases, model_alias
+from episodes.models import PlannedCall, PolicyDecision
+from episodes.running_episode import RunningEpisode
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import toolset_pb2
 
 KEPT_S = 0.5
 DECISIONS_KEPT = 50_000
-
-
-@dataclass(frozen=True)
-class PlannedCall:
-    """A call of one version of a tool; the alias is empty for tools without a choice."""
-
-    tool_name: str
-    tool_version: int
-    model_alias: str
-
-
-@dataclass(frozen=True)
-class PolicyDecision:
-    """Whether a call may be made, why, and whether a person must approve it first."""
-
-    allowed: bool
-    reason: str
-    needs_approval: bool
 
 
 class Policies(Protocol):
@@ -65,3 +50,14 @@ class PolicyChecks:
             for call, fresh_one in zip(missing, fresh, strict=True):
                 found[call] = self._known[tenant, policy, call] = fresh_one
         return [decision for call in calls if (decision := found[call]) is not None]
+
+
+def planned_call(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> PlannedCall:
+    """A call as the policy decides on it."""
+    return PlannedCall(tool.name, tool.version, model_alias(call, tool))
+
+
+def planned_fallbacks(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> list[PlannedCall]:
+    """The calls that may take its place, as the policy decides on them."""
+    aliases = fallback_aliases(call, tool)
+    return [PlannedCall(tool.name, tool.version, alias) for alias in aliases]

@@ -8,31 +8,28 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
 
-from episodes.charges.purchases import planned_call, planned_fallbacks
 from episodes.children.calls import child_call
 from episodes.keys import StepKind
-from episodes.models import StopReason
+from episodes.models import PlannedCall, PolicyDecision, StopReason
+from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import Body, StepLog, StepLogs
-from episodes.turns.approvals import approval_of, approval_timeout_s
+from episodes.temporal.activity_errors import activity_error
+from episodes.temporal.heartbeats import heartbeats
+from episodes.turns.approvals import approval_of
 from episodes.turns.decide import Decider
-from episodes.turns.heartbeats import heartbeats
 from episodes.turns.invoke import Invoker, ToolCallPlan
-from episodes.turns.policy_checks import PlannedCall, PolicyChecks, PolicyDecision
-from episodes.turns.running_episode import RunningEpisode, RunningEpisodes
+from episodes.turns.policy_checks import PolicyChecks, planned_call, planned_fallbacks
+from episodes.workflows.convert import approval_timeout_s
 from episodes.workflows.episode import TAKE_TURN
 from episodes.workflows.payloads import ChildCall, TurnInput, TurnResult
 from podium.episodes.v1 import episode_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit import telemetry
-from podium_kit.rpc.errors import Aborted, DomainError, ResourceExhausted, Unavailable
+from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import acting_as
 from podium_kit.wire import timestamp_to_proto
-
-# Errors that pass by themselves; any other is the same at the next attempt.
-TRANSIENT = (Unavailable, ResourceExhausted, Aborted)
 
 
 @dataclass(frozen=True)
@@ -165,14 +162,3 @@ def _rejected(rejection: hold_pb2.Rejection) -> TurnResult:
     out_of_budget = rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
     stop = StopReason.BUDGET_EXHAUSTED if out_of_budget else StopReason.FAILED
     return TurnResult(stop=stop, message=rejection.message)
-
-
-def activity_error(error: DomainError) -> ApplicationError:
-    """The error as Temporal retries it: only what passes by itself, and when its source asks."""
-    delay_s = error.retry_after_s
-    return ApplicationError(
-        error.message,
-        type=error.reason,
-        non_retryable=not isinstance(error, TRANSIENT),
-        next_retry_delay=None if delay_s is None else timedelta(seconds=delay_s),
-    )

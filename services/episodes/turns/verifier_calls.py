@@ -15,8 +15,8 @@ from episodes.charges.purchases import (
 from episodes.charges.service import Charges, Grant
 from episodes.clients import Adapters, Registry
 from episodes.keys import StepKind, effect_key, verifier_session
+from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
-from episodes.turns.running_episode import RunningEpisode
 from episodes.turns.tool_records import answer_timeout_s, note_answer, rejected
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2

@@ -1,7 +1,7 @@
 """How long an episode's activities may take, and how often they are tried.
 
 An error that says when to try again (`Retry-After` of a model engine) overrides the intervals:
-see `episodes.turns.turn.activity_error`.
+see `episodes.temporal.activity_errors`.
 """
 
 from datetime import timedelta

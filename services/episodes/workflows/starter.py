@@ -8,10 +8,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from episodes.keys import workflow_id
 from episodes.models import NewEpisode
 from episodes.temporal.connection import TemporalConnection
-from episodes.turns.approvals import approval_timeout_s
-from episodes.turns.checks import has_check
+from episodes.workflows.convert import episode_input
 from episodes.workflows.episode import EpisodeWorkflow
-from episodes.workflows.payloads import Approval, EpisodeInput
+from episodes.workflows.payloads import Approval
 from episodes.workflows.retry_policies import TASK_TIMEOUT
 from podium_kit.rpc.errors import Unavailable
 
@@ -72,10 +71,3 @@ class WorkflowStarter:
                 return False
             raise TemporalUnavailable(error) from error
         return True
-
-
-def episode_input(new: NewEpisode) -> EpisodeInput:
-    """What the workflow is told of an admitted episode."""
-    waits_s = approval_timeout_s(new.toolset)
-    checked = has_check(new.spec)
-    return EpisodeInput(new.episode_id, new.turn_limit, new.time_limit_s, waits_s, checked)

@@ -1,11 +1,11 @@
 """OpenAI's response objects, made from an outcome."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from gateway.chat.outcomes import finish_reason
 from gateway.models import COMPLETION, PROMPT, Outcome
+from gateway.sse import data
 from podium_kit.metering import Dimension
 
 Json = dict[str, Any]
@@ -86,11 +86,6 @@ class Chunks:
     def _delta(self, delta: Json, reason: str | None = None, extra: Json | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
         return data({**self._head, "choices": [choice], **(extra or {})})
-
-
-def data(value: object) -> bytes:
-    """One server-sent event; JSON has no line breaks of its own."""
-    return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
 
 
 def _head(episode_id: str, kind: str, model: str, created: int) -> Json:

@@ -11,8 +11,8 @@ from gateway.chat.catalogue import DEFAULT_ALIAS, Catalogue, Names
 from gateway.chat.disconnects import while_connected
 from gateway.chat.request import ChatRequest
 from gateway.chat.service import ChatRun, Episodes
-from gateway.chat.sse import kept_alive, sse_response
-from gateway.rest.episode_ids import EpisodeIds
+from gateway.episode_ids import EpisodeIds
+from gateway.sse import kept_alive, sse_response
 
 CLIENT_CLOSED_REQUEST = 499
 

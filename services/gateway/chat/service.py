@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from gateway.chat.request import ChatRequest
-from gateway.chat.response import Chunks, Json, completion, data
+from gateway.chat.response import Chunks, Json, completion
+from gateway.episode_ids import EpisodeId
 from gateway.error_responses import error_body
 from gateway.errors import AnswerTooLate
 from gateway.models import EpisodeOrder, Outcome, Progress
-from gateway.rest.episode_ids import EpisodeId
+from gateway.sse import data
 from podium_kit import telemetry
 from podium_kit.rpc.errors import DomainError
 

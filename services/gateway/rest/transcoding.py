@@ -10,15 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as HttpRoute
 
-from gateway.chat.response import data
-from gateway.chat.sse import kept_alive, sse_response
 from gateway.clients import EpisodesClient, UnaryCall
 from gateway.convert import event_json, event_kind
+from gateway.episode_ids import EpisodeIds, checked_episode_id
 from gateway.error_responses import error_body
 from gateway.errors import MalformedRequest
 from gateway.limits.service import current_limits
 from gateway.rest.audited_calls import AuditedCalls
-from gateway.rest.episode_ids import EpisodeIds, checked_episode_id
 from gateway.rest.messages import (
     merge_body,
     merge_fields,
@@ -28,6 +26,7 @@ from gateway.rest.messages import (
     to_json,
 )
 from gateway.rest.routes import Route
+from gateway.sse import data, kept_alive, sse_response
 from podium_kit import telemetry
 from podium_kit.rpc.errors import DomainError
 

@@ -6,7 +6,7 @@ have another model write a paragraph on strengths and weaknesses.
 
 from collections.abc import Sequence
 
-from tool_registry.policies.past_episodes import PastEpisode
+from tool_registry.history.past_episodes import PastEpisode
 
 TASK_CHARACTERS = 600
 ANSWER_CHARACTERS = 300

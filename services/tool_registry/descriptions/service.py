@@ -15,8 +15,8 @@ from tool_registry.descriptions.models import Proposal, ProposalState
 from tool_registry.descriptions.prompt import description_prompt, succeeded
 from tool_registry.descriptions.store import ProposalStore
 from tool_registry.facts.measurements import Clock
+from tool_registry.history.past_episodes import PastEpisodes, Selection
 from tool_registry.models import PLATFORM, ToolSpec, ToolVersion
-from tool_registry.policies.past_episodes import PastEpisodes, Selection
 from tool_registry.tools.service import Registry
 
 SAMPLE_DEFAULT = 10

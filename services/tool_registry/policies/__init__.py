@@ -1,1 +1,1 @@
-"""Preference policies: versions, presets, decisions on calls, history."""
+"""Preference policies: versions, presets and the rules that decide."""

@@ -7,13 +7,14 @@ from typing import Any
 from tool_registry.errors import InvalidSchema, InvalidTool
 from tool_registry.models import ToolKind, ToolSpec
 from tool_registry.tools.schemas import PARAMETERS, check_parameters_schema, check_schema
-from tool_registry.toolsets.views import MODEL_ARGUMENT
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 DESCRIPTION_CHARACTERS_MAX = 4000
 TIMEOUT_MAX_S = 3600.0
 # What a tool of kind podium tells the episode it starts.
 TASK_ARGUMENT = "task"
+# What a call of an llm tool names its model in.
+MODEL_ARGUMENT = "model"
 
 
 def check_tool(spec: ToolSpec) -> None:

@@ -16,9 +16,9 @@ from tool_registry.models import (
     Source,
     Toolset,
 )
-from tool_registry.policies.call_decisions import CallDecision, PlannedCall, decide_call
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.store import ToolStore
+from tool_registry.toolsets.call_decisions import CallDecision, PlannedCall, decide_call
 from tool_registry.toolsets.price_cache import PriceCache
 from tool_registry.toolsets.requoting import requoted
 from tool_registry.toolsets.service import Sources, Toolsets, narrowed

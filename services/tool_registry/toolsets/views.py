@@ -17,12 +17,12 @@ from decimal import Decimal
 from podium_kit.metering import Dimension
 from podium_kit.money import Money
 from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolKind, ToolSpec
+from tool_registry.tools.checks import MODEL_ARGUMENT
 from tool_registry.toolsets.prices import cost_of
 
 FactsByModel = Mapping[tuple[str, str], Facts]
 PricesBySku = Mapping[str, Price]
 MILLION = Decimal(1_000_000)
-MODEL_ARGUMENT = "model"
 TABLE_HEADER = (
     "model | input per million tokens | output per million tokens | latency"
     " | cost of a call | success"

@@ -7,7 +7,7 @@ from bench.orchestrators.journal import Results
 from podium_training.gate import Evaluated
 from podium_training.gate.bootstrap import Interval, paired_interval
 from podium_training.grpo.objective.rewards import Features, Preferences, rewards
-from tool_registry.policies.adherence import MINOR_UNITS, Behaviour, adherence_score
+from tool_registry.history.adherence import MINOR_UNITS, Behaviour, adherence_score
 from tool_registry.policies.presets import PRESETS
 
 # Each bound holds with this confidence, so both together with 95 %.

@@ -12,9 +12,9 @@ from podium_kit.wire import duration_to_proto, money_to_proto
 from tool_registry.facts.convert import facts_from_proto
 from tool_registry.facts.measurements import utc_now
 from tool_registry.models import Facts, Price, PriceComponent, ToolVersion
-from tool_registry.policies.call_decisions import PlannedCall, decide_call
 from tool_registry.policies.convert import policy_from_proto
 from tool_registry.tools.convert import stored_spec
+from tool_registry.toolsets.call_decisions import PlannedCall, decide_call
 from tool_registry.toolsets.resolver import Known
 
 TOOLS = 10_000

@@ -25,7 +25,7 @@ EDGE_FILES = re.compile(
 # the service still know nothing of the wire.
 STEP_LOG_FILES = re.compile(
     r".*/episodes/((turns|children|charges)/\w+|steps/log|stream/(records|trajectory)"
-    r"|admission|model_catalogue|service|stop_reasons)\.py"
+    r"|admission|checks|model_catalogue|running_episode|service|stop_reasons)\.py"
 )
 STORE_FILES = re.compile(r"(store(_\w+)?|server|worker)\.py")
 DATABASE_PACKAGES = {"sqlalchemy", "asyncpg", "psycopg", "alembic"}

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podium_kit.money import Money
+from tool_registry.history.adherence import Behaviour, adherence_score
+from tool_registry.history.adherence_report import AdherenceReport
+from tool_registry.history.past_episodes import PastEpisode
 from tool_registry.models import Preferences
-from tool_registry.policies.adherence import Behaviour, adherence_score
-from tool_registry.policies.adherence_report import AdherenceReport
-from tool_registry.policies.past_episodes import PastEpisode
 
 COUNTS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 9), max_size=3)
 AMOUNTS = st.floats(0, 1e4)

@@ -3,9 +3,9 @@
 from decimal import Decimal
 
 from podium_kit.money import Money
-from tool_registry.policies.call_decisions import CallDecision
-from tool_registry.policies.dry_run import dry_run
-from tool_registry.policies.past_episodes import PastCall
+from tool_registry.history.dry_run import dry_run
+from tool_registry.history.past_episodes import PastCall
+from tool_registry.toolsets.call_decisions import CallDecision
 from unit.tool_registry.test_adherence import episode
 
 

@@ -6,11 +6,9 @@ from datetime import datetime, timedelta
 
 from tool_registry.errors import InvalidSelection
 from tool_registry.facts.measurements import Clock
-from tool_registry.models import PolicySpec
-from tool_registry.policies.adherence_report import AdherenceReport, PolicyScores
-from tool_registry.policies.call_decisions import PlannedCall
-from tool_registry.policies.dry_run import DryRun, dry_run
-from tool_registry.policies.past_episodes import (
+from tool_registry.history.adherence_report import AdherenceReport, PolicyScores
+from tool_registry.history.dry_run import DryRun, dry_run
+from tool_registry.history.past_episodes import (
     EPISODES_DEFAULT,
     EPISODES_MAX,
     PastCall,
@@ -18,7 +16,9 @@ from tool_registry.policies.past_episodes import (
     PastEpisodes,
     Selection,
 )
+from tool_registry.models import PolicySpec
 from tool_registry.policies.presets import DEFAULT_POLICY
+from tool_registry.toolsets.call_decisions import PlannedCall
 from tool_registry.toolsets.resolution import Resolution
 
 WINDOW = timedelta(days=7)

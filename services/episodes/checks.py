@@ -10,11 +10,6 @@ from podium_kit.verifiers import InvalidVerifier, Verdict, Verifier, load_verifi
 INTERRUPTED = (StopReason.CANCELLED, StopReason.FAILED)
 
 
-def has_check(spec: bytes) -> bool:
-    """Whether the answer of the serialized spec is to be judged."""
-    return episode_pb2.EpisodeSpec.FromString(spec).HasField("check")
-
-
 def verifier_of(check: check_pb2.Check) -> Verifier:
     """The verifier a check names. Raises InvalidVerifier."""
     try:

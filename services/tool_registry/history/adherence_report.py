@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from podium_kit.money import Money
-from tool_registry.policies.adherence import MINOR_UNITS, Behaviour, adherence_score, mean_behaviour
-from tool_registry.policies.past_episodes import PastEpisode
+from tool_registry.history.adherence import MINOR_UNITS, Behaviour, adherence_score, mean_behaviour
+from tool_registry.history.past_episodes import PastEpisode
 
 VersionKey = tuple[str, int]
 

@@ -12,8 +12,8 @@ from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium_kit.rpc.errors import FailedPrecondition, NotFound
 from podium_kit.rpc.status import answered
 from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_from_proto
+from tool_registry.history.past_episodes import PastCall, PastEpisode, Selection
 from tool_registry.policies.convert import preferences_from_proto
-from tool_registry.policies.past_episodes import PastCall, PastEpisode, Selection
 
 PAGE_SIZE = 200
 # Trajectories hold every token: so many are in memory at once.

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from podium_kit.money import Money
-from tool_registry.policies.call_decisions import CallDecision
-from tool_registry.policies.past_episodes import PastCall, PastEpisode
+from tool_registry.history.past_episodes import PastCall, PastEpisode
+from tool_registry.toolsets.call_decisions import CallDecision
 
 Decide = Callable[[PastCall], CallDecision]
 

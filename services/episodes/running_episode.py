@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from episodes.models import StoredEpisode
 from episodes.store import EpisodeStore
 from podium.episodes.v1 import episode_pb2
-from podium.registry.v1 import toolset_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.rpc.identity import Identity, Scope
 
 CACHED_EPISODES = 4096
+SECTION_OF_KIND = {
+    tool_pb2.TOOL_KIND_RETRIEVAL: pb.RESULT_SECTION_DOCUMENT,
+    tool_pb2.TOOL_KIND_CODE: pb.RESULT_SECTION_CODE,
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,18 @@ class RunningEpisode:
     def tool(self, name: str) -> toolset_pb2.ResolvedTool | None:
         """The tool of that name in the frozen toolset."""
         return next((tool for tool in self.toolset.tools if tool.name == name), None)
+
+    def tool_definitions(self) -> list[pb.ToolDefinition]:
+        """The tools as the orchestrator and a trajectory show them."""
+        return [
+            pb.ToolDefinition(
+                name=tool.name,
+                description=tool.description,
+                parameters_json_schema=tool.parameters_json_schema,
+                section=SECTION_OF_KIND.get(tool.kind, pb.RESULT_SECTION_ATTEMPT),
+            )
+            for tool in self.toolset.tools
+        ]
 
 
 class RunningEpisodes:

@@ -1,6 +1,7 @@
 """Server-sent events kept alive through silence and ended by a drain."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +10,11 @@ from starlette.responses import StreamingResponse
 
 # A comment, which every client of server-sent events skips.
 PING = b": ping\n\n"
+
+
+def data(value: object) -> bytes:
+    """One server-sent event; JSON has no line breaks of its own."""
+    return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
 
 
 def sse_response(

@@ -7,22 +7,22 @@ import grpc
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceServicer
 from podium_kit.wire import timestamp_from_proto
+from tool_registry.history.convert import (
+    adherence_to_proto,
+    dry_run_to_proto,
+    selection_from_proto,
+)
+from tool_registry.history.service import PolicyHistory
 from tool_registry.models import Activation, PolicyVersion
-from tool_registry.policies.call_decisions import PlannedCall
 from tool_registry.policies.convert import (
     activation_to_proto,
     new_policy_from_proto,
     policy_to_proto,
 )
-from tool_registry.policies.convert_history import (
-    adherence_to_proto,
-    dry_run_to_proto,
-    selection_from_proto,
-)
-from tool_registry.policies.history import PolicyHistory
 from tool_registry.policies.presets import PRESETS
 from tool_registry.tools.listing import take_page
 from tool_registry.tools.service import Registry
+from tool_registry.toolsets.call_decisions import PlannedCall
 from tool_registry.toolsets.convert import decisions_to_proto
 from tool_registry.toolsets.resolution import Resolution
 

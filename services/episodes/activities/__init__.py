@@ -1,1 +1,0 @@
-"""Activities: everything an episode does to the world."""

@@ -1,0 +1,1 @@
+"""What finished episodes say about policies: dry runs and adherence."""
