@@ -11,6 +11,8 @@ from episodes.steps.store import StepStore
 from podium_kit.money import Money
 
 FLUSH_INTERVAL_S = 0.02
+# A round that waits longer than a background task may take would pass for one that hangs.
+IDLE_MAX_S = 10.0
 
 
 class Settlements:
@@ -33,7 +35,11 @@ class Settlements:
 
     async def flush_next(self) -> None:
         """Waits for something to write, then a little for more of it."""
-        await self._ready.wait()
+        try:
+            async with asyncio.timeout(IDLE_MAX_S):
+                await self._ready.wait()
+        except TimeoutError:
+            return
         await asyncio.sleep(FLUSH_INTERVAL_S)
         await self.flush()
 

@@ -38,6 +38,11 @@ class Transfers:
                 await self._meet(connection)
             await connection.execute(text(LOCK.format(2)))
 
+    async def patient_round(self) -> None:
+        """Waits for the second row as long as the rival holds it."""
+        async with self.engine.begin() as connection:
+            await connection.execute(text(LOCK.format(2)))
+
     async def _meet(self, connection: AsyncConnection) -> None:
         assert self.trouble
         pid = (await connection.execute(text("SELECT pg_backend_pid()"))).scalar_one()
@@ -45,18 +50,18 @@ class Transfers:
 
     async def deadlock(self, _pid: int) -> None:
         """The rival holds the second row and asks for the first."""
-        await self._hold_second()
+        await self.hold_second()
         self._waiting = asyncio.create_task(self.rival.execute(LOCK.format(1)))
 
     async def statement_timeout(self, _pid: int) -> None:
         """The rival holds the second row for longer than the round may wait."""
-        await self._hold_second()
+        await self.hold_second()
 
     async def lost_connection(self, pid: int) -> None:
-        """Somebody ends the round's session."""
+        """The rival ends the round's session."""
         await self.rival.execute("SELECT pg_terminate_backend($1, 5000)", pid)
 
-    async def _hold_second(self) -> None:
+    async def hold_second(self) -> None:
         await self.let_go()
         await self.rival.execute("BEGIN; SET LOCAL deadlock_timeout = '1h'; " + LOCK.format(2))
 
@@ -109,6 +114,21 @@ async def test_a_task_goes_on_is_logged_and_shows_in_health(
     assert re.search(cause, caplog.text)
     assert f"background task transfers failed, {FAILED_ROUNDS} in a row" in caplog.text
     assert "background task transfers works again" in caplog.text
+
+
+async def test_a_round_that_hangs_shows_in_health_until_it_ends(
+    server: PoliciesUnderTest, transfers: Transfers, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = BackgroundTask("transfers", transfers.patient_round, interval_s=0.01, round_max_s=1)
+    async with server.serving(answer, tasks=[task]), server.plain_channel() as channel:
+        states = watch(channel, "background/transfers")
+        assert await anext(states) == SERVING
+        await transfers.hold_second()
+        assert await anext(states) == NOT_SERVING
+        assert await anext(watch(channel, "readiness")) == SERVING
+        await transfers.let_go()
+        assert await anext(states) == SERVING
+    assert "background task transfers hangs" in caplog.text
 
 
 async def test_a_round_that_is_cancelled_from_within_does_not_end_the_task() -> None:
