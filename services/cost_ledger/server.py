@@ -35,7 +35,7 @@ from cost_ledger.journal.upkeep import INTERVAL_S as UPKEEP_INTERVAL_S
 from cost_ledger.journal.upkeep import keep_up
 from cost_ledger.prices.service import PriceBook
 from cost_ledger.prices.servicer import PriceBookServicer
-from cost_ledger.prices.store import PostgresPriceStore
+from cost_ledger.prices.store import PriceStore
 from cost_ledger.spend.service import SpendReports
 from cost_ledger.spend.store import SpendStore
 from cost_ledger.spend.store_rollups import RollupStore
@@ -78,7 +78,7 @@ async def assembled(
         engine = open_engine(settings.database_url)
         stack.push_async_callback(engine.dispose)
         pool = await stack.enter_async_context(await open_journal_pool(settings.database_url))
-        prices = PriceBook(PostgresPriceStore(engine))
+        prices = PriceBook(PriceStore(engine))
         ledger = CostLedger(JournalStore(pool), ReportStore(engine), prices)
         stack.push_async_callback(ledger.close)
         alerts, rollups = AlertStore(engine), RollupStore(engine)

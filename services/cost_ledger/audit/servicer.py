@@ -104,24 +104,23 @@ class AuditServicer(rpc.AuditServiceServicer):
     async def AddInvoiceLines(
         self, request: pb.AddInvoiceLinesRequest, context: Context
     ) -> pb.AddInvoiceLinesResponse:
-        caller = current_identity()
         invoice, lines = invoice_from_proto(request.invoice), lines_from_proto(request)
-        count = await self._audit.add_invoice(caller.tenant, invoice, lines)
+        count = await self._audit.add_invoice(current_identity().tenant, invoice, lines)
         return pb.AddInvoiceLinesResponse(created_count=count)
 
     async def ReconcileInvoice(
         self, request: pb.ReconcileInvoiceRequest, context: Context
     ) -> pb.ReconcileInvoiceResponse:
-        caller = current_identity()
-        return reconciled_to_proto(*await self._audit.reconcile(caller.tenant, request.invoice_id))
+        return reconciled_to_proto(
+            *await self._audit.reconcile(current_identity().tenant, request.invoice_id)
+        )
 
     async def ListInvoiceMatches(
         self, request: pb.ListInvoiceMatchesRequest, context: Context
     ) -> pb.ListInvoiceMatchesResponse:
-        caller = current_identity()
         limit = page_size(request.page_size, 100, 1000)
         matches = await self._audit.matches(
-            caller.tenant,
+            current_identity().tenant,
             request.invoice_id,
             states_from_proto(request),
             after_match(request.page_token),

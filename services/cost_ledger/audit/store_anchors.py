@@ -34,20 +34,17 @@ ADD_HEAD = text("""
     VALUES (:day, :tenant, :tenant_index, :first_sequence, :last_sequence, :head_hash,
             :entries_root, :tenant_path)
 """)
+ANCHORED_HEAD = f"""
+    SELECT {COLUMNS}, h.tenant, h.tenant_index, h.first_sequence, h.last_sequence, h.head_hash,
+           h.entries_root, h.tenant_path
+    FROM anchor_head h JOIN anchor a USING (day)
+    WHERE h.tenant = :tenant
+"""  # noqa: S608  the columns are the constant above
 COVERING = text(f"""
-    SELECT {COLUMNS}, h.tenant, h.tenant_index, h.first_sequence, h.last_sequence, h.head_hash,
-           h.entries_root, h.tenant_path
-    FROM anchor_head h JOIN anchor a USING (day)
-    WHERE h.tenant = :tenant AND h.last_sequence >= :sequence AND h.first_sequence <= :sequence
+    {ANCHORED_HEAD} AND h.last_sequence >= :sequence AND h.first_sequence <= :sequence
     ORDER BY a.day LIMIT 1
-""")  # noqa: S608  the columns are the constant above
-
-AFTER = text(f"""
-    SELECT {COLUMNS}, h.tenant, h.tenant_index, h.first_sequence, h.last_sequence, h.head_hash,
-           h.entries_root, h.tenant_path
-    FROM anchor_head h JOIN anchor a USING (day)
-    WHERE h.tenant = :tenant AND a.day > :day ORDER BY a.day LIMIT 1
-""")  # noqa: S608  the columns are the constant above
+""")
+AFTER = text(f"{ANCHORED_HEAD} AND a.day > :day ORDER BY a.day LIMIT 1")
 
 
 class PostgresAnchorStore:

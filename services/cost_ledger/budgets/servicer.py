@@ -37,17 +37,15 @@ class BudgetServicer(rpc.BudgetServiceServicer):
     async def GetBudget(
         self, request: pb.GetBudgetRequest, context: Context
     ) -> pb.GetBudgetResponse:
-        caller = current_identity()
-        status = await self._budgets.status(caller.tenant, request.id)
+        status = await self._budgets.status(current_identity().tenant, request.id)
         return pb.GetBudgetResponse(status=status_to_proto(status))
 
     async def ListBudgets(
         self, request: pb.ListBudgetsRequest, context: Context
     ) -> pb.ListBudgetsResponse:
-        caller = current_identity()
         limit = page_size(request.page_size, 50, 500)
         after = decode_page_token(request.page_token).get("after", "")
-        statuses = await self._budgets.page(caller.tenant, after, limit)
+        statuses = await self._budgets.page(current_identity().tenant, after, limit)
         more = len(statuses) == limit
         return pb.ListBudgetsResponse(
             statuses=[status_to_proto(status) for status in statuses],
@@ -75,10 +73,11 @@ class BudgetServicer(rpc.BudgetServiceServicer):
     async def ListAlerts(
         self, request: pb.ListAlertsRequest, context: Context
     ) -> pb.ListAlertsResponse:
-        caller = current_identity()
         limit = page_size(request.page_size, 50, 500)
         before = before_from_token(request.page_token)
-        alerts = await self._budgets.alerts(caller.tenant, request.budget_id, before, limit)
+        alerts = await self._budgets.alerts(
+            current_identity().tenant, request.budget_id, before, limit
+        )
         return pb.ListAlertsResponse(
             alerts=[alert_to_proto(alert) for alert in alerts],
             next_page_token=next_alerts_page(alerts, limit),

@@ -1,6 +1,7 @@
 """A batch: operations that are applied in order, all of them or none."""
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import Any
 
 from cost_ledger.decisions import calls, correcting
 from cost_ledger.decisions.books import Books
@@ -21,42 +22,27 @@ Correction = Reverse | Adjust | Settle | ClosePeriod
 Operation = Reserve | Extend | Dispatch | Capture | Release | Record | Expire | Correction
 Batch = tuple[Operation, ...]
 Outcome = Hold | Rejection | Entry | None
+DECISIONS: dict[type[Operation], Callable[[Any, Books], Outcome]] = {
+    Reserve: calls.reserve,
+    Capture: calls.capture,
+    Record: calls.record,
+    Release: calls.release,
+    Extend: calls.extend,
+    Dispatch: calls.dispatch,
+    Expire: calls.expire,
+    Reverse: correcting.reverse,
+    Adjust: correcting.adjust,
+    Settle: correcting.settle,
+    ClosePeriod: correcting.close_period,
+}
 
 
 def decide(batch: Batch, books: Books) -> tuple[Outcome, ...] | DomainError:
     """The outcome of every operation, or the error that rejects the whole batch."""
     try:
-        outcomes = tuple(_decide(operation, books) for operation in batch)
+        outcomes = tuple(DECISIONS[type(operation)](operation, books) for operation in batch)
     except DomainError as error:
         books.discard()
         return error
     books.accept()
     return outcomes
-
-
-def _decide(operation: Operation, books: Books) -> Outcome:  # noqa: PLR0911  one per operation
-    match operation:
-        case Reserve():
-            return calls.reserve(operation, books)
-        case Capture():
-            return calls.capture(operation, books)
-        case Record():
-            return calls.record(operation, books)
-        case Release():
-            return calls.release(operation, books)
-        case Extend():
-            return calls.extend(operation, books)
-        case Dispatch():
-            return calls.dispatch(operation, books)
-        case Expire():
-            return calls.expire(operation, books)
-        case Reverse():
-            return correcting.reverse(operation, books)
-        case Adjust():
-            return correcting.adjust(operation, books)
-        case Settle():
-            return correcting.settle(operation, books)
-        case ClosePeriod():
-            return correcting.close_period(operation, books)
-        case _:
-            assert_never(operation)

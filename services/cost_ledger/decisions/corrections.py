@@ -26,7 +26,6 @@ class Reverse:
         check_correction(self.sequence, self.reason)
 
     def request_hash(self) -> str:
-        """What a retry must repeat."""
         return fingerprint(sequence=self.sequence, reason=self.reason)
 
 
@@ -49,7 +48,6 @@ class Adjust:
             raise InvalidOperation("change is 0; there is nothing to adjust")
 
     def request_hash(self) -> str:
-        """What a retry must repeat."""
         return fingerprint(sequence=self.sequence, change=str(self.change), reason=self.reason)
 
 
@@ -67,7 +65,6 @@ class Settle:
         check_usage(self.usage)
 
     def request_hash(self) -> str:
-        """What a retry must repeat."""
         return fingerprint(usage=usage_text(self.usage))
 
 
@@ -84,7 +81,6 @@ class ClosePeriod:
         check_key(self.key)
 
     def request_hash(self) -> str:
-        """What a retry must repeat."""
         return fingerprint(end_time=moment_text(self.end_time))
 
 

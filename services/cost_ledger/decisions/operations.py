@@ -80,7 +80,6 @@ class Reserve:
             raise InvalidOperation(f"ceiling is {self.ceiling}; it must not be negative")
 
     def request_hash(self) -> str:
-        """What a retry must repeat."""
         return fingerprint(
             subject=self.subject,
             sku=self.sku,
@@ -125,7 +124,6 @@ class Extend:
             raise InvalidOperation("worst_case and time_to_live are unset; set what to extend")
 
     def request_hash(self) -> str:
-        """What a retry must repeat."""
         return fingerprint(
             hold_key=self.hold_key,
             worst_case=quantities_text(self.worst_case),
@@ -164,7 +162,6 @@ class Capture:
             check_fallback("answered_by", self.answered_by)
 
     def request_hash(self) -> str:
-        """What a retry must repeat."""
         by = self.answered_by
         return fingerprint(
             usage=usage_text(self.usage),
@@ -209,7 +206,6 @@ class Record:
         check_usage(self.usage)
 
     def request_hash(self) -> str:
-        """What a retry must repeat."""
         return fingerprint(
             subject=self.subject,
             sku=self.sku,

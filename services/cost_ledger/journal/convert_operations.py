@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from cost_ledger.convert_times import optional_time
 from cost_ledger.decisions.batches import Operation
 from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
 from cost_ledger.decisions.operations import Capture, Dispatch, Extend, Record, Release, Reserve
@@ -16,7 +17,6 @@ from podium_kit.wire import (
     money_from_proto,
     optional_money_from_proto,
     quantities_from_proto,
-    timestamp_from_proto,
     usage_from_proto,
 )
 
@@ -29,8 +29,7 @@ POLICY_FROM_WIRE = {
 }
 
 
-def reserve_from_proto(message: pb.ReserveRequest, caller: Identity) -> Reserve:
-    """The operation. Raises InvalidArgument naming what is wrong."""
+def _reserve(message: pb.ReserveRequest, caller: Identity) -> Reserve:
     if message.unknown_price not in POLICY_FROM_WIRE:
         raise InvalidOperation(f"unknown_price {message.unknown_price} is not a known policy")
     has_time = message.HasField("time_to_live")
@@ -57,8 +56,7 @@ def reserve_from_proto(message: pb.ReserveRequest, caller: Identity) -> Reserve:
     )
 
 
-def extend_from_proto(message: pb.ExtendRequest, caller: Identity) -> Extend:
-    """The operation. Raises InvalidArgument naming what is wrong."""
+def _extend(message: pb.ExtendRequest, caller: Identity) -> Extend:
     has_time = message.HasField("time_to_live")
     return Extend(
         caller.tenant,
@@ -69,63 +67,56 @@ def extend_from_proto(message: pb.ExtendRequest, caller: Identity) -> Extend:
     )
 
 
-def dispatch_from_proto(message: pb.MarkDispatchedRequest, caller: Identity) -> Dispatch:
+def _dispatch(message: pb.MarkDispatchedRequest, caller: Identity) -> Dispatch:
     return Dispatch(caller.tenant, message.key)
 
 
-def capture_from_proto(message: pb.CaptureRequest, caller: Identity) -> Capture:
-    """The operation. Raises InvalidArgument naming what is wrong."""
-    occurred = timestamp_from_proto(message.occur_time) if message.HasField("occur_time") else None
+def _capture(message: pb.CaptureRequest, caller: Identity) -> Capture:
+    occurred = optional_time(message, "occur_time")
     by = _fallback_from_proto(message.answered_by) if message.HasField("answered_by") else None
     return Capture(caller.tenant, message.key, usage_from_proto(message.usage), occurred, by)
 
 
-def release_from_proto(message: pb.ReleaseRequest, caller: Identity) -> Release:
+def _release(message: pb.ReleaseRequest, caller: Identity) -> Release:
     return Release(caller.tenant, message.key)
 
 
-def record_from_proto(message: pb.RecordRequest, caller: Identity) -> Record:
-    """The operation. Raises InvalidArgument naming what is wrong."""
+def _record(message: pb.RecordRequest, caller: Identity) -> Record:
     return Record(
         tenant=caller.tenant,
         key=message.key,
         subject=_subject_from_proto(message.subject, caller),
         sku=message.sku,
         usage=usage_from_proto(message.usage),
-        occur_time=(
-            timestamp_from_proto(message.occur_time) if message.HasField("occur_time") else None
-        ),
+        occur_time=optional_time(message, "occur_time"),
         service_class=message.service_class,
         region=message.region,
         policy_version=message.policy_version,
     )
 
 
-def reverse_from_proto(message: pb.ReverseRequest, caller: Identity) -> Reverse:
-    """The operation. Raises InvalidArgument naming what is wrong."""
+def _reverse(message: pb.ReverseRequest, caller: Identity) -> Reverse:
     return Reverse(caller.tenant, message.key, message.sequence, message.reason)
 
 
-def adjust_from_proto(message: pb.AdjustRequest, caller: Identity) -> Adjust:
-    """The operation. Raises InvalidArgument naming what is wrong."""
+def _adjust(message: pb.AdjustRequest, caller: Identity) -> Adjust:
     change = money_from_proto(message.change)
     return Adjust(caller.tenant, message.key, message.sequence, change, message.reason)
 
 
-def settle_from_proto(message: pb.SettleRequest, caller: Identity) -> Settle:
-    """The operation. Raises InvalidArgument naming what is wrong."""
+def _settle(message: pb.SettleRequest, caller: Identity) -> Settle:
     return Settle(caller.tenant, message.key, usage_from_proto(message.usage))
 
 
 def close_from_proto(message: pb.ClosePeriodRequest, caller: Identity) -> ClosePeriod:
-    """The operation. Raises InvalidArgument naming what is wrong."""
-    if not message.HasField("end_time"):
+    """The closing, which no batch may contain. Raises InvalidArgument."""
+    if (end_time := optional_time(message, "end_time")) is None:
         raise InvalidOperation("end_time is unset; name the time before which the books close")
-    return ClosePeriod(caller.tenant, message.key, timestamp_from_proto(message.end_time))
+    return ClosePeriod(caller.tenant, message.key, end_time)
 
 
 def operation_from_proto(message: pb.Operation, caller: Identity) -> Operation:
-    """The operation of a batch. Raises InvalidArgument when none is set."""
+    """The operation of a batch. Raises InvalidArgument naming what is wrong."""
     name = message.WhichOneof("operation")
     if name is None:
         raise InvalidOperation("an operation of the batch is unset")
@@ -149,13 +140,13 @@ def _subject_from_proto(message: hold_pb2.Subject, caller: Identity) -> Subject:
 
 
 FROM_PROTO: dict[str, Callable[[Any, Identity], Operation]] = {
-    "reserve": reserve_from_proto,
-    "extend": extend_from_proto,
-    "mark_dispatched": dispatch_from_proto,
-    "capture": capture_from_proto,
-    "release": release_from_proto,
-    "record": record_from_proto,
-    "reverse": reverse_from_proto,
-    "adjust": adjust_from_proto,
-    "settle": settle_from_proto,
+    "reserve": _reserve,
+    "extend": _extend,
+    "mark_dispatched": _dispatch,
+    "capture": _capture,
+    "release": _release,
+    "record": _record,
+    "reverse": _reverse,
+    "adjust": _adjust,
+    "settle": _settle,
 }

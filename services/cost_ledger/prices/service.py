@@ -1,14 +1,13 @@
 """The price book: versioned prices, and what a SKU costs a tenant at a time."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Protocol
 
 from cost_ledger.errors import InvalidPrice
 from cost_ledger.prices.models import HistoryKey, PriceHistory, PriceVersion
 from cost_ledger.prices.specs import Placement, PriceSpec
+from cost_ledger.prices.store import PriceStore
 
 # How late a price published through another replica may take effect here.
 CACHE_LIFETIME_S = 2.0
@@ -27,31 +26,6 @@ class PriceQuestion:
     known_at: datetime | None = None
     service_class: str = ""
     region: str = ""
-
-
-class PriceStore(Protocol):
-    """What the price book keeps its versions in."""
-
-    async def create(self, specs: list[PriceSpec], validate_only: bool) -> list[Placement]:
-        """Adds all specs or none."""
-
-    async def page(
-        self,
-        tenant: str,
-        sku_prefix: str,
-        after: tuple[str, str],
-        limit: int,
-        known_at: datetime | None,
-    ) -> list[PriceVersion]:
-        """Versions the tenant can see, by SKU and id."""
-
-    async def histories(
-        self, keys: Iterable[HistoryKey], known_at: datetime | None = None
-    ) -> dict[HistoryKey, PriceHistory]:
-        """Every version of every (tenant, SKU), as it was known at a time (None: now)."""
-
-    async def revision(self) -> int:
-        """A number that is another one after every change of a price."""
 
 
 class PriceBook:

@@ -5,11 +5,9 @@ the price book knew. Ending a version closes its row and adds another one, so th
 be read as it was known at any time. Two prices of one key never overlap in both.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import text
@@ -27,7 +25,7 @@ from cost_ledger.prices.specs import (
     StoredVersion,
     place,
 )
-from cost_ledger.store_engine import tenant_transaction, to_json
+from cost_ledger.store_engine import parsed, tenant_transaction, to_json
 from podium_kit.metering import Dimension
 from podium_kit.postgres.engine import autocommit
 
@@ -94,8 +92,8 @@ ADD_COMPONENTS = text("""
 """)
 
 
-class PostgresPriceStore:
-    """Implements `price_book.PriceStore`."""
+class PriceStore:
+    """Adds versions and reads them as they were known at a time."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -246,7 +244,7 @@ def _integer(number: int | None) -> int | None:
 
 
 def _version(row: Any) -> PriceVersion:
-    components = json.loads(row.components, parse_float=Decimal)
+    components = parsed(row.components)
     return PriceVersion(
         id=row.id,
         tenant=row.tenant,

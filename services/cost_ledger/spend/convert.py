@@ -6,7 +6,7 @@ from cost_ledger.models import Entry, EntryKind
 from cost_ledger.spend.models import EntryFilter, Report, SpendDimension, SpendRow
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
-from podium_kit.rpc.pages import InvalidPageToken, decode_page_token, encode_page_token, page_size
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size, token_number
 from podium_kit.wire import money_to_proto, quantities_to_proto
 
 KIND_FROM_WIRE = {hold_pb2.EntryKind.Value(f"ENTRY_KIND_{kind.name}"): kind for kind in EntryKind}
@@ -24,7 +24,7 @@ def filter_from_proto(message: pb.ListEntriesRequest) -> EntryFilter:
     return EntryFilter(
         episode_id=message.episode_id,
         kinds=tuple(KIND_FROM_WIRE[number] for number in message.kinds),
-        after_sequence=_number(token.get("after", "0")),
+        after_sequence=token_number(token, "after", 0),
         limit=page_size(message.page_size, 100, 1000),
     )
 
@@ -47,7 +47,7 @@ def report_from_proto(message: pb.ReportSpendRequest) -> Report:
         end_time=optional_time(message, "end_time"),
         episode_id=message.episode_id,
         limit=page_size(message.page_size, 100, 1000),
-        offset=_number(token.get("offset", "0")),
+        offset=token_number(token, "offset", 0),
         all_tenants=message.all_tenants,
     )
 
@@ -67,9 +67,3 @@ def spend_row_to_proto(row: SpendRow) -> pb.SpendRow:
         unpriced_call_count=row.unpriced_call_count,
         quantities=quantities_to_proto(row.quantities),
     )
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise InvalidPageToken
-    return int(text)
