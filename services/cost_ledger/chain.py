@@ -11,7 +11,7 @@ import hashlib
 import json
 
 from cost_ledger.fingerprint import decimal_text, moment_text
-from cost_ledger.models import Call, Entry
+from cost_ledger.models import Entry
 from podium_kit.metering import Quantity
 
 GENESIS = bytes(32)
@@ -28,7 +28,8 @@ def canonical(entry: Entry) -> bytes:
     posted = entry.postings
     usage = entry.usage
     content = [
-        *_call(entry.call),
+        *entry.call.columns,
+        [[key.budget_id, moment_text(key.start), key.currency_code] for key in entry.call.windows],
         entry.sequence,
         entry.kind.value,
         _quantities(usage.quantities if usage else entry.worst_case),
@@ -51,26 +52,6 @@ def canonical(entry: Entry) -> bytes:
         entry.reason,
     ]
     return _compact_json(content).encode()
-
-
-def _call(call: Call) -> list[object]:
-    subject = call.subject
-    return [
-        call.tenant,
-        call.key,
-        subject.episode_id,
-        subject.turn,
-        subject.tool,
-        subject.model,
-        subject.team,
-        subject.user,
-        subject.agent,
-        call.sku,
-        call.service_class,
-        call.region,
-        call.policy_version,
-        [[key.budget_id, moment_text(key.start), key.currency_code] for key in call.windows],
-    ]
 
 
 def _quantities(quantities: tuple[Quantity, ...]) -> list[list[str]]:

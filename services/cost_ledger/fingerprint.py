@@ -1,4 +1,4 @@
-"""A permanent hash of what was asked, to tell a retry from another request.
+"""A permanent hash of what was asked, to distinguish a retry from another request.
 
 Unset fields are left out, so that a field added later does not change the
 hashes stored before it existed.

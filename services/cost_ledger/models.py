@@ -89,6 +89,26 @@ class Call:
     region: str = ""
     policy_version: str = ""
 
+    @property
+    def columns(self) -> tuple[str | int, ...]:
+        """All but the windows, in the order in which they are stored and hashed."""
+        subject = self.subject
+        return (
+            self.tenant,
+            self.key,
+            subject.episode_id,
+            subject.turn,
+            subject.tool,
+            subject.model,
+            subject.team,
+            subject.user,
+            subject.agent,
+            self.sku,
+            self.service_class,
+            self.region,
+            self.policy_version,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Fallback:

@@ -96,9 +96,26 @@ async def assembled(
             relay = AlertRelay(alerts, producer, settings.alert_topic).relay
             tasks.append(BackgroundTask("alert-relay", relay, POLL_INTERVAL_S))
         services = [
-            *_services(ledger, SpendReports(SpendStore(engine), rollups), prices),
-            _budget_service(BudgetBook(BudgetStore(engine), alerts)),
-            _audit_service(engine, anchors, prices),
+            Service(
+                cost_ledger_service_pb2_grpc.add_CostLedgerServiceServicer_to_server,
+                CostLedgerServicer(ledger, SpendReports(SpendStore(engine), rollups)),
+                "podium.ledger.v1.CostLedgerService",
+            ),
+            Service(
+                price_book_service_pb2_grpc.add_PriceBookServiceServicer_to_server,
+                PriceBookServicer(prices),
+                "podium.ledger.v1.PriceBookService",
+            ),
+            Service(
+                budget_service_pb2_grpc.add_BudgetServiceServicer_to_server,
+                BudgetServicer(BudgetBook(BudgetStore(engine), alerts)),
+                "podium.ledger.v1.BudgetService",
+            ),
+            Service(
+                audit_service_pb2_grpc.add_AuditServiceServicer_to_server,
+                _audit_servicer(engine, anchors, prices),
+                "podium.ledger.v1.AuditService",
+            ),
         ]
         yield services, {"postgres": partial(check, engine)}, tasks
 
@@ -112,38 +129,10 @@ def anchor_key(settings: Settings) -> Ed25519PrivateKey | None:
     return load_private_key(file.read_bytes())
 
 
-def _services(ledger: CostLedger, spend: SpendReports, prices: PriceBook) -> list[Service]:
-    return [
-        Service(
-            cost_ledger_service_pb2_grpc.add_CostLedgerServiceServicer_to_server,
-            CostLedgerServicer(ledger, spend),
-            "podium.ledger.v1.CostLedgerService",
-        ),
-        Service(
-            price_book_service_pb2_grpc.add_PriceBookServiceServicer_to_server,
-            PriceBookServicer(prices),
-            "podium.ledger.v1.PriceBookService",
-        ),
-    ]
-
-
-def _budget_service(budgets: BudgetBook) -> Service:
-    return Service(
-        budget_service_pb2_grpc.add_BudgetServiceServicer_to_server,
-        BudgetServicer(budgets),
-        "podium.ledger.v1.BudgetService",
-    )
-
-
-def _audit_service(engine: AsyncEngine, anchors: Anchors, prices: PriceBook) -> Service:
-    journal = AuditStore(engine)
-    charges = Charges(ChargeStore(engine), prices)
+def _audit_servicer(engine: AsyncEngine, anchors: Anchors, prices: PriceBook) -> AuditServicer:
+    journal, charges = AuditStore(engine), Charges(ChargeStore(engine), prices)
     audit = Audit(journal, InvoiceStore(engine), anchors, charges)
     verification = Verification(
         journal, InvariantStore(engine), PostgresAnchorStore(engine), prices
     )
-    return Service(
-        audit_service_pb2_grpc.add_AuditServiceServicer_to_server,
-        AuditServicer(audit, verification, anchors, charges),
-        "podium.ledger.v1.AuditService",
-    )
+    return AuditServicer(audit, verification, anchors, charges)

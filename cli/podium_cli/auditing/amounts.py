@@ -1,7 +1,6 @@
 """Amounts of the ledger in words: in full, and never an unknown one as zero."""
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from podium.common.v1 import money_pb2
 from podium_cli.formats import format_money
@@ -9,21 +8,9 @@ from podium_kit.money import Money
 from podium_kit.wire import money_from_proto, optional_money_from_proto
 
 
-class HasAmount(Protocol):
-    """An entry or a hold."""
-
-    @property
-    def amount(self) -> money_pb2.Money: ...
-
-
 def exact_money(message: money_pb2.Money) -> str:
     """ "$0.0000125", or "unknown" when it is unset."""
     return format_money(optional_money_from_proto(message))
-
-
-def posted_amount(message: HasAmount) -> str:
-    """The amount of an entry or a hold."""
-    return exact_money(message.amount)
 
 
 def sums(messages: Iterable[money_pb2.Money]) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import audit_pb2, hold_pb2
-from podium_cli.auditing.amounts import exact_money, posted_amount
+from podium_cli.auditing.amounts import exact_money
 from podium_cli.formats import format_time
 from podium_cli.listing import listing
 from podium_cli.prices.text import format_price
@@ -82,16 +82,18 @@ def _hold(explanation: audit_pb2.Explanation) -> str:
         return ""
     hold = explanation.hold
     state = enum_word(hold_pb2.HoldState.Name(hold.state), "HOLD_STATE_")
-    return f"{posted_amount(hold)}, {state}, made {format_time(hold.create_time)}"
+    return f"{exact_money(hold.amount)}, {state}, made {format_time(hold.create_time)}"
 
 
 def _lines(charge: audit_pb2.Charge) -> RenderableType | None:
     entry = charge.entry
     if not charge.lines:
-        return Text(f"  {posted_amount(entry)}")
+        return Text(f"  {exact_money(entry.amount)}")
     columns = ("quantity#", "of", "unit price#", "per#", "priced as", "exact#", "rounded to 12#")
     rows: list[tuple[str | Text, ...]] = [_line(line) for line in charge.lines]
-    rows.append(("", "", "", "", "", Text("sum", style="bold"), Text(posted_amount(entry), "bold")))
+    rows.append(
+        ("", "", "", "", "", Text("sum", style="bold"), Text(exact_money(entry.amount), "bold"))
+    )
     return listing(columns, rows)
 
 
@@ -143,7 +145,7 @@ def _related(explanation: audit_pb2.Explanation) -> RenderableType | None:
         (
             str(each.sequence),
             kind_word(each),
-            posted_amount(each),
+            exact_money(each.amount),
             format_time(each.create_time),
             f"entry {each.corrects_sequence}" if each.corrects_sequence else "",
         )

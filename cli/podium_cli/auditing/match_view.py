@@ -4,13 +4,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from podium.ledger.v1 import audit_pb2, audit_service_pb2
-from podium_cli.auditing.amounts import exact_money, posted_amount, sums
+from podium_cli.auditing.amounts import exact_money, sums
 from podium_cli.formats import format_time, one_line
 from podium_cli.listing import FittingListing, listing
 from podium_kit.wire import enum_word
 
 PREFIX = "MATCH_STATE_"
-# What needs nobody's attention.
+# What needs no attention.
 FINE = {audit_pb2.MATCH_STATE_MATCHED, audit_pb2.MATCH_STATE_ROUNDED}
 SHOWN_MAX = 50
 COLUMNS = (
@@ -60,7 +60,7 @@ def _row(match: audit_pb2.InvoiceMatch) -> tuple[str | Text, ...]:
         format_time(line.occur_time if has_line else entry.occur_time),
         exact_money(line.amount) if has_line else "-",
         str(entry.sequence) if has_entry else "-",
-        posted_amount(entry) if has_entry else "-",
+        exact_money(entry.amount) if has_entry else "-",
         exact_money(match.difference) if match.HasField("difference") else "-",
     )
 

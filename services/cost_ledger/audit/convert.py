@@ -4,20 +4,17 @@ from cost_ledger.audit.anchoring import Anchor
 from cost_ledger.audit.explanations import BudgetDecision, Explanation, Found
 from cost_ledger.audit.service import Window
 from cost_ledger.audit.simulation import SimulatedCost
-from cost_ledger.audit.store_invariants import Finding
 from cost_ledger.audit.verification import Position, Range, Step
 from cost_ledger.chain import canonical
 from cost_ledger.charges.convert import charge_to_proto
 from cost_ledger.convert_times import optional_time
 from cost_ledger.journal.convert import entry_to_proto, hold_to_proto, listed_entry_to_proto
-from cost_ledger.prices.convert import price_to_proto, spec_from_proto
-from cost_ledger.prices.specs import PriceSpec
+from cost_ledger.prices.convert import price_to_proto
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import audit_pb2
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium_kit.anchors import EntryProof
 from podium_kit.money import Money
-from podium_kit.rpc.identity import Identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size, token_number
 from podium_kit.wire import money_to_proto, timestamp_to_proto
 
@@ -31,7 +28,7 @@ def explanation_to_proto(explanation: Explanation) -> audit_pb2.Explanation:
     return audit_pb2.Explanation(
         charge=charge,
         price=price_to_proto(price) if price else None,
-        recomputed_amount=_money(explanation.recomputed_amount),
+        recomputed_amount=_money(explanation.charge.recomputed_amount),
         hold=hold_to_proto(found.hold) if found.hold else None,
         related=[entry_to_proto(entry) for entry in found.related],
         budgets=[_budget_to_proto(budget) for budget in found.budgets],
@@ -58,13 +55,22 @@ def range_from_proto(message: pb.VerifyLedgerRequest) -> tuple[Range, Position]:
 
 
 def step_to_proto(step: Step) -> pb.VerifyLedgerResponse:
+    token = ""
+    if at := step.next:
+        values = {"sequence": str(at.sequence), "rules": str(at.rules), "day": at.day}
+        token = encode_page_token(values)
     return pb.VerifyLedgerResponse(
-        findings=[_finding_to_proto(finding) for finding in step.findings],
+        findings=[
+            audit_pb2.Finding(
+                rule=each.rule, rule_text=each.rule_text, row=each.row, problem=each.problem
+            )
+            for each in step.findings
+        ],
         rules=[rule for rule, _ in step.rules],
         rule_texts=[words for _, words in step.rules],
         checked_count=step.checked,
         total_count=step.total,
-        next_page_token=_position_token(step.next) if step.next else "",
+        next_page_token=token,
     )
 
 
@@ -110,22 +116,11 @@ def window_from_proto(message: pb.SimulatePricesRequest) -> Window:
     )
 
 
-def specs_from_proto(message: pb.SimulatePricesRequest, caller: Identity) -> list[PriceSpec]:
-    """The other prices. Raises InvalidPrice."""
-    return [spec_from_proto(spec, caller) for spec in message.specs]
-
-
 def simulated_to_proto(costs: list[SimulatedCost], last: int) -> pb.SimulatePricesResponse:
     """The message; `last` is 0 on the last page."""
     return pb.SimulatePricesResponse(
         costs=[_simulated_to_proto(cost) for cost in costs],
         next_page_token=encode_page_token({"after": str(last)}) if last else "",
-    )
-
-
-def _position_token(position: Position) -> str:
-    return encode_page_token(
-        {"sequence": str(position.sequence), "rules": str(position.rules), "day": position.day}
     )
 
 
@@ -136,12 +131,6 @@ def _budget_to_proto(budget: BudgetDecision) -> audit_pb2.BudgetDecision:
         hard_limit=_money(budget.hard_limit),
         posted=_money(budget.posted),
         held=_money(budget.held),
-    )
-
-
-def _finding_to_proto(finding: Finding) -> audit_pb2.Finding:
-    return audit_pb2.Finding(
-        rule=finding.rule, rule_text=finding.rule_text, row=finding.row, problem=finding.problem
     )
 
 

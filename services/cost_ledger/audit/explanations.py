@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 
 from cost_ledger.chain import GENESIS, link
 from cost_ledger.charges.models import Charge
@@ -48,11 +47,3 @@ class Explanation:
     def recomputed_hash(self) -> bytes:
         """What the hash must be."""
         return link(self.previous_hash, self.found.entry)
-
-    @property
-    def recomputed_amount(self) -> Money | None:
-        """What the amount must be; None when it is not made of quantities and prices."""
-        if not self.charge.lines or self.charge.price is None:
-            return None
-        total = sum((line.amount for line in self.charge.lines), Decimal(0))
-        return Money(total, self.charge.price.currency_code)

@@ -13,7 +13,6 @@ from cost_ledger.audit.convert import (
     proof_to_proto,
     range_from_proto,
     simulated_to_proto,
-    specs_from_proto,
     step_to_proto,
     window_from_proto,
 )
@@ -27,13 +26,13 @@ from cost_ledger.charges.convert import (
 )
 from cost_ledger.charges.service import Charges
 from cost_ledger.invoices.convert import (
-    after_match,
     invoice_from_proto,
     lines_from_proto,
     matches_to_proto,
     reconciled_to_proto,
     states_from_proto,
 )
+from cost_ledger.prices.convert import spec_from_proto
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium.ledger.v1 import audit_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import current_identity
@@ -123,7 +122,7 @@ class AuditServicer(rpc.AuditServiceServicer):
             current_identity().tenant,
             request.invoice_id,
             states_from_proto(request),
-            after_match(request.page_token),
+            token_number(decode_page_token(request.page_token), "after", 0),
             limit,
         )
         return matches_to_proto(matches, limit)
@@ -132,7 +131,7 @@ class AuditServicer(rpc.AuditServiceServicer):
         self, request: pb.SimulatePricesRequest, context: Context
     ) -> pb.SimulatePricesResponse:
         tenant = audited_tenant(request.tenant)
-        specs = specs_from_proto(request, current_identity())
+        specs = [spec_from_proto(spec, current_identity()) for spec in request.specs]
         return simulated_to_proto(
             *await self._audit.simulate(tenant, specs, window_from_proto(request))
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import TextClause, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from cost_ledger.store_engine import tenant_transaction
 
@@ -331,13 +331,6 @@ class InvariantStore:
     async def check(self, tenant: str, invariant: Invariant) -> Finding | None:
         """The first row that breaks the rule."""
         async with tenant_transaction(self._engine, tenant) as connection:
-            return await first_wrong(connection, tenant, invariant)
-
-
-async def first_wrong(
-    connection: AsyncConnection, tenant: str, invariant: Invariant
-) -> Finding | None:
-    """The first row that breaks the rule, in a transaction that sees the tenant."""
-    result = await connection.execute(invariant.query, {"tenant": tenant})
-    row: Any = result.first()
-    return Finding(invariant.rule, invariant.text, row.row, row.problem) if row else None
+            result = await connection.execute(invariant.query, {"tenant": tenant})
+            row: Any = result.first()
+        return Finding(invariant.rule, invariant.text, row.row, row.problem) if row else None

@@ -168,8 +168,7 @@ def _amount_problem(entry: Entry, histories: Histories) -> str:
     charge = charge_of(entry, histories.get((call.tenant, call.sku)))
     if charge.price is None:
         return f"price version {entry.price_version_id} of {call.sku} is unknown"
-    total = sum((line.amount for line in charge.lines), Money.zero("USD").amount)
-    recomputed = Money(total, charge.price.currency_code)
+    recomputed = charge.recomputed_amount or Money.zero(charge.price.currency_code)
     return "" if recomputed == entry.cost else f"it is {entry.cost}, recomputed {recomputed}"
 
 

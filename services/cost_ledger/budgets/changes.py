@@ -1,7 +1,7 @@
 """Changes of a budget: of its limits and its end, never of whose calls it counts, or when.
 
-A change is asked for by the version it was made from, so that nobody undoes what another
-person has just decided; asked for twice, it is made once.
+A change is asked for by the version it was made from, so that no change undoes another
+one unseen; asked for twice, it is made once.
 """
 
 from dataclasses import dataclass, replace

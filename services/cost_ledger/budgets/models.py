@@ -93,7 +93,7 @@ class Budget:
                 raise InvalidBudget(f"soft limit {limit} is above the hard limit: never reached")
 
     def check_not_past(self, now: datetime) -> None:
-        """Raises InvalidBudget when it would have to count what nobody counted."""
+        """Raises InvalidBudget when it would have to count what was not counted."""
         if self.start_time and self.start_time < now - CLOCK_SKEW_MAX:
             raise InvalidBudget(
                 "start_time is in the past; what was spent before the budget existed was not "

@@ -149,7 +149,7 @@ class BudgetStore:
 
 @dataclass(frozen=True)
 class BudgetBeingChanged:
-    """A budget that nobody else can change or decide by until its transaction ends."""
+    """A budget that no other transaction can change or decide by until its transaction ends."""
 
     connection: AsyncConnection
     budget: Budget

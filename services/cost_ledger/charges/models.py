@@ -9,6 +9,7 @@ from cost_ledger.prices.components import EVERY_SIZE, EXACT, PriceComponent
 from cost_ledger.prices.models import PriceHistory, PriceVersion
 from cost_ledger.spend.models import CALLS_OF
 from podium_kit.metering import Quantity, UsageSource
+from podium_kit.money import Money
 
 EXACT_PLACES = Decimal(1).scaleb(-30)
 
@@ -62,6 +63,14 @@ class Charge:
     price: PriceVersion | None
     lines: tuple[ChargeLine, ...]
     corrected_create_time: datetime | None = None
+
+    @property
+    def recomputed_amount(self) -> Money | None:
+        """What the amount must be; None when it is not made of quantities and prices."""
+        if not self.lines or self.price is None:
+            return None
+        total = sum((line.amount for line in self.lines), Decimal(0))
+        return Money(total, self.price.currency_code)
 
 
 def charge_of(

@@ -13,7 +13,7 @@ from podium.common.v1 import money_pb2
 from podium.ledger.v1 import audit_pb2
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium_kit.money import Money
-from podium_kit.rpc.pages import decode_page_token, encode_page_token, token_number
+from podium_kit.rpc.pages import encode_page_token
 from podium_kit.wire import money_from_proto, timestamp_from_proto, timestamp_to_proto
 
 LINES_MAX = 2000
@@ -67,11 +67,6 @@ def states_from_proto(message: pb.ListInvoiceMatchesRequest) -> list[MatchState]
     if unknown := [number for number in message.states if number not in STATE_FROM_WIRE]:
         raise InvalidInvoice(f"states contains {unknown[0]}, which is no state of a match")
     return [STATE_FROM_WIRE[number] for number in message.states]
-
-
-def after_match(page_token: str) -> int:
-    """Place of the last match of the previous page. Raises InvalidPageToken."""
-    return token_number(decode_page_token(page_token), "after", 0)
 
 
 def matches_to_proto(

@@ -94,12 +94,4 @@ def listed_entry_to_proto(entry: Entry) -> hold_pb2.Entry:
 
 
 def _subject_to_proto(subject: Subject) -> hold_pb2.Subject:
-    return hold_pb2.Subject(
-        episode_id=subject.episode_id,
-        turn=subject.turn,
-        tool=subject.tool,
-        model=subject.model,
-        team=subject.team,
-        user=subject.user,
-        agent=subject.agent,
-    )
+    return hold_pb2.Subject(**{name: getattr(subject, name) for name in Subject.__slots__})

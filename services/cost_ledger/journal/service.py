@@ -85,19 +85,12 @@ class CostLedger:
 
 
 def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:
-    """The prices that new operations and the loaded holds need."""
+    """The prices that new operations and the loaded holds and entries need."""
     asked = {
-        (operation.tenant, operation.sku)
+        (operation.tenant, sku)
         for batch in batches
         for operation in batch
-        if isinstance(operation, Reserve | Record)
-    }
-    offered = {
-        (operation.tenant, each.sku)
-        for batch in batches
-        for operation in batch
-        if isinstance(operation, Reserve)
-        for each in operation.alternatives
+        for sku in _skus(operation)
     }
     held = {
         (hold.call.tenant, sku)
@@ -105,26 +98,17 @@ def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:
         for sku in (hold.call.sku, *(each.sku for each in hold.fallbacks))
     }
     posted = {(tenant, entry.call.sku) for (tenant, _), entry in books.loaded.entries.items()}
-    return {key for key in asked | offered | held | posted | _fallbacks(batches) if key[1]}
+    return {key for key in asked | held | posted if key[1]}
 
 
-def _fallbacks(batches: list[Batch]) -> set[tuple[str, str]]:
-    """The models that may answer, or did, in place of the one asked for."""
-    return {
-        (operation.tenant, each.sku)
-        for batch in batches
-        for operation in batch
-        for each in _fallbacks_of(operation)
-    }
-
-
-def _fallbacks_of(operation: Operation) -> tuple[Fallback, ...]:
+def _skus(operation: Operation) -> list[str]:
+    """What may be charged: the model asked for, and those that may be called in its place."""
     match operation:
-        case Reserve(fallbacks=fallbacks):
-            return fallbacks
-        case Capture(answered_by=Fallback() as answered_by):
-            return (answered_by,)
-    return ()
+        case Reserve(sku=sku, alternatives=alternatives, fallbacks=fallbacks):
+            return [sku, *(each.sku for each in alternatives), *(each.sku for each in fallbacks)]
+        case Record(sku=sku) | Capture(answered_by=Fallback(sku=sku)):
+            return [sku]
+    return []
 
 
 def _batches(operations: Iterable[Operation]) -> list[Batch]:

@@ -102,7 +102,8 @@ def entry_values(entry: Entry) -> tuple[object, ...]:
     usage, posted = entry.usage, entry.postings
     quantities = usage.quantities if usage else entry.worst_case
     return (
-        *_call_values(entry.call),
+        *entry.call.columns,
+        _windows_text(entry.call),
         entry.sequence,
         entry.kind.value,
         json.dumps(quantities_text(quantities)),
@@ -130,7 +131,8 @@ def entry_values(entry: Entry) -> tuple[object, ...]:
 def hold_values(hold: Hold) -> tuple[object, ...]:
     amount = hold.amount
     return (
-        *_call_values(hold.call),
+        *hold.call.columns,
+        _windows_text(hold.call),
         json.dumps(quantities_text(hold.worst_case)),
         amount.amount if amount else None,
         amount.currency_code if amount else None,
@@ -223,24 +225,9 @@ def moment(value: str | datetime) -> datetime:
     return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
-def _call_values(call: Call) -> tuple[object, ...]:
-    subject = call.subject
-    windows = [[key.budget_id, key.start.isoformat(), key.currency_code] for key in call.windows]
-    return (
-        call.tenant,
-        call.key,
-        subject.episode_id,
-        subject.turn,
-        subject.tool,
-        subject.model,
-        subject.team,
-        subject.user,
-        subject.agent,
-        call.sku,
-        call.service_class,
-        call.region,
-        call.policy_version,
-        json.dumps(windows),
+def _windows_text(call: Call) -> str:
+    return json.dumps(
+        [[key.budget_id, key.start.isoformat(), key.currency_code] for key in call.windows]
     )
 
 

@@ -1,4 +1,4 @@
-"""Upkeep of the journal: room for the months to come, and keys that nobody can repeat."""
+"""Upkeep of the journal: room for the months to come, and keys that cannot be repeated."""
 
 from cost_ledger.journal.store_upkeep import UpkeepStore
 

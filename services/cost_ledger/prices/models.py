@@ -138,7 +138,7 @@ class PriceVersion:
         self, dimension: Dimension, size: Decimal, period: Period
     ) -> PriceComponent | None:
         candidates = self._listed.get(dimension, ())
-        # Before a call nobody knows which of its output tokens will be reasoning.
+        # Which output tokens will be reasoning is unknown before the call.
         if dimension is Dimension.OUTPUT_TEXT and Dimension.REASONING in self._listed:
             candidates = (*candidates, *self._listed[Dimension.REASONING])
         # The prompt may turn out smaller than the worst case, and be in a more expensive band.

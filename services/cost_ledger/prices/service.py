@@ -29,7 +29,7 @@ class PriceQuestion:
 
 
 class PriceBook:
-    """Prices with a cache short enough that nobody waits for a new price."""
+    """Prices with a cache so short-lived that a new price takes effect within seconds."""
 
     def __init__(self, store: PriceStore) -> None:
         self._store = store
@@ -93,7 +93,7 @@ class PriceBook:
         found = await self._store.histories(keys)
         if len(self._cache) > CACHE_SIZE_MAX:
             self._cache.clear()
-        # What was read before somebody saw a newer revision may be older than that.
+        # What was read before a newer revision was seen may be older than that.
         if revision == self._revision:
             self._cache |= found
         return found

@@ -17,7 +17,7 @@ async def close(
     session: Session,
     month: Annotated[str, typer.Argument(help="Last month to close, in UTC, like 2026-10.")],
 ) -> None:
-    """Close the books of a month and of all before it; nobody can open them again.
+    """Close the books of a month and of all before it; they cannot be opened again.
 
     What occurred in them is rejected from then on; corrections of it occur in the open period.
     The same month again changes nothing.

@@ -176,7 +176,7 @@ async def _send(
 
 
 async def _open_matches(gateway: Gateway, invoice_id: str) -> list[audit_pb2.InvoiceMatch]:
-    """The pairings that somebody has to look at."""
+    """The pairings that need attention."""
     found = await gateway.all(
         f"/v1/invoices/{invoice_id}/matches",
         audit_service_pb2.ListInvoiceMatchesResponse,

@@ -46,8 +46,8 @@ async def show(
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:
     outcome = f"rejected: {entry['rejection']}" if entry["rejection"] else entry["outcome"]
-    told = (entry[name] for name in ("time", "subject", "credential", "action", "resource"))
-    return (*told, outcome, ", ".join(changed_paths(entry["before"], entry["after"])))
+    columns = (entry[name] for name in ("time", "subject", "credential", "action", "resource"))
+    return (*columns, outcome, ", ".join(changed_paths(entry["before"], entry["after"])))
 
 
 def changed_paths(before: Any, after: Any, path: str = "") -> list[str]:
