@@ -14,7 +14,7 @@ from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.service import Audit
 from cost_ledger.audit.servicer import AuditServicer
 from cost_ledger.audit.store import AuditStore
-from cost_ledger.audit.store_anchors import PostgresAnchorStore
+from cost_ledger.audit.store_anchors import AnchorStore
 from cost_ledger.audit.store_invariants import InvariantStore
 from cost_ledger.audit.verification import Verification
 from cost_ledger.budgets.alert_relay import POLL_INTERVAL_S, AlertRelay
@@ -82,7 +82,7 @@ async def assembled(
         ledger = CostLedger(JournalStore(pool), ReportStore(engine), prices)
         stack.push_async_callback(ledger.close)
         alerts, rollups = AlertStore(engine), RollupStore(engine)
-        anchors = Anchors(PostgresAnchorStore(engine), anchor_key(settings))
+        anchors = Anchors(AnchorStore(engine), anchor_key(settings))
         upkeep = partial(keep_up, UpkeepStore(engine))
         tasks = [
             BackgroundTask("sweep", ledger.sweep, settings.sweep_interval_s),
@@ -132,7 +132,5 @@ def anchor_key(settings: Settings) -> Ed25519PrivateKey | None:
 def _audit_servicer(engine: AsyncEngine, anchors: Anchors, prices: PriceBook) -> AuditServicer:
     journal, charges = AuditStore(engine), Charges(ChargeStore(engine), prices)
     audit = Audit(journal, InvoiceStore(engine), anchors, charges)
-    verification = Verification(
-        journal, InvariantStore(engine), PostgresAnchorStore(engine), prices
-    )
+    verification = Verification(journal, InvariantStore(engine), AnchorStore(engine), prices)
     return AuditServicer(audit, verification, anchors, charges)

@@ -6,6 +6,7 @@ from podium_kit.wire.money import money_from_proto, money_to_proto, optional_mon
 from podium_kit.wire.time import (
     duration_from_proto,
     duration_to_proto,
+    optional_time,
     timestamp_from_proto,
     timestamp_to_proto,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "money_from_proto",
     "money_to_proto",
     "optional_money_from_proto",
+    "optional_time",
     "quantities_from_proto",
     "quantities_to_proto",
     "timestamp_from_proto",

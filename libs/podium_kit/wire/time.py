@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podium_kit.rpc.errors import InvalidArgument
@@ -38,3 +39,8 @@ def duration_to_proto(seconds: float) -> Duration:
 
 def duration_from_proto(message: Duration) -> float:
     return message.ToNanoseconds() / 1e9
+
+
+def optional_time(message: Message, field: str) -> datetime | None:
+    """The time in a field of a message; None when it is unset."""
+    return timestamp_from_proto(getattr(message, field)) if message.HasField(field) else None

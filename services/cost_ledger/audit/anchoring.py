@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from cost_ledger.audit.models import Anchor, AnchoredHead, Head
+from cost_ledger.audit.store_anchors import AnchorStore
 from cost_ledger.errors import NothingAnchored
 from podium_kit.anchors import (
     DailyRoot,
@@ -22,46 +22,6 @@ from podium_kit.anchors import (
 )
 
 INTERVAL_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The end of a tenant's journal, and the last sequence that a root covers."""
-
-    tenant: str
-    anchored_sequence: int
-    sequence: int
-    hash: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A signed root."""
-
-    root: DailyRoot
-    signature: bytes
-    public_key: str
-    create_time: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class AnchoredHead:
-    """A tenant's leaf under a root, with its way to it."""
-
-    head: TenantHead
-    tenant_index: int
-    tenant_path: tuple[bytes, ...]
-
-
-class AnchorStore(Protocol):
-    """Where roots are kept."""
-
-    async def last(self) -> Anchor | None: ...
-    async def page(self, after: str, limit: int) -> list[Anchor]: ...
-    async def heads(self) -> list[Head]: ...
-    async def hashes(self, tenant: str, first: int, last: int) -> list[bytes]: ...
-    async def add(self, anchor: Anchor, heads: Sequence[AnchoredHead]) -> bool: ...
-    async def covering(self, tenant: str, sequence: int) -> tuple[Anchor, AnchoredHead] | None: ...
 
 
 class Anchors:

@@ -1,13 +1,11 @@
 """podium.ledger.v1 explanations, verifications, proofs and simulations."""
 
-from cost_ledger.audit.anchoring import Anchor
-from cost_ledger.audit.explanations import BudgetDecision, Explanation, Found
+from cost_ledger.audit.models import Anchor, BudgetDecision, Explanation, Found
 from cost_ledger.audit.service import Window
 from cost_ledger.audit.simulation import SimulatedCost
 from cost_ledger.audit.verification import Position, Range, Step
 from cost_ledger.chain import canonical
 from cost_ledger.charges.convert import charge_to_proto
-from cost_ledger.convert_times import optional_time
 from cost_ledger.journal.convert import entry_to_proto, hold_to_proto, listed_entry_to_proto
 from cost_ledger.prices.convert import price_to_proto
 from podium.common.v1 import money_pb2
@@ -16,7 +14,7 @@ from podium.ledger.v1 import audit_service_pb2 as pb
 from podium_kit.anchors import EntryProof
 from podium_kit.money import Money
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size, token_number
-from podium_kit.wire import money_to_proto, timestamp_to_proto
+from podium_kit.wire import money_to_proto, optional_time, timestamp_to_proto
 
 ENTRIES_DEFAULT, ENTRIES_MAX = 20_000, 50_000
 

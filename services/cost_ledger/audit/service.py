@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from cost_ledger.audit.anchoring import Anchor, Anchors
-from cost_ledger.audit.explanations import Explanation, Found
+from cost_ledger.audit.anchoring import Anchors
+from cost_ledger.audit.models import Anchor, Explanation, Found
 from cost_ledger.audit.simulation import OtherPrices, SimulatedCost
 from cost_ledger.audit.store import AuditStore
 from cost_ledger.charges.service import Charges

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from cost_ledger.audit.explanations import BudgetDecision, Found
+from cost_ledger.audit.models import BudgetDecision, Found
 from cost_ledger.journal.store_reads import read_entries
 from cost_ledger.journal.store_rows import hold_from_row
 from cost_ledger.models import Entry

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from cost_ledger.audit.anchoring import Anchor, AnchoredHead, Head
+from cost_ledger.audit.models import Anchor, AnchoredHead, Head
 from cost_ledger.store_engine import tenant_transaction
 from podium_kit.anchors import DailyRoot, TenantHead
 from podium_kit.postgres.engine import autocommit
@@ -47,8 +47,8 @@ COVERING = text(f"""
 AFTER = text(f"{ANCHORED_HEAD} AND a.day > :day ORDER BY a.day LIMIT 1")
 
 
-class PostgresAnchorStore:
-    """Implements `anchoring.AnchorStore`."""
+class AnchorStore:
+    """Keeps roots for ever."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine

@@ -8,9 +8,9 @@ answers the first wrong row of each rule it looked at.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from cost_ledger.audit.anchoring import Anchor, AnchoredHead
+from cost_ledger.audit.models import Anchor, AnchoredHead
 from cost_ledger.audit.store import AuditStore
-from cost_ledger.audit.store_anchors import PostgresAnchorStore
+from cost_ledger.audit.store_anchors import AnchorStore
 from cost_ledger.audit.store_invariants import INVARIANTS, Finding, InvariantStore
 from cost_ledger.chain import GENESIS, link
 from cost_ledger.charges.models import charge_of, is_priced_by_usage
@@ -72,7 +72,7 @@ class Verification:
         self,
         journal: AuditStore,
         invariants: InvariantStore,
-        anchors: PostgresAnchorStore,
+        anchors: AnchorStore,
         prices: PriceBook,
     ) -> None:
         self._journal = journal

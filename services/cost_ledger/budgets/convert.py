@@ -2,7 +2,6 @@
 
 from cost_ledger.budgets.changes import BudgetChange, BudgetField
 from cost_ledger.budgets.models import Budget, BudgetScope, BudgetStatus, BudgetWindow
-from cost_ledger.convert_times import optional_time
 from cost_ledger.errors import InvalidBudget
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium_kit.money import Money
@@ -12,6 +11,7 @@ from podium_kit.wire import (
     money_from_proto,
     money_to_proto,
     optional_money_from_proto,
+    optional_time,
     timestamp_to_proto,
 )
 

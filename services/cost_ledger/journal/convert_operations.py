@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from cost_ledger.convert_times import optional_time
 from cost_ledger.decisions.batches import Operation
 from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
 from cost_ledger.decisions.operations import Capture, Dispatch, Extend, Record, Release, Reserve
@@ -16,6 +15,7 @@ from podium_kit.wire import (
     duration_from_proto,
     money_from_proto,
     optional_money_from_proto,
+    optional_time,
     quantities_from_proto,
     usage_from_proto,
 )

@@ -47,10 +47,11 @@ class ReportStore:
 
     async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
         """A page of the journal, oldest first."""
+        episode = {"episode_id": wanted.episode_id} if wanted.episode_id else {}
         rows = await self._all(
-            text(ENTRIES.format(of_episode=OF_EPISODE if wanted.episode_id else "")),
+            text(ENTRIES.format(of_episode=OF_EPISODE if episode else "")),
             tenant=tenant,
-            **_of_episode(wanted.episode_id),
+            **episode,
             after=wanted.after_sequence,
             any_kind=not wanted.kinds,
             kinds=[kind.value for kind in wanted.kinds],
@@ -61,10 +62,6 @@ class ReportStore:
     async def _all(self, statement: Any, tenant: str, **values: object) -> Sequence[Any]:
         async with tenant_transaction(self._engine, tenant) as connection:
             return (await connection.execute(statement, {"tenant": tenant, **values})).all()
-
-
-def _of_episode(episode_id: str) -> dict[str, str]:
-    return {"episode_id": episode_id} if episode_id else {}
 
 
 async def read_entries(

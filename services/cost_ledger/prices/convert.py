@@ -3,7 +3,6 @@
 import re
 from decimal import Decimal
 
-from cost_ledger.convert_times import optional_time
 from cost_ledger.errors import InvalidPrice
 from cost_ledger.fingerprint import decimal_text
 from cost_ledger.prices.components import EVERY_SIZE, PriceComponent, TokenBand
@@ -16,7 +15,7 @@ from podium.ledger.v1 import price_book_service_pb2 as pb
 from podium_kit.metering import Dimension
 from podium_kit.rpc.identity import Identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token
-from podium_kit.wire import timestamp_to_proto
+from podium_kit.wire import optional_time, timestamp_to_proto
 
 _DECIMAL = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?")
 _TO_WIRE = {

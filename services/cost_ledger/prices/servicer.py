@@ -4,7 +4,6 @@ from typing import Any
 
 import grpc
 
-from cost_ledger.convert_times import optional_time
 from cost_ledger.prices.convert import (
     after_from_token,
     created_to_proto,
@@ -18,6 +17,7 @@ from podium.ledger.v1 import price_book_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 from podium_kit.rpc.pages import page_size
+from podium_kit.wire import optional_time
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

@@ -1,13 +1,12 @@
 """podium.ledger.v1 listings and reports as domain values, and back; their page tokens."""
 
-from cost_ledger.convert_times import optional_time
 from cost_ledger.errors import InvalidReport
 from cost_ledger.models import Entry, EntryKind
 from cost_ledger.spend.models import EntryFilter, Report, SpendDimension, SpendRow
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size, token_number
-from podium_kit.wire import money_to_proto, quantities_to_proto
+from podium_kit.wire import money_to_proto, optional_time, quantities_to_proto
 
 KIND_FROM_WIRE = {hold_pb2.EntryKind.Value(f"ENTRY_KIND_{kind.name}"): kind for kind in EntryKind}
 DIMENSION_FROM_WIRE = {

@@ -99,18 +99,14 @@ class Report:
         return None if self.end_time is None else self.end_time.astimezone(UTC).date()
 
     def _check_platform(self) -> None:
-        if self.episode_id or not self.group_by_is_known_to_all:
+        known = SUMMED | {SpendDimension.TENANT}
+        if self.episode_id or not known.issuperset(self.group_by):
             raise InvalidReport(
                 "a report over all tenants is by tenant, day, model, tool or price version"
             )
         for bound in (self.start_time, self.end_time):
             if bound and bound != _midnight(bound.astimezone(UTC)):
                 raise InvalidReport("a report over all tenants is of whole UTC days")
-
-    @property
-    def group_by_is_known_to_all(self) -> bool:
-        """Whether a report over all tenants has these groups."""
-        return (SUMMED | {SpendDimension.TENANT}).issuperset(self.group_by)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pyarrow import parquet
 
 from cost_ledger.audit.anchoring import Anchors
-from cost_ledger.audit.store_anchors import PostgresAnchorStore
+from cost_ledger.audit.store_anchors import AnchorStore
 from integration.cost_ledger.running_ledger import as_service
 from integration.focus.validator import failures_of
 from integration.podium_cli.audited_tenant import TENANT, Books, Terminal, as_tenant, open_books
@@ -244,7 +244,7 @@ def end_of_day(platform: Platform, books: Books) -> DailyRoot:
     async def sign() -> DailyRoot:
         engine = open_engine(as_service(books.database_url))
         try:
-            anchors = Anchors(PostgresAnchorStore(engine), platform_key(platform))
+            anchors = Anchors(AnchorStore(engine), platform_key(platform))
             signed = await anchors.sign_day(datetime.now(UTC).date(), datetime.now(UTC))
         finally:
             await engine.dispose()

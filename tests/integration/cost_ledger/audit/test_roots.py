@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from cost_ledger.audit.anchoring import Anchors
-from cost_ledger.audit.store_anchors import PostgresAnchorStore
+from cost_ledger.audit.store_anchors import AnchorStore
 from cost_ledger.errors import NothingAnchored
 from integration.cost_ledger.audit.auditor import as_superuser, fill, verified
 from integration.cost_ledger.builders import make_record
@@ -23,7 +23,7 @@ async def test_every_entry_has_a_proof_until_the_journal_is_rewritten(
     await fill(worker)
     await ledger.as_("bravo").ledger.Record(make_record("x"))
     engine = open_engine(as_service(ledger.database_url))
-    anchors = Anchors(PostgresAnchorStore(engine), Ed25519PrivateKey.generate())
+    anchors = Anchors(AnchorStore(engine), Ed25519PrivateKey.generate())
     now = datetime.now(UTC)
     first = await anchors.sign_day(DAY, now)
     await worker.ledger.Record(make_record("later"))

@@ -1,4 +1,4 @@
-"""Everything the ledger knows about one entry, put together for an auditor."""
+"""What an auditor is given: everything about one entry, and the signed roots."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,6 +6,7 @@ from datetime import datetime
 from cost_ledger.chain import GENESIS, link
 from cost_ledger.charges.models import Charge
 from cost_ledger.models import Entry, Hold
+from podium_kit.anchors import DailyRoot, TenantHead
 from podium_kit.money import Money
 
 
@@ -47,3 +48,32 @@ class Explanation:
     def recomputed_hash(self) -> bytes:
         """What the hash must be."""
         return link(self.previous_hash, self.found.entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a tenant's journal, and the last sequence that a root covers."""
+
+    tenant: str
+    anchored_sequence: int
+    sequence: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A signed root."""
+
+    root: DailyRoot
+    signature: bytes
+    public_key: str
+    create_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AnchoredHead:
+    """A tenant's leaf under a root, with its way to it."""
+
+    head: TenantHead
+    tenant_index: int
+    tenant_path: tuple[bytes, ...]
