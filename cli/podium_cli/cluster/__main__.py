@@ -1,6 +1,6 @@
 """`python -m podium_cli.cluster FILE...`: `podium doctor --cluster` from inside of a pod.
 
-The chart's test runs it with the release's values: one line for each thing that was looked at,
+The chart's test runs it with the release's values: one line for each check,
 exit status 1 when something is missing.
 """
 

@@ -1,4 +1,4 @@
-"""Whether a cluster serves what the chart's integrations ask for, looked at one by one."""
+"""Checks that a cluster serves the APIs of the chart's integrations, one finding per API."""
 
 import re
 from pathlib import Path

@@ -26,7 +26,7 @@ Id = Annotated[str, typer.Argument(help="Budget id.", show_default=False)]
 
 @command(app, "list")
 async def list_budgets(session: Session) -> None:
-    """List budgets and where their current windows stand."""
+    """List budgets with the spending of their current windows."""
     async with session.gateway() as gateway:
         found = await gateway.all("/v1/budgets", budgets_pb2.ListBudgetsResponse)
     columns = ("budget", "covers", "window", "limit#", "spent#", "held#", "left#", "")
@@ -35,7 +35,7 @@ async def list_budgets(session: Session) -> None:
 
 @command(app, "get")
 async def get(session: Session, budget_id: Id) -> None:
-    """Show a budget and where its current window stands."""
+    """Show a budget with the spending of its current window."""
     async with session.gateway() as gateway:
         path = f"/v1/budgets/{segment(budget_id)}"
         status = (await gateway.get(path, budgets_pb2.GetBudgetResponse)).status

@@ -83,7 +83,7 @@ async def search(
     query: Annotated[str, typer.Argument(help="What to look for.", show_default=False)],
     top: Annotated[int, typer.Option(min=1, max=50, help="Passages wanted.")] = 5,
 ) -> None:
-    """Search a corpus; every passage says where it stands."""
+    """Search a corpus; every passage names its place in the document."""
     async with session.gateway() as gateway:
         path = f"/v1/corpora/{segment(corpus)}/search"
         found = await gateway.get(path, pb.SearchResponse, query=query, top_k=top)

@@ -1,4 +1,4 @@
-"""What `podium up` needs of a machine, looked at one by one."""
+"""Checks what `podium up` needs of a machine, one finding per requirement."""
 
 import importlib.metadata
 import os

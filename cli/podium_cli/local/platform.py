@@ -84,7 +84,7 @@ class LocalPlatform:
             await self._start()
         except BaseException as error:
             await self.stop()
-            # The first thing that went wrong is the cause; the rest was cancelled for it.
+            # The first error is the cause; the other tasks were cancelled because of it.
             raise _first_cause(error) from error
 
     async def stop(self) -> None:
@@ -209,7 +209,7 @@ def _first_cause(error: BaseException) -> BaseException:
 
 
 def _inherited_environment() -> dict[str, str]:
-    """What a service needs of ours; never a credential that happens to be set."""
+    """Variables that a service inherits; never a credential that happens to be set."""
     names = ("HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "PODIUM_CACHE_DIR", "PYTHONPATH")
     # Tools may be programs that were installed beside us.
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"

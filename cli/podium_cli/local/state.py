@@ -86,7 +86,7 @@ class StateFolder:
 
     @property
     def ports_file(self) -> Path:
-        """Ports of the last run, taken again so that URLs survive a restart."""
+        """Ports of the last run, reused so that URLs survive a restart."""
         return self.path / "ports.json"
 
     @property

@@ -55,7 +55,7 @@ Temperature = Annotated[
 
 def make_tasks(count: int, split: SplitName, seed: int, family: list[str] | None) -> list[Task]:
     """The tasks the options ask for. Raises UsageError."""
-    # The families stand on the bundled tools, which are slow to import and needed here alone.
+    # The families use the bundled tools, which are slow to import and needed only here.
     from podium_training.tasks.taskset import FAMILIES, TooFewTasks, generate  # noqa: PLC0415
 
     names = family or list(FAMILIES)

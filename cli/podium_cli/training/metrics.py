@@ -11,7 +11,7 @@ class InvalidMetrics(ValueError):
 
 
 def read_metrics(path: Path) -> list[Metrics]:
-    """Steps in order. A run that was killed has taken some twice: the later is the one that counts.
+    """Steps in order. A run that was killed repeats some steps: the later record counts.
 
     A last line without its end is still being written and left out. Raises InvalidMetrics.
     """

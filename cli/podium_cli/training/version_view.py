@@ -18,7 +18,7 @@ def version_table(versions: Sequence[pb.ModelVersion]) -> Table:
 
 
 def decision_table(decision: Decision) -> Table:
-    """The verdict with every number it stands on."""
+    """The verdict with every number it is based on."""
     rows = [("verdict", decision.verdict.value), ("pairs", str(decision.pairs))]
     rows += [("why", reason) for reason in decision.reasons]
     for name, bound in decision.bounds.items():

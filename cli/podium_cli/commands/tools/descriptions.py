@@ -48,7 +48,7 @@ async def describe(
         proposal = (await gateway.post("/v1/tool-proposals", request, reply)).proposal
         while proposal.state == WRITING:
             await asyncio.sleep(POLL_S)
-            # The same request again says how it stands.
+            # The same request again returns its current state.
             proposal = (await gateway.post("/v1/tool-proposals", request, reply)).proposal
     if proposal.state == FAILED:
         raise UserError(

@@ -24,7 +24,7 @@ async def watch(
     *,
     follow: Annotated[bool, typer.Option(help="Follow until Ctrl-C.")] = True,
 ) -> None:
-    """Show each step as it is taken: reward, solved, cost, drift, lag, and records rejected so far.
+    """Show each step as it ends: reward, solved, cost, drift, lag, and records rejected so far.
 
     Which and why is in rejected.jsonl beside the metrics.
     """

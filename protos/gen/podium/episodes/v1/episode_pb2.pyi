@@ -44,7 +44,7 @@ class _EpisodeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EpisodeS
     """Ended; the stop reason says how."""
 
 class EpisodeState(_EpisodeState, metaclass=_EpisodeStateEnumTypeWrapper):
-    """Where an episode stands."""
+    """The state of an episode."""
 
 EPISODE_STATE_UNSPECIFIED: EpisodeState.ValueType  # 0
 """Never returned."""
@@ -393,7 +393,7 @@ class Episode(_message.Message):
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     state: Global___EpisodeState.ValueType
-    """Where it stands."""
+    """Its state."""
     stop_reason: Global___StopReason.ValueType
     """Why it ended."""
     answer: _builtins.str
@@ -474,7 +474,7 @@ Global___Episode: _TypeAlias = Episode  # noqa: Y015
 
 @_typing.final
 class EpisodeEvent(_message.Message):
-    """One thing that happened in an episode."""
+    """One event of an episode."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

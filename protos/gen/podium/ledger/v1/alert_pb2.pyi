@@ -36,8 +36,8 @@ class BudgetAlert(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     PUBLISH_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """"<tenant>/<budget id>/<window start>/<soft limit>": one per budget, window
-    and soft limit, for ever.
+    """"<tenant>/<budget id>/<window start>/<soft limit>": at most one per
+    budget, window and soft limit.
     """
     tenant: _builtins.str
     """Tenant of the budget."""

@@ -620,14 +620,14 @@ class InvoiceMatch(_message.Message):
     state: Global___MatchState.ValueType
     """What it is."""
     position: _builtins.int
-    """Position of the line on the invoice, from 1; 0 when the ledger stands alone."""
+    """Position of the line on the invoice, from 1; 0 when only the ledger has the call."""
     @_builtins.property
     def line(self) -> Global___InvoiceLine:
-        """The line; unset when the ledger stands alone."""
+        """The line; unset when only the ledger has the call."""
 
     @_builtins.property
     def entry(self) -> _hold_pb2.Entry:
-        """The ledger's entry; unset when the invoice stands alone."""
+        """The ledger's entry; unset when only the invoice has the call."""
 
     @_builtins.property
     def difference(self) -> _money_pb2.Money:

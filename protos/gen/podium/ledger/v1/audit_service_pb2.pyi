@@ -30,7 +30,7 @@ class ExplainEntryRequest(_message.Message):
     ENTRY_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
     entry: _builtins.str
-    """Its sequence, or the key of a call: then the entry that stands for its cost."""
+    """Its sequence, or the key of a call: then the entry that posts its cost."""
     tenant: _builtins.str
     """Unset means the caller's."""
     def __init__(

@@ -73,7 +73,7 @@ class _BudgetWindowEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BudgetWi
     BUDGET_WINDOW_UNSPECIFIED: _BudgetWindow.ValueType  # 0
     """Rejected."""
     BUDGET_WINDOW_TOTAL: _BudgetWindow.ValueType  # 1
-    """One window for ever."""
+    """One window without an end."""
     BUDGET_WINDOW_DAY: _BudgetWindow.ValueType  # 2
     """A calendar day in the budget's time zone."""
     BUDGET_WINDOW_WEEK: _BudgetWindow.ValueType  # 3
@@ -89,7 +89,7 @@ class BudgetWindow(_BudgetWindow, metaclass=_BudgetWindowEnumTypeWrapper):
 BUDGET_WINDOW_UNSPECIFIED: BudgetWindow.ValueType  # 0
 """Rejected."""
 BUDGET_WINDOW_TOTAL: BudgetWindow.ValueType  # 1
-"""One window for ever."""
+"""One window without an end."""
 BUDGET_WINDOW_DAY: BudgetWindow.ValueType  # 2
 """A calendar day in the budget's time zone."""
 BUDGET_WINDOW_WEEK: BudgetWindow.ValueType  # 3
@@ -190,7 +190,7 @@ Global___Budget: _TypeAlias = Budget  # noqa: Y015
 
 @_typing.final
 class BudgetStatus(_message.Message):
-    """Where the current window of a budget stands."""
+    """The amounts of a budget's current window."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -315,7 +315,7 @@ class GetBudgetResponse(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def status(self) -> Global___BudgetStatus:
-        """Where it stands."""
+        """The budget and its current window."""
 
     def __init__(
         self,
@@ -368,7 +368,7 @@ class ListBudgetsResponse(_message.Message):
     """Unset on the last page."""
     @_builtins.property
     def statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetStatus]:
-        """Where they stand."""
+        """The budgets and their current windows."""
 
     def __init__(
         self,

@@ -81,7 +81,7 @@ class BudgetServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetBudget(self, request, context):
-        """Returns a budget and where its current window stands.
+        """Returns a budget and the amounts of its current window.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -38,7 +38,7 @@ class BudgetServiceStub:
     CreateBudget: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.CreateBudgetRequest, _budget_service_pb2.CreateBudgetResponse]
     """Creates a budget. The same id and content again returns the same budget."""
     GetBudget: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.GetBudgetRequest, _budget_service_pb2.GetBudgetResponse]
-    """Returns a budget and where its current window stands."""
+    """Returns a budget and the amounts of its current window."""
     ListBudgets: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.ListBudgetsRequest, _budget_service_pb2.ListBudgetsResponse]
     """Lists the tenant's budgets in id order."""
     UpdateBudget: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.UpdateBudgetRequest, _budget_service_pb2.UpdateBudgetResponse]
@@ -62,7 +62,7 @@ class BudgetServiceAsyncStub(BudgetServiceStub):
     CreateBudget: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.CreateBudgetRequest, _budget_service_pb2.CreateBudgetResponse]  # type: ignore[assignment]
     """Creates a budget. The same id and content again returns the same budget."""
     GetBudget: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.GetBudgetRequest, _budget_service_pb2.GetBudgetResponse]  # type: ignore[assignment]
-    """Returns a budget and where its current window stands."""
+    """Returns a budget and the amounts of its current window."""
     ListBudgets: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.ListBudgetsRequest, _budget_service_pb2.ListBudgetsResponse]  # type: ignore[assignment]
     """Lists the tenant's budgets in id order."""
     UpdateBudget: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.UpdateBudgetRequest, _budget_service_pb2.UpdateBudgetResponse]  # type: ignore[assignment]
@@ -95,7 +95,7 @@ class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _budget_service_pb2.GetBudgetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_budget_service_pb2.GetBudgetResponse, _abc.Awaitable[_budget_service_pb2.GetBudgetResponse]]:
-        """Returns a budget and where its current window stands."""
+        """Returns a budget and the amounts of its current window."""
 
     @_abc_1.abstractmethod
     def ListBudgets(

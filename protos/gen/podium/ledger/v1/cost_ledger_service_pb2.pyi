@@ -490,7 +490,7 @@ class ExtendResponse(_message.Message):
     REJECTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hold(self) -> _hold_pb2.Hold:
-        """The hold; for a retry, as it stands."""
+        """The hold; for a retry, in its current state."""
 
     @_builtins.property
     def rejection(self) -> _hold_pb2.Rejection:

@@ -42,7 +42,7 @@ class _HoldStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HoldState.V
     """
 
 class HoldState(_HoldState, metaclass=_HoldStateEnumTypeWrapper):
-    """Where a hold stands."""
+    """The state of a hold."""
 
 HOLD_STATE_UNSPECIFIED: HoldState.ValueType  # 0
 """Never returned."""
@@ -133,7 +133,7 @@ class _EntryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntryKind.V
     ENTRY_KIND_ADJUST: _EntryKind.ValueType  # 7
     """A correction by difference."""
     ENTRY_KIND_SETTLE: _EntryKind.ValueType  # 8
-    """A provisional or estimated cost taken back; a capture with the provider's
+    """A provisional or estimated cost reversed; a capture with the provider's
     figure follows.
     """
     ENTRY_KIND_DISPATCH: _EntryKind.ValueType  # 9
@@ -161,7 +161,7 @@ ENTRY_KIND_REVERSE: EntryKind.ValueType  # 6
 ENTRY_KIND_ADJUST: EntryKind.ValueType  # 7
 """A correction by difference."""
 ENTRY_KIND_SETTLE: EntryKind.ValueType  # 8
-"""A provisional or estimated cost taken back; a capture with the provider's
+"""A provisional or estimated cost reversed; a capture with the provider's
 figure follows.
 """
 ENTRY_KIND_DISPATCH: EntryKind.ValueType  # 9
@@ -240,7 +240,7 @@ class Hold(_message.Message):
     sku: _builtins.str
     """What is priced."""
     state: Global___HoldState.ValueType
-    """Where it stands."""
+    """Its state."""
     price_version_id: _builtins.str
     """The price version that priced it; unset means the price is unknown."""
     service_class: _builtins.str

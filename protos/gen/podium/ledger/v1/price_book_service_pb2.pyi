@@ -254,13 +254,13 @@ class PriceSpec(_message.Message):
 
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """From when it holds; unset means since ever for the first version of the
+        """Start of its validity; unset means no start for the first version of the
         SKU, and now for a later one.
         """
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """Until when it holds; unset means until the next version starts."""
+        """End of its validity; unset means until the next version starts."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class PriceBookServiceStub(object):
     """Versioned prices. A price never changes: a new version starts where the old
-    one ends, so what a past call cost can be recomputed for ever.
+    one ends, so the cost of a past call can always be recomputed.
     """
 
     def __init__(self, channel):
@@ -55,7 +55,7 @@ class PriceBookServiceStub(object):
 
 class PriceBookServiceServicer(object):
     """Versioned prices. A price never changes: a new version starts where the old
-    one ends, so what a past call cost can be recomputed for ever.
+    one ends, so the cost of a past call can always be recomputed.
     """
 
     def CreatePrices(self, request, context):
@@ -107,7 +107,7 @@ def add_PriceBookServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class PriceBookService(object):
     """Versioned prices. A price never changes: a new version starts where the old
-    one ends, so what a past call cost can be recomputed for ever.
+    one ends, so the cost of a past call can always be recomputed.
     """
 
     @staticmethod

@@ -28,7 +28,7 @@ GRPC_VERSION: str
 
 class PriceBookServiceStub:
     """Versioned prices. A price never changes: a new version starts where the old
-    one ends, so what a past call cost can be recomputed for ever.
+    one ends, so the cost of a past call can always be recomputed.
     """
 
     @_typing.overload
@@ -45,7 +45,7 @@ class PriceBookServiceStub:
 @_typing.type_check_only
 class PriceBookServiceAsyncStub(PriceBookServiceStub):
     """Versioned prices. A price never changes: a new version starts where the old
-    one ends, so what a past call cost can be recomputed for ever.
+    one ends, so the cost of a past call can always be recomputed.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -58,7 +58,7 @@ class PriceBookServiceAsyncStub(PriceBookServiceStub):
 
 class PriceBookServiceServicer(metaclass=_abc_1.ABCMeta):
     """Versioned prices. A price never changes: a new version starts where the old
-    one ends, so what a past call cost can be recomputed for ever.
+    one ends, so the cost of a past call can always be recomputed.
     """
 
     @_abc_1.abstractmethod

@@ -66,7 +66,7 @@ class DescriptionServiceServicer(object):
     def ProposeDescription(self, request, context):
         """Samples episodes that used a tool and has an llm tool write a description
         of it, as an episode of its own under the proposal's id. The same id again
-        returns the proposal as it stands.
+        returns the proposal in its current state.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

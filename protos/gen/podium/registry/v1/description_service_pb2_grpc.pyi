@@ -38,7 +38,7 @@ class DescriptionServiceStub:
     ProposeDescription: _grpc.UnaryUnaryMultiCallable[_description_service_pb2.ProposeDescriptionRequest, _description_service_pb2.ProposeDescriptionResponse]
     """Samples episodes that used a tool and has an llm tool write a description
     of it, as an episode of its own under the proposal's id. The same id again
-    returns the proposal as it stands.
+    returns the proposal in its current state.
     """
     ListProposals: _grpc.UnaryUnaryMultiCallable[_description_service_pb2.ListProposalsRequest, _description_service_pb2.ListProposalsResponse]
     """Lists proposals, newest first."""
@@ -57,7 +57,7 @@ class DescriptionServiceAsyncStub(DescriptionServiceStub):
     ProposeDescription: _aio.UnaryUnaryMultiCallable[_description_service_pb2.ProposeDescriptionRequest, _description_service_pb2.ProposeDescriptionResponse]  # type: ignore[assignment]
     """Samples episodes that used a tool and has an llm tool write a description
     of it, as an episode of its own under the proposal's id. The same id again
-    returns the proposal as it stands.
+    returns the proposal in its current state.
     """
     ListProposals: _aio.UnaryUnaryMultiCallable[_description_service_pb2.ListProposalsRequest, _description_service_pb2.ListProposalsResponse]  # type: ignore[assignment]
     """Lists proposals, newest first."""
@@ -79,7 +79,7 @@ class DescriptionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_description_service_pb2.ProposeDescriptionResponse, _abc.Awaitable[_description_service_pb2.ProposeDescriptionResponse]]:
         """Samples episodes that used a tool and has an llm tool write a description
         of it, as an episode of its own under the proposal's id. The same id again
-        returns the proposal as it stands.
+        returns the proposal in its current state.
         """
 
     @_abc_1.abstractmethod

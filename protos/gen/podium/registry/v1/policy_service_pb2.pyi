@@ -611,7 +611,7 @@ class DryRunPolicyResponse(_message.Message):
     REJECTED_COST_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
     episode_count: _builtins.int
-    """Episodes looked at."""
+    """Episodes examined."""
     call_count: _builtins.int
     """Tool calls in them."""
     rejected_call_count: _builtins.int
