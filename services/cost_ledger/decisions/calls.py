@@ -92,7 +92,7 @@ def capture(asked: Capture, books: Books) -> Entry:
         books, EntryKind.CAPTURE, call, usage=asked.usage, price=price, at=at, ended=ended
     )
     _close(hold, HoldState.CAPTURED, books, entry.sequence)
-    remember(asked, books, entry, occur_time=asked.occur_time)
+    remember(asked, books, entry)
     return entry
 
 
@@ -124,7 +124,7 @@ def record(asked: Record, books: Books) -> Entry:
     )
     price = books.price(asked.tenant, asked.sku, at, asked.service_class, asked.region)
     entry = post_cost(books, EntryKind.RECORD, call, usage=asked.usage, price=price, at=at)
-    remember(asked, books, entry, occur_time=asked.occur_time)
+    remember(asked, books, entry)
     return entry
 
 

@@ -1,30 +1,13 @@
 """The same key gets the same answer; what an operation names must be in the books."""
 
-from datetime import datetime
-from typing import Protocol
-
 from cost_ledger.decisions.books import Books, IdempotencyRecord
+from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
+from cost_ledger.decisions.operations import Capture, Extend, Record, Reserve
 from cost_ledger.errors import EntryNotFound, HoldNotFound, KeyReused
 from cost_ledger.models import Entry, Hold, Rejection
 
-
-class Keyed(Protocol):
-    """An operation whose answer is kept under its key."""
-
-    @property
-    def name(self) -> str:
-        """What is asked; every name has its own keys."""
-
-    @property
-    def tenant(self) -> str:
-        """Whose books."""
-
-    @property
-    def key(self) -> str:
-        """The caller's key."""
-
-    def request_hash(self) -> str:
-        """What a retry must repeat."""
+# Operations whose answer is kept under their key; every name has its own keys.
+Keyed = Reserve | Extend | Capture | Record | Reverse | Adjust | Settle | ClosePeriod
 
 
 def answered(asked: Keyed, books: Books) -> IdempotencyRecord | None:
@@ -40,10 +23,10 @@ def remember(
     books: Books,
     entry: Entry | None = None,
     rejection: Rejection | None = None,
-    occur_time: datetime | None = None,
 ) -> None:
     """Keeps the answer: an entry, or why there is none."""
     sequence = entry.sequence if entry else 0
+    occur_time = asked.occur_time if isinstance(asked, Capture | Record) else None
     answer = IdempotencyRecord(asked.request_hash(), sequence, rejection, occur_time)
     books.draft.answers[asked.tenant, asked.name, asked.key] = answer
 
