@@ -10,7 +10,7 @@ ENDED = """
     SELECT id::text, cost FROM episodes
     WHERE stop_reason IS NOT NULL AND unpriced_call_count = 0
 """
-# What was adjusted or taken back later is not what the call was captured at.
+# Later adjustments and reversals are not part of what the call was captured at.
 POSTED = """
     SELECT episode_id, sum(spend + provisional) AS cost FROM entry
     WHERE episode_id <> '' AND kind IN ('capture', 'record') GROUP BY episode_id

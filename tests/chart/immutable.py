@@ -17,7 +17,7 @@ CASES = ("defaults", "minimal-cpu", "dev", "production", "multi-tenant")
 
 
 def immutable_fields(case: str) -> Json:
-    """Kind and name to the fields that are for ever."""
+    """Kind and name to the immutable fields."""
     return {
         f"{obj['kind']}/{obj['metadata']['name']}": found
         for obj in rendered(case)

@@ -52,7 +52,7 @@ def test_the_version_is_the_projects(name: str) -> None:
     assert metadata["version"] == metadata["appVersion"] == project.group(1)
 
 
-def test_artifact_hub_lists_every_image_of_ours() -> None:
+def test_artifact_hub_lists_every_podium_image() -> None:
     metadata = yaml.safe_load((CHARTS / "podium/Chart.yaml").read_text())
     images = yaml.safe_load(metadata["annotations"]["artifacthub.io/images"])
     used = {

@@ -53,7 +53,7 @@ def test_engines_are_made_where_kserve_serves_and_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize("case", ON)
-def test_its_pods_pass_the_restricted_profile_and_stand_under_a_policy(case: str) -> None:
+def test_its_pods_pass_the_restricted_profile_and_have_a_network_policy(case: str) -> None:
     objects = rendered(case)
     found = pod(objects)
     assert not violations(found.spec)

@@ -1,4 +1,4 @@
-"""What arms did beside each other, with 95 % intervals over tasks."""
+"""The results of the arms side by side, with 95 % intervals over tasks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ Results = Mapping[str, Sequence[Evaluated]]
 
 
 class Journal:
-    """A file that begins with what was asked for; another question begins it anew."""
+    """A file that begins with the question; another question starts it over."""
 
     def __init__(self, path: Path, asked: Mapping[str, Any]) -> None:
         self._path = path

@@ -62,7 +62,7 @@ async def test_tools_default_and_the_calls_wish_bound_the_hits(corpora: Corpora)
         assert len(json.loads(result.outcome.content_json)["hits"]) == count
 
 
-async def test_nothing_found_says_so(corpora: Corpora) -> None:
+async def test_an_empty_search_says_so(corpora: Corpora) -> None:
     await put_three(corpora)
     result = await RetrievalAdapter(corpora).invoke(make_call({"query": "zeppelin"}), make_tool())
     assert isinstance(result.outcome, Output)

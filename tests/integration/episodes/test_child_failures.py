@@ -121,7 +121,7 @@ async def test_a_cancelled_child_is_a_failure_its_caller_sees(
     assert invocation.child.episode_id == child
 
 
-async def test_a_child_whose_budget_is_used_up_says_so_to_its_caller(
+async def test_a_child_with_an_exhausted_budget_reports_it_to_its_caller(
     platform: EpisodesPlatform,
 ) -> None:
     _prepare(platform, Misbehaviour("BUDGET_EXHAUSTED"))

@@ -62,7 +62,7 @@ class SignallessServer(uvicorn.Server):
 
 @dataclass
 class GatewayUnderTest:
-    """A running gateway, what stands behind it, and the first key."""
+    """A running gateway, the services behind it, and the first key."""
 
     base_url: str
     database_url: str

@@ -86,7 +86,7 @@ async def test_a_role_lets_its_key_do_what_the_table_says(gateway: GatewayUnderT
     )
 
 
-async def test_a_key_for_another_tenant_than_expected_says_so(gateway: GatewayUnderTest) -> None:
+async def test_a_key_of_an_unexpected_tenant_is_reported(gateway: GatewayUnderTest) -> None:
     async with gateway.http() as http:
         assert (await http.get("/v1/models", headers={"x-podium-tenant": "acme"})).is_success
         reply = await http.get("/v1/models", headers={"x-podium-tenant": "umbrella"})

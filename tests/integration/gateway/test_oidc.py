@@ -72,7 +72,7 @@ def unsigned(claims_of: str) -> str:
     return f"{header.decode().rstrip('=')}.{claims_of.split('.')[1]}."
 
 
-async def test_what_is_wrong_with_a_token_is_a_401_that_says_so(
+async def test_an_invalid_token_is_a_401_that_names_the_problem(
     gateway: GatewayUnderTest, provider: IdentityProvider
 ) -> None:
     good, now = acme(provider), 1_700_000_000
@@ -132,7 +132,7 @@ async def test_a_new_key_of_the_provider_is_fetched_and_unknown_ones_do_not_floo
     monkeypatch.setattr(oidc_keys, "REFETCH_INTERVAL_S", 0.0)
     assert (await asked(gateway, acme(provider))).is_success
     assert provider.fetched == 2
-    # The old key was taken back by the provider.
+    # The provider has withdrawn the old key.
     old = IdentityProvider(port=provider.port)
     assert (await asked(gateway, acme(old))).status_code == 401
 

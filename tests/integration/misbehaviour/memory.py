@@ -1,4 +1,4 @@
-"""How much memory this process comes to need for a while (proc(5))."""
+"""The peak memory of this process over a while (proc(5))."""
 
 import re
 from collections.abc import Iterator

@@ -30,7 +30,7 @@ async def test_the_first_model_is_the_default_when_none_is_configured(start_serv
     assert response.model_version == "z"
 
 
-async def test_an_alias_is_the_model_it_stands_for(start_service: Any) -> None:
+async def test_an_alias_resolves_to_its_model(start_service: Any) -> None:
     with OpenAiServer(models=["a", "b"]) as engine:
         stub = await start_service(engine.base_url, model_aliases={"best": "b"})
         response = await stub.NextAction(pb.NextActionRequest(model="best", **TOOLLESS))

@@ -29,7 +29,7 @@ OLD, NEW, NEWEST = "policy-demo-v9", "policy-demo-v10", "policy-demo-v11"
 
 @pytest.fixture
 def store(tmp_path: Path) -> VersionStore:
-    """Versions that are served; the oldest is promoted, and the newest not looked at."""
+    """Versions that are served; the oldest is promoted, and the newest has no gate decision."""
     store = VersionStore(tmp_path / "store")
     for name in (OLD, NEW, NEWEST):
         store.write(make_manifest(name), fill)

@@ -121,7 +121,7 @@ async def test_an_engine_that_renamed_max_tokens_is_asked_with_the_new_name(
     assert "max_tokens" not in engine.requests[1]
 
 
-async def test_native_tool_calls_of_an_engine_are_taken(start_service: Any) -> None:
+async def test_native_tool_calls_of_an_engine_are_accepted(start_service: Any) -> None:
     function = {"name": "calculator", "arguments": '{"expression":"6*7"}'}
     reply = Reply("", message={"tool_calls": [{"id": "call_1", "function": function}]})
     with OpenAiServer([reply]) as engine:

@@ -242,7 +242,7 @@ async def test_engines_of_another_release_are_left_alone(cluster: Cluster) -> No
     assert cluster.made() == {name, "policy-theirs-v1"}
 
 
-async def test_removing_what_is_gone_is_no_error(cluster: Cluster) -> None:
+async def test_removing_a_missing_engine_is_no_error(cluster: Cluster) -> None:
     await cluster.engines().remove("policy-run-v9")
     assert cluster.server.requests[-1] == ("DELETE", "policy-run-v9")
 

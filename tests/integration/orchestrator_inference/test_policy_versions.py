@@ -188,7 +188,7 @@ FAULT_KINDS: tuple[Callable[[Side, random.Random], None], ...] = (
 
 
 def agree(store: VersionStore, name: str) -> None:
-    """Writes the manifest anew, with the digests of what lies there."""
+    """Rewrites the manifest with the digests of the files in the folder."""
     found = store.manifest(name)
     folder, written = store.path(name), store.path(name).with_name("written")
     folder.rename(written)
@@ -264,7 +264,7 @@ async def test_a_replica_that_lost_its_adapters_is_brought_back(
         assert side.admission.admitted == {GOOD}
 
 
-async def test_a_replica_that_goes_away_does_not_take_a_version_along(
+async def test_a_version_survives_the_loss_of_a_replica(
     published: Path, servers: list[VllmServer], tmp_path: Path
 ) -> None:
     with VllmServer(make_base()) as short_lived:
@@ -292,7 +292,7 @@ async def test_a_wrong_replica_that_cannot_unload_keeps_a_version_from_everybody
         assert GOOD not in servers[0].loaded
 
 
-async def test_a_quorum_is_enough_where_the_operator_says_so(
+async def test_a_configured_quorum_is_enough(
     published: Path, servers: list[VllmServer], tmp_path: Path
 ) -> None:
     root = copied(published, tmp_path, GOOD)

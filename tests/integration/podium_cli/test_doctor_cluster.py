@@ -66,7 +66,7 @@ class Doctor:
 
 
 def findings(run: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
-    """Findings of a run by what was looked at."""
+    """Findings of a run by the name of the check."""
     return {each["what"]: each for each in json.loads(run.stdout)["findings"]}
 
 

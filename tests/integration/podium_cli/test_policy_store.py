@@ -1,4 +1,4 @@
-"""A trained version on its way to users: published, compared, promoted, asked, taken back."""
+"""A trained version on its way to users: published, compared, promoted, asked, rolled back."""
 
 import signal
 import time

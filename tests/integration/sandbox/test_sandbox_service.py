@@ -126,7 +126,7 @@ async def test_the_code_adapter_works_with_it(sandbox: Sandbox) -> None:
     assert result.outcome.content == "42\n"
 
 
-async def test_a_service_that_is_gone_is_a_failure_that_may_pass(
+async def test_an_unreachable_service_is_a_transient_failure(
     tmp_path: Path, service: Service
 ) -> None:
     nowhere = client_channel(1, RUNNER, service.keys)

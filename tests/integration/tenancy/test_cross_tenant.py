@@ -54,7 +54,7 @@ async def snapshot(tenants: TwoTenants) -> dict[str, bytes]:
     return seen
 
 
-async def test_no_rpc_gives_or_changes_another_tenants_things(tenants: TwoTenants) -> None:
+async def test_no_rpc_reads_or_changes_another_tenants_resources(tenants: TwoTenants) -> None:
     before, wrong = await snapshot(tenants), []
     for name, (expected, values) in RPCS.items():
         answer = await tenants.call(STRANGER, METHODS[name], filled(values, tenants.things))
@@ -66,7 +66,7 @@ async def test_no_rpc_gives_or_changes_another_tenants_things(tenants: TwoTenant
     assert await snapshot(tenants) == before
 
 
-async def test_no_route_gives_or_changes_another_tenants_things(tenants: TwoTenants) -> None:
+async def test_no_route_reads_or_changes_another_tenants_resources(tenants: TwoTenants) -> None:
     before, wrong = await snapshot(tenants), []
     order = list(RPCS)
     table = sorted(ROUTES, key=lambda route: order.index(rpc_of(route)))

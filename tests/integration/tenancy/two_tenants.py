@@ -77,7 +77,7 @@ class Answer:
 
 
 async def _answer(channel: grpc.aio.Channel, method: MethodDescriptor, request: Any) -> Answer:
-    # Which of the two it is stands in the descriptor, where types cannot see it.
+    # Which of the two it is depends on the descriptor, which types cannot see.
     kind: Any = channel.unary_stream if method.server_streaming else channel.unary_unary
     call = kind(
         f"/{method.containing_service.full_name}/{method.name}",

@@ -138,7 +138,7 @@ async def test_what_the_adapters_measured_reaches_the_registry(
     assert sum(facts.latencies.counts.values()) == 2
 
 
-async def test_a_kind_that_starts_episodes_is_a_failure_that_says_so(
+async def test_a_kind_that_starts_episodes_is_a_failure_with_its_reason(
     adapters: AdaptersUnderTest,
 ) -> None:
     connection = tool_pb2.Connection(podium=tool_pb2.PodiumConnection(model="orchestrator"))

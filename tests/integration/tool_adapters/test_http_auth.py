@@ -109,7 +109,7 @@ async def test_a_rejected_token_is_replaced_once(
     tokens.revoked.add(tokens.newest)
     assert (await adapters.call(name)).HasField("output")
     assert tokens.given == 2
-    # An API that rejects every token is not asked for ever.
+    # An API that rejects every token is not retried without end.
     tokens.revoked |= {f"token-{number:04}" for number in range(10)}
     answer = await adapters.call(name)
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED

@@ -19,7 +19,7 @@ async def test_no_more_calls_are_in_flight_than_the_tool_allows(
     assert web.in_flight_max <= 3
 
 
-async def test_a_tool_that_stays_away_is_left_alone(
+async def test_the_circuit_breaker_opens_for_a_tool_that_keeps_failing(
     adapters: AdaptersUnderTest, web: WebServer
 ) -> None:
     name = adapters.register(http_spec(f"{web.url}/reset"))

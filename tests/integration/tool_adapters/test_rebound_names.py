@@ -1,4 +1,4 @@
-"""A host that moves to a private address once it was looked at is not reached there."""
+"""A host that moves to a private address after it was checked is not reached there."""
 
 import json
 import os

@@ -55,7 +55,7 @@ def test_a_reply_cut_by_the_token_limit_says_so_and_is_recognised_later() -> Non
     assert PastTurn("", action).was_cut
 
 
-def test_a_complete_action_stands_even_when_the_engine_stopped_at_the_limit() -> None:
+def test_a_complete_action_is_accepted_even_when_the_engine_stopped_at_the_limit() -> None:
     assert parse('{"answer":"42"}', finish_reason="length").final_answer == "42"
 
 
@@ -79,7 +79,7 @@ def test_an_engine_without_a_grammar_may_wrap_its_action(text: str) -> None:
     assert [call.arguments_json for call in action.calls] == ['{"expression":"1+1"}']
 
 
-def test_calls_an_engine_parsed_itself_are_taken_with_their_ids() -> None:
+def test_calls_an_engine_parsed_itself_keep_their_ids() -> None:
     native = (NativeCall("call_7", "calculator", '{"expression": "1+1"}'),)
     action = parse("thinking", native_calls=native)
     assert [(call.model_call_id, call.arguments_json) for call in action.calls] == [

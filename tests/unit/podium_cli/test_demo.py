@@ -120,7 +120,7 @@ def test_the_report_is_one_page_that_needs_no_other_and_trusts_no_answer(tmp_pat
     assert "1 / 2" in text
 
 
-async def test_a_gateway_that_is_gone_is_named_and_not_a_group_of_errors() -> None:
+async def test_an_unreachable_gateway_is_one_error_that_names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     async with Gateway(url, "key") as gateway:

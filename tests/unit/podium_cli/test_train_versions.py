@@ -37,18 +37,18 @@ def write_evaluations(folder: Path, gain: float, count: int = 40) -> tuple[Path,
     return paths
 
 
-def judge(store: Path, gain: float, *options: str, count: int = 40) -> Result:
+def run_gate(store: Path, gain: float, *options: str, count: int = 40) -> Result:
     new, old = write_evaluations(store.parent, gain, count)
     files = ("--candidate", new, "--promoted", old)
     return podium("gate", NEW, "--store", store, *files, "--json", *options)
 
 
 def test_a_better_version_passes_the_gate_and_a_worse_one_does_not(store: Path) -> None:
-    found = judge(store, 0.25)
+    found = run_gate(store, 0.25)
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["verdict"] == "promote"
     (store / "decisions" / f"{NEW}.json").unlink()
-    assert judge(store, -0.25).exit_code == 1
+    assert run_gate(store, -0.25).exit_code == 1
 
 
 def test_only_unreferenced_and_unloaded_files_are_deleted(store: Path) -> None:
@@ -71,12 +71,12 @@ def report(name: str, replicas: int, faults: list[str]) -> Report:
     return Report(name=name, ready=False, replicas_ready=0, replicas=replicas, faults=tuple(faults))
 
 
-def test_the_same_look_is_not_taken_twice(store: Path) -> None:
-    assert judge(store, 0.25, "--looks", "2", count=10).exit_code == 1
-    again = judge(store, 0.25, "--looks", "2")
+def test_the_same_gate_look_is_rejected_the_second_time(store: Path) -> None:
+    assert run_gate(store, 0.25, "--looks", "2", count=10).exit_code == 1
+    again = run_gate(store, 0.25, "--looks", "2")
     assert again.exit_code == 2
     assert "look 1" in again.stderr
-    assert judge(store, 0.25, "--looks", "2", "--look", "2").exit_code == 0
+    assert run_gate(store, 0.25, "--looks", "2", "--look", "2").exit_code == 0
 
 
 def write_metrics(folder: Path) -> Path:

@@ -40,7 +40,7 @@ def test_after_the_cool_down_one_probe_passes() -> None:
     assert not breaker.lets_pass()
 
 
-def test_a_probe_that_finds_it_well_closes_it() -> None:
+def test_a_successful_probe_closes_it() -> None:
     breaker, clock = opened()
     clock.now = 10
     breaker.lets_pass()

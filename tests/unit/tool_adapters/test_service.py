@@ -92,7 +92,7 @@ async def invoke(invoker: Invoker) -> Answer:
         return await invoker.invoke(CallRequest("e/0/tool/0", "e", "oracle", 1, "{}", "", "", 0))
 
 
-async def test_a_fault_of_ours_is_an_internal_failure_without_its_details() -> None:
+async def test_a_bug_in_an_adapter_is_an_internal_failure_without_its_details() -> None:
     async def crash() -> AdapterResult:
         raise ZeroDivisionError("the secret detail")
 
