@@ -12,7 +12,10 @@ from uuid import uuid4
 import asyncpg
 import pytest_asyncio
 
-from podium_kit.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, free_port
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.postgres import EmbeddedPostgres
+from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_kit.postgres.migrations import upgrade
 
 Database = Callable[..., Awaitable[str]]

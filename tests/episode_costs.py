@@ -4,7 +4,7 @@ from pathlib import Path
 
 import asyncpg
 
-from podium_kit.embedded import EmbeddedPostgres
+from podium_kit.embedded.postgres import EmbeddedPostgres
 
 ENDED = """
     SELECT id::text, cost FROM episodes

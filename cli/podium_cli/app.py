@@ -1,35 +1,40 @@
 """All commands of `podium`, put together."""
 
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from podium_cli import DISTRIBUTION
-from podium_cli.commands import (
-    audit,
-    budgets,
-    corpus,
-    demo,
-    doctor,
-    down,
-    episodes,
-    identity,
-    keys,
-    limits,
-    models,
-    policies,
-    prices,
-    run,
-    spend,
-    status,
-    tools,
-    train,
-    trajectories,
-    up,
-    watch,
-)
 
+MACHINE, EPISODES, TRAINING = "On this machine", "Episodes", "Training"
+TOOLS, MONEY, ACCESS = "Tools and policies", "Money", "Access"
+# Each is a module of `commands` with an app of its own; and where --help shows it.
+COMMANDS = {
+    "up": MACHINE,
+    "down": MACHINE,
+    "status": MACHINE,
+    "doctor": MACHINE,
+    "identity": MACHINE,
+    "demo": MACHINE,
+    "run": EPISODES,
+    "watch": EPISODES,
+    "models": EPISODES,
+    "episodes": EPISODES,
+    "trajectories": EPISODES,
+    "train": TRAINING,
+    "tools": TOOLS,
+    "policies": TOOLS,
+    "corpus": TOOLS,
+    "spend": MONEY,
+    "prices": MONEY,
+    "budgets": MONEY,
+    "audit": MONEY,
+    "keys": ACCESS,
+    "limits": ACCESS,
+}
 HELP = """Runs tasks with an orchestrator and its tools: the platform on this machine,
 and the client of any other.
 
@@ -39,8 +44,30 @@ Progress goes to stderr, results to stdout. Exit status: 0 success, 1 failed, 2 
 130 interrupted.
 """
 
+
+class Commands(TyperGroup):
+    """Imports a command when it is asked for: all of them take a second."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        # For lists and suggestions of names.
+        self.commands = {name: TyperCommand(name) for name in COMMANDS}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | TyperGroup | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"podium_cli.commands.{cmd_name}")
+        # A Typer without a name is one command.
+        build = typer.main.get_group if module.app.info.name else typer.main.get_command
+        found = build(module.app)
+        assert isinstance(found, TyperCommand | TyperGroup)
+        found.rich_help_panel = COMMANDS[cmd_name]
+        return found
+
+
 app = typer.Typer(
     name="podium",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -65,21 +92,3 @@ def podium(
     ] = False,
 ) -> None:
     """Takes what holds for no command in particular."""
-
-
-for module in (up, down, status, doctor, identity, demo, run, watch, spend, models):
-    module.register(app)
-for group, panel in (
-    (episodes, "Episodes"),
-    (trajectories, "Episodes"),
-    (train, "Training"),
-    (tools, "Tools and policies"),
-    (policies, "Tools and policies"),
-    (corpus, "Tools and policies"),
-    (prices, "Money"),
-    (budgets, "Money"),
-    (audit, "Money"),
-    (keys, "Access"),
-    (limits, "Access"),
-):
-    app.add_typer(group.app, rich_help_panel=panel)

@@ -14,7 +14,7 @@ from podium_cli.output import Output
 from podium_cli.target import Target
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import Gateway
-from podium_kit.embedded import EmbeddedError, StartupFailed
+from podium_kit.embedded.errors import EmbeddedError, StartupFailed
 from podium_kit.rpc.errors import DomainError
 
 PANEL = "Which platform"

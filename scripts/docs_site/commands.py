@@ -21,7 +21,9 @@ def command_pages() -> Iterator[tuple[str, str]]:
     assert isinstance(group, TyperGroup)
     context = typer.Context(group, info_name="podium")
     single = []
-    for name, command in group.commands.items():
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command
         text = get_docs_for_click(obj=command, ctx=context, name=name, call_prefix="podium")
         if isinstance(command, TyperGroup):
             yield f"reference/cli/{name}.md", unshared(text)

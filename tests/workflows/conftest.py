@@ -6,7 +6,8 @@ from tempfile import TemporaryDirectory
 
 import pytest_asyncio
 
-from podium_kit.embedded import EmbeddedTemporal, free_port
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.temporal import EmbeddedTemporal
 
 
 @pytest_asyncio.fixture(scope="session")

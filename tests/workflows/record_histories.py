@@ -15,7 +15,8 @@ from episodes.keys import workflow_id
 from episodes.temporal.client import connect_temporal
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, JudgeInput, TurnInput, TurnResult
-from podium_kit.embedded import EmbeddedTemporal, free_port
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.temporal import EmbeddedTemporal
 from workflows.running_workflows import running_workflows
 from workflows.scripted_activities import (
     ScriptedActivities,

@@ -8,7 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from episodes.temporal.client import connect_temporal
-from podium_kit.embedded import EmbeddedTemporal, free_port
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.temporal import EmbeddedTemporal
 from workflows.record_histories import without_machine
 from workflows.running_rollouts import ScriptedRollouts, make_run, running
 

@@ -11,7 +11,7 @@ from episodes.temporal.client import connect_temporal
 from episodes.temporal.converter import PAYLOAD_BYTES_MAX
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, JudgeInput, TurnInput, TurnResult
-from podium_kit.embedded import EmbeddedTemporal
+from podium_kit.embedded.temporal import EmbeddedTemporal
 from workflows.running_workflows import running_workflows
 from workflows.scripted_activities import (
     ScriptedActivities,

@@ -10,7 +10,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from episodes.temporal.client import connect_temporal
 from episodes.temporal.converter import DATA_CONVERTER
-from podium_kit.embedded import EmbeddedTemporal
+from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_training.rollouts.payloads import GroupOfRun, RolloutTotals
 from podium_training.rollouts.workflow import GROUPS_PER_HISTORY, RolloutWorkflow
 from workflows.running_rollouts import TOOLS, ScriptedRollouts, make_run, running

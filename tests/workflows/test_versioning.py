@@ -8,7 +8,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from episodes.temporal.client import connect_temporal
-from podium_kit.embedded import EmbeddedTemporal
+from podium_kit.embedded.temporal import EmbeddedTemporal
 from workflows.running_workflows import running_workflows
 from workflows.scripted_activities import ScriptedActivities, answers_in
 

@@ -16,7 +16,6 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium.registry.v1 import tool_registry_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.up import (
-    PANEL,
     AssumeYes,
     BaseUrl,
     EngineKey,
@@ -50,11 +49,10 @@ COMPLETION_TOKENS_MAX = 128
 REPORT = Path("build") / "demo" / "report.html"
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    command(app, "demo", PANEL)(demo)
+app = typer.Typer(add_completion=False)
 
 
+@command(app, "demo")
 async def demo(
     session: Session,
     *,

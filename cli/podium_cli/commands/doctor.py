@@ -10,17 +10,14 @@ from rich.table import Table
 from podium_cli.cluster.examination import examine_cluster
 from podium_cli.cluster.kubectl import Kubectl
 from podium_cli.command import Session, command
-from podium_cli.commands.up import PANEL
 from podium_cli.local.examination import examine
 from podium_cli.output import escaped
 from podium_kit.client.errors import UsageError, UserError
 
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    command(app, "doctor", PANEL)(doctor)
+app = typer.Typer(add_completion=False)
 
 
+@command(app, "doctor")
 async def doctor(
     session: Session,
     cluster: Annotated[bool, typer.Option(help="Check what the chart needs of a cluster.")] = False,

@@ -9,18 +9,16 @@ import psutil
 import typer
 
 from podium_cli.command import Session, command
-from podium_cli.commands.up import PANEL
 from podium_cli.local.state import NotUp
 from podium_kit.client.errors import UserError
 
 POLL_INTERVAL_S = 0.1
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    command(app, "down", PANEL)(down)
+app = typer.Typer(add_completion=False)
 
 
+@command(app, "down")
 async def down(
     session: Session,
     patience: Annotated[

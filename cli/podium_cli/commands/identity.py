@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from podium_cli.command import Session, command
-from podium_cli.commands.up import PANEL
 from podium_cli.local.keys import ensure_keys
 from podium_cli.output import escaped
 from podium_kit.client.errors import UsageError
@@ -14,11 +13,10 @@ from podium_kit.client.errors import UsageError
 SECRET = "podium-identity"  # noqa: S105  its name
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    command(app, "identity", PANEL)(identity)
+app = typer.Typer(add_completion=False)
 
 
+@command(app, "identity")
 async def identity(
     session: Session,
     folder: Annotated[Path, typer.Argument(help="Folder for the files; keys in it are kept.")],

@@ -5,12 +5,10 @@ import typer
 from podium_cli.command import Session, command
 from podium_cli.listing import listing
 
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    command(app, "models", "Episodes")(models)
+app = typer.Typer(add_completion=False)
 
 
+@command(app, "models")
 async def models(session: Session) -> None:
     """List the models an episode can ask for, alone or with a policy."""
     async with session.gateway() as gateway:

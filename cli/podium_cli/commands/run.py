@@ -31,11 +31,10 @@ Labels = Annotated[list[str] | None, typer.Option("--label", help="name=value; r
 PromptMode = Annotated[str, typer.Option(help="stateless or chat.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    command(app, "run", "Episodes")(run)
+app = typer.Typer(add_completion=False)
 
 
+@command(app, "run")
 async def run(
     session: Session,
     task: Task,

@@ -28,11 +28,10 @@ DIMENSIONS = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    command(app, "spend", "Money")(spend)
+app = typer.Typer(add_completion=False)
 
 
+@command(app, "spend")
 async def spend(
     session: Session,
     by: Annotated[

@@ -10,7 +10,6 @@ import typer
 from rich.table import Table
 
 from podium_cli.command import Session, command
-from podium_cli.commands.up import PANEL
 from podium_cli.formats import format_bytes
 from podium_cli.local.health import answers
 from podium_cli.local.state import NotUp, StateFolder
@@ -29,11 +28,10 @@ class ProcessStatus:
     log: str
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    command(app, "status", PANEL)(status)
+app = typer.Typer(add_completion=False)
 
 
+@command(app, "status")
 async def status(session: Session) -> None:
     """Show processes, health, ports and memory; exit status 1 when something is unwell."""
     state = session.target.state

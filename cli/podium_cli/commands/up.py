@@ -21,8 +21,6 @@ from podium_cli.local.state import STATE_VARIABLE, Connection, StateFolder, defa
 from podium_cli.output import Output
 from podium_kit.client.errors import UsageError
 
-PANEL = "On this machine"
-
 ModelFolder = Annotated[
     Path | None, typer.Option("--model", help="Model folder to serve instead of SmolLM2.")
 ]
@@ -49,11 +47,10 @@ GatewayPort = Annotated[
 AssumeYes = Annotated[bool, typer.Option("--yes", "-y", help="Install what is missing unasked.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    command(app, "up", PANEL)(up)
+app = typer.Typer(add_completion=False)
 
 
+@command(app, "up")
 async def up(
     session: Session,
     *,

@@ -10,11 +10,10 @@ from podium_cli.episodes.following import follow
 Episode = Annotated[str, typer.Argument(help="Episode id.", show_default=False)]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    command(app, "watch", "Episodes")(watch)
+app = typer.Typer(add_completion=False)
 
 
+@command(app, "watch")
 async def watch(
     session: Session,
     episode: Episode,

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from podium_cli.local.services import Engine
 from podium_kit.bundled_files import bundled_folder
-from podium_kit.embedded import AdaptedModel, EmbeddedVllm, SmolLM2
+from podium_kit.embedded.smollm2 import SmolLM2
+from podium_kit.embedded.vllm.adapted_model import AdaptedModel
+from podium_kit.embedded.vllm.server import EmbeddedVllm
 from podium_kit.policy_versions import VersionStore
 
 UNTRAINED_NAME, TRAINED_NAME = "smollm2-135m-instruct", "smollm2-135m-podium"

@@ -14,8 +14,10 @@ from podium_cli.finding import Finding
 from podium_cli.formats import format_bytes
 from podium_cli.local.ports import SERVERS
 from podium_kit.bundled_files import BundledFilesMissing, bundled_folder
-from podium_kit.embedded import EmbeddedError, SmolLM2, VllmEnvironment
+from podium_kit.embedded.errors import EmbeddedError
 from podium_kit.embedded.ports import free_ports
+from podium_kit.embedded.smollm2 import SmolLM2
+from podium_kit.embedded.vllm.environment import VllmEnvironment
 from tool_adapters.sandbox import IsolationUnavailable, LocalRunner
 
 PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 14)

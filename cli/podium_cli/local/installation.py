@@ -8,8 +8,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from podium_cli.local.engines import EngineChoice, trained_model
 from podium_kit.client.errors import UserError
-from podium_kit.embedded import SmolLM2, VllmEnvironment
+from podium_kit.embedded.smollm2 import SmolLM2
 from podium_kit.embedded.vllm.environment import Progress as Report
+from podium_kit.embedded.vllm.environment import VllmEnvironment
 
 QUESTION = (
     "vLLM and its model are not installed yet (about 3 GB on disk, minutes). Install them now?"

@@ -23,8 +23,11 @@ from podium_cli.local.services import (
     service_processes,
 )
 from podium_cli.local.state import StateFolder
-from podium_kit.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, ManagedProcess
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.postgres import EmbeddedPostgres
+from podium_kit.embedded.process import ManagedProcess
 from podium_kit.embedded.server import EmbeddedServer
+from podium_kit.embedded.temporal import EmbeddedTemporal
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,9 @@ from temporalio.client import Client
 
 from bench.episodes.floor_worker import TASK_QUEUE, Floor, FloorInput
 from bench.figures import Load
-from podium_kit.embedded import EmbeddedTemporal, ManagedProcess, free_port
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.process import ManagedProcess
+from podium_kit.embedded.temporal import EmbeddedTemporal
 
 
 class TemporalFloor:

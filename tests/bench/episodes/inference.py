@@ -25,7 +25,10 @@ from callers import (
 from openai_server import OpenAiServer
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
-from podium_kit.embedded import EmbeddedVllm, ManagedProcess, SmolLM2, free_port
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.process import ManagedProcess
+from podium_kit.embedded.smollm2 import SmolLM2
+from podium_kit.embedded.vllm.server import EmbeddedVllm
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.

@@ -25,8 +25,8 @@ from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
 from podium_cli.local.running import fill
-from podium_kit.embedded import ManagedProcess, free_port
-from podium_kit.embedded.ports import accepts_connections
+from podium_kit.embedded.ports import accepts_connections, free_port
+from podium_kit.embedded.process import ManagedProcess
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.identity import Identity, Scope
 

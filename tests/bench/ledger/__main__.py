@@ -19,7 +19,7 @@ from bench.ledger.service import TENANTS, running_service
 from cost_ledger.server import MIGRATIONS
 from cost_ledger.spend.store_rollups import RollupStore
 from integration.cost_ledger.running_ledger import as_service
-from podium_kit.embedded import EmbeddedPostgres
+from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.postgres.engine import open_engine
 from podium_kit.postgres.migrations import upgrade
 

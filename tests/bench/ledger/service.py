@@ -22,8 +22,8 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
-from podium_kit.embedded import ManagedProcess, free_port
-from podium_kit.embedded.ports import accepts_connections
+from podium_kit.embedded.ports import accepts_connections, free_port
+from podium_kit.embedded.process import ManagedProcess
 from podium_kit.rpc.identity import Scope
 
 if TYPE_CHECKING:  # the stub generator's async types exist for type checkers alone

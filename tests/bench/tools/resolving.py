@@ -16,7 +16,7 @@ from integration.tool_registry.builders import make_price, make_spec
 from integration.tool_registry.running_registry import Caller, RunningRegistry, running_registry
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as rpc
-from podium_kit.embedded import EmbeddedPostgres
+from podium_kit.embedded.postgres import EmbeddedPostgres
 
 SIZES = {10: 300, 1_000: 100, 10_000: 20}
 CHANGES = 5

@@ -13,7 +13,9 @@ from callers import client_channel, make_identity, make_key_pair
 from integration.tool_adapters.adapters_process import adapters_process
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest, running_registry
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
-from podium_kit.embedded import EmbeddedPostgres, ManagedProcess, free_port
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.postgres import EmbeddedPostgres
+from podium_kit.embedded.process import ManagedProcess
 
 TOOL_SERVER = Path(__file__).with_name("tool_server.py")
 STARTUP_TIMEOUT_S = 60

@@ -19,7 +19,7 @@ from orchestrator_inference.server import assembled
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
 from podium_kit.bundled_files import bundled_folder
-from podium_kit.embedded import SmolLM2
+from podium_kit.embedded.smollm2 import SmolLM2
 from podium_kit.rpc.server import running_server
 from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.grammar import Constraint, GrammarReplay

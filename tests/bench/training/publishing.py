@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from bench.figures import Figures
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
-from podium_kit.embedded import SmolLM2
+from podium_kit.embedded.smollm2 import SmolLM2
 from podium_kit.policy_versions import Format, VersionStore
 from podium_kit.policy_versions.reports import read_report
 from podium_training.grpo.publishing import Publisher, base_digest

@@ -8,7 +8,9 @@ from tempfile import TemporaryDirectory
 from bench.figures import Figures, say
 from bench.training.drift import measure_drift
 from bench.training.publishing import RANK, measure_publishing
-from podium_kit.embedded import EmbeddedVllm, SmolLM2, free_port
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.smollm2 import SmolLM2
+from podium_kit.embedded.vllm.server import EmbeddedVllm
 
 NAME = "base"
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from podium_kit.embedded import SmolLM2
+from podium_kit.embedded.smollm2 import SmolLM2
 from podium_training.grpo.config import LoraConfig
 from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.policy import load_policy

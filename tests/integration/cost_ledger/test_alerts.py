@@ -26,7 +26,8 @@ from integration.cost_ledger.running_ledger import Client, RunningLedger, runnin
 from podium.ledger.v1 import alert_pb2
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from podium_kit.embedded import EmbeddedKafka, free_port
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.identity import Scope
 
 TOPIC = "ledger.alerts.v1"

@@ -8,7 +8,8 @@ import pytest_asyncio
 
 from embedded_servers import Database, Databases
 from integration.episodes.platform_under_test import EpisodesPlatform, run_platform
-from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.temporal import EmbeddedTemporal
 
 
 @pytest_asyncio.fixture(scope="session")

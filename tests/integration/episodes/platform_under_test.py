@@ -36,7 +36,10 @@ from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
 from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
-from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal, ManagedProcess, free_port
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.process import ManagedProcess
+from podium_kit.embedded.temporal import EmbeddedTemporal
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.

@@ -33,7 +33,8 @@ from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.temporal import EmbeddedTemporal
 
 CHILD_TASK = "find the number"
 

@@ -12,7 +12,7 @@ from integration.episodes.neighbours import answer, call, calls, in_turns
 from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
 from integration.episodes.topic import read_topic
 from podium.episodes.v1 import episode_pb2
-from podium_kit.embedded import EmbeddedPostgres
+from podium_kit.embedded.postgres import EmbeddedPostgres
 
 pytestmark = pytest.mark.chaos
 

@@ -16,7 +16,7 @@ from episodes.stream.topic_kafka import TopicReader
 from integration.episodes.platform_under_test import new_id
 from integration.episodes.topic import read_topic
 from podium.episodes.v1 import trajectory_pb2
-from podium_kit.embedded import EmbeddedKafka
+from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.postgres.engine import open_engine
 from podium_kit.stream import KafkaSettings, Producer
 

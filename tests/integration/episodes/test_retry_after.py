@@ -12,7 +12,9 @@ from openai_server import OpenAiServer, Reply
 from orchestrator_inference.config import Settings
 from orchestrator_inference.server import assembled
 from podium.episodes.v1 import episode_service_pb2 as pb
-from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal, free_port
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_kit.rpc.server import running_server
 
 

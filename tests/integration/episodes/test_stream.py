@@ -17,7 +17,9 @@ from integration.episodes.platform_under_test import (
 )
 from integration.episodes.topic import read_topic
 from podium.episodes.v1 import episode_pb2
-from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal, free_port
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.temporal import EmbeddedTemporal
 
 
 async def test_finished_episode_is_one_trajectory_and_one_closed_group(

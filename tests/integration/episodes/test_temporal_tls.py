@@ -19,7 +19,9 @@ from episodes.temporal.connection import TemporalConnection
 from episodes.temporal.settings import TemporalSettings
 from integration.episodes.platform_under_test import finished, run_platform, start
 from podium.episodes.v1 import episode_pb2
-from podium_kit.embedded import EmbeddedKafka, EmbeddedTemporal, free_port
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_kit.rpc.settings import TlsFiles
 from tls_terminator import TlsTerminator
 

@@ -13,7 +13,10 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from embedded_servers import Database
 from integration.episodes.platform_under_test import EpisodesPlatform, run_platform
-from podium_kit.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedTemporal, free_port
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.postgres import EmbeddedPostgres
+from podium_kit.embedded.temporal import EmbeddedTemporal
 
 pytestmark = pytest.mark.chaos
 

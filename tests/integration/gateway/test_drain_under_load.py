@@ -11,7 +11,7 @@ import pytest
 
 from integration.gateway.gateway_under_test import GatewayUnderTest
 from integration.gateway.test_serving import start_command, until_ready
-from podium_kit.embedded import free_port
+from podium_kit.embedded.ports import free_port
 
 pytestmark = pytest.mark.chaos
 

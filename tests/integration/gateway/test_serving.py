@@ -17,7 +17,7 @@ from embedded_servers import Database
 from gateway.rest.routes import ROUTES
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from integration.gateway.scripted_episodes import make_finish
-from podium_kit.embedded import free_port
+from podium_kit.embedded.ports import free_port
 
 
 async def test_ready_while_everything_answers_and_not_while_draining(

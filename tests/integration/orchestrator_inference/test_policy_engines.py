@@ -23,7 +23,7 @@ from orchestrator_inference.policy_engines.blueprint import (
 from orchestrator_inference.policy_engines.errors import ClusterRejected, ClusterUnreachable
 from orchestrator_inference.policy_engines.keeper import EngineKeeper
 from orchestrator_inference.policy_engines.kserve_api import KServeEngines, not_ready
-from podium_kit.embedded import free_port
+from podium_kit.embedded.ports import free_port
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
 from podium_kit.rpc.background import BackgroundTask, background
 from version_folders import write_version

@@ -12,7 +12,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
-from podium_kit.embedded import EmbeddedVllm, SmolLM2, free_port
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.smollm2 import SmolLM2
+from podium_kit.embedded.vllm.server import EmbeddedVllm
 from podium_kit.policy_versions import Canary, CanaryPrompt, Format, VersionStore, canary_fault
 from podium_kit.policy_versions.reports import read_report
 from podium_training.grpo.canary import record_canary

@@ -12,7 +12,9 @@ import pytest_asyncio
 from transformers import AutoTokenizer
 
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium_kit.embedded import EmbeddedVllm, SmolLM2, free_port
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.smollm2 import SmolLM2
+from podium_kit.embedded.vllm.server import EmbeddedVllm
 from podium_training.grpo.model.grammar import Constraint, GrammarReplay
 from podium_training.grpo.model.policy import prompt_digest
 

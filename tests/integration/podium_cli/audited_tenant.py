@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from integration.podium_cli.conftest import Platform
 from openai_server import Reply
 from podium_cli.app import app
-from podium_kit.embedded import EmbeddedPostgres
+from podium_kit.embedded.postgres import EmbeddedPostgres
 
 TENANT = "auditee"
 PRICES = """sku,dimension,unit_price,per,tenant_override,source

@@ -19,7 +19,7 @@ from callers import (
 )
 from podium.adapters.v1 import sandbox_service_pb2 as pb
 from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
-from podium_kit.embedded import free_port
+from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.identity import Scope
 
 COMMAND = (sys.executable, "-m", "tool_adapters.sandbox")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from callers import KeyPair, write_verify_keys
-from podium_kit.embedded import ManagedProcess
+from podium_kit.embedded.process import ManagedProcess
 
 
 def adapters_process(

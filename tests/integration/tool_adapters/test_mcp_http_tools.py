@@ -11,7 +11,7 @@ import pytest_asyncio
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
 from integration.tool_adapters.tool_specs import mcp_http_spec
 from podium.common.v1 import failure_pb2
-from podium_kit.embedded import free_port
+from podium_kit.embedded.ports import free_port
 
 SERVER = Path(__file__).parent / "mcp_http_server.py"
 

@@ -25,7 +25,7 @@ from integration.tool_adapters.tool_specs import (
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.registry.v1 import tool_pb2
-from podium_kit.embedded import free_port
+from podium_kit.embedded.ports import free_port
 
 CANARY = "canary-7d1f0c52"
 BASIC = base64.b64encode(f"a:{CANARY}-basic".encode()).decode()

@@ -17,7 +17,7 @@ from integration.tools_platform.running_platform import Caller, ToolsPlatform, r
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
-from podium_kit.embedded import free_port
+from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.identity import Scope
 
 PROGRAM = Path(__file__).with_name("changing_mcp_server.py")

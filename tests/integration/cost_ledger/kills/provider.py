@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from podium_kit.embedded import free_port
+from podium_kit.embedded.ports import free_port
 
 # Reported by the caller right after each step of a call.
 POINTS = ("reserved", "called", "captured")

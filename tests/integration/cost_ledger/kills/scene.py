@@ -16,8 +16,9 @@ from integration.cost_ledger.kills.provider import Provider
 from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from podium_kit.embedded import EmbeddedPostgres, ManagedProcess, free_port
-from podium_kit.embedded.ports import accepts_connections
+from podium_kit.embedded.ports import accepts_connections, free_port
+from podium_kit.embedded.postgres import EmbeddedPostgres
+from podium_kit.embedded.process import ManagedProcess
 from podium_kit.rpc.identity import Scope
 
 TESTS = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from integration.cost_ledger.builders import make_price
 from integration.cost_ledger.machine.model import Answer
 from integration.cost_ledger.running_ledger import RunningLedger, running_ledger
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from podium_kit.embedded import EmbeddedPostgres
+from podium_kit.embedded.postgres import EmbeddedPostgres
 
 T = TypeVar("T")
 

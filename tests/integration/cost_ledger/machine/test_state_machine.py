@@ -38,7 +38,7 @@ from podium.ledger.v1 import audit_service_pb2 as audit_pb
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from podium_kit.embedded import EmbeddedPostgres
+from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.rpc.identity import Scope
 
 # `EXAMPLES=1000` for a night.

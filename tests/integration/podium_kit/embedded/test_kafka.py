@@ -7,7 +7,8 @@ import crc32c
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from podium_kit.embedded import EmbeddedKafka, free_port
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.ports import free_port
 
 
 @pytest.fixture

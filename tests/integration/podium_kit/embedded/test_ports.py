@@ -6,8 +6,8 @@ import socket
 import psutil
 import pytest
 
-from podium_kit.embedded import PortTaken, free_ports
-from podium_kit.embedded.ports import LOOPBACK, accepts_connections, require_free
+from podium_kit.embedded.errors import PortTaken
+from podium_kit.embedded.ports import LOOPBACK, accepts_connections, free_ports, require_free
 
 
 def test_free_ports_are_distinct_and_free() -> None:

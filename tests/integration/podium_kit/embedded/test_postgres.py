@@ -11,8 +11,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from embedded_servers import Database
-from podium_kit.embedded import EmbeddedPostgres, StartupFailed
-from podium_kit.embedded.postgres import InvalidDatabaseName
+from podium_kit.embedded.errors import StartupFailed
+from podium_kit.embedded.postgres import EmbeddedPostgres, InvalidDatabaseName
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from podium_kit.embedded import ManagedProcess, StartupFailed
+from podium_kit.embedded.errors import StartupFailed
+from podium_kit.embedded.process import ManagedProcess
 
 DIES_AT_START = "print('reading configuration'); raise SystemExit('no such model: smollm9')"
 SPAWNS_AND_WAITS = """
@@ -28,7 +29,7 @@ time.sleep(600)
 PARENT_OF_A_SERVER = """
 import sys, time
 from pathlib import Path
-from podium_kit.embedded import ManagedProcess
+from podium_kit.embedded.process import ManagedProcess
 server = ManagedProcess("server", [sys.executable, "-c", "import time; time.sleep(600)"],
                         log_path=Path(sys.argv[1]))
 server.start()

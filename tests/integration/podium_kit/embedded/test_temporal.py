@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from podium_kit.embedded import EmbeddedTemporal, PortTaken, free_port
+from podium_kit.embedded.errors import PortTaken
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.temporal import EmbeddedTemporal
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from podium_kit.embedded import EmbeddedVllm, SmolLM2, free_port
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.smollm2 import SmolLM2
+from podium_kit.embedded.vllm.server import EmbeddedVllm
 
 pytestmark = [
     pytest.mark.vllm,

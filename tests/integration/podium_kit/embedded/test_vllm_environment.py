@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from podium_kit.embedded import SmolLM2, VllmEnvironment
-from podium_kit.embedded.smollm2 import ModelNotConverted
-from podium_kit.embedded.vllm.environment import VllmNotInstalled
+from podium_kit.embedded.smollm2 import ModelNotConverted, SmolLM2
+from podium_kit.embedded.vllm.environment import VllmEnvironment, VllmNotInstalled
 
 
 def test_a_missing_environment_is_named_with_its_fix(tmp_path: Path) -> None:

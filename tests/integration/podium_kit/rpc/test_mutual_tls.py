@@ -14,7 +14,7 @@ from certificates import Authority
 from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest, policy_named
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
-from podium_kit.embedded import free_port
+from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.settings import TlsFiles
 

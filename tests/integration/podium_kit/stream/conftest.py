@@ -9,7 +9,8 @@ import pytest_asyncio
 
 from certificates import Authority
 from episodes.stream.topic_kafka import create_topic
-from podium_kit.embedded import EmbeddedKafka, free_port
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.settings import TlsFiles
 from podium_kit.stream import KafkaSettings
 from tls_terminator import TlsTerminator

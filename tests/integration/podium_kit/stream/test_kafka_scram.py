@@ -10,7 +10,8 @@ import pytest_asyncio
 
 from certificates import Authority
 from episodes.stream.topic_kafka import TopicReader, create_topic
-from podium_kit.embedded import EmbeddedKafka, free_port
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.ports import free_port
 from podium_kit.stream import BrokerCheck, BrokerUnavailable, KafkaSettings, Producer, StreamRecord
 from scram_gate import ScramGate
 from tls_terminator import TlsTerminator

@@ -10,7 +10,7 @@ import pytest
 from certificates import Authority
 from episodes.stream.topic_kafka import TopicReader
 from integration.podium_kit.stream.conftest import TOPIC, SecuredBroker
-from podium_kit.embedded import free_port
+from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.settings import TlsFiles
 from podium_kit.stream import BrokerCheck, BrokerUnavailable, KafkaSettings, Producer, StreamRecord
 

@@ -8,7 +8,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from podium_kit.bundled_files import bundled_folder
-from podium_kit.embedded import SmolLM2
+from podium_kit.embedded.smollm2 import SmolLM2
 from podium_kit.policy_versions import VersionStore
 from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.samples import Row

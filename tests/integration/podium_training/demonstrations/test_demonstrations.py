@@ -16,7 +16,7 @@ import yaml
 
 from integration.orchestrator_inference.conftest import start_service
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium_kit.embedded import ManagedProcess
+from podium_kit.embedded.process import ManagedProcess
 from podium_training.demonstrations.solutions import NoDemonstration, Solutions
 from podium_training.grpo.model.grammar import Constraint, GrammarReplay
 from podium_training.tasks.draft import solve

@@ -15,7 +15,7 @@ from integration.podium_training.grpo.recorded import (
 )
 from integration.podium_training.grpo.test_runs import GROUPS_PER_STEP, finish, make_run, metrics_of
 from podium.episodes.v1 import trajectory_pb2 as pb
-from podium_kit.embedded import EmbeddedKafka
+from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_training.grpo.data.episodes import Reason
 from unit.podium_training.grpo.trajectories import DIGEST, SCHEMA
 

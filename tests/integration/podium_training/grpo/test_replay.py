@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from integration.podium_training.grpo.recorded import GROUP_SIZE, make_headers, make_records
 from integration.podium_training.grpo.test_runs import finish, make_run, reach
 from podium.episodes.v1 import trajectory_pb2 as pb
-from podium_kit.embedded import EmbeddedKafka, ManagedProcess
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.process import ManagedProcess
 from podium_kit.stream import KafkaSettings
 from podium_training.grpo.checkpoints import MANIFEST, STATE, WEIGHTS, kept_steps, path_of
 from podium_training.grpo.data.stream import LogCut, LogReader, Position

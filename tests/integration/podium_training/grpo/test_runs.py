@@ -14,7 +14,8 @@ import yaml
 
 from integration.podium_training.grpo.recorded import make_records, produce, write_policy
 from podium.episodes.v1 import trajectory_pb2 as pb
-from podium_kit.embedded import EmbeddedKafka, ManagedProcess
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.process import ManagedProcess
 from podium_kit.policy_versions import Format, Manifest, VersionStore
 from podium_training.grpo.checkpoints import latest
 

@@ -10,7 +10,9 @@ import yaml
 
 from integration.podium_training.grpo.recorded import make_records
 from integration.podium_training.grpo.test_runs import finish, make_run, make_topic, metrics_of
-from podium_kit.embedded import EmbeddedKafka, ManagedProcess, free_port
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.process import ManagedProcess
 from podium_training.grpo.checkpoints import latest
 
 pytestmark = pytest.mark.timeout(400)

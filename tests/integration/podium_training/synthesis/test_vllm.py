@@ -9,7 +9,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from podium_kit.embedded import EmbeddedVllm, SmolLM2, free_port
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.smollm2 import SmolLM2
+from podium_kit.embedded.vllm.server import EmbeddedVllm
 from podium_training.synthesis import prompts
 from podium_training.synthesis.draft import Draft, call_schema, draft_schema
 from podium_training.synthesis.journal import Journal
