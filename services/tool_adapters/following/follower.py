@@ -42,9 +42,9 @@ class LeaseStore(Protocol):
     async def release(self, follower: str) -> None: ...
     async def listed(self, server_id: str) -> dict[str, str]: ...
     async def keep_listed(
-        self, server_id: str, listed: Mapping[str, str], problem: str
+        self, server: FollowedServer, listed: Mapping[str, str], problem: str
     ) -> None: ...
-    async def keep_problem(self, server_id: str, problem: str) -> None: ...
+    async def keep_problem(self, server: FollowedServer, problem: str) -> None: ...
 
 
 class Catalogue(Protocol):
@@ -121,7 +121,7 @@ class Follower:
         except (CallFailed, DomainError) as error:
             log.warning("an MCP server cannot be followed: %s", type(error).__name__)
             problem = self.secrets.redact(str(error))[:WORDS_MAX]
-            await self.store.keep_problem(server.id, problem)
+            await self.store.keep_problem(server, problem)
 
     async def _tell(self, server: FollowedServer, discovery: Discovery) -> None:
         """Tells the registry what changed. Raises Unavailable and its like."""
@@ -143,7 +143,7 @@ class Follower:
                 listed[name] = spec.digest
             except REJECTIONS as error:
                 problems.append(f"{name}: {error.message}")
-        await self.store.keep_listed(server.id, listed, "; ".join(problems)[:WORDS_MAX])
+        await self.store.keep_listed(server, listed, "; ".join(problems)[:WORDS_MAX])
 
     async def _deprecate(self, server: FollowedServer, name: str) -> None:
         try:

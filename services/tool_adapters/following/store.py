@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from podium_kit.postgres.engine import autocommit, transaction
 from tool_adapters.following.models import FollowedServer
@@ -17,7 +17,7 @@ ReadRow = Callable[[Any], FollowedServer]
 FOLLOW = text(
     """
     INSERT INTO followed_servers (id, owner, definition) VALUES (:id, :owner, :definition)
-    ON CONFLICT (id) DO UPDATE SET definition = :definition
+    ON CONFLICT (id) DO UPDATE SET definition = :definition, problem = ''
     WHERE followed_servers.owner = :owner
     RETURNING *
     """
@@ -46,10 +46,11 @@ RELEASE = text(
     """
 )
 LISTED = text("SELECT listed FROM followed_servers WHERE id = :id")
-KEEP_LISTED = text(
-    "UPDATE followed_servers SET listed = :listed, problem = :problem WHERE id = :id"
+KEEP_LISTED = text("UPDATE followed_servers SET listed = :listed WHERE id = :id")
+# A problem of the former definition says nothing about this one.
+KEEP_PROBLEM = text(
+    "UPDATE followed_servers SET problem = :problem WHERE id = :id AND definition = :definition"
 )
-KEEP_PROBLEM = text("UPDATE followed_servers SET problem = :problem WHERE id = :id")
 
 
 class PostgresFollowingStore:
@@ -95,16 +96,25 @@ class PostgresFollowingStore:
             row = (await connection.execute(LISTED, {"id": server_id})).one_or_none()
         return dict(row.listed) if row else {}
 
-    async def keep_listed(self, server_id: str, listed: Mapping[str, str], problem: str) -> None:
-        values = {"id": server_id, "listed": json.dumps(dict(listed)), "problem": problem}
+    async def keep_listed(
+        self, server: FollowedServer, listed: Mapping[str, str], problem: str
+    ) -> None:
+        """Keeps what the registry was told, and what it did not take."""
         async with transaction(self._engine) as connection:
+            values = {"id": server.id, "listed": json.dumps(dict(listed))}
             await connection.execute(KEEP_LISTED, values)
+            await _keep_problem(connection, server, problem)
 
-    async def keep_problem(self, server_id: str, problem: str) -> None:
+    async def keep_problem(self, server: FollowedServer, problem: str) -> None:
         """Keeps why a server cannot be followed."""
         async with transaction(self._engine) as connection:
-            await connection.execute(KEEP_PROBLEM, {"id": server_id, "problem": problem})
+            await _keep_problem(connection, server, problem)
 
     async def _rows(self, statement: Any, values: dict[str, Any]) -> list[FollowedServer]:
         async with transaction(self._engine) as connection:
             return [self._read_row(row) for row in await connection.execute(statement, values)]
+
+
+async def _keep_problem(connection: AsyncConnection, server: FollowedServer, problem: str) -> None:
+    values = {"id": server.id, "definition": server.definition, "problem": problem}
+    await connection.execute(KEEP_PROBLEM, values)
