@@ -8,6 +8,12 @@
 # images is reachable. Needs root and debootstrap.
 set -euo pipefail
 here=$(realpath "${PODIUM_CONTAINERS:-build/containers}")
+for program in buildah podman runc debootstrap; do
+  command -v "$program" >/dev/null || {
+    echo "images are built by $program, which is missing: apt-get install $program" >&2
+    exit 1
+  }
+done
 mkdir -p "$here"
 
 # vfs copies all of an image for every container: half a minute instead of a second.
