@@ -24,7 +24,7 @@ from podium_kit.stream import KafkaSettings
 from podium_training.grpo.checkpoints import MANIFEST, STATE, WEIGHTS, kept_steps, path_of
 from podium_training.grpo.data.stream import LogCut, LogReader, Position
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.training, pytest.mark.timeout(400)]
 TOPIC, EMPTY = "replayed", "replayed-empty"
 STEPS = 3
 Placed = tuple[int, pb.TrajectoryRecord]

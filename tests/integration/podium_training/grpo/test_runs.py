@@ -19,6 +19,8 @@ from podium_kit.embedded.process import ManagedProcess
 from podium_kit.policy_versions import Format, Manifest, VersionStore
 from podium_training.grpo.checkpoints import latest
 
+pytestmark = pytest.mark.training
+
 GROUPS_PER_STEP = 2
 KILLS = int(os.environ.get("KILLS", "3"))
 # Steps enough that every kill meets another one.

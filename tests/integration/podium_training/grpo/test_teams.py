@@ -15,7 +15,7 @@ from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
 from podium_training.grpo.checkpoints import latest
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.training, pytest.mark.timeout(400)]
 STEPS = 3
 # Adam divides by the size of gradients, so noise in those near zero shows at the rate's scale.
 RATE = 0.001
