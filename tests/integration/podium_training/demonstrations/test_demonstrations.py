@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,14 @@ __all__ = ["start_service"]
 
 # Those whose tools are functions of this process; a search needs the platform.
 FAMILIES = ("arithmetic", "units", "dates", "dictionary", "sql")
-TASKS = generate(60, Split.TRAIN, families=FAMILIES)
 BUNDLED = Path(__file__).parents[4] / "bundled" / "tools"
 ADDRESS = re.compile(r"http://\S+/v1")
 TEMPLATE = "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + ' ' }}{% endfor %}"
+
+
+@cache
+def tasks_of_all_families() -> list[Task]:
+    return generate(60, Split.TRAIN, families=FAMILIES)
 
 
 def write_learner(folder: Path) -> Path:
@@ -57,7 +62,7 @@ def make_demonstrator(folder: Path, *arguments: str | Path) -> ManagedProcess:
 @pytest.fixture(scope="module")
 def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("demonstrator")
-    tasks = write_tasks(folder / "tasks.jsonl", TASKS)
+    tasks = write_tasks(folder / "tasks.jsonl", tasks_of_all_families())
     learner = write_learner(folder / "learner")
     process = make_demonstrator(folder, tasks, "--tokenizer", learner, "--expert-seconds", "0.1")
     process.start()
@@ -103,7 +108,7 @@ async def test_an_episode_of_demonstrations_makes_the_known_calls_and_answers(
     start_service: Any, base_url: str
 ) -> None:
     stub = await start_service(base_url)
-    for task in TASKS:
+    for task in tasks_of_all_families():
         *calls, last = await play(stub, task)
         made = [response.action.tool_calls.calls[0] for response in calls]
         assert [each.tool_name for each in made] == [call.tool for call in task.solution]
@@ -116,7 +121,7 @@ async def test_an_episode_of_demonstrations_makes_the_known_calls_and_answers(
 async def test_what_is_shown_can_be_learnt_from(start_service: Any, base_url: str) -> None:
     stub = await start_service(base_url)
     grammar = GrammarReplay(make_tokenizer(), len(make_tokenizer()))
-    for task in TASKS[:10]:
+    for task in tasks_of_all_families()[:10]:
         for response in await play(stub, task):
             recorded = Constraint.recorded(
                 response.constraint_json_schema, response.constraint_digest
@@ -129,7 +134,7 @@ async def test_what_is_shown_can_be_learnt_from(start_service: Any, base_url: st
 
 
 async def test_the_expert_beside_it_answers_as_any_api_does(base_url: str) -> None:
-    task = TASKS[0]
+    task = tasks_of_all_families()[0]
     asked = {"role": "user", "content": f"Answer the task briefly.\n\n{task.question}"}
     async with httpx.AsyncClient(base_url=f"{base_url}/", timeout=30) as client:
         body = {"model": "expert", "messages": [asked]}
@@ -143,7 +148,7 @@ async def test_the_expert_beside_it_answers_as_any_api_does(base_url: str) -> No
 
 
 async def test_an_expert_without_a_measured_learner_is_rejected(tmp_path: Path) -> None:
-    tasks = write_tasks(tmp_path / "tasks.jsonl", TASKS[:2])
+    tasks = write_tasks(tmp_path / "tasks.jsonl", tasks_of_all_families()[:2])
     learner = write_learner(tmp_path / "learner")
     process = make_demonstrator(tmp_path, tasks, "--tokenizer", learner, "--expert", "ask_expert")
     process.start()
@@ -168,4 +173,4 @@ async def test_a_line_that_is_no_task_is_named(tmp_path: Path) -> None:
 
 def test_tasks_without_solutions_show_nothing() -> None:
     with pytest.raises(NoDemonstration, match="none of the tasks has a solution"):
-        Solutions([replace(TASKS[0], solution=())])
+        Solutions([replace(tasks_of_all_families()[0], solution=())])

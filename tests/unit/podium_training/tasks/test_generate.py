@@ -4,6 +4,7 @@ import json
 import re
 from datetime import date
 from fractions import Fraction
+from functools import cache
 from math import comb
 from types import ModuleType
 
@@ -24,24 +25,38 @@ from podium_training.tasks.library import products
 from podium_training.tasks.task import Split, Task
 from podium_training.tasks.taskset import FAMILIES, TooFewTasks, generate
 
-TRAIN = generate(280, Split.TRAIN)
-HELD_OUT = generate(140, Split.HELD_OUT)
 MODULES = (arithmetic, composition, dates, dictionary, facts, retrieval, sql, units)
 
 
+@cache
+def train_tasks() -> list[Task]:
+    return generate(280, Split.TRAIN)
+
+
+@cache
+def held_out_tasks() -> list[Task]:
+    return generate(140, Split.HELD_OUT)
+
+
 def test_the_same_seed_makes_the_same_tasks_and_another_seed_others() -> None:
-    assert generate(140, Split.HELD_OUT) == HELD_OUT
+    assert generate(140, Split.HELD_OUT) == held_out_tasks()
     others = {task.question for task in generate(140, Split.HELD_OUT, seed=1)}
-    assert len(others & {task.question for task in HELD_OUT}) < 70
+    assert len(others & {task.question for task in held_out_tasks()}) < 70
 
 
 def test_families_take_turns_and_no_question_comes_twice() -> None:
-    assert {task.family for task in TRAIN[: len(FAMILIES)]} == set(FAMILIES)
-    assert len({task.question for task in TRAIN}) == len({task.id for task in TRAIN}) == 280
+    assert {task.family for task in train_tasks()[: len(FAMILIES)]} == set(FAMILIES)
+    assert (
+        len({task.question for task in train_tasks()})
+        == len({task.id for task in train_tasks()})
+        == 280
+    )
 
 
 def test_no_question_of_one_split_is_in_the_other() -> None:
-    assert not {task.question for task in TRAIN} & {task.question for task in HELD_OUT}
+    assert not {task.question for task in train_tasks()} & {
+        task.question for task in held_out_tasks()
+    }
 
 
 def test_no_phrasing_is_in_both_splits() -> None:
@@ -53,7 +68,7 @@ def test_no_entity_asked_about_in_one_split_is_asked_about_in_the_other() -> Non
     for family in FAMILIES:
         asked = [
             {entity for task in tasks if task.family == family for entity in _entities(task)}
-            for tasks in (TRAIN, HELD_OUT)
+            for tasks in (train_tasks(), held_out_tasks())
         ]
         assert all(asked), family
         assert not asked[0] & asked[1], family
@@ -61,13 +76,13 @@ def test_no_entity_asked_about_in_one_split_is_asked_about_in_the_other() -> Non
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_solution_leads_to_an_answer_the_verifier_accepts(family: str) -> None:
-    for task in (task for task in TRAIN + HELD_OUT if task.family == family):
+    for task in (task for task in train_tasks() + held_out_tasks() if task.family == family):
         assert task.judge().judge(_answer(task)).solved, task
         assert not task.judge().judge("I do not know.").solved
 
 
 def test_answers_are_right_by_other_means_than_the_tools() -> None:
-    for task in TRAIN:
+    for task in train_tasks():
         arguments = task.solution[-1].arguments
         if task.family == "arithmetic":
             expected = eval(arguments["expression"], {"comb": comb})
@@ -80,7 +95,7 @@ def test_answers_are_right_by_other_means_than_the_tools() -> None:
 
 
 def test_a_task_survives_its_line_of_json() -> None:
-    assert [Task.from_json(task.to_json()) for task in HELD_OUT] == HELD_OUT
+    assert [Task.from_json(task.to_json()) for task in held_out_tasks()] == held_out_tasks()
 
 
 @pytest.mark.parametrize("line", ["", "[]", "{}", '{"id": "x", "split": "test"}'])
