@@ -148,7 +148,8 @@ async def assembled(
         forget = partial(effects.forget_older_than, timedelta(days=settings.effects_kept_days))
         tasks = [
             BackgroundTask("facts", report, settings.facts_interval_s),
-            BackgroundTask("following", follower.round, settings.mcp_follow_interval_s),
+            BackgroundTask("follow-leases", follower.renew, settings.mcp_follow_interval_s),
+            BackgroundTask("following", follower.resume, settings.mcp_follow_interval_s),
             BackgroundTask("idle-mcp-sessions", pool.close_idle, SWEEP_INTERVAL_S),
             BackgroundTask("old-effects", forget, FORGET_INTERVAL_S),
         ]

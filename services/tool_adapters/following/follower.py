@@ -1,8 +1,8 @@
-"""Follows servers: of all processes one per server, and the registry hears what changed.
+"""Follows servers: of all processes one per server, and the registry gets what changed.
 
-What the registry was told is kept, so a restarted process tells only what changed meanwhile,
-and a tool its owner deprecated stays so until the server changes it. A process that dies
-between telling and keeping tells again, which changes nothing.
+What was registered is stored, so a restarted process registers only what changed meanwhile, and
+a tool its owner deprecated stays so until the server changes it. A process that dies between
+registering and storing registers again, which changes nothing.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from podium_kit.rpc.errors import (
 )
 from tool_adapters.adapter import CallFailed
 from tool_adapters.following.models import FollowedServer, ListedSpec
-from tool_adapters.following.watching import EachListing, ListWatch
+from tool_adapters.following.watching import ListWatch
 from tool_adapters.mcp.discovery import Discovery
 from tool_adapters.secret_store import SecretStore
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 BACKOFF = tenacity.wait_exponential_jitter(multiplier=1, max=60, jitter=1)
 REJECTIONS = (InvalidArgument, AlreadyExists, FailedPrecondition, PermissionDenied)
-WORDS_MAX = 500
+PROBLEM_CHARACTERS_MAX = 500
 
 
 class LeaseStore(Protocol):
@@ -48,7 +48,7 @@ class LeaseStore(Protocol):
 
 
 class Catalogue(Protocol):
-    """The registry, which lets us change tools of followed servers; see clients_catalogue."""
+    """The registry, which lets us change tools of followed servers; see clients."""
 
     async def register(self, server: FollowedServer, spec: ListedSpec) -> None: ...
     async def deprecate(self, server: FollowedServer, name: str) -> None: ...
@@ -61,8 +61,24 @@ class Specs(Protocol):
 
 
 @dataclass
+class _Followed:
+    """A server and the watch of it that runs, or has ended and begins again when it is `due`.
+
+    `fault` is what ended the last watch, if that was not the server's; a listing clears it.
+    """
+
+    server: FollowedServer
+    watch: asyncio.Task[None] | None = None
+    due: float = 0.0
+    fault: BaseException | None = None
+    tries: tenacity.RetryCallState = field(
+        default_factory=lambda: tenacity.RetryCallState(tenacity.AsyncRetrying(), None, (), {})
+    )
+
+
+@dataclass
 class Follower:
-    """One per process. A lease lasts `lease_s` seconds and is renewed by every round."""
+    """One per process. A lease lasts `lease_s` seconds and is renewed by every `renew`."""
 
     store: LeaseStore
     watch: ListWatch
@@ -71,9 +87,9 @@ class Follower:
     secrets: SecretStore
     lease_s: float
     _name: str = field(default_factory=lambda: uuid4().hex)
-    _following: dict[tuple[str, bytes], asyncio.Task[None]] = field(default_factory=dict)
+    _following: dict[tuple[str, bytes], _Followed] = field(default_factory=dict)
 
-    async def round(self) -> None:
+    async def renew(self) -> None:
         """Renews the leases and takes free ones; call it several times per lease."""
         try:
             async with asyncio.timeout(self.lease_s / 2):
@@ -85,7 +101,25 @@ class Follower:
         wanted = {(server.id, server.definition): server for server in leased}
         await self._stop([key for key in self._following if key not in wanted])
         for key in wanted.keys() - self._following.keys():
-            self._following[key] = asyncio.create_task(self._follow(wanted[key]))
+            followed = self._following[key] = _Followed(wanted[key])
+            followed.watch = asyncio.create_task(self._watch(followed))
+
+    async def resume(self) -> None:
+        """Watches again where a watch ended, for a server that is away ever more seldom.
+
+        Raises, until they are gone, faults that are no server's, as of the database.
+        """
+        now = asyncio.get_running_loop().time()
+        for followed in self._following.values():
+            if followed.watch is not None and followed.watch.done():
+                ended, followed.watch = followed.watch, None
+                followed.fault = None if ended.cancelled() else ended.exception()
+                followed.due = now + BACKOFF(followed.tries)
+                followed.tries.attempt_number += 1
+            if followed.watch is None and followed.due <= now:
+                followed.watch = asyncio.create_task(self._watch(followed))
+        if faults := [each.fault for each in self._following.values() if each.fault]:
+            raise BaseExceptionGroup("MCP servers are not followed for now", faults)
 
     async def close(self) -> None:
         """Stops following and leaves the servers to others."""
@@ -93,38 +127,29 @@ class Follower:
         await self.store.release(self._name)
 
     async def _stop(self, keys: list[tuple[str, bytes]]) -> None:
-        tasks = [self._following.pop(key) for key in keys]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        watches = [watch for key in keys if (watch := self._following.pop(key).watch)]
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
 
-    async def _follow(self, server: FollowedServer) -> None:
-        """Until it is cancelled; a server that is away is tried again, ever more seldom."""
-        tries = tenacity.RetryCallState(tenacity.AsyncRetrying(), None, (), {})
+    async def _watch(self, followed: _Followed) -> None:
+        """Until the server ends it, or it fails, or the registry does: the owner can read why."""
+        server = followed.server
 
         async def each(discovery: Discovery) -> None:
-            await self._tell(server, discovery)
-            tries.attempt_number = 1
+            await self._update(server, discovery)
+            followed.tries.attempt_number = 1
+            followed.fault = None
 
-        while True:
-            try:
-                await self._watch(server, each)
-            except Exception:  # BLE001: the database's fault or ours, which may pass
-                log.exception("following an MCP server failed")
-            await asyncio.sleep(BACKOFF(tries))
-            tries.attempt_number += 1
-
-    async def _watch(self, server: FollowedServer, each: EachListing) -> None:
-        """Until the server ends it, or it fails, or the registry does: its owner is told why."""
         try:
             await self.watch.run(server.transport, server.runs_as, each)
         except (CallFailed, DomainError) as error:
             log.warning("an MCP server cannot be followed: %s", type(error).__name__)
-            problem = self.secrets.redact(str(error))[:WORDS_MAX]
+            problem = self.secrets.redact(str(error))[:PROBLEM_CHARACTERS_MAX]
             await self.store.keep_problem(server, problem)
 
-    async def _tell(self, server: FollowedServer, discovery: Discovery) -> None:
-        """Tells the registry what changed. Raises Unavailable and its like."""
+    async def _update(self, server: FollowedServer, discovery: Discovery) -> None:
+        """Registers and deprecates what changed. Raises Unavailable and its like."""
         known = await self.store.listed(server.id)
         specs = {spec.name: spec for spec in self.specs(server, discovery)}
         listed, problems = dict(known), []
@@ -143,7 +168,7 @@ class Follower:
                 listed[name] = spec.digest
             except REJECTIONS as error:
                 problems.append(f"{name}: {error.message}")
-        await self.store.keep_listed(server, listed, "; ".join(problems)[:WORDS_MAX])
+        await self.store.keep_listed(server, listed, "; ".join(problems)[:PROBLEM_CHARACTERS_MAX])
 
     async def _deprecate(self, server: FollowedServer, name: str) -> None:
         try:

@@ -91,7 +91,7 @@ class PostgresFollowingStore:
             await connection.execute(RELEASE, {"follower": follower})
 
     async def listed(self, server_id: str) -> dict[str, str]:
-        """What the registry was told last; empty for a server that is followed no more."""
+        """Digests of what was registered last, by name; empty for a server no longer followed."""
         async with autocommit(self._engine) as connection:
             row = (await connection.execute(LISTED, {"id": server_id})).one_or_none()
         return dict(row.listed) if row else {}

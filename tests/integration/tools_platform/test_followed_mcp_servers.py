@@ -8,11 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
+import asyncpg
 import grpc
 import pytest
 from mcp import Client
+from sqlalchemy import make_url
 
 from embedded_servers import Database
+from integration.podium_kit.rpc.test_health import NOT_SERVING, SERVING, watch
 from integration.tools_platform.running_platform import Caller, ToolsPlatform, running_platform
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.registry.v1 import tool_pb2
@@ -131,6 +134,33 @@ async def test_a_server_that_was_away_is_followed_again(platform: ToolsPlatform)
     async with changing_server(port) as url:
         await change(url, "teach", name="fly", description="Flies.")
         await until_named(admin, OWN | {"lab_fly"})
+
+
+async def test_a_fault_of_the_database_shows_in_health_until_it_is_gone(
+    platform: ToolsPlatform,
+) -> None:
+    admin, url = await platform.admin(), make_url(platform.adapters_settings.database_url)
+    owner = await asyncpg.connect(
+        url.set(drivername="postgresql").render_as_string(hide_password=False)
+    )
+    async with (
+        changing_server(free_port()) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{platform.ports.adapters}") as channel,
+    ):
+        await follow(admin, followed(server))
+        await until_named(admin, OWN)
+        states = watch(channel, "background/following")
+        assert await anext(states) == SERVING
+        await owner.execute(
+            "ALTER TABLE followed_servers ADD CONSTRAINT trouble"
+            " CHECK (listed::text NOT LIKE '%fly%') NOT VALID"
+        )
+        await change(server, "teach", name="fly", description="Flies.")
+        assert await anext(states) == NOT_SERVING
+        await owner.execute("ALTER TABLE followed_servers DROP CONSTRAINT trouble")
+        assert await anext(states) == SERVING
+        await until_named(admin, OWN | {"lab_fly"})
+    await owner.close()
 
 
 async def test_another_process_resumes_where_one_stopped(
