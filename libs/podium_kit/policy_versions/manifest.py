@@ -41,7 +41,7 @@ class Manifest(BaseModel):
     parent: str
     """The version trained on; "" for the first of a run."""
     step: int = Field(ge=0)
-    """Optimiser steps of the run."""
+    """Optimizer steps of the run."""
     offsets: dict[int, int]
     """By partition, the offset of the first trajectory that was not trained on."""
     canary: Canary

@@ -90,13 +90,13 @@ def measure(backward: Callable[[], None], model: PreTrainedModel) -> float:
     """Least processor seconds of a step, after one to warm up."""
     trained = [weights for weights in model.parameters() if weights.requires_grad]
     # Ours, and the default of TRL's trainer.
-    optimiser = torch.optim.AdamW(trained, lr=1e-6, fused=True)
+    optimizer = torch.optim.AdamW(trained, lr=1e-6, fused=True)
     seconds = []
     for _ in range(STEPS + 1):
         started = time.process_time()
         backward()
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         seconds.append(time.process_time() - started)
     return min(seconds[1:])
 

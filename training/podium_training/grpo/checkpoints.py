@@ -1,4 +1,4 @@
-"""Checkpoints: weights, optimiser and the stream's position, whole or not there at all.
+"""Checkpoints: weights, optimizer and the stream's position, whole or not there at all.
 
 A checkpoint is written beside its place, its manifest last, and renamed into place. So what
 is there is complete, and a digest tells when a disk disagrees.
@@ -17,9 +17,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-WEIGHTS, OPTIMISER, STATE, MANIFEST = (
+WEIGHTS, OPTIMIZER, STATE, MANIFEST = (
     "model.safetensors",
-    "optimiser.pt",
+    "optimiser.pt",  # Not renamed: checkpoints on disk have it.
     "state.json",
     "manifest.json",
 )
@@ -36,7 +36,7 @@ class Checkpoint:
 
     step: int
     weights: Mapping[str, Tensor]
-    optimiser: dict[str, Any]
+    optimizer: dict[str, Any]
     state: dict[str, Any]
     """Position, open groups, counters: JSON."""
 
@@ -50,9 +50,9 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     save_file(
         {name: value.contiguous() for name, value in checkpoint.weights.items()}, partial / WEIGHTS
     )
-    torch.save(checkpoint.optimiser, partial / OPTIMISER)
+    torch.save(checkpoint.optimizer, partial / OPTIMIZER)
     (partial / STATE).write_text(json.dumps({"step": checkpoint.step, **checkpoint.state}))
-    names = (WEIGHTS, OPTIMISER, STATE)
+    names = (WEIGHTS, OPTIMIZER, STATE)
     digests = {name: _durable_digest(partial / name) for name in names}
     (partial / MANIFEST).write_text(json.dumps(digests))
     _durable_digest(partial / MANIFEST)
@@ -88,7 +88,7 @@ def load(path: Path) -> Checkpoint:
     return Checkpoint(
         step=state.pop("step"),
         weights=load_file(path / WEIGHTS),
-        optimiser=torch.load(path / OPTIMISER, weights_only=True),
+        optimizer=torch.load(path / OPTIMIZER, weights_only=True),
         state=state,
     )
 

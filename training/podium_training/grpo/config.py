@@ -52,7 +52,7 @@ class StepConfig(Section):
     learning_rate: float = Field(1e-6, gt=0, description="of AdamW")
     decay_start: float = Field(1.0, ge=0, le=1, description="share of steps at the full rate")
     weight_decay: float = Field(0.01, ge=0, description="of AdamW")
-    passes: int = Field(1, ge=1, description="optimiser steps per batch")
+    passes: int = Field(1, ge=1, description="optimizer steps per batch")
     loss: LossName = Field("dapo", description="how token losses are formed and added up")
     level: LevelName = Field("token", description="what a ratio is of; sequence: GSPO's")
     clip_low: float = Field(0.2, gt=0, description="of the ratio, from the second pass on")

@@ -11,7 +11,7 @@ from podium_training.grpo.checkpoints import Checkpoint
 
 
 def differences(again: Checkpoint, recorded: Checkpoint) -> list[str]:
-    """One line for each tensor or number of weights and optimiser that is not the same."""
+    """One line for each tensor or number of weights and optimizer that is not the same."""
     ours, theirs = dict(_values(again)), dict(_values(recorded))
     names = [*ours, *(name for name in theirs if name not in ours)]
     faults = ((name, _fault(ours.get(name), theirs.get(name))) for name in names)
@@ -20,8 +20,8 @@ def differences(again: Checkpoint, recorded: Checkpoint) -> list[str]:
 
 def _values(checkpoint: Checkpoint) -> Iterator[tuple[str, Any]]:
     yield from checkpoint.weights.items()
-    for path, value in tree_flatten_with_path(checkpoint.optimiser)[0]:
-        yield f"optimiser{keystr(path)}", value
+    for path, value in tree_flatten_with_path(checkpoint.optimizer)[0]:
+        yield f"optimizer{keystr(path)}", value
 
 
 def _fault(again: Any, recorded: Any) -> str | None:

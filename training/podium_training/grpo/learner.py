@@ -1,4 +1,4 @@
-"""Optimiser steps over a batch of groups, whatever its packing.
+"""Optimizer steps over a batch of groups, whatever its packing.
 
 Weights, denominators and advantages are fixed for the whole batch before the first
 micro-batch, so splitting it, over time or over processes, changes nothing but memory.
@@ -36,7 +36,7 @@ class StepOptions:
 
     loss: LossOptions = field(default_factory=LossOptions)
     passes: int = 1
-    """Optimiser steps per batch. The first has a ratio of 1; later ones are clipped."""
+    """Optimizer steps per batch. The first has a ratio of 1; later ones are clipped."""
     tokens_max: int = 4096
     """Tokens of a micro-batch before sharing; more only where one row is longer."""
     gradient_norm_max: float = 1.0
@@ -60,19 +60,19 @@ class DriftTooLarge(RuntimeError):
 
 
 class Learner:
-    """A policy and its optimiser."""
+    """A policy and its optimizer."""
 
     def __init__(
         self,
         model: PreTrainedModel,
-        make_optimiser: Callable[[list[Tensor]], torch.optim.Optimizer],
+        make_optimizer: Callable[[list[Tensor]], torch.optim.Optimizer],
         grammar: GrammarReplay,
         options: StepOptions,
         *,
         team: Team | None = None,
         reference: PreTrainedModel | None = None,
     ) -> None:
-        """The optimiser is made of the weights that learn, once they are divided.
+        """The optimizer is made of the weights that learn, once they are divided.
 
         `reference` is what the policy is kept near to, where the loss has such a term.
         The processes of a team call every method alike.
@@ -84,19 +84,19 @@ class Learner:
         if reference is not None:
             frozen = Scorer(reference.requires_grad_(False), options.precision)
             self._reference = self._team.divide(frozen)
-        self.optimiser = make_optimiser([value for _, value in self._trained()])
-        self._rates = [group["lr"] for group in self.optimiser.param_groups]
+        self.optimizer = make_optimizer([value for _, value in self._trained()])
+        self._rates = [group["lr"] for group in self.optimizer.param_groups]
         self._grammar = grammar
         self._options = options
         self._vocabulary = int(model.config.vocab_size)
 
     def step(self, groups: Sequence[Group], rate: float = 1.0) -> StepResult:
-        """Learns from a batch, at a share of the optimiser's learning rate.
+        """Learns from a batch, at a share of the optimizer's learning rate.
 
         The metrics are those of the last pass. Raises DriftTooLarge, and ConstraintError, before
         any change.
         """
-        for group, full in zip(self.optimiser.param_groups, self._rates, strict=True):
+        for group, full in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * full
         found = [sample for group in groups for sample in self._samples(group)]
         # Those under one grammar come together: they share the listing of their tools.
@@ -118,14 +118,14 @@ class Learner:
     def _pass(
         self, batches: Sequence[Sequence[Sample]], old: list[Tensor], *, compared: bool
     ) -> StepResult:
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         sums = Sums()
         for number, batch in enumerate(batches):
             self._accumulate(batch, number, old, sums)
         metrics = sums.over(self._team).metrics(compared=compared)
         imitates = self._options.loss.loss is Loss.IMITATION
         if metrics["drift_mean"] > self._options.drift_stop and not imitates:
-            self.optimiser.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad(set_to_none=True)
             raise DriftTooLarge(
                 f"{metrics['drift_mean']:.3g} nats a token between trainer and server; is the"
                 " served policy the one being trained?"
@@ -142,11 +142,11 @@ class Learner:
             raise Rejected(Reason.BROKEN_CONSTRAINT, str(error)) from error
 
     def gathered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Trained weights by name and the optimiser's state, whole; a collective call."""
+        """Trained weights by name and the optimizer's state, whole; a collective call."""
         weights = {name: whole(value.detach()) for name, value in self._trained()}
-        return weights, tree_map(whole, self.optimiser.state_dict())
+        return weights, tree_map(whole, self.optimizer.state_dict())
 
-    def restore(self, weights: Mapping[str, Tensor], optimiser: Mapping[str, Any]) -> None:
+    def restore(self, weights: Mapping[str, Tensor], optimizer: Mapping[str, Any]) -> None:
         """Takes over what was gathered, by however many processes; a collective call."""
         trained = dict(self._trained())
         divided_weights = {name: divided(weights[name], like) for name, like in trained.items()}
@@ -154,12 +154,12 @@ class Learner:
         state = {
             number: {
                 key: divided(value, like) if value.shape == like.shape else value
-                for key, value in optimiser["state"][number].items()
+                for key, value in optimizer["state"][number].items()
             }
             for number, like in enumerate(trained.values())
-            if number in optimiser["state"]
+            if number in optimizer["state"]
         }
-        self.optimiser.load_state_dict({**optimiser, "state": state})
+        self.optimizer.load_state_dict({**optimizer, "state": state})
 
     def _trained(self) -> Iterator[tuple[str, Tensor]]:
         named = self.model.named_parameters()
@@ -252,6 +252,6 @@ class Learner:
         metrics["gradient_norm"] = float(whole(norm))
         finite = all(torch.isfinite(torch.tensor(value)) for value in metrics.values())
         if finite:
-            self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
         return StepResult(finite, metrics)

@@ -1,6 +1,6 @@
 """The processes of one run: what they share, and how weights are divided among them.
 
-Every process computes a part of each batch. Weights, gradients and the optimiser's state are
+Every process computes a part of each batch. Weights, gradients and the optimizer's state are
 divided by FSDP2 (`fully_shard`), so each holds a share and gathers a layer when it computes.
 Outside `torchrun` a team is one process and nothing here touches the network.
 """

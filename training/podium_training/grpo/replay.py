@@ -52,7 +52,7 @@ def replay(config: RunConfig, step: int | None = None) -> Replayed:
     team = join(config)
     before, after = _span(config.output / "checkpoints", step)
     learner = make_learner(config, team)
-    learner.restore(before.weights, before.optimiser)
+    learner.restore(before.weights, before.optimizer)
     with TemporaryDirectory() as folder:
         again = _again(config.model_copy(update={"output": Path(folder)}), learner, before, after)
     if again is None or again.step != after.step:

@@ -40,7 +40,7 @@ def train(config: RunConfig, *, skip_lost: bool = False) -> int:
     checkpoint = team.shared(latest(folder) if team.rank == 0 else None)
     learner = make_learner(config, team)
     if checkpoint is not None:
-        learner.restore(checkpoint.weights, checkpoint.optimiser)
+        learner.restore(checkpoint.weights, checkpoint.optimizer)
     if team.rank:
         return follow(learner, team)
     return _lead(config, learner, team, checkpoint, skip_lost)
@@ -142,11 +142,11 @@ def _publisher(config: RunConfig) -> Publisher | None:
 
 
 def make_learner(config: RunConfig, team: Team) -> Learner:
-    """The policy a run starts from, and its optimiser."""
+    """The policy a run starts from, and its optimizer."""
     model = load_policy(config.model, config.lora)
     tokenizer = AutoTokenizer.from_pretrained(config.model)
     # Fused: a pass over weights and state where there were a dozen, each with a copy of its own.
-    make_optimiser = partial(
+    make_optimizer = partial(
         torch.optim.AdamW,
         lr=config.step.learning_rate,
         weight_decay=config.step.weight_decay,
@@ -156,7 +156,7 @@ def make_learner(config: RunConfig, team: Team) -> Learner:
     # Also after a restart it is the start, and not the checkpoint.
     reference = load_policy(config.model, config.lora) if config.step.kl_coefficient else None
     return Learner(
-        model, make_optimiser, grammar, step_options(config), team=team, reference=reference
+        model, make_optimizer, grammar, step_options(config), team=team, reference=reference
     )
 
 

@@ -165,9 +165,9 @@ class Trainer:
 
     def checkpoint(self) -> Path:
         """Writes everything the next step depends on."""
-        weights, optimiser = self.learner.gathered()
+        weights, optimizer = self.learner.gathered()
         folder = self.output / "checkpoints"
-        written = save(folder, Checkpoint(self.step, weights, optimiser, self._state()))
+        written = save(folder, Checkpoint(self.step, weights, optimizer, self._state()))
         self.reader.order.clear()
         return written
 

@@ -142,7 +142,7 @@ async def test_a_weight_that_was_changed_is_named(trained: Path, tmp_path: Path)
     assert output.count("differs by") == 1
 
 
-async def test_another_learning_rate_shows_in_weights_and_optimiser(
+async def test_another_learning_rate_shows_in_weights_and_optimizer(
     trained: Path, tmp_path: Path
 ) -> None:
     folder = copied(trained, tmp_path / "other", step={"decay_start": 1.0})

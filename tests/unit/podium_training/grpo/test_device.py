@@ -49,10 +49,10 @@ def test_a_step_on_another_device_is_that_on_the_cpu() -> None:
             assert found.applied
             # Attention is another kernel there.
             assert found.metrics == pytest.approx(expected.metrics, rel=1e-4, abs=1e-5)
-        weights, optimiser = there.gathered()
+        weights, optimizer = there.gathered()
     for name, value in here.gathered()[0].items():
         assert torch.allclose(weights[name], value, rtol=0, atol=1e-5), name
-    kept = [*weights.values(), *tree_leaves(optimiser)]
+    kept = [*weights.values(), *tree_leaves(optimizer)]
     assert {each.device.type for each in kept if isinstance(each, torch.Tensor)} == {"cpu"}
 
 

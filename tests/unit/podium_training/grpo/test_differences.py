@@ -1,4 +1,4 @@
-"""Checkpoints are the same when every bit of weights and optimiser is."""
+"""Checkpoints are the same when every bit of weights and optimizer is."""
 
 import math
 from dataclasses import replace
@@ -14,9 +14,9 @@ from podium_training.grpo.differences import differences
 
 def make_checkpoint(weight: Tensor | None = None, rate: float = 0.1) -> Checkpoint:
     moments: dict[str, Any] = {"step": torch.tensor(1.0), "exp_avg": torch.ones(2)}
-    optimiser = {"state": {0: moments}, "param_groups": [{"lr": rate, "betas": (0.9, 0.99)}]}
+    optimizer = {"state": {0: moments}, "param_groups": [{"lr": rate, "betas": (0.9, 0.99)}]}
     weight = torch.tensor([0.0, math.nan]) if weight is None else weight
-    return Checkpoint(1, {"layer.weight": weight}, optimiser, {})
+    return Checkpoint(1, {"layer.weight": weight}, optimizer, {})
 
 
 def test_the_same_bits_are_no_difference_even_where_they_are_no_number() -> None:
@@ -37,12 +37,12 @@ def test_a_bit_of_a_weight_is_told(weight: Tensor, told: str) -> None:
     assert told in found
 
 
-def test_the_optimisers_numbers_and_moments_are_told_by_their_places() -> None:
+def test_the_optimizers_numbers_and_moments_are_told_by_their_places() -> None:
     changed = make_checkpoint(rate=0.2)
-    changed.optimiser["state"][0]["exp_avg"] = torch.tensor([1.0, 1.5])
+    changed.optimizer["state"][0]["exp_avg"] = torch.tensor([1.0, 1.5])
     assert differences(make_checkpoint(), changed) == [
-        "optimiser['state'][0]['exp_avg'] differs by up to 0.5",
-        "optimiser['param_groups'][0]['lr'] is 0.1, recorded 0.2",
+        "optimizer['state'][0]['exp_avg'] differs by up to 0.5",
+        "optimizer['param_groups'][0]['lr'] is 0.1, recorded 0.2",
     ]
 
 

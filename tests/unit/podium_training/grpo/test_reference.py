@@ -26,10 +26,10 @@ def make_kept(
     coefficient: float, estimator: KlEstimator = KlEstimator.K3, rate: float = 0.5
 ) -> Learner:
     loss = LossOptions(kl_coefficient=coefficient, kl_estimator=estimator)
-    make_optimiser = partial(torch.optim.SGD, lr=rate)
+    make_optimizer = partial(torch.optim.SGD, lr=rate)
     options = StepOptions(loss, drift_stop=100)
     reference = make_model(0, VOCABULARY)
-    return Learner(make_model(0, VOCABULARY), make_optimiser, GRAMMAR, options, reference=reference)
+    return Learner(make_model(0, VOCABULARY), make_optimizer, GRAMMAR, options, reference=reference)
 
 
 def distance(learner: Learner) -> float:

@@ -66,7 +66,7 @@ class ModelVersion(_message.Message):
     name: _builtins.str
     """Like policy-demo-v12; never used twice."""
     step: _builtins.int
-    """Optimiser steps of its run; unset when its manifest cannot be read."""
+    """Optimizer steps of its run; unset when its manifest cannot be read."""
     served: _builtins.bool
     """Whether calls may be given to it."""
     replica_ready_count: _builtins.int
