@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _serve(solutions: Solutions, arguments: argparse.Namespace) -> None:
-    # After the tasks were read: these imports take seconds, and a fault is told at once.
+    # After the tasks were read: these imports take seconds, and a fault is reported at once.
     import uvicorn  # noqa: PLC0415
     from transformers import AutoConfig, AutoTokenizer  # noqa: PLC0415
 

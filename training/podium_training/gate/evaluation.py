@@ -19,7 +19,7 @@ class Evaluated(BaseModel):
     task_id: str = Field(min_length=1)
     seed: int
     score: float | None = Field(ge=0, le=1)
-    """The verifier's; None when nobody could judge."""
+    """The verifier's; None when it could not be judged."""
     cost: Decimal | None = Field(ge=0)
     """None when a call had no price: unknown is not free."""
     latency_s: float = Field(ge=0)

@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _train(config: RunConfig, skip_lost: bool) -> int:
-    # Parsed before torch is imported: a fault in the file is told at once.
+    # Parsed before torch is imported: a fault in the file is reported at once.
     from podium_training.grpo.run import train  # noqa: PLC0415
 
     return 0 if train(config, skip_lost=skip_lost) >= config.steps else 3

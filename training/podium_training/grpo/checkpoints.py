@@ -1,7 +1,7 @@
 """Checkpoints: weights, optimizer and the stream's position, whole or not there at all.
 
 A checkpoint is written beside its place, its manifest last, and renamed into place. So what
-is there is complete, and a digest tells when a disk disagrees.
+is there is complete, and a digest detects corruption.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What a training run is told, from one YAML file. Light: nothing of torch is imported here."""
+"""Settings of a training run, from one YAML file. Light: nothing of torch is imported here."""
 
 from pathlib import Path
 from typing import Literal, Self
@@ -136,7 +136,7 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _stays_near_where_it_counts(self) -> Self:
-        """Imitation has no such term; a reference nobody asks would only cost memory."""
+        """Imitation has no such term; an unused reference would only cost memory."""
         if self.step.loss == "imitation" and self.step.kl_coefficient:
             raise ValueError("step.kl_coefficient does nothing for imitation; leave it out")
         return self

@@ -1,7 +1,7 @@
 """A checkpoint computed again from the one before it and the log, and compared bit for bit.
 
 What a step does is decided by the checkpoint, the configuration, and the records in the order in
-which they were read, which the later checkpoint tells. So where the bits differ, a checkpoint
+which they were read, which the later checkpoint records. So where the bits differ, a checkpoint
 was changed, or the configuration, the software or the processor is another.
 """
 

@@ -161,7 +161,7 @@ def make_learner(config: RunConfig, team: Team) -> Learner:
 
 
 def step_options(config: RunConfig) -> StepOptions:
-    """What a run is told about its steps."""
+    """Settings of the steps."""
     step = config.step
     return StepOptions(
         loss=_loss_options(step),

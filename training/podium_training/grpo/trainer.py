@@ -108,7 +108,7 @@ class Trainer:
         if message.HasField("trajectory"):
             return self._take_trajectory(message.trajectory, record)
         if message.HasField("group_closed"):
-            # Every member has finished: nobody else will come.
+            # Every member has finished: no more will arrive.
             return self.assembler.close(message.group_closed.group_id)
         found = message.reference
         self._reject(Rejected(Reason.TOO_LONG, f"{found.size_bytes} bytes"), record)
@@ -194,7 +194,7 @@ class Trainer:
         return base64.b64encode(self.records[episode_id]).decode()
 
     def skip(self, lost: Mapping[int, int]) -> None:
-        """Counts records, by partition, that nobody will read. A group that misses one of them
+        """Counts records, by partition, that will not be read. A group that misses one of them
         waits for what closes it.
         """
         for partition, count in lost.items():

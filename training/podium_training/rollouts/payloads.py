@@ -1,4 +1,4 @@
-"""What a run of rollouts tells Temporal.
+"""What a run of rollouts passes to Temporal.
 
 Small: tasks stay in their file, results in the platform.
 """

@@ -5,7 +5,7 @@ resumed asks for the episodes it asked for before, and the platform starts none 
 Every group sees its own choice of tools (in the paper tools differ by example, too;
 its generator was never released): those of the solution, and distractors by chance. With
 tool subsets, groups share a few such choices, and those of a tool subset follow each other.
-With a price spread, every group is also told prices of its own.
+With a price spread, every group also gets prices of its own.
 """
 
 import math

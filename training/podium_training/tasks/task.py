@@ -36,7 +36,7 @@ class Task:
     parameters: dict[str, Any]
     """The verifier's parameters; they never reach a model."""
     solution: tuple[Call, ...] = ()
-    """Calls that lead to the answer, in order; empty where nobody knows any."""
+    """Calls that lead to the answer, in order; empty where none are known."""
 
     @property
     def tools(self) -> tuple[str, ...]:

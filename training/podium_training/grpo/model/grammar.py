@@ -16,7 +16,7 @@ import xgrammar
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-# What vLLM may be told about white space; the digest says which it was.
+# White-space settings of vLLM; the digest covers the one in use.
 WHITESPACE = (False, True)
 # vLLM's `disable_any_whitespace`; xgrammar alone would ask for a blank after each.
 COMPACT = (",", ":")
@@ -45,7 +45,7 @@ class Constraint:
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of the schema and what the engine was told about white space."""
+        """SHA-256 (hex) of the schema and the engine's white-space setting."""
         hashed = f"any_whitespace={self.any_whitespace}\n{self.json_schema}"
         return hashlib.sha256(hashed.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Why tasks of somebody else cannot be read."""
+"""Why external tasks cannot be read."""
 
 from collections.abc import Sequence
 
