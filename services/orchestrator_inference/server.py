@@ -95,7 +95,13 @@ async def _served_versions(
             _admission_rules(settings),
             routing.in_use,
         )
-        rounds = BackgroundTask("versions", admission.reconcile, settings.publish_check_s)
+        rounds = BackgroundTask(
+            "versions",
+            admission.reconcile,
+            settings.publish_check_s,
+            # An engine may take as long to load a version as to complete a prompt.
+            round_max_s=settings.engine_timeout_s,
+        )
         yield EnginePool(main, merged.engines), routing, [rounds]
 
 

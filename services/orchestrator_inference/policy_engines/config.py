@@ -39,6 +39,6 @@ class Settings(BaseSettings):
     retire_after_s: float = Field(
         3600.0, ge=0, description="seconds an unwanted engine stays; the longest episode"
     )
-    check_s: float = Field(10.0, ge=1, description="seconds between looks at the store")
+    check_s: float = Field(10.0, ge=1, le=30, description="seconds between looks at the store")
     tls: TlsFiles | None = Field(None, description="unused: it is called by nobody")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
