@@ -16,12 +16,19 @@ from transformers import PreTrainedModel
 from podium_training.grpo.data.episodes import Episode, Reason, Rejected
 from podium_training.grpo.data.groups import Group
 from podium_training.grpo.model.forward import Distribution, Scorer
-from podium_training.grpo.model.grammar import BITS, ConstraintError, GrammarReplay, forced
+from podium_training.grpo.model.grammar import (
+    BITS,
+    ConstraintError,
+    GrammarReplay,
+    LegalBits,
+    forced,
+)
 from podium_training.grpo.model.micro_batches import Sample, micro_batches, size_of
 from podium_training.grpo.model.trie import PackedRows, pack
 from podium_training.grpo.objective.losses import (
     Loss,
     LossOptions,
+    PerToken,
     TokenBatch,
     policy_loss,
     token_weights,
@@ -108,7 +115,7 @@ class Learner:
         samples = [sample for sample in weighted if sample.advantage or compared]
         batches = self._mine(samples)
         # Under the policy before the first pass, by micro-batch.
-        old: list[Tensor] = []
+        old: list[PerToken] = []
         for _ in range(self._options.passes):
             result = self._pass(batches, old, compared=compared)
             if not result.applied:
@@ -116,7 +123,7 @@ class Learner:
         return result
 
     def _pass(
-        self, batches: Sequence[Sequence[Sample]], old: list[Tensor], *, compared: bool
+        self, batches: Sequence[Sequence[Sample]], old: list[PerToken], *, compared: bool
     ) -> StepResult:
         self.optimizer.zero_grad(set_to_none=True)
         sums = Sums()
@@ -193,7 +200,7 @@ class Learner:
         return batches[team.rank :: team.size]
 
     def _accumulate(
-        self, samples: Sequence[Sample], number: int, old: list[Tensor], sums: Sums
+        self, samples: Sequence[Sample], number: int, old: list[PerToken], sums: Sums
     ) -> None:
         batch, packed = self._scored(samples, old[number] if number < len(old) else None)
         if number == len(old):
@@ -205,7 +212,7 @@ class Learner:
             sums.add(packed, batch, result, self._options.loss.kl_estimator)
 
     def _scored(
-        self, samples: Sequence[Sample], old: Tensor | None
+        self, samples: Sequence[Sample], old: PerToken | None
     ) -> tuple[TokenBatch, PackedRows]:
         """Everything about a micro-batch, on the team's device; what is of rows, per token."""
         device = self._team.device
@@ -230,7 +237,7 @@ class Learner:
         return batch, packed
 
     @torch.no_grad()
-    def _reference_logprobs(self, packed: PackedRows, sampled: Distribution) -> Tensor | None:
+    def _reference_logprobs(self, packed: PackedRows, sampled: Distribution) -> PerToken | None:
         return None if self._reference is None else self._reference(packed, sampled)
 
     def _distribution(self, samples: Sequence[Sample], packed: PackedRows) -> Distribution:
@@ -239,7 +246,7 @@ class Learner:
             return Distribution(temperature, None)
         return Distribution(temperature, torch.cat([self._legal(each) for each in samples]))
 
-    def _legal(self, sample: Sample) -> Tensor:
+    def _legal(self, sample: Sample) -> LegalBits:
         if sample.legal is not None:
             return sample.legal
         words = -(-self._vocabulary // BITS)

@@ -6,10 +6,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import torch
-from torch import Tensor
 
 from podium_training.grpo.data.episodes import Episode
-from podium_training.grpo.objective.advantages import GROUP_ESTIMATORS, Advantage, batch_std, gdpo
+from podium_training.grpo.objective.advantages import (
+    GROUP_ESTIMATORS,
+    Advantage,
+    Components,
+    PerMember,
+    Weights,
+    batch_std,
+    gdpo,
+)
 from podium_training.grpo.objective.rewards import components, rewards
 from podium_training.grpo.objective.staleness import StalenessBound
 
@@ -77,7 +84,7 @@ def compared(groups: Sequence[Group], estimator: Advantage) -> list[Group]:
     ]
 
 
-def _advantages(groups: Sequence[Group], estimator: Advantage) -> list[Tensor]:
+def _advantages(groups: Sequence[Group], estimator: Advantage) -> list[PerMember]:
     if estimator is Advantage.GDPO:
         return gdpo([_components(group) for group in groups], [_weights(each) for each in groups])
     earned = [torch.tensor(group.rewards, dtype=torch.float64) for group in groups]
@@ -86,11 +93,11 @@ def _advantages(groups: Sequence[Group], estimator: Advantage) -> list[Tensor]:
     return [GROUP_ESTIMATORS[estimator](rewards) for rewards in earned]
 
 
-def _components(group: Group) -> Tensor:
+def _components(group: Group) -> Components:
     return torch.from_numpy(components([member.features for member in group.members]))
 
 
-def _weights(group: Group) -> Tensor:
+def _weights(group: Group) -> Weights:
     """Of the components; all members of a group have the same preferences."""
     return torch.from_numpy(group.members[0].preferences.vector())
 

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Float32
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from podium_training.grpo.model.grammar import unpacked
+from podium_training.grpo.model.grammar import LegalBits, unpacked
 from podium_training.grpo.model.tree_attention import blocks, use_tree_attention
 from podium_training.grpo.model.trie import PackedRows
 
@@ -20,10 +21,10 @@ NO_MASK = torch.ones(1, 1, 1, 1, dtype=torch.bool)
 class Distribution:
     """How the trained tokens of packed rows were sampled; one element per trained token."""
 
-    temperature: Tensor
-    """(T,) above 0."""
-    legal: Tensor | None
-    """(T, ceil(vocabulary / 32)) bits; None: no grammar."""
+    temperature: Float[Tensor, " tokens"]
+    """Above 0."""
+    legal: LegalBits | None
+    """None: no grammar."""
 
     def to(self, device: torch.device) -> "Distribution":
         legal = None if self.legal is None else self.legal.to(device)
@@ -32,8 +33,8 @@ class Distribution:
 
 def token_logprobs(
     model: PreTrainedModel, packed: PackedRows, sampled: Distribution, chunk: int = CHUNK
-) -> Tensor:
-    """(T,) float32, with a gradient where gradients are on.
+) -> Float32[Tensor, " tokens"]:
+    """With a gradient where gradients are on.
 
     Only positions that predict a trained token reach the output layer, a chunk at a time and
     once, however many rows go on from there. Logits are not kept for the way back: the
@@ -57,8 +58,9 @@ def token_logprobs(
     return torch.cat(parts)[order.argsort()]
 
 
-def _logprobs(head: nn.Module, hidden: Tensor, sampled: Distribution) -> Tensor:
-    """(places, vocabulary) float32."""
+def _logprobs(
+    head: nn.Module, hidden: Float[Tensor, "tokens width"], sampled: Distribution
+) -> Float32[Tensor, "tokens vocabulary"]:
     logits: Tensor = head(hidden).float() / sampled.temperature[:, None]
     if sampled.legal is not None:
         logits = logits.masked_fill(~unpacked(sampled.legal, logits.shape[-1]), float("-inf"))
@@ -74,15 +76,15 @@ class Scorer(nn.Module):
         self.model = model
         self._precision = precision
 
-    def forward(self, packed: PackedRows, sampled: Distribution) -> Tensor:
+    def forward(self, packed: PackedRows, sampled: Distribution) -> Float32[Tensor, " tokens"]:
         if self._precision is torch.float32:
             return token_logprobs(self.model, packed, sampled)
         with torch.autocast(packed.tokens.device.type, self._precision):
             return token_logprobs(self.model, packed, sampled)
 
 
-def _hidden(model: PreTrainedModel, packed: PackedRows) -> Tensor:
-    """(N, width) the last layer's output at every token of the tree."""
+def _hidden(model: PreTrainedModel, packed: PackedRows) -> Float[Tensor, "nodes width"]:
+    """The last layer's output at every token of the tree."""
     decoder = model.get_decoder()
     use_tree_attention(decoder)
     # Without branches attention is causal, which kernels compute without a mask. With them the

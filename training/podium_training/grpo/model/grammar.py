@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import torch
 import xgrammar
+from jaxtyping import Bool, Int32
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
@@ -21,6 +22,8 @@ WHITESPACE = (False, True)
 # vLLM's `disable_any_whitespace`; xgrammar alone would ask for a blank after each.
 COMPACT = (",", ":")
 BITS = 32
+# A bit for each token of the vocabulary, in words of 32.
+LegalBits = Int32[Tensor, "tokens words"]
 
 
 class ConstraintError(ValueError):
@@ -60,13 +63,13 @@ class GrammarReplay:
         self._compiler = xgrammar.GrammarCompiler(info)
         self._compiled = lru_cache(maxsize=256)(self._compile)
 
-    def legal(self, constraint: Constraint, completion_ids: Sequence[int]) -> Tensor:
-        """(tokens, ceil(vocabulary / 32)) int32: a bit for every token the grammar allowed.
+    def legal(self, constraint: Constraint, completion_ids: Sequence[int]) -> LegalBits:
+        """A bit for every token the grammar allowed.
 
         Raises ConstraintError when the grammar forbids a token of the completion.
         """
         matcher = self.matcher(constraint)
-        masks: Tensor = xgrammar.allocate_token_bitmask(len(completion_ids), self._vocabulary)
+        masks: LegalBits = xgrammar.allocate_token_bitmask(len(completion_ids), self._vocabulary)
         for index, token in enumerate(completion_ids):
             matcher.fill_next_token_bitmask(masks, index)
             _accept(matcher, index, token)
@@ -99,13 +102,13 @@ def _accept(matcher: xgrammar.GrammarMatcher, index: int, token: int) -> None:
         raise ConstraintError(f"token {index} (id {token}) is not legal in its grammar")
 
 
-def unpacked(masks: Tensor, vocabulary: int) -> Tensor:
-    """(tokens, vocabulary) bool from bits."""
+def unpacked(masks: LegalBits, vocabulary: int) -> Bool[Tensor, "tokens vocabulary"]:
+    """Whether each token was legal, from bits."""
     bits = torch.arange(BITS, dtype=torch.int32, device=masks.device)
     spread = (masks.unsqueeze(-1) >> bits) & 1
     return spread.flatten(start_dim=1)[:, :vocabulary].bool()
 
 
-def forced(masks: Tensor, vocabulary: int) -> Tensor:
-    """(tokens,) bool: exactly one token was legal, so nothing was chosen."""
+def forced(masks: LegalBits, vocabulary: int) -> Bool[Tensor, " tokens"]:
+    """Whether exactly one token was legal, so nothing was chosen."""
     return unpacked(masks, vocabulary).sum(dim=1) == 1

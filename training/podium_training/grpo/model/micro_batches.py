@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from jaxtyping import Bool
 from torch import Tensor
 
+from podium_training.grpo.model.grammar import LegalBits
 from podium_training.grpo.model.samples import Row
 from podium_training.grpo.model.trie import worth_sharing
 
@@ -15,9 +17,10 @@ class Sample:
 
     row: Row
     advantage: float
-    legal: Tensor | None
-    chosen: Tensor
-    """(tokens,) bool: whether the grammar left a choice."""
+    legal: LegalBits | None
+    """None: no grammar."""
+    chosen: Bool[Tensor, " tokens"]
+    """Whether the grammar left a choice."""
     weight: float = 0.0
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
@@ -26,16 +27,22 @@ BLOCK = 128
 KEPT_TOKENS = 1024
 
 
+# As transformers' attention functions take and give them; several queries share a key.
+Heads = Float[Tensor, "1 heads nodes size"]
+KeyHeads = Float[Tensor, "1 key_heads nodes size"]
+Attended = Float[Tensor, "1 queries heads size"]
+
+
 @dataclass(frozen=True)
 class Block:
     """Some consecutive queries."""
 
     start: int
     end: int
-    seen: Tensor
-    """(K,) places of the tokens that any of them sees."""
-    mask: Tensor
-    """(1, 1, end - start, K): which query sees which."""
+    seen: Int[Tensor, " seen"]
+    """Places of the tokens that any of them sees."""
+    mask: Bool[Tensor, "1 1 queries seen"]
+    """Which query sees which."""
 
 
 def blocks(packed: PackedRows) -> list[Block]:
@@ -60,17 +67,16 @@ def _block(packed: PackedRows, start: int, end: int) -> Block:
 
 def _attend(
     module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
+    query: Heads,
+    key: KeyHeads,
+    value: KeyHeads,
+    attention_mask: Bool[Tensor, "..."] | None,
     *,
     tree: Sequence[Block] = (),
     **options: Any,
-) -> tuple[Tensor, None]:
-    """(1, tokens, heads, size), as transformers' attention functions give it."""
+) -> tuple[Attended, None]:
     if not tree:
-        found: tuple[Tensor, None] = sdpa_attention_forward(
+        found: tuple[Attended, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, **options
         )
         return found
@@ -80,21 +86,20 @@ def _attend(
 
 
 def _attend_block_again(
-    module: nn.Module, block: Block, query: Tensor, key: Tensor, value: Tensor, **options: Any
-) -> Tensor:
+    module: nn.Module, block: Block, query: Heads, key: KeyHeads, value: KeyHeads, **options: Any
+) -> Attended:
     """Picks again on the way back: what all blocks of a large tree pick would be most of memory."""
     again = partial(_attend_block, module, block, **options)
-    found: Tensor = checkpoint(
+    found: Attended = checkpoint(
         again, query, key, value, use_reentrant=False, preserve_rng_state=False
     )
     return found
 
 
 def _attend_block(
-    module: nn.Module, block: Block, query: Tensor, key: Tensor, value: Tensor, **options: Any
-) -> Tensor:
-    """(1, queries of the block, heads, size)."""
-    found: Tensor = sdpa_attention_forward(
+    module: nn.Module, block: Block, query: Heads, key: KeyHeads, value: KeyHeads, **options: Any
+) -> Attended:
+    found: Attended = sdpa_attention_forward(
         module,
         query[:, :, block.start : block.end],
         key[:, :, block.seen],

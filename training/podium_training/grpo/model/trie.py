@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from itertools import takewhile
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from podium_training.grpo.model.samples import Row
@@ -28,20 +29,20 @@ class _Node:
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Rows as one tree of N tokens with T trained tokens in all rows together."""
+    """Rows as one tree of `nodes` tokens, of which `tokens` are trained in all rows together."""
 
-    tokens: Tensor
-    """(N,) ids, depth first."""
-    depths: Tensor
-    """(N,) position of each token in its rows, from 0."""
-    ends: Tensor
-    """(N,) where the subtree of a token ends: it is seen by [own position, end)."""
-    predicted_from: Tensor
-    """(T,) position whose output predicts the trained token."""
-    targets: Tensor
-    """(T,) ids of the trained tokens, row after row."""
-    row: Tensor
-    """(T,) number of the row a trained token belongs to."""
+    tokens: Int[Tensor, " nodes"]
+    """Ids, depth first."""
+    depths: Int[Tensor, " nodes"]
+    """Position of each token in its rows, from 0."""
+    ends: Int[Tensor, " nodes"]
+    """Where the subtree of a token ends: it is seen by [own position, end)."""
+    predicted_from: Int[Tensor, " tokens"]
+    """Position whose output predicts the trained token."""
+    targets: Int[Tensor, " tokens"]
+    """Ids of the trained tokens, row after row."""
+    row: Int[Tensor, " tokens"]
+    """Number of the row a trained token belongs to."""
 
     @property
     def is_path(self) -> bool:

@@ -1,7 +1,7 @@
 """Advantage estimators: how much better an episode was than the others of its group.
 
-Those of `GROUP_ESTIMATORS` take the rewards of one group, shape (members,), and return the same
-shape; `batch_std` and `gdpo` take all groups of a step, which may be uneven. An advantage belongs
+Those of `GROUP_ESTIMATORS` take one group; `batch_std` and `gdpo` take all groups of a step, which
+may be uneven. An advantage belongs
 to the episode; all its trained tokens share it. Demonstrations are not compared: a solved one is
 worth imitating, whatever the others of its group did.
 """
@@ -10,7 +10,12 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
+
+PerMember = Float[Tensor, " members"]
+Components = Float[Tensor, "members components"]
+Weights = Float[Tensor, " components"]
 
 STD_EPSILON = 1e-4
 PAPER_STD_EPSILON = 1e-6
@@ -30,34 +35,34 @@ class Advantage(StrEnum):
     """1 for a solved episode, 0 for another: imitation."""
 
 
-def group_mean(rewards: Tensor) -> Tensor:
+def group_mean(rewards: PerMember) -> PerMember:
     """A = R - mean of the group (Dr. GRPO, arXiv 2503.20783)."""
     return rewards - rewards.mean(dim=0)
 
 
-def group_std(rewards: Tensor) -> Tensor:
+def group_std(rewards: PerMember) -> PerMember:
     """A = (R - mean) / (std + 1e-4) of the group (GRPO, arXiv 2402.03300)."""
     return group_mean(rewards) / (rewards.std(dim=0) + STD_EPSILON)
 
 
-def rloo(rewards: Tensor) -> Tensor:
+def rloo(rewards: PerMember) -> PerMember:
     """A = R - mean of the others in the group (arXiv 2402.14740)."""
     members = len(rewards)
     return group_mean(rewards) * members / (members - 1)
 
 
-def paper(rewards: Tensor) -> Tensor:
+def paper(rewards: PerMember) -> PerMember:
     """A = (R - mean) / std of the group, clipped to [-3, 3] as in its training."""
     scaled = group_mean(rewards) / (rewards.std(dim=0) + PAPER_STD_EPSILON)
     return scaled.clamp(-PAPER_CLIP, PAPER_CLIP)
 
 
-def solved(rewards: Tensor) -> Tensor:
+def solved(rewards: PerMember) -> PerMember:
     """A = R: a demonstration's reward is 1 where it solved its task and 0 elsewhere."""
     return rewards
 
 
-GROUP_ESTIMATORS: dict[Advantage, Callable[[Tensor], Tensor]] = {
+GROUP_ESTIMATORS: dict[Advantage, Callable[[PerMember], PerMember]] = {
     Advantage.GROUP_MEAN: group_mean,
     Advantage.GROUP_STD: group_std,
     Advantage.RLOO: rloo,
@@ -66,21 +71,17 @@ GROUP_ESTIMATORS: dict[Advantage, Callable[[Tensor], Tensor]] = {
 }
 
 
-def batch_std(groups: Sequence[Tensor]) -> list[Tensor]:
-    """The group's mean, the whole batch's standard deviation (arXiv 2508.08221).
-
-    groups: rewards of each, shape (members,); answer: the same shapes.
-    """
+def batch_std(groups: Sequence[PerMember]) -> list[PerMember]:
+    """The group's mean, the whole batch's standard deviation (arXiv 2508.08221)."""
     spread = torch.cat(list(groups)).std() + STD_EPSILON
     return [group_mean(rewards) / spread for rewards in groups]
 
 
-def gdpo(groups: Sequence[Tensor], weights: Sequence[Tensor]) -> list[Tensor]:
+def gdpo(groups: Sequence[Components], weights: Sequence[Weights]) -> list[PerMember]:
     """Each component normalised in its group, weighted, summed, normalised over the batch.
 
-    groups: components of each, shape (members, components); weights: of each group, shape
-    (components,); answer: shapes (members,). Groups may have other tools, so other components.
-    Keeps apart rewards that a sum would hide in each other (arXiv 2601.05242).
+    Groups may have other tools, so other components. Keeps apart rewards that a sum would hide in
+    each other (arXiv 2601.05242).
     """
     summed = [group_std(group) @ weight for group, weight in zip(groups, weights, strict=True)]
     whole = torch.cat(summed)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import torch
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 
@@ -66,20 +67,24 @@ class LossOptions:
     """Truncation of the weight that corrects old for behaviour log-probabilities."""
 
 
+PerToken = Float[Tensor, " tokens"]
+Sequences = Int[Tensor, " tokens"]
+
+
 @dataclass(frozen=True)
 class TokenBatch:
     """Trained tokens. `sequence` numbers the row (one model call) a token belongs to."""
 
-    logprobs: Tensor
+    logprobs: PerToken
     """Under the policy being trained; has a gradient."""
-    old_logprobs: Tensor
+    old_logprobs: PerToken
     """Under the policy at the start of the step."""
-    inference_logprobs: Tensor
+    inference_logprobs: PerToken
     """Under the exact distribution the token was sampled from."""
-    advantages: Tensor
-    sequence: Tensor
-    weights: Tensor
-    reference_logprobs: Tensor | None = None
+    advantages: PerToken
+    sequence: Sequences
+    weights: PerToken
+    reference_logprobs: PerToken | None = None
     """Under the policy to stay near to; None: no such term."""
 
 
@@ -87,12 +92,14 @@ class TokenBatch:
 class LossResult:
     """The loss, and how many tokens its bounds changed."""
 
-    loss: Tensor
+    loss: Float[Tensor, ""]
     clipped: int = 0
     truncated: int = 0
 
 
-def token_weights(options: LossOptions, lengths: Tensor) -> Tensor:
+def token_weights(
+    options: LossOptions, lengths: Int[Tensor, " sequences"]
+) -> Float64[Tensor, " sequences"]:
     """Weight of one token of each sequence; `lengths` are those of the whole batch, in tokens."""
     sequences = lengths.numel()
     match options.loss:
@@ -125,7 +132,7 @@ def policy_loss(batch: TokenBatch, options: LossOptions) -> LossResult:
     return LossResult(loss, _clipped(ratio, batch.advantages, options), truncated_count)
 
 
-def kl(logprobs: Tensor, reference: Tensor, estimator: KlEstimator) -> Tensor:
+def kl(logprobs: PerToken, reference: PerToken, estimator: KlEstimator) -> PerToken:
     """Divergence from the reference per token (http://joschu.net/blog/kl-approx.html)."""
     difference = reference - logprobs
     match estimator:
@@ -137,7 +144,7 @@ def kl(logprobs: Tensor, reference: Tensor, estimator: KlEstimator) -> Tensor:
             return difference.exp() - difference - 1
 
 
-def _token_losses(batch: TokenBatch, ratio: Tensor, options: LossOptions) -> Tensor:
+def _token_losses(batch: TokenBatch, ratio: PerToken, options: LossOptions) -> PerToken:
     if options.loss is Loss.CISPO:
         weight = ratio.clamp(max=1 + options.clip_high).detach()
         return -weight * batch.advantages * batch.logprobs
@@ -146,7 +153,7 @@ def _token_losses(batch: TokenBatch, ratio: Tensor, options: LossOptions) -> Ten
     return -torch.minimum(bounded * batch.advantages, clipped * batch.advantages)
 
 
-def _levelled(log_ratio: Tensor, sequence: Tensor, level: Level) -> Tensor:
+def _levelled(log_ratio: PerToken, sequence: Sequences, level: Level) -> PerToken:
     if level is Level.TOKEN:
         return log_ratio
     rows = int(sequence.max()) + 1
@@ -154,7 +161,7 @@ def _levelled(log_ratio: Tensor, sequence: Tensor, level: Level) -> Tensor:
     return (sums / torch.bincount(sequence, minlength=rows).clamp(min=1))[sequence]
 
 
-def _clipped(ratio: Tensor, advantages: Tensor, options: LossOptions) -> int:
+def _clipped(ratio: PerToken, advantages: PerToken, options: LossOptions) -> int:
     low = (ratio < 1 - options.clip_low) & (advantages < 0)
     high = (ratio > 1 + options.clip_high) & (advantages > 0)
     return int((low | high).sum())
