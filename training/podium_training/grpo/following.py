@@ -1,10 +1,10 @@
-"""What the processes of a team do alike: the first reads the stream and says, the others follow."""
+"""What the processes of a group do alike: the first reads the stream, the others follow."""
 
 from dataclasses import dataclass
 
 from podium_training.grpo.data.groups import Group
 from podium_training.grpo.learner import Learner
-from podium_training.grpo.process_group import Team
+from podium_training.grpo.process_group import ProcessGroup
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Done:
     """Taken in all."""
 
 
-def follow(learner: Learner, team: Team) -> int:
+def follow(learner: Learner, processes: ProcessGroup) -> int:
     """Takes the steps that the first process plans, until it is done; the steps in all."""
-    while isinstance(plan := team.shared(_nothing()), Plan):
+    while isinstance(plan := processes.broadcast(_nothing()), Plan):
         learner.step(plan.groups, plan.rate)
         if plan.checkpoint:
             learner.gathered()

@@ -34,7 +34,7 @@ from podium_training.grpo.objective.losses import (
     token_weights,
 )
 from podium_training.grpo.objective.sums import Sums
-from podium_training.grpo.process_group import Team, divided, whole
+from podium_training.grpo.process_group import ProcessGroup, gathered, sharded_like
 
 
 @dataclass(frozen=True)
@@ -76,21 +76,21 @@ class Learner:
         grammar: GrammarReplay,
         options: StepOptions,
         *,
-        team: Team | None = None,
+        processes: ProcessGroup | None = None,
         reference: PreTrainedModel | None = None,
     ) -> None:
-        """The optimizer is made of the weights that learn, once they are divided.
+        """The optimizer is made of the weights that learn, once they are sharded.
 
         `reference` is what the policy is kept near to, where the loss has such a term.
-        The processes of a team call every method alike.
+        The processes of a group call every method alike.
         """
         self.model = model
-        self._team = team or Team()
-        self._scorer = self._team.divide(Scorer(model, options.precision))
+        self._processes = processes or ProcessGroup()
+        self._scorer = self._processes.shard(Scorer(model, options.precision))
         self._reference = None
         if reference is not None:
             frozen = Scorer(reference.requires_grad_(False), options.precision)
-            self._reference = self._team.divide(frozen)
+            self._reference = self._processes.shard(frozen)
         self.optimizer = make_optimizer([value for _, value in self._trained()])
         self._rates = [group["lr"] for group in self.optimizer.param_groups]
         self._grammar = grammar
@@ -129,7 +129,7 @@ class Learner:
         sums = Sums()
         for number, batch in enumerate(batches):
             self._accumulate(batch, number, old, sums)
-        metrics = sums.over(self._team).metrics(compared=compared)
+        metrics = sums.over(self._processes).metrics(compared=compared)
         imitates = self._options.loss.loss is Loss.IMITATION
         if metrics["drift_mean"] > self._options.drift_stop and not imitates:
             self.optimizer.zero_grad(set_to_none=True)
@@ -150,17 +150,17 @@ class Learner:
 
     def gathered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Trained weights by name and the optimizer's state, whole; a collective call."""
-        weights = {name: whole(value.detach()) for name, value in self._trained()}
-        return weights, tree_map(whole, self.optimizer.state_dict())
+        weights = {name: gathered(value.detach()) for name, value in self._trained()}
+        return weights, tree_map(gathered, self.optimizer.state_dict())
 
     def restore(self, weights: Mapping[str, Tensor], optimizer: Mapping[str, Any]) -> None:
         """Takes over what was gathered, by however many processes; a collective call."""
         trained = dict(self._trained())
-        divided_weights = {name: divided(weights[name], like) for name, like in trained.items()}
-        self.model.load_state_dict(divided_weights, strict=False)
+        sharded = {name: sharded_like(weights[name], like) for name, like in trained.items()}
+        self.model.load_state_dict(sharded, strict=False)
         state = {
             number: {
-                key: divided(value, like) if value.shape == like.shape else value
+                key: sharded_like(value, like) if value.shape == like.shape else value
                 for key, value in optimizer["state"][number].items()
             }
             for number, like in enumerate(trained.values())
@@ -191,13 +191,13 @@ class Learner:
 
     def _mine(self, samples: Sequence[Sample]) -> list[list[Sample]]:
         """This process's micro-batches; all have as many, for each gathers the others' weights."""
-        team = self._team
-        share = -(-sum(map(size_of, samples)) // team.size)
+        processes = self._processes
+        share = -(-sum(map(size_of, samples)) // processes.size)
         batches = list(micro_batches(samples, min(self._options.tokens_max, share)))
         # One that weighs nothing keeps a process without work in step with the others.
         idle = [replace(sample, weight=0.0) for sample in samples[:1]]
-        batches += [idle] * (-len(batches) % team.size)
-        return batches[team.rank :: team.size]
+        batches += [idle] * (-len(batches) % processes.size)
+        return batches[processes.rank :: processes.size]
 
     def _accumulate(
         self, samples: Sequence[Sample], number: int, old: list[PerToken], sums: Sums
@@ -207,15 +207,15 @@ class Learner:
             old.append(batch.old_logprobs)
         result = policy_loss(batch, self._options.loss)
         # FSDP takes the mean of the processes' gradients; the loss is their sum.
-        (result.loss * self._team.size).backward()
+        (result.loss * self._processes.size).backward()
         if any(sample.weight for sample in samples):
             sums.add(packed, batch, result, self._options.loss.kl_estimator)
 
     def _scored(
         self, samples: Sequence[Sample], old: PerToken | None
     ) -> tuple[TokenBatch, PackedRows]:
-        """Everything about a micro-batch, on the team's device; what is of rows, per token."""
-        device = self._team.device
+        """Everything about a micro-batch, on this process's device; what is of rows, per token."""
+        device = self._processes.device
         rows = pack([sample.row for sample in samples])
         packed, sampled = rows.to(device), self._distribution(samples, rows).to(device)
         reference = self._reference_logprobs(packed, sampled)
@@ -256,7 +256,7 @@ class Learner:
         norm = torch.nn.utils.clip_grad_norm_(
             self.model.parameters(), self._options.gradient_norm_max
         )
-        metrics["gradient_norm"] = float(whole(norm))
+        metrics["gradient_norm"] = float(gathered(norm))
         finite = all(torch.isfinite(torch.tensor(value)) for value in metrics.values())
         if finite:
             self.optimizer.step()

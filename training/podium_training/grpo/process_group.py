@@ -1,8 +1,8 @@
-"""The processes of one run: what they share, and how weights are divided among them.
+"""The processes of one run: what they share, and how weights are sharded among them.
 
 Every process computes a part of each batch. Weights, gradients and the optimizer's state are
-divided by FSDP2 (`fully_shard`), so each holds a share and gathers a layer when it computes.
-Outside `torchrun` a team is one process and nothing here touches the network.
+sharded by FSDP2 (`fully_shard`), so each holds a share and gathers a layer when it computes.
+Outside `torchrun` a group is one process and nothing here touches the network.
 """
 
 import os
@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
-class Team:
+class ProcessGroup:
     """Who this process is among how many."""
 
     rank: int = 0
@@ -31,7 +31,7 @@ class Team:
     device: torch.device = CPU
     """Where this process computes; collective calls happen there, too."""
 
-    def shared(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """What the first process has, in all of them; a collective call."""
         if self.size == 1:
             return value
@@ -39,22 +39,22 @@ class Team:
         dist.broadcast_object_list(box, src=0, device=self.device)
         return box[0]
 
-    def added_up(self, values: Tensor) -> Tensor:
+    def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes, in all of them; a collective call."""
         if self.size > 1:
             values = values.to(self.device)
             dist.all_reduce(values)
         return values
 
-    def largest(self, values: Tensor) -> Tensor:
+    def max(self, values: Tensor) -> Tensor:
         """The greatest over all processes, in all of them; a collective call."""
         if self.size > 1:
             values = values.to(self.device)
             dist.all_reduce(values, op=dist.ReduceOp.MAX)
         return values
 
-    def divide(self, scorer: Scorer) -> Scorer:
-        """Moves a policy's weights to the device, divided: each layer, then all the rest.
+    def shard(self, scorer: Scorer) -> Scorer:
+        """Moves a policy's weights to the device, sharded: each layer, then all the rest.
 
         Layer by layer, so that a device need not hold them all at once.
         """
@@ -67,24 +67,24 @@ class Team:
         return scorer
 
 
-def join_team(device: torch.device) -> Team:
-    """The team `torchrun` made this process a member of; one process without it."""
+def join_process_group(device: torch.device) -> ProcessGroup:
+    """The group `torchrun` made this process a member of; one process without it."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        return Team(device=device)
+        return ProcessGroup(device=device)
     if not dist.is_initialized():
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    return Team(dist.get_rank(), size, device)
+    return ProcessGroup(dist.get_rank(), size, device)
 
 
-def whole(value: Any) -> Any:
+def gathered(value: Any) -> Any:
     """A tensor with all its parts, in main memory; anything else as it is. A collective call."""
     found = value.full_tensor() if isinstance(value, DTensor) else value
     return found.cpu() if isinstance(found, Tensor) else found
 
 
-def divided(value: Tensor, like: Tensor) -> Tensor:
-    """A whole tensor, divided as another is. A collective call."""
+def sharded_like(value: Tensor, like: Tensor) -> Tensor:
+    """A whole tensor, sharded as another is. A collective call."""
     if not isinstance(like, DTensor):
         return value
     return distribute_tensor(value, like.device_mesh, like.placements)

@@ -15,7 +15,7 @@ from podium_training.grpo.config import InvalidConfig, RunConfig
 from podium_training.grpo.data.stream import LogCut, LogReader
 from podium_training.grpo.differences import differences
 from podium_training.grpo.learner import Learner
-from podium_training.grpo.process_group import Team
+from podium_training.grpo.process_group import ProcessGroup
 from podium_training.grpo.run import join, make_learner, make_trainer, position_of
 
 TOLD = 5
@@ -49,9 +49,9 @@ def replay(config: RunConfig, step: int | None = None) -> Replayed:
     """
     if config.processes > 1:
         raise InvalidConfig("a run of several processes cannot be replayed yet")
-    team = join(config)
+    processes = join(config)
     before, after = _span(config.output / "checkpoints", step)
-    learner = make_learner(config, team)
+    learner = make_learner(config, processes)
     learner.restore(before.weights, before.optimizer)
     with TemporaryDirectory() as folder:
         again = _again(config.model_copy(update={"output": Path(folder)}), learner, before, after)
@@ -83,7 +83,7 @@ def _again(
     order = _order(before, after)
     try:
         with closing(LogReader(config.stream, config.stream.topic, position_of(before))) as reader:
-            trainer = make_trainer(config, learner, reader, Team())
+            trainer = make_trainer(config, learner, reader, ProcessGroup())
             # Whatever the interval: this step, and none before it.
             trainer.options = replace(trainer.options, checkpoint_every=after.step)
             trainer.restore(before)

@@ -21,7 +21,7 @@ from podium_training.grpo.model.policy import load_policy, prompt_digest
 from podium_training.grpo.objective.advantages import Advantage
 from podium_training.grpo.objective.losses import KlEstimator, Level, Loss, LossOptions
 from podium_training.grpo.objective.staleness import StalenessBound
-from podium_training.grpo.process_group import Team, join_team
+from podium_training.grpo.process_group import ProcessGroup, join_process_group
 from podium_training.grpo.publishing import Publisher, base_digest
 from podium_training.grpo.trainer import Trainer, TrainerOptions
 
@@ -33,36 +33,36 @@ def train(config: RunConfig, *, skip_lost: bool = False) -> int:
 
     Raises InvalidConfig, and LogCut when the log lacks records that are not to be skipped.
     """
-    team = join(config)
-    if team.size > 1 and config.publish is not None:
+    processes = join(config)
+    if processes.size > 1 and config.publish is not None:
         raise InvalidConfig("a run of several processes publishes by `podium train publish` alone")
     folder = config.output / "checkpoints"
-    checkpoint = team.shared(latest(folder) if team.rank == 0 else None)
-    learner = make_learner(config, team)
+    checkpoint = processes.broadcast(latest(folder) if processes.rank == 0 else None)
+    learner = make_learner(config, processes)
     if checkpoint is not None:
         learner.restore(checkpoint.weights, checkpoint.optimizer)
-    if team.rank:
-        return follow(learner, team)
-    return _lead(config, learner, team, checkpoint, skip_lost)
+    if processes.rank:
+        return follow(learner, processes)
+    return _lead(config, learner, processes, checkpoint, skip_lost)
 
 
-def join(config: RunConfig) -> Team:
+def join(config: RunConfig) -> ProcessGroup:
     """This process as one of the run's, set so that the same run gives the same bits."""
     torch.set_num_threads(config.threads)
     torch.use_deterministic_algorithms(True)
-    team = join_team(choose_device(config.device))
-    if team.size != config.processes:
+    processes = join_process_group(choose_device(config.device))
+    if processes.size != config.processes:
         raise InvalidConfig(
-            f"the run is of {config.processes} processes and torchrun started {team.size};"
+            f"the run is of {config.processes} processes and torchrun started {processes.size};"
             f" use `torchrun --nproc-per-node {config.processes} -m grpo`"
         )
-    return team
+    return processes
 
 
 def _lead(
     config: RunConfig,
     learner: Learner,
-    team: Team,
+    processes: ProcessGroup,
     checkpoint: Checkpoint | None,
     skip_lost: bool,
 ) -> int:
@@ -70,7 +70,7 @@ def _lead(
     position = None if checkpoint is None else position_of(checkpoint)
     reader = LogReader(config.stream, config.stream.topic, position, skip_lost=skip_lost)
     try:
-        trainer = make_trainer(config, learner, reader, team)
+        trainer = make_trainer(config, learner, reader, processes)
         trainer.publisher = _publisher(config)
         if checkpoint is not None:
             trainer.restore(checkpoint)
@@ -101,7 +101,9 @@ def position_of(checkpoint: Checkpoint) -> Position:
     return Position(offsets, checkpoint.state["turn"])
 
 
-def make_trainer(config: RunConfig, learner: Learner, reader: LogReader, team: Team) -> Trainer:
+def make_trainer(
+    config: RunConfig, learner: Learner, reader: LogReader, processes: ProcessGroup
+) -> Trainer:
     """Of a run, from its beginning; it publishes nothing until it is given a publisher."""
     groups = config.groups
     rules = GroupRules(groups.members_min_share, groups.std_floor, _staleness(config))
@@ -121,7 +123,7 @@ def make_trainer(config: RunConfig, learner: Learner, reader: LogReader, team: T
         output=config.output,
         metrics=MetricsLog(config.output),
         aside=RejectedRecords(config.output, config.stream.topic),
-        team=team,
+        processes=processes,
         publish_every=config.publish.every if config.publish else 1,
     )
 
@@ -141,7 +143,7 @@ def _publisher(config: RunConfig) -> Publisher | None:
     return Publisher(store, config.publish.run, base_digest(config.model), tokenizer)
 
 
-def make_learner(config: RunConfig, team: Team) -> Learner:
+def make_learner(config: RunConfig, processes: ProcessGroup) -> Learner:
     """The policy a run starts from, and its optimizer."""
     model = load_policy(config.model, config.lora)
     tokenizer = AutoTokenizer.from_pretrained(config.model)
@@ -156,7 +158,12 @@ def make_learner(config: RunConfig, team: Team) -> Learner:
     # Also after a restart it is the start, and not the checkpoint.
     reference = load_policy(config.model, config.lora) if config.step.kl_coefficient else None
     return Learner(
-        model, make_optimizer, grammar, step_options(config), team=team, reference=reference
+        model,
+        make_optimizer,
+        grammar,
+        step_options(config),
+        processes=processes,
+        reference=reference,
     )
 
 

@@ -26,7 +26,7 @@ from podium_training.grpo.data.stream import LogReader, LogRecord
 from podium_training.grpo.following import Done, Plan
 from podium_training.grpo.learner import Learner
 from podium_training.grpo.metrics_log import MetricsLog
-from podium_training.grpo.process_group import Team
+from podium_training.grpo.process_group import ProcessGroup
 from podium_training.grpo.publishing import Publisher
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Trainer:
     output: Path
     metrics: MetricsLog
     aside: RejectedRecords
-    team: Team = field(default_factory=Team)
+    processes: ProcessGroup = field(default_factory=ProcessGroup)
     publisher: Publisher | None = None
     publish_every: int = 1
     """Checkpoints between two versions; the last step is always one."""
@@ -76,7 +76,7 @@ class Trainer:
         self._run()
         unused = {str(k): count for k, count in (self.rejected + self.assembler.dropped).items()}
         log.info("step %d is the last; not used: %s", self.step, unused or "nothing")
-        self.team.shared(Done(self.step))
+        self.processes.broadcast(Done(self.step))
         return self.step
 
     def _run(self) -> None:
@@ -135,7 +135,7 @@ class Trainer:
         rate = self.options.rate(self.step)
         groups = compared(self.pending, self.assembler.estimator)
         self.pending = []
-        self.team.shared(Plan(tuple(groups), due, rate))
+        self.processes.broadcast(Plan(tuple(groups), due, rate))
         result = self.learner.step(groups, rate)
         learnt = result.metrics | batch_metrics(groups)
         self._forget()

@@ -11,7 +11,7 @@ from podium_training.grpo.config import InvalidConfig
 from podium_training.grpo.device import choose_device
 from podium_training.grpo.learner import Learner, StepOptions
 from podium_training.grpo.objective.losses import Level, Loss, LossOptions
-from podium_training.grpo.process_group import Team
+from podium_training.grpo.process_group import ProcessGroup
 from unit.podium_training.grpo.builders import make_model
 from unit.podium_training.grpo.other_device import OTHER, MixedDevices, OtherDevice
 from unit.podium_training.grpo.test_learner import GRAMMAR, VOCABULARY, make_group, make_learner
@@ -34,7 +34,7 @@ def make_learner_on(device: torch.device) -> Learner:
         partial(torch.optim.SGD, lr=0.5, momentum=0.9),
         GRAMMAR,
         OPTIONS,
-        team=Team(device=device),
+        processes=ProcessGroup(device=device),
         reference=make_untied(1),
     )
 

@@ -68,7 +68,7 @@ def _logprobs(
 
 
 class Scorer(nn.Module):
-    """`token_logprobs` as a module: what gathers divided weights hooks into its calls."""
+    """`token_logprobs` as a module: what gathers sharded weights hooks into its calls."""
 
     def __init__(self, model: PreTrainedModel, precision: torch.dtype = torch.float32) -> None:
         """`precision` is that of the products; weights and log-probabilities stay float32."""

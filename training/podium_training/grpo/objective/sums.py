@@ -6,7 +6,7 @@ import torch
 
 from podium_training.grpo.model.trie import PackedRows
 from podium_training.grpo.objective.losses import KlEstimator, LossResult, TokenBatch, kl
-from podium_training.grpo.process_group import Team
+from podium_training.grpo.process_group import ProcessGroup
 
 
 @dataclass
@@ -39,10 +39,10 @@ class Sums:
             self.divergence += float(divergence.sum())
         self.drift_max = max(self.drift_max, float(drift.max()) if drift.numel() else 0.0)
 
-    def over(self, team: Team) -> "Sums":
+    def over(self, processes: ProcessGroup) -> "Sums":
         *added, drift_max = astuple(self)
-        summed = team.added_up(torch.tensor(added, dtype=torch.float64)).tolist()
-        summed.append(team.largest(torch.tensor(drift_max, dtype=torch.float64)).item())
+        summed = processes.sum(torch.tensor(added, dtype=torch.float64)).tolist()
+        summed.append(processes.max(torch.tensor(drift_max, dtype=torch.float64)).item())
         return Sums(*summed)
 
     def metrics(self, *, compared: bool) -> dict[str, float]:

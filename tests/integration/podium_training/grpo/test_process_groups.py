@@ -1,4 +1,4 @@
-"""A run divided among processes learns what one process learns."""
+"""A run on several processes learns what one process learns."""
 
 import sys
 from pathlib import Path
@@ -34,7 +34,9 @@ def of_two(folder: Path) -> ManagedProcess:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     place = ["--master-addr", "127.0.0.1", "--master-port", str(free_port())]
     return ManagedProcess(
-        "team", [*command, *place, "-m", "podium_training.grpo", path], log_path=folder / "team.log"
+        "torchrun",
+        [*command, *place, "-m", "podium_training.grpo", path],
+        log_path=folder / "torchrun.log",
     )
 
 
@@ -49,7 +51,7 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
 async def test_two_processes_learn_what_one_learns(
     kind: str, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
-    topic = await make_topic(kafka, f"team-{kind.replace(' ', '-')}", make_records(4 * STEPS))
+    topic = await make_topic(kafka, f"processes-{kind.replace(' ', '-')}", make_records(4 * STEPS))
     fields = {"step": STEP, **TRAINED[kind]}
     await finish(make_run(tmp_path / "one", kafka, topic, STEPS, **fields))
     make_run(tmp_path / "two", kafka, topic, STEPS, **fields)
@@ -70,7 +72,7 @@ async def test_two_processes_learn_what_one_learns(
 async def test_a_checkpoint_of_two_processes_is_gone_on_from_by_one(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
-    topic = await make_topic(kafka, "team-resumed", make_records(4 * STEPS))
+    topic = await make_topic(kafka, "processes-resumed", make_records(4 * STEPS))
     await finish(make_run(tmp_path / "one", kafka, topic, STEPS, step=STEP))
     begun = make_run(tmp_path / "begun", kafka, topic, STEPS - 1, step=STEP)
     await finish(of_two(tmp_path / "begun"))
