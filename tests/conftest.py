@@ -9,4 +9,4 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 # such as the one PostgreSQL runs as.
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", mkdtemp(prefix="podium-tests-"))
 
-pytest_plugins = ["process_owner", "embedded_servers", "scheduling"]
+pytest_plugins = ["process_owner", "embedded_servers", "scheduling", "tensor_shapes"]

@@ -49,19 +49,18 @@ def test_what_nobody_said_is_what_the_code_does_by_itself(tmp_path: Path) -> Non
 
 
 def test_every_option_of_the_loss_reaches_it(tmp_path: Path) -> None:
-    told: dict[str, Any] = {
-        "level": "sequence",
+    numbers: dict[str, Any] = {
         "clip_low": 0.1,
         "clip_high": 0.2,
         "dual_clip": 3.0,
         "length_max": 64,
         "importance_cap": 5.0,
         "kl_coefficient": 0.01,
-        "kl_estimator": "k2",
     }
-    step = {"loss": "dr_grpo", "passes": 2, **told}
+    names = {"loss": "dr_grpo", "level": "sequence", "kl_estimator": "k2"}
+    step = {"passes": 2, **names, **numbers}
     found = step_options(read_config(write_config(tmp_path, step=step, precision="bfloat16")))
-    loss = LossOptions(Loss("dr_grpo"), **told)
+    loss = LossOptions(Loss.DR_GRPO, Level.SEQUENCE, kl_estimator=KlEstimator.K2, **numbers)
     assert found == StepOptions(loss, passes=2, precision=torch.bfloat16)
 
 

@@ -12,7 +12,7 @@ from podium_training.grpo.objective.advantages import (
     GROUP_ESTIMATORS,
     Advantage,
     Components,
-    PerMember,
+    OfGroup,
     Weights,
     batch_std,
     gdpo,
@@ -84,7 +84,7 @@ def compared(groups: Sequence[Group], estimator: Advantage) -> list[Group]:
     ]
 
 
-def _advantages(groups: Sequence[Group], estimator: Advantage) -> list[PerMember]:
+def _advantages(groups: Sequence[Group], estimator: Advantage) -> list[OfGroup]:
     if estimator is Advantage.GDPO:
         return gdpo([_components(group) for group in groups], [_weights(each) for each in groups])
     earned = [torch.tensor(group.rewards, dtype=torch.float64) for group in groups]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Float32
+from peft import PeftModel
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
@@ -32,7 +33,10 @@ class Distribution:
 
 
 def token_logprobs(
-    model: PreTrainedModel, packed: PackedRows, sampled: Distribution, chunk: int = CHUNK
+    model: PreTrainedModel | PeftModel,
+    packed: PackedRows,
+    sampled: Distribution,
+    chunk: int = CHUNK,
 ) -> Float32[Tensor, " tokens"]:
     """With a gradient where gradients are on.
 
@@ -70,7 +74,9 @@ def _logprobs(
 class Scorer(nn.Module):
     """`token_logprobs` as a module: what gathers sharded weights hooks into its calls."""
 
-    def __init__(self, model: PreTrainedModel, precision: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, model: PreTrainedModel | PeftModel, precision: torch.dtype = torch.float32
+    ) -> None:
         """`precision` is that of the products; weights and log-probabilities stay float32."""
         super().__init__()
         self.model = model
@@ -83,7 +89,7 @@ class Scorer(nn.Module):
             return token_logprobs(self.model, packed, sampled)
 
 
-def _hidden(model: PreTrainedModel, packed: PackedRows) -> Float[Tensor, "nodes width"]:
+def _hidden(model: PreTrainedModel | PeftModel, packed: PackedRows) -> Float[Tensor, "nodes width"]:
     """The last layer's output at every token of the tree."""
     decoder = model.get_decoder()
     use_tree_attention(decoder)

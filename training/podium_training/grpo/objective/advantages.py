@@ -14,8 +14,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 PerMember = Float[Tensor, " members"]
-Components = Float[Tensor, "members components"]
-Weights = Float[Tensor, " components"]
+# Of each member, or of each of its components.
+Rewards = Float[Tensor, "members *components"]
+# Of several groups, each of its own size.
+OfGroup = Float[Tensor, "_"]
+Components = Float[Tensor, "_ _"]
+Weights = Float[Tensor, "_"]
 
 STD_EPSILON = 1e-4
 PAPER_STD_EPSILON = 1e-6
@@ -35,12 +39,12 @@ class Advantage(StrEnum):
     """1 for a solved episode, 0 for another: imitation."""
 
 
-def group_mean(rewards: PerMember) -> PerMember:
+def group_mean(rewards: Rewards) -> Rewards:
     """A = R - mean of the group (Dr. GRPO, arXiv 2503.20783)."""
     return rewards - rewards.mean(dim=0)
 
 
-def group_std(rewards: PerMember) -> PerMember:
+def group_std(rewards: Rewards) -> Rewards:
     """A = (R - mean) / (std + 1e-4) of the group (GRPO, arXiv 2402.03300)."""
     return group_mean(rewards) / (rewards.std(dim=0) + STD_EPSILON)
 
@@ -71,13 +75,13 @@ GROUP_ESTIMATORS: dict[Advantage, Callable[[PerMember], PerMember]] = {
 }
 
 
-def batch_std(groups: Sequence[PerMember]) -> list[PerMember]:
+def batch_std(groups: Sequence[OfGroup]) -> list[OfGroup]:
     """The group's mean, the whole batch's standard deviation (arXiv 2508.08221)."""
     spread = torch.cat(list(groups)).std() + STD_EPSILON
     return [group_mean(rewards) / spread for rewards in groups]
 
 
-def gdpo(groups: Sequence[Components], weights: Sequence[Weights]) -> list[PerMember]:
+def gdpo(groups: Sequence[Components], weights: Sequence[Weights]) -> list[OfGroup]:
     """Each component normalised in its group, weighted, summed, normalised over the batch.
 
     Groups may have other tools, so other components. Keeps apart rewards that a sum would hide in

@@ -14,13 +14,13 @@ class Sums:
     """Figures of a batch, summed over its micro-batches."""
 
     loss: float = 0.0
-    trained: int = 0
-    unique: int = 0
-    rows: int = 0
+    trained: float = 0.0
+    unique: float = 0.0
+    rows: float = 0.0
     drift: float = 0.0
     divergence: float = 0.0
-    clipped: int = 0
-    truncated: int = 0
+    clipped: float = 0.0
+    truncated: float = 0.0
     drift_max: float = 0.0
 
     def add(
@@ -49,9 +49,9 @@ class Sums:
         """By name; the divergence only where there is a reference to be compared with."""
         found = {
             "loss": self.loss,
-            "tokens_trained": float(self.trained),
-            "tokens_computed": float(self.unique),
-            "rows": float(self.rows),
+            "tokens_trained": self.trained,
+            "tokens_computed": self.unique,
+            "rows": self.rows,
             "drift_mean": self.drift / max(1, self.trained),
             "drift_max": self.drift_max,
             "clipped_share": self.clipped / max(1, self.trained),

@@ -1,0 +1,19 @@
+"""Checks the shapes in the trainer's annotations at every call, in the processes of tests."""
+
+from beartype import BeartypeConf, beartype
+from jaxtyping import install_import_hook
+
+MODULES = [
+    "podium_training.grpo.data.groups",
+    "podium_training.grpo.learner",
+    "podium_training.grpo.model.forward",
+    "podium_training.grpo.model.grammar",
+    "podium_training.grpo.model.micro_batches",
+    "podium_training.grpo.model.tree_attention",
+    "podium_training.grpo.model.trie",
+    "podium_training.grpo.objective",
+]
+
+# As PEP 484 has it, an int is a float.
+checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
+install_import_hook(MODULES, f"{__name__}.checked")
