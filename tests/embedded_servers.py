@@ -64,7 +64,8 @@ class Databases:
         if not service:
             return await self._server.create_database(name)
         template = self._templates.get(service) or await self._migrated(service)
-        await self._execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        # Without fsync, copying files costs half of what logging their pages does.
+        await self._execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
         return self._server.dsn(name)
 
     async def drop(self, url: str) -> None:

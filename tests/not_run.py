@@ -9,7 +9,7 @@ import pytest
 from chart import crd_schemas
 
 LEFT_OUT = {
-    "chaos": "they kill servers under load and run alone: make test-all",
+    "chaos": "they kill or restart servers and run alone: make test-all",
     "vllm": "they start vLLM, which takes minutes: make test-all",
     "training": "they train models, which takes minutes: make test-all",
 }

@@ -25,7 +25,7 @@ PR_SET_CHILD_SUBREAPER = 36
 STOP_TIMEOUT_S = 20.0
 # Python's own helpers: they end with the test process.
 HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
-REAP_INTERVAL_S = 0.05
+REAP_INTERVAL_S = 0.2
 
 Processes = Callable[[str], list[psutil.Process]]
 

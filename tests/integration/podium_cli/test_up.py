@@ -50,6 +50,7 @@ def test_a_second_up_on_the_same_folder_is_rejected_and_the_first_keeps_running(
     assert platform.podium("status").returncode == 0
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
 def test_a_platform_interrupted_while_it_starts_leaves_nothing_running(
     tmp_path: Path, with_signal: signal.Signals
@@ -62,6 +63,7 @@ def test_a_platform_interrupted_while_it_starts_leaves_nothing_running(
     assert not (tmp_path / "connection.json").exists()
 
 
+@pytest.mark.chaos
 def test_down_stops_a_platform_in_the_background_and_the_next_up_keeps_what_was_there(
     tmp_path: Path,
 ) -> None:
