@@ -143,10 +143,10 @@ class ProcessOwner:
 
     def _is_shared(self, process: psutil.Process) -> bool:
         with suppress(psutil.NoSuchProcess):
-            family = {process, *process.parents()}
             # A supervisor starts what died again: the same command line is the same server.
-            return bool(family & self._shared.keys()) or (
-                command_line(process) in self._shared.values()
+            return any(
+                each in self._shared or command_line(each) in self._shared.values()
+                for each in (process, *process.parents())
             )
         return True
 

@@ -76,7 +76,7 @@ class IdentityProvider:
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = server.server_port
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield self
         finally:

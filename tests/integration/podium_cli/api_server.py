@@ -52,7 +52,7 @@ class ApiServer:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             context.load_cert_chain(tls.certificate, tls.private_key)
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        Thread(target=self._server.serve_forever, daemon=True).start()
+        Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
         self._server.shutdown()

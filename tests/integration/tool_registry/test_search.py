@@ -54,7 +54,7 @@ class EmbeddingsEndpoint(BaseHTTPRequestHandler):
 @pytest.fixture
 def embeddings() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), EmbeddingsEndpoint)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     EmbeddingsEndpoint.broken = False
     yield f"http://127.0.0.1:{server.server_port}/v1"
     server.shutdown()
