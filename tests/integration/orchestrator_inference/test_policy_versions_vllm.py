@@ -20,10 +20,7 @@ from podium_kit.policy_versions.reports import read_report
 from podium_training.grpo.canary import record_canary
 from podium_training.grpo.publishing import Publisher, base_digest
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.xdist_group("vllm"),
-]
+pytestmark = pytest.mark.vllm
 
 MERGED, ADAPTER = "policy-merged-v1", "policy-adapter-v2"
 # float32 on both sides: 5e-6 was measured, so that another policy cannot pass for noise.

@@ -18,10 +18,7 @@ from podium_kit.embedded.vllm.server import EmbeddedVllm
 from podium_training.grpo.model.grammar import Constraint, GrammarReplay
 from podium_training.grpo.model.policy import prompt_digest
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.xdist_group("vllm"),
-]
+pytestmark = pytest.mark.vllm
 
 MODEL = "smollm2-135m-instruct"
 # What training needs: log-probabilities after temperature, cache hits, the chat template.

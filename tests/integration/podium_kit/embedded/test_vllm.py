@@ -15,11 +15,7 @@ from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.smollm2 import SmolLM2
 from podium_kit.embedded.vllm.server import EmbeddedVllm
 
-pytestmark = [
-    pytest.mark.vllm,
-    # One server is enough: keep these tests in one worker.
-    pytest.mark.xdist_group("vllm"),
-]
+pytestmark = pytest.mark.vllm
 
 MODEL = "smollm2-135m-instruct"
 TOOL_CALL = {
@@ -34,12 +30,19 @@ TOOL_CALL = {
 
 
 @pytest_asyncio.fixture(scope="module")
-async def vllm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedVllm]:
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedVllm]:
     log_path = tmp_path_factory.mktemp("vllm") / "vllm.log"
     server = EmbeddedVllm(SmolLM2().directory, MODEL, free_port(), log_path=log_path)
-    await server.start()
     yield server
     await server.stop()
+
+
+@pytest_asyncio.fixture
+async def vllm(server: EmbeddedVllm) -> EmbeddedVllm:
+    """The server, started again after a test that killed it."""
+    if not await server.answers():
+        await server.start()
+    return server
 
 
 async def complete(vllm: EmbeddedVllm, task: str, **options: Any) -> dict[str, Any]:

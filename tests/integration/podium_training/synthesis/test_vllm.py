@@ -21,7 +21,7 @@ from podium_training.synthesis.solving import ANSWER
 from podium_training.synthesis.steps import Review
 from unit.podium_training.synthesis.library_domain import make_domain
 
-pytestmark = [pytest.mark.vllm, pytest.mark.xdist_group("vllm")]
+pytestmark = pytest.mark.vllm
 
 MODEL = "smollm2-135m-instruct"
 DOMAIN = make_domain()
