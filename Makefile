@@ -7,10 +7,14 @@ PACKAGES := libs/podium_kit/embedded/packages.py
 BUF := .venv/bin/buf
 INSTALLED := .venv/.installed
 GEN ?= protos/gen
+# Tests start these programs hundreds of times: they are compiled once.
+export PYTHONDONTWRITEBYTECODE :=
 PROTO_CHECK := build/proto-check
 RELEASED := protos/released.binpb
-WORKERS ?= 2
+WORKERS ?= 3
 SOURCES := libs services cli training tests scripts
+# mypy takes longest and starts first.
+LINT := $(addprefix lint-,types style unused imports protos house dockerfile) proto-check proto-breaking
 IMAGES := services tool-adapters policy-engines training
 BUILD ?= docker build
 # Of the Python that collects the wheels.
@@ -22,7 +26,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint format test test-all chaos demo up bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint $(LINT) format test test-all chaos demo up bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,15 +83,30 @@ proto-breaking: $(INSTALLED) ## Fail when a contract breaks clients of the last 
 proto-release: proto-breaking ## Store the contracts of a release as what later ones must not break
 	$(BUF) build protos -o $(RELEASED)
 
-lint: $(INSTALLED) proto-check proto-breaking ## Style, types, import rules, contracts, house rules, Dockerfile
+lint: $(INSTALLED) ## Style, types, import rules, contracts, house rules, Dockerfile
+	@$(MAKE) --no-print-directory --jobs=$(WORKERS) --output-sync=target $(LINT)
+
+lint-types:
+	$(PYTHON) -m mypy $(PYTHON_SOURCES)
+
+lint-style:
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
-	$(PYTHON) -m mypy $(PYTHON_SOURCES)
+
+lint-unused:
 	$(PYTHON) -m vulture
+
+lint-imports:
 	.venv/bin/lint-imports
+
+lint-protos:
 	$(BUF) lint protos
 	$(BUF) format protos --diff --exit-code
+
+lint-house:
 	$(PYTEST) -q tests/unit/house
+
+lint-dockerfile:
 	.venv/bin/hadolint Dockerfile
 
 format: $(INSTALLED) ## Put Python and contracts into the house format

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import asyncpg
 import pytest_asyncio
+from sqlalchemy import make_url
 
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
@@ -20,7 +21,13 @@ from podium_kit.postgres.migrations import upgrade
 
 Database = Callable[..., Awaitable[str]]
 # Everything here is thrown away: a power cut may take it.
-THROWN_AWAY = {"fsync": "off", "full_page_writes": "off"}
+THROWN_AWAY = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": "128MB",
+}
 
 
 @pytest_asyncio.fixture(scope="session")
@@ -69,7 +76,7 @@ class Databases:
         return self._server.dsn(name)
 
     async def drop(self, url: str) -> None:
-        await self._server.drop_database(url.rsplit("/", maxsplit=1)[-1].split("?", maxsplit=1)[0])
+        await self._server.drop_database(make_url(url).database or "")
 
     async def _migrated(self, service: str) -> str:
         name = f"template_{service}_{uuid4().hex[:8]}"
