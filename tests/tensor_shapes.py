@@ -1,5 +1,7 @@
 """Checks the shapes in the trainer's annotations at every call, in the processes of tests."""
 
+import sys
+
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 
@@ -16,4 +18,7 @@ MODULES = [
 
 # As PEP 484 has it, an int is a float.
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
+# While the hook imports, the whole process names bytecode files as checked code. An import in
+# another thread can end that too early, and checked code is then cached as if it were plain.
+sys.dont_write_bytecode = True
 install_import_hook(MODULES, f"{__name__}.checked")
