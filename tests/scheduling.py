@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# Each starts a platform, or servers of a kind that no other folder needs.
+# Each starts a platform or servers of a kind that no other folder needs, or renders the chart.
 TOGETHER = (
     "tests/integration/podium_cli/",
     "tests/integration/episodes/",
@@ -19,6 +19,7 @@ TOGETHER = (
     "tests/integration/tenancy/",
     "tests/integration/cost_ledger/complaints/",
     "tests/integration/podium_training/grpo/",
+    "tests/chart/",
 )
 
 

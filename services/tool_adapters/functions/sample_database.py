@@ -10,12 +10,14 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pandas as pd
 
 from tool_adapters.functions.countries import countries, geonames
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FLIGHT_TABLES = {
     "flights": "flights.csv.zip",
@@ -47,7 +49,10 @@ def sample_database() -> duckdb.DuckDBPyConnection:
     return reader
 
 
-def _tables() -> dict[str, pd.DataFrame]:
+def _tables() -> "dict[str, pd.DataFrame]":
+    # Half a second that only the database needs, and once.
+    import pandas as pd  # noqa: PLC0415
+
     folder = _flight_data()
     frames = {name: pd.read_csv(folder / file) for name, file in FLIGHT_TABLES.items()}
     return frames | {"countries": _countries(), "cities": _cities()}
@@ -61,7 +66,7 @@ def _flight_data() -> Path:
     return Path(spec.submodule_search_locations[0]) / "data"
 
 
-def _countries() -> pd.DataFrame:
+def _countries() -> "pd.DataFrame":
     columns = {
         "iso": "code",
         "name": "name",
@@ -74,7 +79,7 @@ def _countries() -> pd.DataFrame:
     return _frame(countries().values(), columns)
 
 
-def _cities() -> pd.DataFrame:
+def _cities() -> "pd.DataFrame":
     columns = {
         "name": "name",
         "countrycode": "country_code",
@@ -85,5 +90,7 @@ def _cities() -> pd.DataFrame:
     return _frame(geonames().get_cities().values(), columns)
 
 
-def _frame(records: Any, columns: dict[str, str]) -> pd.DataFrame:
+def _frame(records: Any, columns: dict[str, str]) -> "pd.DataFrame":
+    import pandas as pd  # noqa: PLC0415
+
     return pd.DataFrame(list(records))[list(columns)].rename(columns=columns)

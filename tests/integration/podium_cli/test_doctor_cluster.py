@@ -3,18 +3,16 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from chart.rendering import ROOT, SWITCHES, cases, profile, rendered
+from chart.rendering import ROOT, SWITCHES, profile
 from integration.podium_cli.api_server import ApiServer, everything
-from podium_cli.cluster.requirements import Integration, integrations, of_modes
-
-BUILT_IN = ("networking.k8s.io/", "rbac.authorization.k8s.io/")
+from podium_cli.cluster.requirements import integrations, of_modes
 
 
 @pytest.fixture
@@ -144,25 +142,6 @@ def test_an_unknown_switch_is_a_usage_error(doctor: Doctor) -> None:
     run = doctor.examine(doctor.serving({}), {"integrations": {"istio": {"enabled": True}}})
     assert run.returncode == 2
     assert "integrations.istio" in run.stderr
-
-
-def kinds_of(table: Iterable[Integration]) -> set[tuple[str, str]]:
-    """(apiVersion, kind) of everything that is asked for."""
-    return {(api, kind) for each in table for api, kinds in each.apis.items() for kind in kinds}
-
-
-def test_every_custom_kind_the_chart_makes_is_in_the_table_at_its_api() -> None:
-    made = {
-        (obj["apiVersion"], obj["kind"])
-        for case, _ in cases()
-        for obj in rendered(case)
-        if "." in obj["apiVersion"].partition("/")[0] and not obj["apiVersion"].startswith(BUILT_IN)
-    }
-    made |= {("trainer.kubeflow.org/v1alpha1", "TrainJob"), ("keda.sh/v1alpha1", "ScaledObject")}
-    by_switch = kinds_of(integrations().values())
-    assert by_switch <= made
-    assert made - by_switch == {("serving.kserve.io/v1alpha2", "LLMInferenceService")}
-    assert made - by_switch <= kinds_of(of_modes()["llmInferenceService"])
 
 
 def test_the_guide_repeats_operators_and_versions_of_the_table() -> None:

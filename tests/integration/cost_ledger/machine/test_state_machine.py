@@ -42,7 +42,7 @@ from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.rpc.identity import Scope
 
 # `EXAMPLES=1000` for a night.
-EXAMPLES = int(os.environ.get("EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("EXAMPLES", "4"))
 STEPS = 40
 TENANTS = count()
 KEYS = st.sampled_from([f"k{number}" for number in range(6)])

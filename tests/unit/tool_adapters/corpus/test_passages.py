@@ -1,5 +1,7 @@
 """Documents are cut into passages that know where they stand."""
 
+from collections.abc import Callable
+
 import pytest
 
 from corpus_documents import make_document, make_pdf
@@ -101,20 +103,22 @@ async def test_pages_and_chapters_of_a_pdf_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("make", "words"),
     [
-        (b"%PDF-1.7 garbage", "is no PDF"),
-        (b"\x7fELF\x02\x01\x01", "is no PDF"),
-        (make_pdf("text")[:300], "is no PDF"),
-        (make_pdf("text", password="secret"), "is encrypted"),
-        (make_pdf(""), "holds no text"),
-        (make_pdf(*["x" * 600] * 2001), "more than 2000 pages"),
+        (lambda: b"%PDF-1.7 garbage", "is no PDF"),
+        (lambda: b"\x7fELF\x02\x01\x01", "is no PDF"),
+        (lambda: make_pdf("text")[:300], "is no PDF"),
+        (lambda: make_pdf("text", password="secret"), "is encrypted"),
+        (lambda: make_pdf(""), "holds no text"),
+        (lambda: make_pdf(*["x" * 600] * 2001), "more than 2000 pages"),
     ],
     ids=["garbage", "program", "torn off", "encrypted", "without text", "too long"],
 )
-async def test_a_pdf_that_cannot_be_read_says_why_and_which(data: bytes, words: str) -> None:
+async def test_a_pdf_that_cannot_be_read_says_why_and_which(
+    make: Callable[[], bytes], words: str
+) -> None:
     with pytest.raises(InvalidDocument, match=words) as error:
-        await pieces_of(make_document("", MediaType.PDF, id="bad.pdf", data=data))
+        await pieces_of(make_document("", MediaType.PDF, id="bad.pdf", data=make()))
     assert "'bad.pdf'" in str(error.value)
 
 
