@@ -1,6 +1,7 @@
 """Situation -> Decision: build the prompt, ask the engine, parse the action."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -108,8 +109,13 @@ class Orchestrator:
 
     async def models(self) -> tuple[EngineModel, ...]:
         """Every model that can be asked, by name: the engine's, and what the aliases mean."""
-        models = await self._engine.models()
-        return models if self._routing is None else self._routing.with_aliases(models)
+        if self._routing is None:
+            return await self._engine.models()
+        for version in self._routing.admitted:
+            # One admitted a moment ago may be missing in the list that is remembered.
+            with suppress(ModelNotFound):
+                await self._engine.model(version)
+        return self._routing.with_aliases(await self._engine.models())
 
     def sku(self, model: EngineModel) -> str:
         """Price-book SKU of the default model and its adapters; "" (unknown) for others."""

@@ -36,12 +36,17 @@ class VersionRouting:
         finally:
             self.in_use[name] -= 1
 
+    @property
+    def admitted(self) -> frozenset[str]:
+        """The versions that may answer."""
+        return self._admitted()
+
     def with_aliases(self, models: Iterable[EngineModel]) -> tuple[EngineModel, ...]:
         """The models, and under an alias's name the admitted version it means; by name."""
         found = {model.name: model for model in models}
         for alias in Alias:
             version = self._aliases.current(alias)
-            if version in found and version in self._admitted():
+            if version in found and version in self.admitted:
                 found[alias] = replace(found[version], name=alias.value, is_default=False)
         return tuple(found[name] for name in sorted(found))
 

@@ -355,6 +355,9 @@ async def test_calls_say_which_version_answered_and_follow_the_aliases(
         assert (await stub.NextAction(make_request())).model_version == GOOD
         copied(published, root, BAD)
         await admitted(root, BAD)
+        # At once, though the list before is only a moment old.
+        listed = (await stub.ListModels(pb.ListModelsRequest())).models
+        assert BAD in [model.name for model in listed]
         let_through(side.store, BAD)
         promote(side.store, BAD)
         assert (await stub.NextAction(make_request())).model_version == BAD
