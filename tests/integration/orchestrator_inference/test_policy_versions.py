@@ -355,14 +355,32 @@ async def test_calls_say_which_version_answered_and_follow_the_aliases(
         assert (await stub.NextAction(make_request())).model_version == GOOD
         copied(published, root, BAD)
         await admitted(root, BAD)
-        # At once, though the list before is only a moment old.
-        listed = (await stub.ListModels(pb.ListModelsRequest())).models
-        assert BAD in [model.name for model in listed]
         let_through(side.store, BAD)
         promote(side.store, BAD)
         assert (await stub.NextAction(make_request())).model_version == BAD
         roll_back(side.store, BAD)
         assert (await stub.NextAction(make_request())).model_version == GOOD
+
+
+async def test_a_version_is_listed_as_soon_as_it_is_admitted(
+    published: Path, servers: list[VllmServer], tmp_path: Path, start_service: Any
+) -> None:
+    root = tmp_path / "store"
+    root.mkdir()
+    stub = await start_service(
+        servers[0].base_url,
+        policy_store=root,
+        publish_check_s=0.1,
+        canary_tolerance_nats=TOLERANCE_NATS,
+    )
+    # From now on the list is remembered for a while.
+    assert [model.name for model in (await stub.ListModels(pb.ListModelsRequest())).models] == [
+        BASE
+    ]
+    copied(published, root, GOOD)
+    await admitted(root, GOOD)
+    listed = (await stub.ListModels(pb.ListModelsRequest())).models
+    assert GOOD in [model.name for model in listed]
 
 
 async def test_a_version_that_is_not_admitted_is_rejected_before_it_reaches_an_engine(
