@@ -367,6 +367,7 @@ async def test_a_version_is_listed_as_soon_as_it_is_admitted(
 ) -> None:
     root = tmp_path / "store"
     root.mkdir()
+    servers[0].loaded.clear()
     stub = await start_service(
         servers[0].base_url,
         policy_store=root,
