@@ -6,7 +6,9 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import PreTrainedModel
 
-from podium_kit.policy_versions import Manifest, VersionStore
+from evaluations import evaluated
+from podium_kit.policy_versions import Alias, Aliases, Manifest, VersionStore
+from podium_training.gate import GateRules, decide, write_decision
 from podium_training.grpo.publishing import Publisher
 from unit.podium_training.grpo.builders import make_model, make_tokenizer
 
@@ -45,3 +47,13 @@ def publish_merged(root: Path, number: int) -> Manifest:
     """A whole model."""
     model = make_model(seed=number, vocabulary=len(make_tokenizer()))
     return make_publisher(root).publish(model, number, {0: 10 * number})
+
+
+def let_through(store: VersionStore, name: str, gain: float = 0.5) -> None:
+    """The gate's decision about a policy that is so much better than the promoted one."""
+    current = Aliases(store.root).current(Alias.PROMOTED)
+    pairs = [
+        (evaluated(number, name, 0.5 + gain), evaluated(number, current or "base", 0.5))
+        for number in range(40)
+    ]
+    write_decision(store.root, decide(name, current, pairs, GateRules()))

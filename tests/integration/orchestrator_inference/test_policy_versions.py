@@ -13,7 +13,6 @@ import httpx
 import pytest
 from safetensors.torch import load_file, save_file
 
-from evaluations import evaluated
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
 from orchestrator_inference.versions.promotion import promote, roll_back
@@ -21,8 +20,7 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
 from podium_kit.policy_versions.reports import read_report
 from podium_kit.rpc.errors import DomainError
-from podium_training.gate import GateRules, decide, write_decision
-from policy_version_builders import make_base, publish_adapter
+from policy_version_builders import let_through, make_base, publish_adapter
 from vllm_server import BASE, AnswerAs, RejectToLoad, Serve, VllmServer
 
 FAULTS = 100
@@ -87,16 +85,6 @@ def copied(published: Path, root: Path, *names: str) -> Path:
         for file in (published / name).iterdir():
             (root / name / file.name).write_bytes(file.read_bytes())
     return root
-
-
-def let_through(store: VersionStore, name: str, gain: float = 0.5) -> None:
-    """The gate's decision about a policy that is so much better than the promoted one."""
-    current = Aliases(store.root).current(Alias.PROMOTED)
-    pairs = [
-        (evaluated(number, name, 0.5 + gain), evaluated(number, current or BASE, 0.5))
-        for number in range(40)
-    ]
-    write_decision(store.root, decide(name, current, pairs, GateRules()))
 
 
 async def test_a_published_version_is_loaded_everywhere_and_becomes_the_candidate(
@@ -326,11 +314,15 @@ def make_request(model: str = "") -> pb.NextActionRequest:
     return pb.NextActionRequest(key="e/1/model/0", model=model, task="How much is 6 times 7?")
 
 
+async def listed(stub: Any) -> list[str]:
+    reply = await stub.ListModels(pb.ListModelsRequest())
+    return [model.name for model in reply.models]
+
+
 async def admitted(root: Path, name: str) -> None:
     """Until the service has said so; the test's timeout ends it."""
     while True:
-        report = read_report(root, name)
-        if report is not None and report.ready:
+        if (report := read_report(root, name)) is not None and report.ready:
             return
         await asyncio.sleep(0.01)
 
@@ -349,8 +341,7 @@ async def test_calls_say_which_version_answered_and_follow_the_aliases(
         await admitted(root, GOOD)
         assert (await stub.NextAction(make_request())).model_version == BASE
         assert (await stub.NextAction(make_request("candidate"))).model_version == GOOD
-        listed = (await stub.ListModels(pb.ListModelsRequest())).models
-        assert [model.name for model in listed] == [BASE, "candidate", GOOD]
+        assert await listed(stub) == [BASE, "candidate", GOOD]
         side.aliases.move(Alias.PROMOTED, GOOD)
         assert (await stub.NextAction(make_request())).model_version == GOOD
         copied(published, root, BAD)
@@ -365,8 +356,7 @@ async def test_calls_say_which_version_answered_and_follow_the_aliases(
 async def test_a_version_is_listed_as_soon_as_it_is_admitted(
     published: Path, servers: list[VllmServer], tmp_path: Path, start_service: Any
 ) -> None:
-    root = tmp_path / "store"
-    root.mkdir()
+    (root := tmp_path / "store").mkdir()
     servers[0].loaded.clear()
     stub = await start_service(
         servers[0].base_url,
@@ -375,13 +365,10 @@ async def test_a_version_is_listed_as_soon_as_it_is_admitted(
         canary_tolerance_nats=TOLERANCE_NATS,
     )
     # From now on the list is remembered for a while.
-    assert [model.name for model in (await stub.ListModels(pb.ListModelsRequest())).models] == [
-        BASE
-    ]
+    assert await listed(stub) == [BASE]
     copied(published, root, GOOD)
     await admitted(root, GOOD)
-    listed = (await stub.ListModels(pb.ListModelsRequest())).models
-    assert GOOD in [model.name for model in listed]
+    assert GOOD in await listed(stub)
 
 
 async def test_a_version_that_is_not_admitted_is_rejected_before_it_reaches_an_engine(
