@@ -5,7 +5,7 @@ from typing import Any
 
 import grpc
 
-from cost_ledger.access import audited_tenant
+from cost_ledger.audit.access import audited_tenant
 from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.convert import (
     anchor_to_proto,

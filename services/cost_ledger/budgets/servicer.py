@@ -4,7 +4,7 @@ from typing import Any
 
 import grpc
 
-from cost_ledger.access import require_budget_write
+from cost_ledger.budgets.access import require_budget_write
 from cost_ledger.budgets.convert import (
     budget_from_proto,
     budget_to_proto,
