@@ -114,11 +114,11 @@ format: $(INSTALLED) ## Put Python and contracts into the house format
 	$(PYTHON) -m ruff format .
 	$(BUF) format protos --write
 
-# Lint has run the house rules.
-test: setup lint ## Lint, and every service for real; WORKERS=n in parallel, SEED=n repeats an order
+# The house rules are part of lint.
+test: setup ## Every service for real; WORKERS=n in parallel, SEED=n repeats an order
 	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not training"
 
-test-all: setup lint ## Besides: killed servers, vLLM, training, and with root the images
+test-all: setup lint ## Besides: lint, killed servers, vLLM, training, and with root the images
 	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm"
 	$(PYTEST) -m "chaos or vllm"
 	@if test "$$(id -u)" = 0 && command -v buildah podman runc >/dev/null; then $(MAKE) chart-slow; \

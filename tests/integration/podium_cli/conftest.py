@@ -37,7 +37,7 @@ class CommandLine:
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """The running process, with pipes for both streams."""
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
         # The command imports what the test imports.
         kept["PYTHONPATH"] = os.pathsep.join(sys.path)
         return subprocess.Popen(
