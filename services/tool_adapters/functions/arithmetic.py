@@ -7,22 +7,29 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import Field
-from simpleeval import InvalidExpression, SimpleEval  # type: ignore[import-untyped]
+from simpleeval import (  # type: ignore[import-untyped]
+    FunctionNotDefined,
+    InvalidExpression,
+    NameNotDefined,
+    SimpleEval,
+)
 
-from tool_adapters.functions.errors import invalid, limit_exceeded, tool_error
+from tool_adapters.functions.errors import did_you_mean, invalid, limit_exceeded, tool_error
+from tool_adapters.functions.notation import Ambiguous, python_notation
 
 # Below Python's limit of 4300 digits for turning an integer into text.
 RESULT_BITS_MAX = 14_000
 FACTORIAL_MAX = 1_500
 SIGNIFICANT_DIGITS = 15
-WRITTEN_SIGNS = (("^", "**"), ("\u00d7", "*"), ("\u00f7", "/"), ("\u2212", "-"))
+EXACT_MAX = 10**SIGNIFICANT_DIGITS
+HELP = 'Examples: {"expression": "15% of 80"}, {"expression": "sqrt(2,340) * 17"}'
 
 
 def calculator(
     expression: Annotated[
         str,
         Field(
-            description="Arithmetic expression, for example (3 + 4) * 2 ** 10 or sqrt(2) / 3.",
+            description="The arithmetic as written, for example 15% of 80 or (3 + 4) * 2^10.",
             min_length=1,
             max_length=1000,
         ),
@@ -31,11 +38,18 @@ def calculator(
     """Value of an arithmetic expression: exact for integers, 15 significant digits otherwise."""
     evaluator = SimpleEval(operators=OPERATORS, functions=FUNCTIONS, names=CONSTANTS)
     try:
-        return _presentable(evaluator.eval(_python_notation(expression)))
+        return _presentable(evaluator.eval(python_notation(expression)))
+    except Ambiguous as error:
+        raise invalid(f"cannot evaluate {expression!r}: {error}") from error
+    except (NameNotDefined, FunctionNotDefined) as error:
+        word = getattr(error, "name", None) or getattr(error, "func_name", "")
+        hint = did_you_mean(word, {**FUNCTIONS, **CONSTANTS})
+        raise invalid(f"{word!r} in {expression!r} is not arithmetic{hint}. {HELP}") from error
     except (InvalidExpression, SyntaxError, TypeError, RecursionError, KeyError) as error:
+        fault = getattr(error, "msg", error)
         raise invalid(
-            f"cannot evaluate {expression!r} ({error}); use numbers, + - * / // % **, "
-            "parentheses and functions such as sqrt, log10, factorial, comb"
+            f"cannot evaluate {expression!r} ({fault}); write numbers, + - * / ^ %, brackets "
+            f"and functions such as sqrt, log10, comb. {HELP}"
         ) from error
     except ZeroDivisionError as error:
         raise tool_error(f"{expression!r} divides by zero") from error
@@ -45,18 +59,12 @@ def calculator(
         raise limit_exceeded(f"the value of {expression!r} is too large: {error}") from error
 
 
-def _python_notation(expression: str) -> str:
-    """People and models write signs Python does not know."""
-    for written, python in WRITTEN_SIGNS:
-        expression = expression.replace(written, python)
-    return expression.strip().rstrip("=")
-
-
 def _presentable(value: object) -> int | float:
     if isinstance(value, int):
         return _bounded(value)
     if isinstance(value, float) and math.isfinite(value):
-        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+        shown = float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+        return int(shown) if shown.is_integer() and abs(shown) < EXACT_MAX else shown
     if isinstance(value, float):
         raise OverflowError("no finite number")
     raise TypeError("the expression gives no real number")
@@ -97,6 +105,12 @@ def _factorial(number: int) -> int:
     return math.factorial(number)
 
 
+def _root(number: float, degree: int) -> float:
+    """Also of a negative number, when the degree is odd."""
+    sign = -1 if number < 0 and degree % 2 else 1
+    return sign * _power(abs(number) if sign < 0 else number, 1 / degree)
+
+
 def _choose(ways: Callable[[int, int], int]) -> Callable[[int, int], int]:
     def bounded(items: int, chosen: int) -> int:
         if items > FACTORIAL_MAX:
@@ -124,7 +138,20 @@ OPERATORS = {
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(math, name)
     for name in (
-        *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan"),
+        *(
+            "sqrt",
+            "cbrt",
+            "exp",
+            "log",
+            "log2",
+            "log10",
+            "sin",
+            "cos",
+            "tan",
+            "asin",
+            "acos",
+            "atan",
+        ),
         *("floor", "ceil", "gcd", "lcm", "degrees", "radians", "hypot"),
     )
 } | {
@@ -132,6 +159,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "round": round,
     "min": min,
     "max": max,
+    "root": _root,
     "factorial": _factorial,
     "comb": _choose(math.comb),
     "perm": _choose(math.perm),

@@ -1,5 +1,8 @@
 """How a bundled function says that it has no answer."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 from podium_kit.failures import FailureKind, ToolFailure
 
 
@@ -29,3 +32,9 @@ def tool_error(message: str) -> FunctionFailed:
 def limit_exceeded(message: str) -> FunctionFailed:
     """Answering would take more than a call may."""
     return FunctionFailed(ToolFailure(FailureKind.LIMIT_EXCEEDED, message))
+
+
+def did_you_mean(written: str, known: Iterable[str]) -> str:
+    """ "; did you mean X?" when a known name is close, else nothing."""
+    close = get_close_matches(written, known, n=1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else ""

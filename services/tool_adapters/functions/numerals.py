@@ -1,0 +1,47 @@
+"""Numbers as people write them: 2,340 and 1 017 and 3.5 million and 2 1/2.
+
+A comma groups thousands only with three digits behind it; a decimal comma is rejected, not guessed.
+"""
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+# A comma also groups Indian lakhs: 12,34,567.
+GROUPED = (
+    r"\d{1,3}(?:,\d{3})+(?![,\d])|\d{1,2}(?:,\d{2})+,\d{3}(?![,\d])"
+    r"|[1-9]\d{0,2}(?:[ \u00a0\u2009\u202f'\u2019]\d{3})+(?!\d)"
+)
+NUMBER = rf"(?:(?:{GROUPED})(?:\.\d+)?|\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+(?![\w.]))?"
+SCALES = {
+    "dozen": 12,
+    "hundred": 10**2,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
+_SEPARATORS = re.compile("[,_ \u00a0\u2009\u202f'\u2019]")
+_SCALED = re.compile(rf"({NUMBER})[ -]?({'|'.join(SCALES)})\b", re.IGNORECASE)
+_MIXED = re.compile(r"(?<![\d.,])(?:(\d{1,9}) )?(\d{1,9}) ?[/\u2044] ?([1-9]\d{0,8})(?![\d.,])")
+
+
+def without_separators(number: str) -> str:
+    """2,340 as 2340."""
+    return _SEPARATORS.sub("", number)
+
+
+def plain_numbers(text: str) -> str:
+    """The text with every number in plain digits: "1,200 lb" as "1200 lb"."""
+    text = _MIXED.sub(_decimal, text)
+    text = _SCALED.sub(_multiplied, text)
+    return re.sub(NUMBER, lambda found: without_separators(found[0]), text)
+
+
+def _decimal(fraction: re.Match[str]) -> str:
+    whole, numerator, denominator = fraction.groups()
+    return repr(float(int(whole or 0) + Fraction(int(numerator), int(denominator))))
+
+
+def _multiplied(scaled: re.Match[str]) -> str:
+    return f"{Decimal(without_separators(scaled[1])) * SCALES[scaled[2].lower()]:f}"
