@@ -14,14 +14,14 @@ from simpleeval import (  # type: ignore[import-untyped]
     SimpleEval,
 )
 
-from tool_adapters.functions.errors import did_you_mean, invalid, limit_exceeded, tool_error
+from tool_adapters.functions.errors import closest, invalid, limit_exceeded, tool_error
 from tool_adapters.functions.notation import Ambiguous, python_notation
+from tool_adapters.functions.numerals import rounded
 
 # Below Python's limit of 4300 digits for turning an integer into text.
 RESULT_BITS_MAX = 14_000
 FACTORIAL_MAX = 1_500
 SIGNIFICANT_DIGITS = 15
-EXACT_MAX = 10**SIGNIFICANT_DIGITS
 HELP = 'Examples: {"expression": "15% of 80"}, {"expression": "sqrt(2,340) * 17"}'
 
 
@@ -43,8 +43,9 @@ def calculator(
         raise invalid(f"cannot evaluate {expression!r}: {error}") from error
     except (NameNotDefined, FunctionNotDefined) as error:
         word = getattr(error, "name", None) or getattr(error, "func_name", "")
-        hint = did_you_mean(word, {**FUNCTIONS, **CONSTANTS})
-        raise invalid(f"{word!r} in {expression!r} is not arithmetic{hint}. {HELP}") from error
+        meant = closest(word, [*FUNCTIONS, *CONSTANTS])
+        hint = f"; did you mean {meant}?" if meant else "."
+        raise invalid(f"{word!r} in {expression!r} is not arithmetic{hint} {HELP}") from error
     except (InvalidExpression, SyntaxError, TypeError, RecursionError, KeyError) as error:
         fault = getattr(error, "msg", error)
         raise invalid(
@@ -63,8 +64,7 @@ def _presentable(value: object) -> int | float:
     if isinstance(value, int):
         return _bounded(value)
     if isinstance(value, float) and math.isfinite(value):
-        shown = float(f"{value:.{SIGNIFICANT_DIGITS}g}")
-        return int(shown) if shown.is_integer() and abs(shown) < EXACT_MAX else shown
+        return rounded(value, SIGNIFICANT_DIGITS)
     if isinstance(value, float):
         raise OverflowError("no finite number")
     raise TypeError("the expression gives no real number")

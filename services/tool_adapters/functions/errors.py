@@ -34,7 +34,6 @@ def limit_exceeded(message: str) -> FunctionFailed:
     return FunctionFailed(ToolFailure(FailureKind.LIMIT_EXCEEDED, message))
 
 
-def did_you_mean(written: str, known: Iterable[str]) -> str:
-    """ "; did you mean X?" when a known name is close, else nothing."""
-    close = get_close_matches(written, known, n=1, cutoff=0.7)
-    return f"; did you mean {close[0]}?" if close else ""
+def closest(written: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant, or nothing."""
+    return next(iter(get_close_matches(written.casefold(), known, n=1, cutoff=0.7)), "")

@@ -38,6 +38,12 @@ def plain_numbers(text: str) -> str:
     return re.sub(NUMBER, lambda found: without_separators(found[0]), text)
 
 
+def rounded(value: float, significant_digits: int) -> int | float:
+    """As a result shows it: 12 and not 12.0, so that it can be copied."""
+    shown = float(f"{value:.{significant_digits}g}")
+    return int(shown) if shown.is_integer() and abs(shown) < 10**significant_digits else shown
+
+
 def _decimal(fraction: re.Match[str]) -> str:
     whole, numerator, denominator = fraction.groups()
     return repr(float(int(whole or 0) + Fraction(int(numerator), int(denominator))))

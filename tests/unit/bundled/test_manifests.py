@@ -64,7 +64,8 @@ def test_manifest_is_complete(path: Path) -> None:
 @pytest.mark.parametrize("path", MANIFESTS.values(), ids=lambda path: path.stem)
 def test_arguments_are_flat(path: Path) -> None:
     properties = json.loads(read_spec(path).parameters_json_schema)["properties"]
-    types = {each["type"] for each in properties.values()}
+    kinds = (kind for each in properties.values() for kind in each.get("anyOf", [each]))
+    types = {kind["type"] for kind in kinds}
     assert types <= {"string", "integer", "number", "boolean"}
 
 

@@ -1,0 +1,118 @@
+"""Amounts and units are taken as a question writes them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podium_kit.failures import FailureKind
+from tool_adapters.functions.errors import FunctionFailed
+from tool_adapters.functions.table import FUNCTIONS
+
+convert_units = FUNCTIONS["convert_units"]
+
+
+def converted(value: float | str, to_unit: str, **more: str) -> Any:
+    answer = convert_units({"value": value, "to_unit": to_unit, **more})
+    assert isinstance(answer, dict)
+    return answer["value"]
+
+
+WRITTEN = [
+    ("-13 F", "C", -25),
+    ("\u221213 \u00b0F", "\u00baC", -25),
+    ("minus 13 degrees Fahrenheit", "degrees Celsius", -25),
+    ("20 degrees C", "F", 68),
+    ("300 K", "C", 26.85),
+    ("0 Kelvin", "Fahrenheit", -459.67),
+    ("1 C", "A*h", 0.000277777777778),
+    ("3 F", "microfarads", 3000000),
+    ("5 feet 11 inches", "cm", 180.34),
+    ("5'11\"", "cm", 180.34),
+    ("5\u2032 11\u2033", "m", 1.8034),
+    ("3 stone 4 pounds", "kg", 20.86524902),
+    ("2 hours and 30 minutes", "seconds", 9000),
+    ("2 h, 30 min", "s", 9000),
+    ("12.5 km/h", "mph", 7.76713990297),
+    ("12.5 Km/H", "mph", 7.76713990297),
+    ("60 miles per hour", "kilometres per hour", 96.56064),
+    ("60 miles an hour", "km/h", 96.56064),
+    ("9.8 metres per second squared", "ft/s^2", 32.1522309711),
+    ("1,200 lb", "kg", 544.310844),
+    ("70 kilos", "pounds", 154.323583529),
+    ("10 KM", "Miles", 6.21371192237),
+    ("5 square miles", "square kilometers", 12.9499405517),
+    ("5 sq. ft.", "m2", 0.4645152),
+    ("1,500 m\u00b2", "acres", 0.37065658957),
+    ("10 cubic metres", "US gallons", 2641.72052358),
+    ("3 imperial gallons", "US gallons", 3.60284977651),
+    ("3 U.K. gallons", "liters", 13.63827),
+    ("2 metric tons", "pounds", 4409.2452437),
+    ("8 oz", "grams", 226.796185),
+    ("8 oz", "ml", 236.5882365),
+    ("8 fl oz", "ml", 236.5882365),
+    ("12 foot-pounds", "joules", 16.26981538),
+    ("3 kilowatt hours", "MJ", 10.8),
+    ("3 light-years", "light years", 3),
+    ("32 pounds per square inch", "bar", 2.20632233381),
+    ("32 psi", "kpa", 220.632233381),
+    ("500 mb", "GB", 0.5),
+    ("1/2 mile", "m", 804.672),
+    ("2 1/2 cups", "ml", 591.47059125),
+    ("3.5 million km", "miles", 2174799.17283),
+    ("5 km", "in miles?", 3.10685596119),
+]
+REJECTED = [
+    ({"value": "5 furlogs", "to_unit": "m"}, '{"value": "5 furlong", "to_unit": "m"}'),
+    ({"value": 5, "to_unit": "km"}, '"5 miles"'),
+    ({"value": "5 feet 11", "to_unit": "cm"}, "11 has no unit"),
+    ({"value": "5 km", "to_unit": "kg"}, "same kind"),
+    ({"value": "5 miles", "from_unit": "km", "to_unit": "m"}, "leave from_unit out"),
+    ({"value": "3,5 km", "to_unit": "m"}, "write 3.5"),
+    ({"value": "kilometre", "to_unit": "mile"}, '"12.5 km"'),
+    ({"value": "5 9**9**9", "to_unit": "m"}, "no unit"),
+    ({"value": "5 m", "to_unit": "9**9**9"}, "unknown unit"),
+    ({"value": "5 C 3 C", "to_unit": "F"}, "temperatures"),
+    ({"value": "1e999 m", "to_unit": "km"}, "too large"),
+    ({"value": "50 dollars", "to_unit": "euros"}, "unknown unit"),
+]
+
+
+@pytest.mark.parametrize(("value", "to_unit", "result"), WRITTEN)
+def test_written_amount_is_converted(value: str, to_unit: str, result: float) -> None:
+    assert converted(value, to_unit) == result
+
+
+@pytest.mark.parametrize("value", [20, "20", "20 C", "20 degrees Celsius"])
+def test_unit_may_stand_beside_the_amount(value: float | str) -> None:
+    assert converted(value, "F", from_unit="C") == 68
+
+
+@pytest.mark.parametrize(("arguments", "fix"), REJECTED)
+def test_rejected_amount_comes_with_its_fix(arguments: dict[str, Any], fix: str) -> None:
+    with pytest.raises(FunctionFailed) as raised:
+        convert_units(arguments)
+    assert raised.value.failure.kind is FailureKind.INVALID_ARGUMENTS
+    assert fix in raised.value.failure.message
+
+
+@given(
+    st.integers(0, 10**9), st.sampled_from(["{:,} m", "{} m", "{}m", "{:_} metres", "+{} meters"])
+)
+def test_every_way_to_write_a_length_is_the_same(metres: int, written: str) -> None:
+    assert converted(written.format(metres), "metre") == metres
+
+
+PIECES = st.sampled_from([*"/*^'\".,-", "5", "1,200", "feet", "F", "sq", "per", "and", "degrees"])
+TEXT = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=8).map(" ".join))
+
+
+@given(TEXT, TEXT, st.one_of(TEXT, st.floats()))
+def test_no_text_raises_anything_but_a_failure(
+    to_unit: str, from_unit: str, value: float | str
+) -> None:
+    try:
+        convert_units({"value": value, "from_unit": from_unit, "to_unit": to_unit})
+    except FunctionFailed as failed:
+        assert failed.failure.message
