@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 import ephem
 from pydantic import Field
 
-from tool_adapters.functions.dates import Day
 from tool_adapters.functions.public_holidays import Year
+from tool_adapters.functions.written_dates import Day
 
 MoonPhase = Literal["new", "first_quarter", "full", "last_quarter"]
 

@@ -1,19 +1,26 @@
 """Calendar arithmetic on the proleptic Gregorian calendar."""
 
-from datetime import date
 from typing import Annotated, Any
 
 from dateutil.relativedelta import relativedelta
 from pydantic import Field
 
 from tool_adapters.functions.errors import invalid
+from tool_adapters.functions.written_dates import TEXT_MAX, Day, written_span
 
-Day = Annotated[date, Field(description="A date as YYYY-MM-DD.")]
+Duration = Annotated[
+    str,
+    Field(
+        description="How much later, for example 2 months and 5 days, or 90 days before.",
+        max_length=TEXT_MAX,
+    ),
+]
 Amount = Annotated[int, Field(description="How many; negative goes back.", ge=-400_000, le=400_000)]
 
 
 def days_between(start: Day, end: Day) -> dict[str, Any]:
-    """Days from start to end, and the same in whole years, months and days."""
+    """Days between two dates in either order, and the same in whole years, months and days."""
+    start, end = sorted((start, end))
     difference = relativedelta(end, start)
     return {
         "days": (end - start).days,
@@ -24,11 +31,19 @@ def days_between(start: Day, end: Day) -> dict[str, Any]:
 
 
 def add_to_date(
-    start: Day, years: Amount = 0, months: Amount = 0, weeks: Amount = 0, days: Amount = 0
+    start: Day,
+    duration: Duration = "",
+    *,
+    years: Amount = 0,
+    months: Amount = 0,
+    weeks: Amount = 0,
+    days: Amount = 0,
 ) -> dict[str, Any]:
     """A date so much later; the 31st becomes the last day of a shorter month."""
+    span = written_span(duration) if duration else relativedelta()
+    span += relativedelta(years=years, months=months, weeks=weeks, days=days)
     try:
-        result = start + relativedelta(years=years, months=months, weeks=weeks, days=days)
+        result = start + span
     except (ValueError, OverflowError) as error:
         raise invalid("the result is outside of the years 1 to 9999; add less") from error
     return {"date": result.isoformat(), "weekday": f"{result:%A}"}

@@ -7,7 +7,7 @@ Python's own notation passes through as it is. "of" takes the number or bracket 
 import re
 from collections import deque
 
-from tool_adapters.functions.numerals import NUMBER, SCALES, without_separators
+from tool_adapters.functions.numerals import NUMBER, SCALES, spelled_out, without_separators
 
 
 class Ambiguous(ValueError):
@@ -90,7 +90,7 @@ OF_SEVERAL = {"log", "gcd", "lcm", "hypot", "round", "min", "max", "comb", "perm
 
 def python_notation(expression: str) -> str:
     """The same expression for Python. Raises Ambiguous, and SyntaxError for unequal brackets."""
-    text = expression.casefold().translate(SIGNS)
+    text = spelled_out(expression.casefold().translate(SIGNS))
     text = re.sub(f"[{RAISED}]+", lambda raised: f" ** {raised[0].translate(LOWERED)} ", text)
     text = _without_currency(text)
     for phrase, notation in PHRASES:

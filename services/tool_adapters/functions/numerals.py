@@ -1,4 +1,4 @@
-"""Numbers as people write them: 2,340 and 1 017 and 3.5 million and 2 1/2.
+"""Numbers as people write them: 2,340 and 1 017, 3.5 million, 2 1/2 and twelve.
 
 A comma groups thousands only with three digits behind it; a decimal comma is rejected, not guessed.
 """
@@ -6,6 +6,9 @@ A comma groups thousands only with three digits behind it; a decimal comma is re
 import re
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
+
+import yaml
 
 # A comma also groups Indian lakhs: 12,34,567.
 GROUPED = (
@@ -13,14 +16,16 @@ GROUPED = (
     r"|[1-9]\d{0,2}(?:[ \u00a0\u2009\u202f'\u2019]\d{3})+(?!\d)"
 )
 NUMBER = rf"(?:(?:{GROUPED})(?:\.\d+)?|\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+(?![\w.]))?"
-SCALES = {
-    "dozen": 12,
-    "hundred": 10**2,
-    "thousand": 10**3,
-    "million": 10**6,
-    "billion": 10**9,
-    "trillion": 10**12,
-}
+WORDS: dict[str, dict[str, int]] = yaml.safe_load(
+    Path(__file__).with_name("number_words.yaml").read_text(encoding="utf-8")
+)
+SCALES = WORDS["scales"]
+_SPELLED = re.compile(
+    rf"\b(?:({'|'.join(WORDS['tens'])})(?:[ -]({'|'.join(WORDS['units'])}))?"
+    rf"|({'|'.join(WORDS['units'] | WORDS['teens'])}))\b",
+    re.IGNORECASE,
+)
+_VALUES = WORDS["units"] | WORDS["teens"] | WORDS["tens"]
 _SEPARATORS = re.compile("[,_ \u00a0\u2009\u202f'\u2019]")
 _SCALED = re.compile(rf"({NUMBER})[ -]?({'|'.join(SCALES)})\b", re.IGNORECASE)
 _MIXED = re.compile(r"(?<![\d.,])(?:(\d{1,9}) )?(\d{1,9}) ?[/\u2044] ?([1-9]\d{0,8})(?![\d.,])")
@@ -33,15 +38,24 @@ def without_separators(number: str) -> str:
 
 def plain_numbers(text: str) -> str:
     """The text with every number in plain digits: "1,200 lb" as "1200 lb"."""
-    text = _MIXED.sub(_decimal, text)
+    text = _MIXED.sub(_decimal, spelled_out(text))
     text = _SCALED.sub(_multiplied, text)
     return re.sub(NUMBER, lambda found: without_separators(found[0]), text)
+
+
+def spelled_out(text: str) -> str:
+    """Twenty-five as 25, up to ninety-nine."""
+    return _SPELLED.sub(_digits, text)
 
 
 def rounded(value: float, significant_digits: int) -> int | float:
     """As a result shows it: 12 and not 12.0, so that it can be copied."""
     shown = float(f"{value:.{significant_digits}g}")
     return int(shown) if shown.is_integer() and abs(shown) < 10**significant_digits else shown
+
+
+def _digits(words: re.Match[str]) -> str:
+    return str(sum(_VALUES[word.lower()] for word in words.groups() if word))
 
 
 def _decimal(fraction: re.Match[str]) -> str:

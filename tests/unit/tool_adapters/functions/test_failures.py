@@ -55,7 +55,7 @@ def test_calculator_rejects(expression: str, kind: FailureKind) -> None:
         ),
         ("convert_units", {"value": 5, "from_unit": "blorp", "to_unit": "kg"}, INVALID, "blorp"),
         ("convert_units", {"value": 5, "from_unit": "9**9**9", "to_unit": "kg"}, INVALID, "mile"),
-        ("day_of_week", {"day": "July"}, INVALID, "YYYY-MM-DD"),
+        ("day_of_week", {"day": "July"}, INVALID, "day, month and year"),
         ("add_to_date", {"start": "2024-01-31", "years": 9000}, INVALID, "1 to 9999"),
         ("country_facts", {"country": "Atlantis"}, NOT_FOUND, "Atlantis"),
         ("country_facts", {"nation": "Japan"}, INVALID, "the arguments are country"),

@@ -1,0 +1,143 @@
+"""Days and spans as people write them: 17 March 1991, 3/17/1991, March 17th; 2 months and 5 days.
+
+What dateutil would guess is rejected: a year of two digits, a missing day or year, and which of the
+two numbers of 03/04/1991 is the month. With dots the day stands first, as wherever dates have dots.
+There is no today: the tools are pure, so a repeated call has the answer of the first.
+"""
+
+import re
+from datetime import date, datetime
+from typing import Annotated, ClassVar
+
+from dateutil.parser import parser, parserinfo
+from dateutil.relativedelta import relativedelta
+from pydantic import BeforeValidator, WithJsonSchema
+
+from tool_adapters.functions.errors import invalid
+from tool_adapters.functions.numerals import WORDS, plain_numbers
+
+TEXT_MAX = 60
+HELP = 'write day, month and year, for example "17 March 1991"'
+_YEAR_FIRST = re.compile(r"(\d{4})([-/. ])(\d{1,2})\2(\d{1,2})(?:[t ]\d.*)?")
+_YEAR_LAST = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?\s?([-/. ])\s?(\d{1,2})\s?\2\s?(\d{1,4})")
+_RELATIVE = re.compile(r"\b(?:now|today|tomorrow|yesterday|ago|(?:last|next|this) \w+)\b")
+_MONTH = re.compile(r"(?<![a-z])(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)")
+_ORDINAL = re.compile(rf"\b(?:{'|'.join(sorted(WORDS['days'], key=len, reverse=True))})\b")
+# Two days that share nothing: what a text leaves out shows in the difference.
+_LEFT_OUT = datetime(2001, 1, 1), datetime(2004, 3, 30)
+
+
+class _English(parserinfo):
+    JUMP: ClassVar = [*parserinfo.JUMP, "the", "day", "of"]
+
+    def convertyear(self, year: int, century_specified: bool = False) -> int:
+        if not century_specified:
+            raise ValueError("the year needs four digits")
+        return year
+
+
+_PARSER = parser(_English())
+
+
+def written_day(text: object) -> date:
+    """The one day a text can mean. Raises FunctionFailed."""
+    if isinstance(text, date):
+        return text
+    if not isinstance(text, str) or not 0 < len(text) <= TEXT_MAX:
+        raise invalid(f"a date is a text of at most {TEXT_MAX} characters; {HELP}")
+    try:
+        return _day(text)
+    except (ValueError, OverflowError, ArithmeticError, TypeError, IndexError) as error:
+        raise invalid(f'"{text}" is not one day of the calendar ({error}); {HELP}') from error
+
+
+def _day(text: str) -> date:
+    plain = re.sub(r"^(?:on|the)\s+|[\s?.,;!]+$", "", " ".join(text.casefold().split()))
+    if numeric := _YEAR_FIRST.fullmatch(plain):
+        return date(int(numeric[1]), int(numeric[3]), int(numeric[4]))
+    if numeric := _YEAR_LAST.fullmatch(plain):
+        return _numeric(*(int(numeric[place]) for place in (1, 3, 4)), dotted=numeric[2] == ".")
+    if _RELATIVE.search(plain):
+        raise ValueError("there is no clock here")
+    if not _MONTH.search(plain):
+        return _iso_day(text.strip())
+    plain = _ORDINAL.sub(lambda name: str(WORDS["days"][name[0]]), plain.replace("-", " "))
+    one, other = (_PARSER.parse(plain, default=default).date() for default in _LEFT_OUT)
+    if one != other:
+        raise ValueError("a part is missing")
+    return one
+
+
+def _iso_day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError("it names no month") from error
+
+
+def _numeric(first: int, second: int, year: int, *, dotted: bool) -> date:
+    if year < 100:
+        raise ValueError("the year needs four digits")
+    if dotted or first > 12 or first == second:
+        return date(year, second, first)
+    if second > 12:
+        return date(year, first, second)
+    one, other = (date(year, month, day) for day, month in ((first, second), (second, first)))
+    raise ValueError(f"it might be {_shown(one)} or {_shown(other)}")
+
+
+def _shown(day: date) -> str:
+    return f"{day.day} {day:%B} {day.year}"
+
+
+Day = Annotated[
+    date,
+    BeforeValidator(written_day),
+    WithJsonSchema(
+        {
+            "description": "The date as written, for example 17 March 1991.",
+            "maxLength": TEXT_MAX,
+            "minLength": 1,
+            "type": "string",
+        }
+    ),
+]
+
+# In whole months and in days.
+SPANS = {
+    "day": (0, 1),
+    "week": (0, 7),
+    "fortnight": (0, 14),
+    "month": (1, 0),
+    "quarter": (3, 0),
+    "year": (12, 0),
+    "decade": (120, 0),
+}
+ARTICLES = {"a": 1.0, "an": 1.0, "half a": 0.5}
+_BACK = re.compile(r"^(?:-|minus\b)|\b(?:before|earlier|ago|back|prior)\b")
+_AROUND = re.compile(
+    r"^(?:in|after|for|plus|within|minus|-|\+)\s*"
+    r"|\b(?:before|earlier|ago|back|prior|after|later|from now|from|forward|hence)\b.*$|[\s.?]+$"
+)
+_NEXT_SPAN = re.compile(r"(?<!half)(?:,|\band\b|\s)+(?=\d|an?\b|half\b)")
+_SPAN = re.compile(rf"({'|'.join(ARTICLES)}|\d+(?:\.\d+)?)[ -]?({'|'.join(SPANS)})s?")
+
+
+def written_span(text: str) -> relativedelta:
+    """What a text such as "2 months and 5 days" adds to a date. Raises FunctionFailed."""
+    plain = " ".join(text.casefold().replace("\u2212", "-").split())
+    parts = _NEXT_SPAN.split(plain_numbers(_AROUND.sub("", plain).strip()))
+    months, days = 0.0, 0.0
+    for part in parts:
+        span = _SPAN.fullmatch(part)
+        if span is None:
+            raise invalid(f'"{text}" is no span of days; write it like "2 months and 5 days"')
+        number = ARTICLES.get(span[1]) or float(span[1])
+        months += number * SPANS[span[2]][0]
+        days += number * SPANS[span[2]][1]
+    if not (months.is_integer() and days.is_integer()):
+        raise invalid(
+            f'"{text}" is no whole number of months and days; write both as whole numbers'
+        )
+    sign = -1 if _BACK.search(plain) else 1
+    return relativedelta(months=sign * int(months), days=sign * int(days))
