@@ -7,6 +7,7 @@ from decimal import Decimal
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Usage, UsageSource
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
+from tool_adapters.fences import unfenced
 from tool_adapters.models import CodeConnection, ToolDefinition
 from tool_adapters.sandbox import (
     Execution,
@@ -63,7 +64,7 @@ class CodeAdapter:
         await self._sandbox.close()
 
     async def _run(self, call: ToolCall, connection: CodeConnection, limits: Limits) -> Execution:
-        code = str(call.arguments["code"])
+        code = unfenced(str(call.arguments["code"]))
         if connection.stateful:
             return await self._sandbox.run_in_episode(code, limits, call.tenant, call.episode_id)
         return await self._sandbox.run(code, limits)

@@ -1,19 +1,25 @@
 """Airports by IATA code, by airportsdata."""
 
+import re
 from functools import cache
 from typing import Annotated, Any
 
 import airportsdata
 from pydantic import Field
 
-from tool_adapters.functions.countries import country_name
+from tool_adapters.functions.countries import country_code, country_name, name_key
 from tool_adapters.functions.distances import distance_km
-from tool_adapters.functions.errors import not_found
+from tool_adapters.functions.errors import FunctionFailed, not_found
 
 FEET_IN_METRES = 0.3048
-IataCode = Annotated[
+NAMED_MAX = 6
+AirportName = Annotated[
     str,
-    Field(description="Three-letter IATA code, for example JFK.", min_length=3, max_length=3),
+    Field(
+        description="IATA code as written, for example JFK; or the airport's name.",
+        min_length=3,
+        max_length=80,
+    ),
 ]
 
 
@@ -23,15 +29,15 @@ def airports() -> dict[str, dict[str, Any]]:
     return airportsdata.load("IATA")  # type: ignore[return-value]
 
 
-def airport_facts(code: IataCode) -> dict[str, Any]:
+def airport_facts(code: AirportName) -> dict[str, Any]:
     """Name, city, country, coordinates, elevation and time zone of an airport."""
     airport = _airport(code)
     return {
-        "iata": airport["iata"],
-        "icao": airport["icao"],
-        "name": airport["name"],
         "city": airport["city"],
         "country": country_name(airport["country"]),
+        "name": airport["name"],
+        "iata": airport["iata"],
+        "icao": airport["icao"],
         "latitude": airport["lat"],
         "longitude": airport["lon"],
         "elevation_m": round(airport["elevation"] * FEET_IN_METRES, 1),
@@ -39,18 +45,57 @@ def airport_facts(code: IataCode) -> dict[str, Any]:
     }
 
 
-def airport_distance(from_code: IataCode, to_code: IataCode) -> dict[str, Any]:
+def airport_distance(from_code: AirportName, to_code: AirportName) -> dict[str, Any]:
     """Shortest distance between two airports in kilometres."""
     start, end = _airport(from_code), _airport(to_code)
     return {
+        "distance_km": distance_km(start, end, "lat", "lon"),
         "from": start["name"],
         "to": end["name"],
-        "distance_km": distance_km(start, end, "lat", "lon"),
     }
 
 
-def _airport(code: str) -> dict[str, Any]:
-    airport = airports().get(code.upper())
-    if airport is None:
-        raise not_found(f"no airport has the IATA code {code!r}; codes look like LHR or JFK")
-    return airport
+def _airport(written: str) -> dict[str, Any]:
+    """By code, by city or by name: the one that fits. Raises FunctionFailed."""
+    name, _, place = written.partition(",")
+    key = re.sub(r"\s*\b(?:iata|code|airport)\b\s*", " ", name_key(name)).strip()
+    code = key.removesuffix(" international").upper()
+    if code in airports():
+        return airports()[code]
+    fitting = _of_country(_fitting(key), place) if key else []
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        raise not_found(f'no airport is called "{written}"; write its IATA code, for example LHR')
+    named = [f"{each['iata']} ({each['name']})" for each in fitting[:NAMED_MAX]]
+    more = " and others" if len(fitting) > NAMED_MAX else ""
+    raise not_found(f'"{written}" may be {", ".join(named)}{more}; write the code of one of them')
+
+
+def _fitting(key: str) -> list[dict[str, Any]]:
+    """Airports with this ICAO code or city, or else with all these words in their names."""
+    words = set(key.split())
+    exact = [airport for airport, names, _ in _keys() if key in names]
+    return exact or [airport for airport, _, name in _keys() if words <= name]
+
+
+@cache
+def _keys() -> list[tuple[dict[str, Any], tuple[str, str], set[str]]]:
+    """Each airport with its ICAO code and city, and with the words of its name."""
+    return [
+        (
+            each,
+            (each["icao"].casefold(), name_key(each["city"])),
+            set(name_key(each["name"]).split()),
+        )
+        for each in airports().values()
+    ]
+
+
+def _of_country(found: list[dict[str, Any]], country: str) -> list[dict[str, Any]]:
+    """All of them when the country is none, as in "London, Ontario"."""
+    try:
+        code = country_code(country)
+    except FunctionFailed:
+        return found
+    return [each for each in found if each["country"] == code]

@@ -22,7 +22,7 @@ def next_moon_phase(
     day: Day, phase: Annotated[MoonPhase, Field(description="Which phase to look for.")]
 ) -> dict[str, Any]:
     """When the moon next reaches a phase on or after a date, in UTC."""
-    return {"phase": phase, "utc": _minute(NEXT_PHASE[phase](ephem.Date(day.isoformat())))}
+    return {"utc": _minute(NEXT_PHASE[phase](ephem.Date(day.isoformat()))), "phase": phase}
 
 
 def season_starts(year: Year) -> dict[str, Any]:

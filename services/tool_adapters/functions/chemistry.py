@@ -1,27 +1,47 @@
 """Elements and formulas, by periodictable."""
 
+import re
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 import periodictable
+import yaml
 from periodictable.core import Element
+from periodictable.formulas import Formula
 from pydantic import Field
 from pyparsing import ParseException
 
-from tool_adapters.functions.errors import invalid, not_found
+from tool_adapters.functions.errors import closest, invalid, not_found
+
+SPELLINGS: dict[str, str] = yaml.safe_load(
+    Path(__file__).with_name("element_names.yaml").read_text(encoding="utf-8")
+)
+WORD_MAX = 30
+DIATOMIC = {"hydrogen", "nitrogen", "oxygen", "fluorine", "chlorine", "bromine", "iodine"}
+NOTATIONS = tuple(
+    (re.compile(pattern), notation)
+    for pattern, notation in (
+        # Water of crystallisation, which the parser would read as a fraction: CuSO4.5H2O.
+        (r"\s*(?:[\u00b7\u2022\u2219\u22c5*]|\.(?=\s*\d*H2O))\s*", "+"),
+        (r"\[([^\[\]]*[A-Za-z][^\[\]]*)\]", r"(\1)"),
+        (r"\s*\((?:s|l|g|aq)\)\s*$|[\s?.]+$", ""),
+    )
+)
 
 
 def element_facts(
     element: Annotated[
         str,
         Field(
-            description="Symbol, English name or atomic number, for example Fe, iron or 26.",
+            description="Name, symbol or atomic number as written, for example iron, Fe or 26.",
             min_length=1,
-            max_length=20,
+            max_length=40,
         ),
     ],
 ) -> dict[str, Any]:
     """Symbol, name, atomic number, mass and density of a chemical element."""
-    found = _element(element.strip())
+    found = _element(element)
     return {
         "symbol": found.symbol,
         "name": found.name,
@@ -35,19 +55,14 @@ def molar_mass(
     formula: Annotated[
         str,
         Field(
-            description="Chemical formula, for example H2O or Ca(OH)2.",
+            description="The formula as written, for example H2O or Ca(OH)2.",
             min_length=1,
             max_length=100,
         ),
     ],
 ) -> dict[str, Any]:
     """Molar mass of a compound in g/mol, with atoms and mass fractions of its elements."""
-    try:
-        parsed = periodictable.formula(formula)
-    except (ValueError, ParseException) as error:
-        raise invalid(f"{formula!r} is no formula; write it like C6H12O6 or Ca(OH)2") from error
-    if not parsed.mass:
-        raise invalid(f"{formula!r} names no atoms; write it like C6H12O6 or Ca(OH)2")
+    parsed = _formula(formula)
     return {
         "molar_mass_g_per_mol": round(parsed.mass, 4),
         "atoms": {str(atom): count for atom, count in parsed.atoms.items()},
@@ -57,11 +72,77 @@ def molar_mass(
     }
 
 
-def _element(name: str) -> Element:
-    for candidate in periodictable.elements:
-        names = (candidate.symbol.casefold(), candidate.name, str(candidate.number))
-        if name.casefold() in names:
-            return candidate
-    raise not_found(
-        f"no element is called {name!r}; use a symbol such as Fe or a name such as iron"
-    )
+def _element(written: str) -> Element:
+    """By symbol, name or number, also in "element 79" or "Fe (iron)". Raises FunctionFailed."""
+    named, plain = _elements(), written.casefold().strip(" ?.")
+    if plain not in named:
+        plain = re.sub(r"\b(?:the|chemical|element|atomic|number|symbol|no)\b", " ", plain)
+    words = [SPELLINGS.get(word, word) for word in re.findall(r"[a-z]+|\d+", plain)]
+    found = {named[word].number: named[word] for word in words if word in named}
+    if len(found) == 1 and all(word in named for word in words):
+        return next(iter(found.values()))
+    if found:
+        raise invalid(f'"{written}" names {len(found)} elements and other words; write one element')
+    meant = closest(written.strip(), [name for name in named if len(name) > 3])
+    hint = f"did you mean {meant}?" if meant else "write a symbol such as Fe or a name such as iron"
+    raise not_found(f'no element is called "{written}"; {hint}')
+
+
+@cache
+def _elements() -> dict[str, Element]:
+    """By name, symbol and atomic number, in small letters."""
+    return {
+        name: each
+        for each in periodictable.elements
+        for name in (each.symbol.casefold(), each.name, str(each.number))
+    }
+
+
+def _formula(written: str) -> Formula:
+    """The one formula in a text such as "caffeine, C8H10N4O2". Raises FunctionFailed."""
+    plain = written
+    for pattern, notation in NOTATIONS:
+        plain = pattern.sub(notation, plain)
+    name = plain.strip().casefold()
+    if name in DIATOMIC:
+        symbol = _elements()[name].symbol
+        raise invalid(f'"{written}" may be {symbol} or {symbol}2; write which')
+    if name in _elements() and name.isalpha():
+        return periodictable.formula(_elements()[name].symbol)
+    if (whole := _parsed(plain)) and whole.mass:
+        return whole
+    words = [word.strip("(),;:") for word in plain.split()]
+    parsed = [found for word in words if not word.islower() and (found := _parsed(word))]
+    if len(parsed) == 1:
+        return parsed[0]
+    readings = _capitalised(plain.strip()) if plain.islower() and len(plain) < WORD_MAX else []
+    if len(readings) == 1 and (found := _parsed(readings[0])):
+        # Letters alone may be a word: water is not W, At and Er.
+        if len(found.atoms) < 3 or not plain.isalpha():
+            return found
+        readings = []
+    hint = f"write {' or '.join(readings)}" if readings else "write it like C6H12O6 or Ca(OH)2"
+    raise invalid(f'"{written}" is no formula; {hint}')
+
+
+def _parsed(formula: str) -> Formula | None:
+    try:
+        return periodictable.formula(formula)
+    except (ValueError, ParseException):
+        return None
+
+
+def _capitalised(formula: str) -> list[str]:
+    """What small letters can mean: h2o only H2O, but co2 both CO2 and Co2; at most two of them."""
+    symbols = {
+        each.symbol.casefold(): each.symbol for each in periodictable.elements if each.number
+    }
+    endings: list[list[str]] = [[] for _ in formula] + [[""]]
+    for place in range(len(formula) - 1, -1, -1):
+        for length in (1, 2):
+            part = formula[place : place + length]
+            start = part if length == 1 and part in "0123456789()" else symbols.get(part, "")
+            if start and place + length <= len(formula):
+                endings[place] += [start + rest for rest in endings[place + length]]
+        endings[place] = endings[place][:2]
+    return endings[0]

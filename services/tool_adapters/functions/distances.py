@@ -4,7 +4,7 @@ from typing import Any
 
 from geographiclib.geodesic import Geodesic  # type: ignore[import-untyped]
 
-from tool_adapters.functions.countries import CityName, find_city
+from tool_adapters.functions.cities import CityName, find_city
 
 
 def distance_km(from_place: dict[str, Any], to_place: dict[str, Any], lat: str, lon: str) -> float:
@@ -19,7 +19,7 @@ def city_distance(from_city: CityName, to_city: CityName) -> dict[str, Any]:
     """Shortest distance between two cities in kilometres."""
     start, end = find_city(from_city), find_city(to_city)
     return {
+        "distance_km": distance_km(start, end, "latitude", "longitude"),
         "from": f"{start['name']}, {start['countrycode']}",
         "to": f"{end['name']}, {end['countrycode']}",
-        "distance_km": distance_km(start, end, "latitude", "longitude"),
     }

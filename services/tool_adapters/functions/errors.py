@@ -36,4 +36,4 @@ def limit_exceeded(message: str) -> FunctionFailed:
 
 def closest(written: str, known: Iterable[str]) -> str:
     """The known name that was probably meant, or nothing."""
-    return next(iter(get_close_matches(written.casefold(), known, n=1, cutoff=0.7)), "")
+    return next(iter(get_close_matches(written.casefold(), known, n=1, cutoff=0.8)), "")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import duckdb
 from pydantic import Field
 
+from tool_adapters.fences import unfenced
 from tool_adapters.functions.errors import invalid, limit_exceeded
 from tool_adapters.functions.sample_database import sample_database
 
@@ -24,6 +25,7 @@ def query_database(
     ],
 ) -> dict[str, Any]:
     """Rows of one SELECT over the sample database, at most 100."""
+    sql = unfenced(sql)
     cursor = sample_database().cursor()
     _require_one_select(cursor, sql)
     watchdog = Timer(QUERY_TIMEOUT_S, cursor.interrupt)

