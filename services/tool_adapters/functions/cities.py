@@ -20,6 +20,7 @@ CityName = Annotated[
 ]
 
 City = dict[str, Any]
+Place = tuple[str, str]
 
 
 def find_city(city: str, country: str = "") -> City:
@@ -27,37 +28,39 @@ def find_city(city: str, country: str = "") -> City:
     for name, place in _readings(city, country):
         # A namesake's alternative name must not hide the city that is really called so.
         for search in (_named, _nicknamed):
-            if matches := _within(place, search(name)):
+            if matches := [each for each in search(name) if _lies_in(place, each)]:
                 return max(matches, key=lambda match: int(match["population"]))
-    if country:
-        country_code(country)
     where = f" in {country}" if country else ""
     meant = "" if country else closest(name_key(city), _cities_by_name())
     hint = f"did you mean {_cities_by_name()[meant][0]['name']}?" if meant else "check the spelling"
     raise not_found(f'no city of 15,000 people or more is called "{city}"{where}; {hint}')
 
 
-def _readings(city: str, country: str) -> Iterator[tuple[str, str]]:
-    """Name and place: the text as it is, then "Paris, France", then "Paris France"."""
+def _readings(city: str, country: str) -> Iterator[tuple[str, Place]]:
+    """Name and place: the text as it is, then "Paris, France" and "Paris France"."""
     city = re.sub(r"^\s*(?:(?:the )?(?:city|town) of|in)\s+(?=\w)", "", city, flags=re.IGNORECASE)
-    yield city, country
     if country:
+        yield city, _place(country) or (country_code(country), "")
         return
-    for comma in re.finditer(r",|\bin\b|\s", city):
-        yield city[: comma.start()], city[comma.end() :]
+    yield city, ("", "")
+    for border in re.finditer(r",|\bin\b|\s", city):
+        if place := _place(city[border.end() :]):
+            yield city[: border.start()], place
 
 
-def _within(place: str, cities: list[City]) -> list[City]:
-    if not place:
-        return cities
+def _place(written: str) -> Place | None:
+    """Country and US state, either of which may be none: MA is Morocco or Massachusetts."""
+    state = _us_states().get(name_key(written), "")
     try:
-        code = country_code(place)
+        return country_code(written), state
     except FunctionFailed:
-        code = ""
-    if found := [each for each in cities if each["countrycode"] == code]:
-        return found
-    state = _us_states().get(name_key(place))
-    return [each for each in cities if (each["countrycode"], each["admin1code"]) == ("US", state)]
+        return ("", state) if state else None
+
+
+def _lies_in(place: Place, city: City) -> bool:
+    code, state = place
+    in_state = (city["countrycode"], city["admin1code"]) == ("US", state)
+    return place == ("", "") or city["countrycode"] == code or in_state
 
 
 @cache
