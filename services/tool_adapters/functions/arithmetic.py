@@ -42,7 +42,7 @@ def calculator(
     except Ambiguous as error:
         raise invalid(f"cannot evaluate {expression!r}: {error}") from error
     except (NameNotDefined, FunctionNotDefined) as error:
-        word = getattr(error, "name", None) or getattr(error, "func_name", "")
+        word = str(getattr(error, "name", None) or getattr(error, "func_name", ""))
         meant = closest(word, [*FUNCTIONS, *CONSTANTS])
         hint = f"; did you mean {meant}?" if meant else "."
         raise invalid(f"{word!r} in {expression!r} is not arithmetic{hint} {HELP}") from error

@@ -108,7 +108,7 @@ def _formula(written: str) -> Formula:
         symbol = _elements()[name].symbol
         raise invalid(f'"{written}" may be {symbol} or {symbol}2; write which')
     if name in _elements() and name.isalpha():
-        return periodictable.formula(_elements()[name].symbol)
+        plain = _elements()[name].symbol
     if (whole := _parsed(plain)) and whole.mass:
         return whole
     words = [word.strip("(),;:") for word in plain.split()]
@@ -127,9 +127,10 @@ def _formula(written: str) -> Formula:
 
 def _parsed(formula: str) -> Formula | None:
     try:
-        return periodictable.formula(formula)
-    except (ValueError, ParseException):
+        found: Formula = periodictable.formula(formula)
+    except (ValueError, KeyError, RecursionError, ParseException):
         return None
+    return found
 
 
 def _capitalised(formula: str) -> list[str]:

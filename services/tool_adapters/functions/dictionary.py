@@ -10,17 +10,21 @@ from pydantic import Field
 from tool_adapters.functions.errors import closest, not_found
 
 DEFINITIONS_MAX = 8
-# WordNet's own rules of detachment, from https://wordnet.princeton.edu/documentation/morphy7wn.
-DETACHED = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"), ("men", "man"), ("es", "e"))
-DETACHED += (
-    ("ed", "e"),
-    ("ed", ""),
-    ("ing", "e"),
-    ("ing", ""),
-    ("er", ""),
-    ("est", ""),
-    ("ier", "y"),
-)
+# Endings of plurals, verbs and comparisons, and what the base form has instead.
+DETACHED = {
+    "ies": "y",
+    "ves": "f",
+    "es": "",
+    "s": "",
+    "men": "man",
+    "ied": "y",
+    "ed": "",
+    "d": "",
+    "ing": "",
+    "ier": "y",
+    "er": "",
+    "est": "",
+}
 DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1(?:ed|ing|er|est)$")
 
 
@@ -52,6 +56,7 @@ def dictionary(
 def _base_forms(word: str) -> Iterator[str]:
     yield word
     yield DOUBLED.sub(r"\1", word)
-    for suffix, ending in DETACHED:
-        if word.endswith(suffix):
-            yield word.removesuffix(suffix) + ending
+    for ending, base in DETACHED.items():
+        if word.endswith(ending):
+            yield word.removesuffix(ending) + base
+            yield word.removesuffix(ending) + "e"

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import pint
 import yaml
+from pint.facets.plain import PlainUnit
 from pint.util import UnitsContainer
 from pydantic import Field
 
@@ -46,7 +47,7 @@ _NEXT_QUANTITY = re.compile(r"(?:,|\band\b|\s)+(?=\d)", re.IGNORECASE)
 _READINGS_MAX = 16
 SIGNIFICANT_DIGITS = 12
 
-Readings = list[pint.Unit]
+Readings = list[PlainUnit]
 """What a written unit can mean, the likeliest first."""
 
 

@@ -7,7 +7,7 @@ There is no today: the tools are pure, so a repeated call has the answer of the 
 
 import re
 from datetime import date, datetime
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from dateutil.parser import parser, parserinfo
 from dateutil.relativedelta import relativedelta
@@ -28,7 +28,9 @@ _LEFT_OUT = datetime(2001, 1, 1), datetime(2004, 3, 30)
 
 
 class _English(parserinfo):
-    JUMP: ClassVar = [*parserinfo.JUMP, "the", "day", "of"]
+    def __init__(self) -> None:
+        self.JUMP = [*parserinfo.JUMP, "the", "day"]
+        super().__init__()
 
     def convertyear(self, year: int, century_specified: bool = False) -> int:
         if not century_specified:

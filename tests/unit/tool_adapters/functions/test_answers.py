@@ -103,6 +103,11 @@ ANSWERS: list[tuple[str, dict[str, Any], Any]] = [
         {"sql": "SELECT carrier, count(*) AS n FROM flights GROUP BY 1 ORDER BY n DESC LIMIT 2"},
         {"columns": ["carrier", "n"], "rows": [["UA", 58665], ["B6", 54635]], "truncated": False},
     ),
+    (
+        "query_database",
+        {"sql": "```sql\nSELECT count(*) AS n FROM airlines;\n```"},
+        {"columns": ["n"], "rows": [[16]], "truncated": False},
+    ),
 ]
 
 

@@ -80,3 +80,8 @@ async def test_nothing_runs_where_nothing_isolates(tmp_path: Path) -> None:
     failure = failure_of(await adapter.invoke(make_call("print(1)"), make_tool()))
     assert failure.kind is FailureKind.UNAVAILABLE
     assert "user namespaces" in failure.message
+
+
+@pytest.mark.parametrize("code", ["```python\n6 * 7\n```", "```\nprint(42)\n```", "`6 * 7`"])
+async def test_fence_around_the_code_is_taken_off(adapter: CodeAdapter, code: str) -> None:
+    assert output_of(await adapter.invoke(make_call(code), make_tool())).content == "42\n"
