@@ -7,7 +7,13 @@ Python's own notation passes through as it is. "of" takes the number or bracket 
 import re
 from collections import deque
 
-from tool_adapters.functions.numerals import NUMBER, SCALES, spelled_out, without_separators
+from tool_adapters.functions.numerals import (
+    NUMBER,
+    SCALES,
+    spelled_ordinals,
+    spelled_out,
+    without_separators,
+)
 
 
 class Ambiguous(ValueError):
@@ -36,8 +42,14 @@ PHRASES = tuple(
         (r"(.+) is what % of (.+)", r"100 * (\1) / (\2)"),
         (r"what % of (.+) is (.+)", r"100 * (\2) / (\1)"),
         (r"remainder (?:of|when) (.+?) (?:is )?divided by (.+)", r"(\1) mod (\2)"),
-        (r"\b(?:raised )?to\s+power(?: of)?\b|\braised to\b", " ** "),
-        (r"\bto\s+(\d+)(?:st|nd|rd|th)(?: power)?\b", r" ** \1 "),
+        (r"% increase from (.+) to (.+)", r"100 * ((\2) - (\1)) / (\1)"),
+        (r"% decrease from (.+) to (.+)", r"100 * ((\1) - (\2)) / (\1)"),
+        (r"^multiply (.+) (?:by|and|with) (.+)$", r"(\1) * (\2)"),
+        (r"^divide (.+) by (.+)$", r"(\1) / (\2)"),
+        (r"^add (.+) (?:to|and) (.+)$", r"(\1) + (\2)"),
+        (r"^subtract (.+) from (.+)$", r"(\2) - (\1)"),
+        (r"\b(?:raised )?to\s+power(?: of)?\b|\braised to(?!\s+\d+(?:st|nd|rd|th))\b", " ** "),
+        (r"\b(?:raised )?to\s+(\d+)(?:st|nd|rd|th)(?: power)?\b", r" ** \1 "),
         (r"\bsquared\b", " ** 2 "),
         (r"\bcubed\b", " ** 3 "),
         (r"\b(?:multiplied by|times)\b", " * "),
@@ -50,7 +62,10 @@ PHRASES = tuple(
         (r"\b(\d+)(?:st|nd|rd|th) root of\b", r" root_of \1 "),
         (r"\b(square|cube|factorial|product|sum|average|mean) of\b", r" \1_of "),
         (r"\bfactorial\b(?!\s*\()", "!"),
-        (r"\bhalf of\b", " (1 / 2) of "),
+        (r"\b(?:a )?half of\b", " (1 / 2) of "),
+        (r"\bquarter(?=s?\b)", "4th"),
+        (r"\ba (\d+)th of\b", r" (1 / \1) of "),
+        (r"\b(\d+) (\d+)ths? of\b", r" (\1 / \2) of "),
         (r"\b(?:twice|double)\b", " 2 * "),
         (r"\b(increased|decreased|reduced) by\b", r" \1 "),
         # A letter between two numbers, but not that of 0x1f.
@@ -90,7 +105,7 @@ OF_SEVERAL = {"log", "gcd", "lcm", "hypot", "round", "min", "max", "comb", "perm
 
 def python_notation(expression: str) -> str:
     """The same expression for Python. Raises Ambiguous, and SyntaxError for unequal brackets."""
-    text = spelled_out(expression.casefold().translate(SIGNS))
+    text = spelled_out(spelled_ordinals(expression.casefold().translate(SIGNS)))
     text = re.sub(f"[{RAISED}]+", lambda raised: f" ** {raised[0].translate(LOWERED)} ", text)
     text = _without_currency(text)
     for phrase, notation in PHRASES:

@@ -25,6 +25,12 @@ _SPELLED = re.compile(
     rf"|({'|'.join(WORDS['units'] | WORDS['teens'])}))\b",
     re.IGNORECASE,
 )
+_ORDINAL = re.compile(
+    rf"\b({'|'.join(sorted(WORDS['ordinals'], key=len, reverse=True))})(?=s?\b)".replace(
+        " ", "[ -]"
+    ),
+    re.IGNORECASE,
+)
 _VALUES = WORDS["units"] | WORDS["teens"] | WORDS["tens"]
 _SEPARATORS = re.compile("[,_ \u00a0\u2009\u202f'\u2019]")
 _SCALED = re.compile(rf"({NUMBER})[ -]?({'|'.join(SCALES)})\b", re.IGNORECASE)
@@ -48,10 +54,19 @@ def spelled_out(text: str) -> str:
     return _SPELLED.sub(_digits, text)
 
 
+def spelled_ordinals(text: str) -> str:
+    """Twenty-first as 21th. Not for units, where a second is none."""
+    return _ORDINAL.sub(_place, text)
+
+
 def rounded(value: float, significant_digits: int) -> int | float:
     """As a result shows it: 12 and not 12.0, so that it can be copied."""
     shown = float(f"{value:.{significant_digits}g}")
     return int(shown) if shown.is_integer() and abs(shown) < 10**significant_digits else shown
+
+
+def _place(ordinal: re.Match[str]) -> str:
+    return f"{WORDS['ordinals'][ordinal[0].lower().replace('-', ' ')]}th"
 
 
 def _digits(words: re.Match[str]) -> str:

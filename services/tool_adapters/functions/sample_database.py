@@ -25,6 +25,7 @@ FLIGHT_TABLES = {
     "airports": "airports.csv",
     "planes": "planes.csv",
 }
+TABLES = (*FLIGHT_TABLES, "countries", "cities")
 LOCKDOWN: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "memory_limit": "512MB",

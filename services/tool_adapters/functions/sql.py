@@ -11,7 +11,7 @@ from pydantic import Field
 
 from tool_adapters.fences import unfenced
 from tool_adapters.functions.errors import invalid, limit_exceeded
-from tool_adapters.functions.sample_database import sample_database
+from tool_adapters.functions.sample_database import TABLES, sample_database
 
 ROWS_MAX = 100
 CELL_CHARACTERS_MAX = 10_000
@@ -39,7 +39,7 @@ def query_database(
     except duckdb.OutOfMemoryException as error:
         raise limit_exceeded("the query needs too much memory; filter or aggregate more") from error
     except duckdb.Error as error:
-        raise invalid(f"the query is wrong: {error}") from error
+        raise invalid(_fault(error)) from error
     finally:
         watchdog.cancel()
         cursor.close()
@@ -49,10 +49,17 @@ def _require_one_select(cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
     try:
         statements = cursor.extract_statements(sql)
     except duckdb.Error as error:
-        raise invalid(f"the query is wrong: {error}") from error
+        raise invalid(_fault(error)) from error
     kinds = [statement.type for statement in statements]
     if kinds != [duckdb.StatementType.SELECT]:
         raise invalid("give exactly one SELECT statement; the database is read-only")
+
+
+def _fault(error: duckdb.Error) -> str:
+    """The first line says what; the drawing of the place below it is no help to a model."""
+    words = " ".join(str(error).partition("\n\nLINE")[0].split())
+    help_ = ", ".join(TABLES) if isinstance(error, duckdb.CatalogException) else ""
+    return f"the query is wrong: {words}" + (f" The tables are {help_}." if help_ else "")
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection) -> dict[str, Any]:

@@ -43,6 +43,9 @@ _BEFORE, _AFTER = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}, {"squared": 2, "c
 _QUANTITY = re.compile(rf"({NUMBER})\s*(.*)", re.DOTALL)
 _FEET, _INCHES = re.compile(r"(?<=\d)\s*'"), re.compile(r"(?<=\d)\s*(?:\"|'')")
 _MINUS = re.compile(r"^\s*(?:-|minus\b|negative\b)\s*", re.IGNORECASE)
+_ARTICLE = re.compile(r"^\s*(half )?an?\s+", re.IGNORECASE)
+# The question goes on behind the amount: "26.2 miles in kilometres".
+_ASIDE = re.compile(r"(?<=[^\d\s])\s+(?:in(?:to)?|to|as)\s+[^\d\s][^\d]*$", re.IGNORECASE)
 _NEXT_QUANTITY = re.compile(r"(?:,|\band\b|\s)+(?=\d)", re.IGNORECASE)
 _READINGS_MAX = 16
 SIGNIFICANT_DIGITS = 12
@@ -117,7 +120,8 @@ def _amounts(value: float | str, from_unit: str) -> list[tuple[float, Readings]]
         unit = from_unit or _missing(f"{rounded(value, SIGNIFICANT_DIGITS)}")
         return [(value, _readings(unit))]
     text = _FEET.sub(" foot ", _INCHES.sub(" inch ", value.translate(_MARKS)))
-    text, minus = _MINUS.subn("", text)
+    text, minus = _MINUS.subn("", _ASIDE.sub("", text))
+    text = _ARTICLE.sub(lambda found: "0.5 " if found[1] else "1 ", text)
     text = plain_numbers(text.strip(" ~+?"))
     if comma := re.search(r"\d+,\d+", text):
         raise ValueError(f"write {comma[0].replace(',', '.')}, not {comma[0]}")

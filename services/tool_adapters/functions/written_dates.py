@@ -14,7 +14,7 @@ from dateutil.relativedelta import relativedelta
 from pydantic import BeforeValidator, WithJsonSchema
 
 from tool_adapters.functions.errors import invalid
-from tool_adapters.functions.numerals import WORDS, plain_numbers
+from tool_adapters.functions.numerals import plain_numbers, spelled_ordinals
 
 TEXT_MAX = 60
 HELP = 'write day, month and year, for example "17 March 1991"'
@@ -22,7 +22,6 @@ _YEAR_FIRST = re.compile(r"(\d{4})([-/. ])(\d{1,2})\2(\d{1,2})(?:[t ]\d.*)?")
 _YEAR_LAST = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?\s?([-/. ])\s?(\d{1,2})\s?\2\s?(\d{1,4})")
 _RELATIVE = re.compile(r"\b(?:now|today|tomorrow|yesterday|ago|(?:last|next|this) \w+)\b")
 _MONTH = re.compile(r"(?<![a-z])(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)")
-_ORDINAL = re.compile(rf"\b(?:{'|'.join(sorted(WORDS['days'], key=len, reverse=True))})\b")
 # Two days that share nothing: what a text leaves out shows in the difference.
 _LEFT_OUT = datetime(2001, 1, 1), datetime(2004, 3, 30)
 
@@ -63,7 +62,7 @@ def _day(text: str) -> date:
         raise ValueError("there is no clock here")
     if not _MONTH.search(plain):
         return _iso_day(text.strip())
-    plain = _ORDINAL.sub(lambda name: str(WORDS["days"][name[0]]), plain.replace("-", " "))
+    plain = spelled_ordinals(plain).replace("-", " ")
     one, other = (_PARSER.parse(plain, default=default).date() for default in _LEFT_OUT)
     if one != other:
         raise ValueError("a part is missing")

@@ -84,7 +84,7 @@ def test_failure_names_cause_and_fix(
     ("sql", "kind", "words"),
     [
         ("SELEC 1", INVALID, "syntax error"),
-        ("SELECT * FROM weather", INVALID, "weather"),
+        ("SELECT * FROM weather", INVALID, "tables are flights, airlines"),
         ("SELECT 1; SELECT 2", INVALID, "one SELECT"),
         ("DROP TABLE flights", INVALID, "read-only"),
         ("CREATE TEMP TABLE t AS SELECT 1", INVALID, "read-only"),

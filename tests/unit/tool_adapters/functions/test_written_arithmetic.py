@@ -54,6 +54,15 @@ WRITTEN = [
     ("the square root of 16 + 9", 13),
     ("the cube root of 27", 3),
     ("5th root of 32", 2),
+    ("the fifth root of 32", 2),
+    ("2 raised to the fifth power", 32),
+    ("Multiply 12 by 7.", 84),
+    ("Subtract 3 from 10", 7),
+    ("twelve times seven", 84),
+    ("fifteen percent of eighty", 12),
+    ("two thirds of 90", 60),
+    ("a quarter of 80", 20),
+    ("What is the percentage increase from 80 to 92?", 15),
     ("\u221a16 + \u221b27", 7),
     ("17 mod 5", 2),
     ("17 modulo 5", 2),
@@ -77,6 +86,7 @@ WRITTEN = [
 ]
 AMBIGUOUS = [
     ("5 + 10%", "5 + 10% of 5"),
+    ("Multiply 12 by 7, then add 3", "comma"),
     ("200 - 15%", "200 - 15/100"),
     ("10% + 5", "10/100"),
     ("15% 80", "15 mod 80"),

@@ -37,6 +37,7 @@ WRITTEN = [
     "the 17th day of March, 1991",
     "the seventeenth of March 1991",
     "on Sunday, 17 March 1991",
+    "March seventeenth, 1991",
     "March 17th, 1991",
     "March the 17th, 1991?",
     "Mar. 17 1991",

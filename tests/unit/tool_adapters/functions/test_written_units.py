@@ -62,6 +62,12 @@ WRITTEN = [
     ("2 1/2 cups", "ml", 591.47059125),
     ("3.5 million km", "miles", 2174799.17283),
     ("5 km", "in miles?", 3.10685596119),
+    ("26.2 miles in kilometres", "km", 42.1648128),
+    ("5 in to cm", "cm", 12.7),
+    ("a mile", "km", 1.609344),
+    ("half an hour", "minutes", 30),
+    ("one second", "ms", 1000),
+    ("twenty-five inches", "cm", 63.5),
 ]
 REJECTED = [
     ({"value": "5 furlogs", "to_unit": "m"}, '{"value": "5 furlong", "to_unit": "m"}'),
