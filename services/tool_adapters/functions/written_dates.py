@@ -42,31 +42,44 @@ _PARSER = parser(_English())
 
 def written_day(text: object) -> date:
     """The one day a text can mean. Raises FunctionFailed."""
+    one, other = _span_of_days(text)
+    if one != other:
+        raise invalid(f'"{text}" is not one day of the calendar (a part is missing); {HELP}')
+    return one
+
+
+def written_beginning(text: object) -> date:
+    """The same, and of a month its first day. Raises FunctionFailed."""
+    one, other = _span_of_days(text)
+    return one if (one.year, one.month) == (other.year, other.month) else written_day(text)
+
+
+def _span_of_days(text: object) -> tuple[date, date]:
+    """The same day twice, or two days that differ in what the text leaves out."""
     if isinstance(text, date):
-        return text
+        return text, text
     if not isinstance(text, str) or not 0 < len(text) <= TEXT_MAX:
         raise invalid(f"a date is a text of at most {TEXT_MAX} characters; {HELP}")
     try:
-        return _day(text)
+        return _days(text)
     except (ValueError, OverflowError, ArithmeticError, TypeError, IndexError) as error:
         raise invalid(f'"{text}" is not one day of the calendar ({error}); {HELP}') from error
 
 
-def _day(text: str) -> date:
-    plain = re.sub(r"^(?:on|the)\s+|[\s?.,;!]+$", "", " ".join(text.casefold().split()))
+def _days(text: str) -> tuple[date, date]:
+    plain = re.sub(r"^(?:on|in|the)\s+|[\s?.,;!]+$", "", " ".join(text.casefold().split()))
     if numeric := _YEAR_FIRST.fullmatch(plain):
-        return date(int(numeric[1]), int(numeric[3]), int(numeric[4]))
+        return (date(int(numeric[1]), int(numeric[3]), int(numeric[4])),) * 2
     if numeric := _YEAR_LAST.fullmatch(plain):
-        return _numeric(*(int(numeric[place]) for place in (1, 3, 4)), dotted=numeric[2] == ".")
+        first, second, year = (int(numeric[place]) for place in (1, 3, 4))
+        return (_numeric(first, second, year, dotted=numeric[2] == "."),) * 2
     if _RELATIVE.search(plain):
         raise ValueError("there is no clock here")
     if not _MONTH.search(plain):
-        return _iso_day(text.strip())
+        return (_iso_day(text.strip()),) * 2
     plain = spelled_ordinals(plain).replace("-", " ")
     one, other = (_PARSER.parse(plain, default=default).date() for default in _LEFT_OUT)
-    if one != other:
-        raise ValueError("a part is missing")
-    return one
+    return one, other
 
 
 def _iso_day(text: str) -> date:
@@ -91,17 +104,20 @@ def _shown(day: date) -> str:
     return f"{day.day} {day:%B} {day.year}"
 
 
+def _described(description: str) -> WithJsonSchema:
+    lengths = {"maxLength": TEXT_MAX, "minLength": 1}
+    return WithJsonSchema({"description": description, **lengths, "type": "string"})
+
+
 Day = Annotated[
     date,
     BeforeValidator(written_day),
-    WithJsonSchema(
-        {
-            "description": "The date as written, for example 17 March 1991.",
-            "maxLength": TEXT_MAX,
-            "minLength": 1,
-            "type": "string",
-        }
-    ),
+    _described("The date as written, for example 17 March 1991."),
+]
+Beginning = Annotated[
+    date,
+    BeforeValidator(written_beginning),
+    _described("The date or month as written, for example 17 March 1991 or March 1991."),
 ]
 
 # In whole months and in days.

@@ -122,8 +122,18 @@ def test_dates_may_come_in_either_order() -> None:
 def test_every_tool_with_a_day_takes_it_as_written() -> None:
     holiday = answer_of("is_public_holiday", country="Germany", day="3 October 2025")
     assert holiday["name"] == "German Unity Day"
-    moon = answer_of("next_moon_phase", day="January 1st, 2025", phase="full")
-    assert moon["utc"] == "2025-01-13 22:26"
+
+
+@pytest.mark.parametrize(
+    "day", ["January 1st, 2025", "January 2025", "in January 2025", "2025-01-01"]
+)
+def test_moon_is_watched_from_a_day_or_a_month_on(day: str) -> None:
+    assert answer_of("next_moon_phase", day=day, phase="full")["utc"] == "2025-01-13 22:26"
+
+
+@pytest.mark.parametrize("day", ["January", "17 March", "2025", "01/02/2025"])
+def test_moon_is_watched_from_no_other_time_on(day: str) -> None:
+    assert day in message_of("next_moon_phase", day=day, phase="full")
 
 
 DAYS = st.dates(date(1000, 1, 1), date(9999, 12, 31))
