@@ -1,11 +1,12 @@
 """Arithmetic as people write it, in Python's notation: "17% of 2,340" becomes "(17 * 2340 / 100)".
 
-Python's own notation passes through as it is. "of" takes the number or bracket right behind it, so
-"10% of 50 + 3" is 8. What has two readings raises Ambiguous, which shows how to write each.
+Python's own notation passes through as it is. "of" takes the number, power or bracket right behind
+it, so "10% of 50 + 3" is 8. What has two readings raises Ambiguous, which shows how to write each.
 """
 
 import re
 from collections import deque
+from keyword import iskeyword
 
 from tool_adapters.functions.numerals import (
     NUMBER,
@@ -41,7 +42,7 @@ PHRASES = tuple(
         (r"\bper ?cent(?:age)?\b", "%"),
         (r"(.+) is what % of (.+)", r"100 * (\1) / (\2)"),
         (r"what % of (.+) is (.+)", r"100 * (\2) / (\1)"),
-        (r"remainder (?:of|when) (.+?) (?:is )?divided by (.+)", r"(\1) mod (\2)"),
+        (r"remainder (?:of|when) (.+?) (?:is )?divided by ([\w.,]+|\(.+\))", r"(\1) mod (\2)"),
         (r"% increase from (.+) to (.+)", r"100 * ((\2) - (\1)) / (\1)"),
         (r"% decrease from (.+) to (.+)", r"100 * ((\1) - (\2)) / (\1)"),
         (r"^multiply (.+) (?:by|and|with) (.+)$", r"(\1) * (\2)"),
@@ -137,11 +138,8 @@ def _bracket(tokens: deque[str], function: str) -> str:
         if item != "(":
             items.append(item)
             continue
-        name = (
-            items.pop()
-            if items and items[-1].isidentifier() and items[-1] not in WORDS | {"mod"}
-            else ""
-        )
+        called = items and items[-1].isidentifier() and _is_operand(items[-1])
+        name = items.pop() if called else ""
         items.append(f"{name}({_bracket(tokens, name)})")
         if not tokens:
             raise SyntaxError("a bracket is not closed")
@@ -160,7 +158,10 @@ def _ungrouped(items: list[str], function: str) -> list[str]:
 
 
 def _joined(items: list[str], function: str) -> str:
+    if words := [item for item in items if iskeyword(item) and item != "and"]:
+        raise SyntaxError(f'"{words[0]}" is not arithmetic')
     _fold_postfixes(items)
+    _fold_powers(items)
     # From the right, so that "of" finds what follows it already folded.
     for place in range(len(items) - 1, -1, -1):
         if place < len(items) and items[place] in WORDS:
@@ -169,6 +170,8 @@ def _joined(items: list[str], function: str) -> str:
         raise Ambiguous(
             "a comma stands neither between thousands nor arguments; write 3.5, not 3,5"
         )
+    if "and" in items:
+        raise Ambiguous('"and" joins no numbers; write +, or "sum of 5 and 7"')
     return " ".join("%" if item == "mod" else item for item in items)
 
 
@@ -186,6 +189,12 @@ def _fold_postfixes(items: list[str]) -> None:
             place += 1
 
 
+def _fold_powers(items: list[str]) -> None:
+    for place in range(len(items) - 2, 0, -1):
+        if items[place] == "**" and _is_operand(items[place - 1]) and _is_operand(items[place + 1]):
+            items[place - 1 : place + 2] = [f"({items[place - 1]} ** {items[place + 1]})"]
+
+
 def _fold(items: list[str], place: int) -> None:
     word = items[place]
     if word in PREFIXES:
@@ -200,7 +209,7 @@ def _fold(items: list[str], place: int) -> None:
         items[place - 1 : place + 2] = [f"comb({many}, {few})"]
     elif word == "%":
         _fold_percentage(items, place)
-    elif word == "of":
+    elif word == "of" and items[place - 1 : place] != ["%"]:
         items[place] = "*"
     elif word in CHANGES:
         items[place] = CHANGES[word]
@@ -230,16 +239,16 @@ def _fold_percentage(items: list[str], place: int) -> None:
     elif leader in CHANGES:
         number = _operand(items, start - 2)
         items[start - 2 : place + 1] = [f"({number} * (100 {CHANGES[leader]} {percent}) / 100)"]
-    elif follower in ("+", "-") or (
-        leader in ("+", "-") and start > 1 and follower not in ("*", "/")
-    ):
-        if leader not in ("+", "-"):
-            raise Ambiguous(f"write {percent}/100 {follower} ... for the fraction")
-        number = items[start - 2]
-        raise Ambiguous(
-            f"write {number} {leader} {percent}% of {number} for a part of it "
-            f"or {number} {leader} {percent}/100 for the fraction"
-        )
+    elif leader in ("+", "-") and start > 1 and _is_operand(items[start - 2]):
+        if follower not in ("*", "/"):
+            number = items[start - 2]
+            raise Ambiguous(
+                f"write {number} {leader} {percent}% of {number} for a part of it "
+                f"or {number} {leader} {percent}/100 for the fraction"
+            )
+        items[start : place + 1] = [f"({percent} / 100)"]
+    elif follower in ("+", "-") and leader not in ("*", "/"):
+        raise Ambiguous(f"write {percent}/100 {follower} ... for the fraction")
     else:
         items[start : place + 1] = [f"({percent} / 100)"]
 

@@ -32,7 +32,7 @@ _SPOKEN = (
     (r"^\s*(?:in(?:to)?|to|an?|the)\s+(?=\S)|[?.,;\s]+$", ""),
     (r"\*\*", "^"),
     (r"\bu\.s\.(?=\s)|\bamerican\b", "us"),
-    (r"\bu\.k\.(?=\s)|\bbritish\b|\bimperial\b", "uk"),
+    (r"\bu\.k\.(?=\s)|\bbritish\b(?! thermal)|\bimperial\b", "uk"),
     (r"\.|(?<=[^\W\d])-(?=[^\W\d])", " "),
     (r"(?:\bdeg(?:ree)?s?\b|\u00b0)\s*(?=[a-z])", "degree "),
     (r"(?<=\w)\s+(?:per|an?)\s+(?=\w)", "/"),

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simpleeval import InvalidExpression, simple_eval  # type: ignore[import-untyped]
 
 from podium_kit.failures import FailureKind
 from tool_adapters.functions.errors import FunctionFailed
@@ -20,6 +21,14 @@ WRITTEN = [
     ("50 + 10% of 30", 53),
     ("10% of 20% of 50", 1),
     ("80 * 15%", 12),
+    ("5 * 10% + 3", 3.5),
+    ("5 + 10% * 80", 13),
+    ("2 * -5%", -0.1),
+    ("10% of 5 squared", 2.5),
+    ("80 increased by 15% of 20", 83),
+    ("the sum of 2 and 3 squared", 11),
+    ("2 ** 3 ** 2", 512),
+    ("remainder of 17 divided by 5 plus 3", 5),
     ("15%", 0.15),
     ("15% off 80", 68),
     ("80 increased by 15%", 92),
@@ -87,6 +96,7 @@ WRITTEN = [
 AMBIGUOUS = [
     ("5 + 10%", "5 + 10% of 5"),
     ("Multiply 12 by 7, then add 3", "comma"),
+    ("5 and 7", "sum of 5 and 7"),
     ("200 - 15%", "200 - 15/100"),
     ("10% + 5", "10/100"),
     ("15% 80", "15 mod 80"),
@@ -133,6 +143,30 @@ def test_words_and_signs_are_the_same_operation(left: int, right: int, sign: str
     word = {"+": "plus", "-": "minus", "*": "times"}[sign]
     signs = calculator({"expression": f"{left} {sign} ({right})"})
     assert calculator({"expression": f"{left} {word} ({right})"}) == signs
+
+
+NUMBERS = st.integers(0, 99).map(str)
+PYTHON = st.recursive(
+    NUMBERS,
+    lambda part: st.one_of(
+        st.tuples(part, st.sampled_from(["+", "-", "*", "**", "%", "//"]), NUMBERS).map(" ".join),
+        part.map("({})".format),
+        part.map("-{}".format),
+        st.tuples(part, part).map(lambda both: f"max({both[0]}, {both[1]})"),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None)
+@given(PYTHON)
+def test_python_notation_means_what_it_means_in_python(expression: str) -> None:
+    try:
+        value = simple_eval(expression, functions={"max": max})
+    except (ZeroDivisionError, ArithmeticError, InvalidExpression):
+        return
+    if isinstance(value, int) and value.bit_length() < 1000:
+        assert calculator({"expression": expression}) == value
 
 
 WORDS = ("1", "2,340", "3.5", "of", "root of", "square of", "sum of", "and", "choose", "mod")

@@ -58,6 +58,8 @@ WRITTEN = [
     ("32 pounds per square inch", "bar", 2.20632233381),
     ("32 psi", "kpa", 220.632233381),
     ("500 mb", "GB", 0.5),
+    ("5 British thermal units", "BTU", 5),
+    ("2 KWH", "MJ", 7.2),
     ("1/2 mile", "m", 804.672),
     ("2 1/2 cups", "ml", 591.47059125),
     ("3.5 million km", "miles", 2174799.17283),
