@@ -8,18 +8,11 @@ from tool_adapters.functions.table import FUNCTIONS
 
 
 @dataclass(frozen=True)
-class Phrasings:
-    """Ways to ask the same; no phrasing is in both splits."""
-
-    train: tuple[str, ...]
-    held_out: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Draft:
-    """A question by its phrasings and what they are filled with."""
+    """A question of a kind, and what its phrasing is filled with."""
 
-    phrasings: Phrasings
+    kind: str
+    """Name in the family's phrasings."""
     entities: dict[str, Any]
     verifier: str
     parameters: dict[str, Any]

@@ -15,6 +15,7 @@ from podium_training.tasks.families import (
     sql,
     units,
 )
+from podium_training.tasks.kinds import kinds
 from podium_training.tasks.task import Split, Task
 
 Family = Callable[[Random, Split], Draft]
@@ -58,12 +59,12 @@ def _tasks(family: str, split: Split, seed: int) -> Iterator[Task]:
     number = 0
     while True:
         draft = FAMILIES[family](random, split)
-        phrasings = draft.phrasings.train if split is Split.TRAIN else draft.phrasings.held_out
+        kind = kinds(family)[draft.kind]
         yield Task(
             id=f"{family}-{split}-{seed}-{number}",
             family=family,
             split=split,
-            question=random.choice(phrasings).format(**draft.entities),
+            question=random.choice(kind.phrasings(split)).format(**draft.entities),
             verifier=draft.verifier,
             parameters=draft.parameters,
             solution=draft.solution,

@@ -6,26 +6,13 @@ from datetime import date
 from fractions import Fraction
 from functools import cache
 from math import comb
-from types import ModuleType
 
 import pytest
 
-from podium_training.tasks.draft import Phrasings, solve
-from podium_training.tasks.families import (
-    arithmetic,
-    composition,
-    dates,
-    dictionary,
-    facts,
-    retrieval,
-    sql,
-    units,
-)
+from podium_training.tasks.draft import solve
 from podium_training.tasks.library import products
 from podium_training.tasks.task import Split, Task
 from podium_training.tasks.taskset import FAMILIES, TooFewTasks, generate
-
-MODULES = (arithmetic, composition, dates, dictionary, facts, retrieval, sql, units)
 
 
 @cache
@@ -57,11 +44,6 @@ def test_no_question_of_one_split_is_in_the_other() -> None:
     assert not {task.question for task in train_tasks()} & {
         task.question for task in held_out_tasks()
     }
-
-
-def test_no_phrasing_is_in_both_splits() -> None:
-    for phrasings in (w for module in MODULES for w in _phrasings(module)):
-        assert not set(phrasings.train) & set(phrasings.held_out)
 
 
 def test_no_entity_asked_about_in_one_split_is_asked_about_in_the_other() -> None:
@@ -107,12 +89,6 @@ def test_a_line_that_is_no_task_is_rejected(line: str) -> None:
 def test_more_tasks_than_a_family_holds_are_rejected() -> None:
     with pytest.raises(TooFewTasks, match="retrieval hold"):
         generate(5000, Split.HELD_OUT, families=["retrieval"])
-
-
-def _phrasings(module: ModuleType) -> list[Phrasings]:
-    constants = [value for name, value in vars(module).items() if name.isupper()]
-    tables = [each for value in constants if isinstance(value, dict) for each in value.values()]
-    return [each for each in [*constants, *tables] if isinstance(each, Phrasings)]
 
 
 def _entities(task: Task) -> set[str]:

@@ -1,0 +1,74 @@
+"""Files of phrasings are read whole or rejected with the file, the kind and the phrasing."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from podium_training.tasks.kinds import FOLDER, InvalidPhrasings, kinds, read_kinds
+from podium_training.tasks.taskset import FAMILIES
+
+VALID = {
+    "slots": {"a": "a number such as 3", "b": "a number such as 4"},
+    "asks": "The sum of two numbers.",
+    "train": ["What is {a} plus {b}?"],
+    "held_out": ["Add {a} and {b}."],
+}
+
+
+def write_kinds(folder: Path, **content: object) -> Path:
+    path = folder / "sums.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+def test_every_family_has_its_file_and_every_file_its_family() -> None:
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == set(FAMILIES)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_phrasing_shows_all_that_its_slots_are_filled_with(family: str) -> None:
+    for kind in kinds(family).values():
+        filled = {slot: f"<{slot}>" for slot in kind.slots}
+        for phrasing in kind.train + kind.held_out:
+            assert all(value in phrasing.format(**filled) for value in filled.values())
+
+
+def test_no_phrasing_is_in_two_families() -> None:
+    known = Counter(
+        phrasing
+        for family in FAMILIES
+        for kind in kinds(family).values()
+        for phrasing in kind.train + kind.held_out
+        if kind.slots
+    )
+    assert not [phrasing for phrasing, count in known.items() if count > 1]
+
+
+def test_a_valid_file_is_read(tmp_path: Path) -> None:
+    assert list(read_kinds(write_kinds(tmp_path, sum=VALID))) == ["sum"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"train": ["What is {a} plus {c}?"]}, r"\{c\}\?': no slot is called c; the kind has a, b"),
+        ({"train": ["What is {a} plus?"]}, r"plus\?': it lacks \{b\}"),
+        ({"train": ["What is {a plus {b}?"]}, r"\{a plus \{b\}\?': .*write \{\{ and \}\}"),
+        ({"train": ["add {a} and  {b}."]}, "kind sum has it already"),
+        ({"train": []}, "train"),
+        ({"asks": ""}, "asks"),
+        ({"heldout": ["{a} + {b}"]}, "heldout"),
+    ],
+)
+def test_a_fault_is_rejected_by_file_and_kind(
+    tmp_path: Path, changed: dict[str, object], fault: str
+) -> None:
+    with pytest.raises(InvalidPhrasings, match=rf"(?s)sums\.yaml, kind sum\b.*{fault}"):
+        read_kinds(write_kinds(tmp_path, sum=VALID | changed))
+
+
+def test_a_phrasing_of_two_kinds_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InvalidPhrasings, match=r"kind total, phrasing .*kind sum has it already"):
+        read_kinds(write_kinds(tmp_path, sum=VALID, total=VALID))
