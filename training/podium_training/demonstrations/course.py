@@ -1,87 +1,77 @@
-"""`python -m podium_training.demonstrations.course`: tasks for a bundled policy to learn.
+"""`python -m podium_training.demonstrations.course FOLDER`: tasks for a bundled policy to learn.
 
-One file per tool subset: tasks that share a subset share the beginning of their prompts.
+`tasks.jsonl` has the tasks, each kind of question as often as the others, and `offers.jsonl` which
+tools each is offered: all that the default platform has, or a few that hold the solution's.
 Tasks that look like those of `podium demo` are left out: it is to measure, not to remind.
 """
 
 import argparse
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import yaml
 
 from podium_kit.bundled_files import bundled_folder
-from podium_training.tasks.library import products
-from podium_training.tasks.task import Call, Split, Task
-from podium_training.tasks.taskset import generate
+from podium_training.demonstrations.demo import Demo
+from podium_training.tasks.kinds import kinds
+from podium_training.tasks.task import Split, Task
+from podium_training.tasks.taskset import FAMILIES, stream
 
-SEEDS = (20, 21, 22, 23)
-# Tasks by family, for every seed: most have two or three steps, whose results are copied on.
-TOOL_SUBSETS = {
-    "steps": {"composition": 56, "retrieval": 14},
-    "sums": {"arithmetic": 22, "dates": 28, "units": 20},
-    "facts": {"facts": 24, "sql": 22, "dictionary": 14},
-    "all": {
-        "composition": 14,
-        "arithmetic": 6,
-        "dates": 8,
-        "units": 6,
-        "sql": 6,
-        "retrieval": 4,
-        "facts": 6,
-        "dictionary": 2,
-    },
-}
-# So many are drawn for one that is kept.
-DRAWN = 2
+TOOLS_MIN, TOOLS_MAX = 3, 8
+ALL_TOOLS = 0.3
+"""How often a task is offered every tool."""
 
 
-class Demo:
-    """What `podium demo` asks."""
-
-    def __init__(self, folder: Path) -> None:
-        files = [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("*.yaml"))]
-        tasks: list[dict[str, Any]] = [task for file in files for task in file["tasks"]]
-        self._calls = {_key(Call(**task["solution"][0])) for task in tasks}
-        self._questions = " ".join(task["question"] for task in tasks)
-        self._products = {each.name for each in products() if each.name in self._questions}
-
-    def asks_like(self, task: Task) -> bool:
-        """Whether it makes a call that one of the demo's begins with, or names its product."""
-        return (
-            task.question in self._questions
-            or any(_key(call) in self._calls for call in task.solution)
-            or any(name in task.question for name in self._products)
-        )
-
-
-def write(folder: Path) -> None:
-    """`SUBSET-SEED.jsonl` for every tool subset and seed. Raises OSError."""
-    demo = Demo(bundled_folder() / "tasks")
+def write(folder: Path, count: int, seed: int) -> None:
+    """Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    for seed in SEEDS:
-        for number, (subset, counts) in enumerate(TOOL_SUBSETS.items()):
-            tasks = list(_tasks(counts, seed * 10 + number, demo))
-            Random(seed).shuffle(tasks)  # noqa: S311 chance, not a secret
-            lines = "".join(f"{task.to_json()}\n" for task in tasks)
-            (folder / f"{subset}-{seed}.jsonl").write_text(lines, encoding="utf-8")
+    known = default_tools(bundled_folder())
+    random = Random(f"offers/{seed}")  # noqa: S311 chance, not a secret
+    with (folder / "tasks.jsonl").open("w") as tasks, (folder / "offers.jsonl").open("w") as offers:
+        for task in draw_tasks(count, seed):
+            tasks.write(f"{task.to_json()}\n")
+            offer = {"task_id": task.id, "tools": offered(task, known, random)}
+            offers.write(f"{json.dumps(offer)}\n")
 
 
-def _tasks(counts: dict[str, int], seed: int, demo: Demo) -> Iterator[Task]:
-    for family, count in counts.items():
-        drawn = generate(DRAWN * count, Split.TRAIN, seed, [family])
-        yield from [task for task in drawn if not demo.asks_like(task)][:count]
+def draw_tasks(count: int, seed: int) -> Iterator[Task]:
+    """Different training tasks; a family comes up as often as it has kinds."""
+    demo = Demo(bundled_folder() / "tasks")
+    random = Random(f"course/{seed}")  # noqa: S311 chance, not a secret
+    streams = {family: stream(family, Split.TRAIN, seed) for family in FAMILIES}
+    weights = [len(kinds(family)) for family in FAMILIES]
+    asked: set[str] = set()
+    while len(asked) < count:
+        [family] = random.choices(list(FAMILIES), weights)
+        task = next(streams[family])
+        if task.question not in asked and not demo.asks_like(task):
+            asked.add(task.question)
+            yield task
 
 
-def _key(call: Call) -> tuple[str, ...]:
-    """A call by its tool and what it is about; how many results it wants does not matter."""
-    about = {name: value for name, value in call.arguments.items() if name != "top_k"}
-    return call.tool, *sorted(map(str, about.values()))
+def default_tools(bundled: Path) -> list[str]:
+    """What `podium up` registers of its own files."""
+    paths = [*bundled.glob("tools/*.yaml"), bundled / "tool_templates" / "ask_llm.yaml"]
+    return sorted(str(yaml.safe_load(path.read_text())["name"]) for path in paths)
+
+
+def offered(task: Task, known: list[str], random: Random) -> list[str]:
+    """Every tool, or the solution's and some others in an order that gives nothing away."""
+    if random.random() < ALL_TOOLS:
+        return known
+    others = [name for name in known if name not in task.tools]
+    size = random.randint(max(TOOLS_MIN, len(task.tools)), TOOLS_MAX)
+    tools = [*task.tools, *random.sample(others, size - len(task.tools))]
+    random.shuffle(tools)
+    return tools
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Write tasks for a bundled policy to learn from.")
-    parser.add_argument("folder", type=Path, help="for MENU-SEED.jsonl, one of each")
-    write(parser.parse_args().folder)
+    parser.add_argument("folder", type=Path, help="for tasks.jsonl and offers.jsonl")
+    parser.add_argument("--tasks", type=int, default=10_000, help="how many")
+    parser.add_argument("--seed", type=int, default=20, help="the same one makes the same tasks")
+    arguments = parser.parse_args()
+    write(arguments.folder, arguments.tasks, arguments.seed)

@@ -21,7 +21,7 @@ class Solutions:
 
     def __init__(self, tasks: Iterable[Task], delegation: Delegation | None = None) -> None:
         self._delegation = delegation
-        self._tasks = {task.question: task for task in tasks if task.solution}
+        self._tasks = {task.question: task for task in tasks if task.solution is not None}
         if not self._tasks:
             raise NoDemonstration("none of the tasks has a solution to show")
 
@@ -52,11 +52,11 @@ class Solutions:
     def _way(self, task: Task, prompt: str, offered: Iterable[str]) -> tuple[Call, ...]:
         delegation = self._delegation
         if delegation is None or delegation.tool not in offered:
-            return task.solution
+            return task.solution or ()
         handed_over = delegation.hands_over(task, prompt) and not _failed(
             delegation.tool, {}, prompt
         )
-        return (Call(delegation.tool, {}),) if handed_over else task.solution
+        return (Call(delegation.tool, {}),) if handed_over else task.solution or ()
 
     def _task(self, prompt: str) -> Task:
         found = PROBLEM.search(prompt)
@@ -67,7 +67,8 @@ class Solutions:
 
 
 def _answer(task: Task) -> str:
-    return str(task.parameters["expected"])
+    expected = task.parameters["expected"]
+    return ", ".join(expected) if isinstance(expected, list) else str(expected)
 
 
 def _argument_orders(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

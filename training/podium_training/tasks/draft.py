@@ -1,6 +1,7 @@
 """A task before it has a name: what a family draws."""
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from podium_training.tasks.task import Call
@@ -17,8 +18,14 @@ class Draft:
     verifier: str
     parameters: dict[str, Any]
     solution: tuple[Call, ...] = field(default=())
+    """Empty when the question holds its own answer."""
 
 
 def solve(call: Call) -> Any:
     """What a bundled function answers: the very code the platform's tool runs."""
     return FUNCTIONS[call.tool](call.arguments)
+
+
+def decimal_text(number: float) -> str:
+    """The digits that a tool's answer shows, so that they can be copied; never an exponent."""
+    return f"{Decimal(repr(number)):f}"

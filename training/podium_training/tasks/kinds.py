@@ -56,7 +56,7 @@ def _check(file: str, found: Mapping[str, Kind]) -> None:
     for name, kind in found.items():
         for phrasing in (*kind.train, *kind.held_out):
             same = " ".join(phrasing.casefold().split())
-            fault = _slot_fault(phrasing, set(kind.slots))
+            fault = _slot_fault(phrasing, kind.slots)
             if same in kind_of:
                 fault = f"kind {kind_of[same]} has it already; drop one"
             if fault:
@@ -64,14 +64,14 @@ def _check(file: str, found: Mapping[str, Kind]) -> None:
             kind_of[same] = name
 
 
-def _slot_fault(phrasing: str, slots: set[str]) -> str:
+def _slot_fault(phrasing: str, slots: Mapping[str, str]) -> str:
     """Why the kind's slots do not fill the phrasing; nothing when they do."""
     try:
         named = {slot for _, slot, _, _ in Formatter().parse(phrasing) if slot is not None}
     except ValueError as error:
         return f"{error}; write {{{{ and }}}} for braces"
-    if unknown := named - slots:
+    if unknown := named - set(slots):
         return f"no slot is called {', '.join(sorted(unknown))}; the kind has {', '.join(slots)}"
-    if missing := slots - named:
+    if missing := set(slots) - named:
         return f"it lacks {', '.join(f'{{{slot}}}' for slot in sorted(missing))}"
     return ""

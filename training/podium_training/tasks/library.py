@@ -1,4 +1,4 @@
-"""The bundled library's pages on Larkfield's products, read for what they state."""
+"""The bundled library's pages on Larkfield, read for what they state."""
 
 import json
 import re
@@ -8,10 +8,18 @@ from functools import cache
 from podium_kit.bundled_files import bundled_folder
 
 PAGE = re.compile(
-    r"It costs (?P<price>\d+) euros and weighs (?P<weight>\d+) grams.*launched in (?P<launch>\d+)"
-    r", was designed by (?P<designer>[^.]+) and comes with .*warranty of (?P<warranty>\d+) months",
+    r"\((?P<kind>[^)]+)\) is made by.*It costs (?P<price>\d+) euros"
+    r" and weighs (?P<weight>\d+) grams.*launched in (?P<launch>\d+)"
+    r", was designed by (?P<designer>[^.]+) and comes with .*warranty of (?P<warranty>\d+) months"
+    r".*battery lasts (?P<battery>\d+) hours",
     re.DOTALL,
 )
+OFFICE = re.compile(
+    r"is responsible for (?P<task>[^.]+)\. It opened in \d+ and has (?P<size>\d+) employees"
+    r".*The head of the \w+ office is (?P<head>[^.]+)\.",
+    re.DOTALL,
+)
+DESK = re.compile(r"works for Larkfield Instruments in the (?P<office>\w+) office")
 
 
 @dataclass(frozen=True)
@@ -27,16 +35,56 @@ class Product:
     """Year."""
     warranty: int
     """Months."""
+    battery: int
+    """Hours."""
+    kind: str
     designer: str
+
+
+@dataclass(frozen=True)
+class Office:
+    """What the library says of an office."""
+
+    name: str
+    task: str
+    size: int
+    """Employees."""
+    head: str
 
 
 @cache
 def products() -> tuple[Product, ...]:
     """All products, in the library's order. Raises BundledFilesMissing."""
+    return tuple(_product(title.split()[0], page) for title, page in _pages("products"))
+
+
+@cache
+def offices() -> tuple[Office, ...]:
+    """All offices, in the library's order. Raises BundledFilesMissing."""
+    found = ((title.split()[-1], OFFICE.search(page)) for title, page in _pages("offices"))
+    return tuple(
+        Office(name, match["task"], int(match["size"]), match["head"])
+        for name, match in found
+        if match
+    )
+
+
+@cache
+def office_of(person: str) -> str:
+    """Where somebody works. Raises BundledFilesMissing."""
+    match = DESK.search(dict(_pages("people"))[person])
+    if match is None:
+        raise ValueError(f"the library's page on {person} states no office")
+    return match["office"]
+
+
+@cache
+def _pages(folder: str) -> list[tuple[str, str]]:
+    """Titles and contents."""
     library = bundled_folder() / "corpus" / "library.jsonl"
     documents = map(json.loads, library.read_text(encoding="utf-8").splitlines())
-    pages = [each for each in documents if each["id"].startswith("products/")]
-    return tuple(_product(page["title"].split()[0], page["content"]) for page in pages)
+    pages = [each for each in documents if each["id"].startswith(f"{folder}/")]
+    return [(page["title"], page["content"]) for page in pages]
 
 
 def _product(name: str, page: str) -> Product:
@@ -44,5 +92,5 @@ def _product(name: str, page: str) -> Product:
     if match is None:
         raise ValueError(f"the library's page on {name} states no price, weight or warranty")
     stated = match.groupdict()
-    designer = stated.pop("designer")
-    return Product(name, designer=designer, **{field: int(n) for field, n in stated.items()})
+    numbers = {field: int(text) for field, text in stated.items() if text.isdigit()}
+    return Product(name, kind=stated["kind"], designer=stated["designer"], **numbers)

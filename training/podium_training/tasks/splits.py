@@ -33,3 +33,8 @@ def drawn(draw: Callable[[], T], split: Split) -> T:
 def number(random: Random, split: Split, low: int, high: int) -> int:
     """A whole number of the split, from low to high, both included."""
     return drawn(lambda: random.randint(low, high), split)
+
+
+def takes_th(number: int) -> bool:
+    """24th, but 21st, 22nd and 23rd."""
+    return number % 100 in (11, 12, 13) or number % 10 not in (1, 2, 3)

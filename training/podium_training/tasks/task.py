@@ -35,13 +35,13 @@ class Task:
     """Name in the package `verifiers`."""
     parameters: dict[str, Any]
     """The verifier's parameters; they never reach a model."""
-    solution: tuple[Call, ...] = ()
-    """Calls that lead to the answer, in order; empty where none are known."""
+    solution: tuple[Call, ...] | None = None
+    """Calls that lead to the answer, in order. Empty: none is needed. Unset: none are known."""
 
     @property
     def tools(self) -> tuple[str, ...]:
         """Tools of the solution, each once."""
-        return tuple(dict.fromkeys(call.tool for call in self.solution))
+        return tuple(dict.fromkeys(call.tool for call in self.solution or ()))
 
     @property
     def judging_tools(self) -> tuple[str, ...]:
@@ -61,7 +61,8 @@ class Task:
         """The task of a line. Raises InvalidTask."""
         try:
             fields = json.loads(line)
-            calls = tuple(Call(**call) for call in fields.pop("solution", ()))
+            known = fields.pop("solution", None)
+            calls = None if known is None else tuple(Call(**call) for call in known)
             task = cls(**fields | {"split": Split(fields["split"]), "solution": calls})
             task.judge()
         except (TypeError, ValueError, KeyError) as error:

@@ -7,11 +7,15 @@ from random import Random
 from podium_training.tasks.draft import Draft
 from podium_training.tasks.families import (
     arithmetic,
+    code,
     composition,
     dates,
     dictionary,
+    direct,
     facts,
+    holidays,
     retrieval,
+    sky,
     sql,
     units,
 )
@@ -28,6 +32,10 @@ FAMILIES: dict[str, Family] = {
     "retrieval": retrieval.draw,
     "composition": composition.draw,
     "facts": facts.draw,
+    "code": code.draw,
+    "holidays": holidays.draw,
+    "sky": sky.draw,
+    "direct": direct.draw,
 }
 # A small family runs out of questions: after so many repeated ones in a row there are no more.
 REPEATS_MAX = 1000
@@ -43,7 +51,7 @@ def generate(
     """`count` different tasks, the families in turn. Raises TooFewTasks, KeyError."""
     tasks: dict[str, Task] = {}
     repeats = 0
-    streams = cycle([_tasks(name, split, seed) for name in families])
+    streams = cycle([stream(name, split, seed) for name in families])
     while len(tasks) < count:
         task = next(next(streams))
         repeats = repeats + 1 if task.question in tasks else 0
@@ -53,7 +61,7 @@ def generate(
     return list(tasks.values())
 
 
-def _tasks(family: str, split: Split, seed: int) -> Iterator[Task]:
+def stream(family: str, split: Split, seed: int) -> Iterator[Task]:
     """Endless: every family has a source of chance of its own, whatever else is asked for."""
     random = Random(f"{family}/{split}/{seed}")  # noqa: S311 chance, not a secret
     number = 0
@@ -61,7 +69,7 @@ def _tasks(family: str, split: Split, seed: int) -> Iterator[Task]:
         draft = FAMILIES[family](random, split)
         kind = kinds(family)[draft.kind]
         yield Task(
-            id=f"{family}-{split}-{seed}-{number}",
+            id=f"{family}-{draft.kind}-{split}-{seed}-{number}",
             family=family,
             split=split,
             question=random.choice(kind.phrasings(split)).format(**draft.entities),

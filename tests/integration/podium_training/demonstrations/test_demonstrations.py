@@ -173,4 +173,4 @@ async def test_a_line_that_is_no_task_is_named(tmp_path: Path) -> None:
 
 def test_tasks_without_solutions_show_nothing() -> None:
     with pytest.raises(NoDemonstration, match="none of the tasks has a solution"):
-        Solutions([replace(tasks_of_all_families()[0], solution=())])
+        Solutions([replace(tasks_of_all_families()[0], solution=None)])

@@ -1,18 +1,41 @@
 """Tasks come from a seed, are solved by their solutions, and no split knows the other's."""
 
+import ast
 import json
+import math
 import re
-from datetime import date
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from math import comb
+from io import StringIO
+from random import Random
+from typing import Any
 
 import pytest
+from dateutil.parser import parse
 
-from podium_training.tasks.draft import solve
-from podium_training.tasks.library import products
-from podium_training.tasks.task import Split, Task
+from podium_training.tasks.draft import Draft, solve
+from podium_training.tasks.kinds import kinds
+from podium_training.tasks.library import offices, products
+from podium_training.tasks.task import Call, Split, Task
 from podium_training.tasks.taskset import FAMILIES, TooFewTasks, generate
+
+DRAFTS = 200
+# Too few to keep apart: both splits ask about these.
+SHARED = {"year", "month", "origin", "phase", "event", "season", "letter", "to_unit", "holiday"}
+# Not asked about, but following from what is: the country of a city, an element of a compound.
+FOLLOWING = {
+    ("population_in", "country"),
+    ("share_of_people", "country"),
+    ("mass_share", "element"),
+    ("which", "day"),
+    ("is_one", "day"),
+}
+# Slots whose text holds several numbers.
+WITH_NUMBERS = {"numbers", "expression", "amount", "span"}
+NUMBER = re.compile(r"(?<!\w)\d[\d,]*(?:\.\d+)?")
 
 
 @cache
@@ -23,6 +46,16 @@ def train_tasks() -> list[Task]:
 @cache
 def held_out_tasks() -> list[Task]:
     return generate(140, Split.HELD_OUT)
+
+
+@cache
+def drafts(family: str, split: Split) -> list[Draft]:
+    random = Random(f"{family}/{split}")
+    return [FAMILIES[family](random, split) for _ in range(DRAFTS)]
+
+
+def as_task(draft: Draft, family: str) -> Task:
+    return Task("id", family, Split.TRAIN, "?", draft.verifier, draft.parameters, draft.solution)
 
 
 def test_the_same_seed_makes_the_same_tasks_and_another_seed_others() -> None:
@@ -48,32 +81,69 @@ def test_no_question_of_one_split_is_in_the_other() -> None:
 
 def test_no_entity_asked_about_in_one_split_is_asked_about_in_the_other() -> None:
     for family in FAMILIES:
-        asked = [
-            {entity for task in tasks if task.family == family for entity in _entities(task)}
-            for tasks in (train_tasks(), held_out_tasks())
-        ]
-        assert all(asked), family
-        assert not asked[0] & asked[1], family
+        train, held_out = (
+            {entity for draft in drafts(family, split) for entity in _entities(draft)}
+            for split in (Split.TRAIN, Split.HELD_OUT)
+        )
+        assert train, family
+        assert held_out, family
+        assert not train & held_out, family
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_solution_leads_to_an_answer_the_verifier_accepts(family: str) -> None:
-    for task in (task for task in train_tasks() + held_out_tasks() if task.family == family):
-        assert task.judge().judge(_answer(task)).solved, task
+def test_every_kind_is_drawn_with_all_of_its_slots(family: str) -> None:
+    drawn = drafts(family, Split.TRAIN)
+    assert {draft.kind for draft in drawn} == set(kinds(family))
+    for draft in drawn:
+        assert set(draft.entities) >= set(kinds(family)[draft.kind].slots)
+
+
+@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_solution_leads_to_an_answer_the_verifier_accepts(family: str, split: Split) -> None:
+    for draft in drafts(family, split):
+        task = as_task(draft, family)
+        assert task.judge().judge(_answer(draft)).solved, task
         assert not task.judge().judge("I do not know.").solved
+        assert _shows(draft), task
 
 
-def test_answers_are_right_by_other_means_than_the_tools() -> None:
-    for task in train_tasks():
-        arguments = task.solution[-1].arguments
-        if task.family == "arithmetic":
-            expected = eval(arguments["expression"], {"comb": comb})
-            # Interest in binary fractions is within a cent of interest in decimal ones.
-            cent = Fraction(1, 100) if isinstance(expected, float) else 0
-            assert abs(Fraction(task.parameters["expected"]) - Fraction(expected)) <= cent
-        if task.solution[-1].tool == "days_between":
-            days = date.fromisoformat(arguments["end"]) - date.fromisoformat(arguments["start"])
-            assert task.parameters["expected"] == days.days
+@pytest.mark.parametrize("kind", sorted(set(kinds("arithmetic")) - {"expression"}))
+def test_sums_are_right_by_other_means_than_the_calculator(kind: str) -> None:
+    for draft in drafts("arithmetic", Split.TRAIN):
+        if draft.kind == kind:
+            numbers = [
+                Fraction(number.replace(",", ""))
+                for text in draft.entities.values()
+                for number in re.findall(r"-?\d[\d,]*(?:\.\d+)?", text)
+            ]
+            expected = Fraction(draft.parameters["expected"])
+            assert abs(expected - Fraction(BY_HAND[kind](*numbers))) <= ROUNDED.get(kind, 0), draft
+
+
+def test_expressions_are_right_by_other_means_than_the_calculator() -> None:
+    signs = str.maketrans({"x": "*", "\u00d7": "*", "\u00f7": "/", ",": None})
+    for draft in drafts("arithmetic", Split.TRAIN):
+        if draft.kind == "expression":
+            expected = float(draft.parameters["expected"])
+            value = eval(draft.entities["expression"].translate(signs))
+            assert math.isclose(expected, value, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def test_spans_of_days_are_right_by_other_means_than_the_tool() -> None:
+    for draft in drafts("dates", Split.TRAIN):
+        if draft.kind == "days_between":
+            start, end = (
+                parse(text, dayfirst="." in text).date() for text in draft.entities.values()
+            )
+            assert draft.parameters["expected"] == (end - start).days
+
+
+def test_arguments_are_copied_from_the_question() -> None:
+    for family, name in (("units", "value"), ("dates", "start"), ("dates", "end")):
+        for task in generate(60, Split.TRAIN, families=[family]):
+            [call] = task.solution or ()
+            assert str(call.arguments.get(name, "")) in task.question
 
 
 def test_a_task_survives_its_line_of_json() -> None:
@@ -91,31 +161,112 @@ def test_more_tasks_than_a_family_holds_are_rejected() -> None:
         generate(5000, Split.HELD_OUT, families=["retrieval"])
 
 
-def _entities(task: Task) -> set[str]:
-    """Words, places, products, dates and numbers that the question was filled with."""
-    first = task.solution[0].arguments
-    found = {each.name for each in products() if re.search(rf" {each.name}\b", task.question)}
-    found |= set(re.findall(r"\d{4}-\d\d-\d\d", task.question.replace("YYYY-MM-DD", "")))
-    found |= set(re.findall(r"dest = '(\w+)'", first.get("sql", "")))
-    if task.family == "arithmetic":
-        found |= set(re.findall(r"\d{2,}", first["expression"]))
-    if task.family == "units":
-        found.add(f"{first['from_unit']} to {first['to_unit']}")
-    if task.family == "facts":
-        found |= set(first.values())
-    return found | {word for word in (first.get("word"),) if word}
+def _entities(draft: Draft) -> set[str]:
+    """What the question asks about: names, days, numbers, whatever way they are written in."""
+    found: set[str] = set()
+    for slot, value in draft.entities.items():
+        if slot in SHARED or (draft.kind, slot) in FOLLOWING:
+            continue
+        text = str(value)
+        if slot in WITH_NUMBERS:
+            found |= {_plain(number) for number in NUMBER.findall(text)}
+        elif slot == "roots":
+            # They are computed from the equation, which shows none of them.
+            found |= {f"root {root}" for root in value}
+        elif slot == "words":
+            found |= set(text.split(", "))
+        else:
+            found.add(_plain(text) if NUMBER.fullmatch(text) else text)
+    return found
 
 
-def _answer(task: Task) -> str:
-    last = task.solution[-1]
-    if last.tool == "search_corpus":
-        [product] = [each for each in products() if f" {each.name}" in task.question]
-        return str(getattr(product, last.arguments["query"].split()[0]))
-    found = solve(last)
-    if last.tool == "query_database":
-        return str(found["rows"][0][0])
-    if task.family == "facts":
-        return str(next(each for each in found.values() if each == task.parameters["expected"]))
-    key = {"days_between": "days", "day_of_week": "weekday", "add_to_date": "date"}
-    key["convert_units"] = "value"
-    return json.dumps(found[key[last.tool]]) if last.tool in key else str(found)
+def _plain(number: str) -> str:
+    return f"{Decimal(number.replace(',', '')).normalize():f}"
+
+
+def _answer(draft: Draft) -> str:
+    expected = draft.parameters["expected"]
+    return ", ".join(expected) if isinstance(expected, list) else str(expected)
+
+
+def _shows(draft: Draft) -> bool:
+    """Whether what the last call gives holds the answer."""
+    expected, calls = draft.parameters["expected"], draft.solution
+    if not calls:
+        return all(each in f"hello {draft.entities}" for each in _answer(draft).split(", "))
+    found = _result(calls[-1])
+    if draft.kind == "count":
+        return bool(len(found) == expected)
+    if draft.kind == "is_one":
+        return bool(found["is_public_holiday"] is (expected == "yes"))
+    shown = json.dumps(found, ensure_ascii=False)
+    return all(
+        str(each) in shown for each in (expected if isinstance(expected, list) else [expected])
+    )
+
+
+def _result(call: Call) -> Any:
+    if call.tool == "search_corpus":
+        return _passages()
+    return _run(call.arguments["code"]) if call.tool == "code_interpreter" else solve(call)
+
+
+@cache
+def _passages() -> str:
+    return repr((products(), offices()))
+
+
+def _run(code: str) -> str:
+    """What the code interpreter shows: what is printed, and the last line's value."""
+    *lines, last = ast.parse(code).body
+    scope: dict[str, Any] = {}
+    with redirect_stdout(StringIO()) as printed:
+        exec(compile(ast.Module(lines, []), "code", "exec"), scope)
+        value = eval(compile(ast.Expression(last.value), "code", "eval"), scope)  # type: ignore[attr-defined]
+    return f"{printed.getvalue()}{value}"
+
+
+def _mean(*numbers: Fraction) -> Fraction:
+    return sum(numbers, Fraction()) / len(numbers)
+
+
+def _root(number: Fraction, degree: int) -> Fraction:
+    """Of a power of a number with one decimal at most."""
+    return Fraction(round(float(number * 10**degree) ** (1 / degree)), 10)
+
+
+CENT = Fraction(1, 100)
+ROUNDED = {"compound_interest": CENT, "divide_rounded": CENT, "circle_area": CENT}
+BY_HAND: dict[str, Callable[..., Fraction | int]] = {
+    "product": lambda a, b: a * b,
+    "product_plus": lambda a, b, c: a * b + c,
+    "square_minus": lambda a, b: a * a - b,
+    "combinations": lambda many, few: math.comb(int(many), int(few)),
+    "compound_interest": lambda a, percent, years: a * (1 + percent / 100) ** int(years),
+    "power_remainder": lambda a, exponent, b: pow(int(a), int(exponent), int(b)),
+    "remainder": lambda a, b: a % b,
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "times": lambda a, b: a * b,
+    "divide": lambda a, b: a / b,
+    "divide_rounded": lambda a, b: a / b,
+    "average": _mean,
+    "add_several": lambda *numbers: sum(numbers, Fraction()),
+    "percent_of": lambda total, percent: total * percent / 100,
+    "percent_share": lambda part, whole: 100 * part / whole,
+    "percent_increase": lambda old, new: 100 * (new / old - 1),
+    "percent_decrease": lambda old, new: 100 * (1 - new / old),
+    "add_percent": lambda price, percent: price * (100 + percent) / 100,
+    "discount": lambda price, percent: price * (100 - percent) / 100,
+    "share_bill": lambda total, people: total / people,
+    "speed": lambda distance, time: distance / time,
+    "leftover": lambda have, gone: have - gone,
+    "altogether": lambda first, second: first + second,
+    "power": lambda a, n: a ** int(n),
+    "square_root": lambda a: _root(a, 2),
+    "cube_root": lambda a: _root(a, 3),
+    "factorial": lambda n: math.factorial(int(n)),
+    "common_divisor": lambda a, b: math.gcd(int(a), int(b)),
+    "common_multiple": lambda a, b: math.lcm(int(a), int(b)),
+    "circle_area": lambda radius: Fraction(math.pi) * radius**2,
+}

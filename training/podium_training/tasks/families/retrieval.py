@@ -3,20 +3,36 @@
 from random import Random
 
 from podium_training.tasks.draft import Draft
-from podium_training.tasks.library import products
+from podium_training.tasks.library import offices, products
 from podium_training.tasks.splits import split_of
 from podium_training.tasks.task import Call, Split
 
-KINDS = ("warranty", "price", "weight", "designer", "launch")
+# By kind: what is read off the page, and how the search asks for it.
+OF_PRODUCT = {
+    "warranty": ("warranty", "warranty of the {name}"),
+    "price": ("price", "price of the {name}"),
+    "weight": ("weight", "weight of the {name}"),
+    "designer": ("designer", "designer of the {name}"),
+    "launch": ("launch", "launch of the {name}"),
+    "battery": ("battery", "battery of the {name}"),
+    "product_kind": ("kind", "kind of the {name}"),
+}
+OF_OFFICE = {
+    "office_head": ("head", "head of the {name} office"),
+    "office_task": ("task", "responsibility of the {name} office"),
+    "office_size": ("size", "employees of the {name} office"),
+}
 
 
 def draw(random: Random, split: Split) -> Draft:
-    product = random.choice([each for each in products() if split_of(each.name) is split])
-    kind = random.choice(KINDS)
-    parameters = {"expected": getattr(product, kind)}
-    call = search(f"{kind} of the {product.name}")
-    verifier = "contains" if kind == "designer" else "numeric"
-    return Draft(kind, {"product": product.name}, verifier, parameters, (call,))
+    kind = random.choice((*OF_PRODUCT, *OF_OFFICE))
+    slot, known = ("product", products()) if kind in OF_PRODUCT else ("office", offices())
+    subject = random.choice([each for each in known if split_of(each.name) is split])
+    field, query = (OF_PRODUCT | OF_OFFICE)[kind]
+    stated = getattr(subject, field)
+    verifier = "numeric" if isinstance(stated, int) else "contains"
+    call = search(query.format(name=subject.name))
+    return Draft(kind, {slot: subject.name}, verifier, {"expected": stated}, (call,))
 
 
 def search(query: str) -> Call:

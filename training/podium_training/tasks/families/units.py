@@ -1,67 +1,83 @@
-"""Amounts in other units."""
+"""Amounts in other units, both as the question writes them."""
 
 from decimal import Decimal
+from functools import cache
+from pathlib import Path
 from random import Random
 
-from podium_training.tasks.draft import Draft, solve
-from podium_training.tasks.splits import members, number
+import yaml
+
+from podium_training.tasks.draft import Draft, decimal_text, solve
+from podium_training.tasks.kinds import kinds
+from podium_training.tasks.numbers import amount, plain, written
+from podium_training.tasks.splits import drawn, members
 from podium_training.tasks.task import Call, Split
 
-KINDS = (
-    ("mile", "kilometre", "foot", "metre", "inch", "yard", "nautical_mile"),
-    ("pound", "kilogram", "ounce", "gram", "stone"),
-    ("hour", "minute", "second", "day", "week"),
-    ("acre", "hectare", "square_mile", "square_foot"),
-    ("gallon", "litre", "pint", "cup"),
-    ("joule", "calorie", "kilowatt_hour", "megajoule"),
-    ("celsius", "fahrenheit", "kelvin"),
-    ("kilometre/hour", "mile/hour", "metre/second", "knot"),
-    ("bar", "psi", "kilopascal", "atmosphere"),
-)
-PAIRS = [[(a, b) for a in kind for b in kind if a != b] for kind in KINDS]
-# As people write more than one of a unit, where it is no "s" that makes it many.
-MANY = {
-    "foot": "feet",
-    "inch": "inches",
-    "stone": "stone",
-    "square_foot": "square feet",
-    "celsius": "degrees Celsius",
-    "fahrenheit": "degrees Fahrenheit",
-    "kelvin": "kelvin",
-    "bar": "bar",
-    "psi": "psi",
-    "kilometre/hour": "kilometres per hour",
-    "mile/hour": "miles per hour",
-    "metre/second": "metres per second",
+GENERAL = "conversion"
+# Smaller or larger results are nothing that people copy.
+SMALLEST, LARGEST = 0.01, 1e9
+DEGREES = (-80, 900)
+# How many of the smaller unit make the larger one, which people write together.
+TOGETHER = {
+    "foot": ("inch", 12),
+    "stone": ("pound", 14),
+    "hour": ("minute", 60),
+    "pound": ("ounce", 16),
 }
 
 
 def draw(random: Random, split: Split) -> Draft:
-    """An amount and two units of the same kind; the answer within 0.1 %."""
-    # Every kind as often, however many units it has.
-    start, end = random.choice(random.choice(_pairs(split)))
-    value = number(random, split, 20, 9999) / 10
-    call = Call("convert_units", {"value": value, "from_unit": start, "to_unit": end})
-    found = solve(call)["value"]
-    name = random.choice((_one, _many))
-    names = {"from_unit": name(start), "to_unit": name(end)}
-    parameters = {"expected": plain(found), "tolerance": plain(abs(found) / 1000)}
-    return Draft("conversion", {"value": value, **names}, "numeric", parameters, (call,))
+    """The answer within 0.1 %, or 0.06 degrees."""
+    while True:
+        # Every kind of unit as often, however many units it has.
+        unit_kind = random.choice(list(_pairs(split)))
+        start, end = random.choice(_pairs(split)[unit_kind])
+        text = _amount(random, split, unit_kind, start)
+        wanted = random.choice(units()[unit_kind][end]["wanted"])
+        call = Call("convert_units", {"value": text, "to_unit": wanted})
+        found = solve(call)["value"]
+        if unit_kind == "temperature" or SMALLEST < abs(found) < LARGEST:
+            break
+    kind = random.choice([each for each in (GENERAL, unit_kind) if each in kinds("units")])
+    tolerance = Decimal(repr(abs(found))) / 1000
+    if unit_kind == "temperature":
+        tolerance = max(tolerance, Decimal("0.06"))
+    parameters = {"expected": decimal_text(found), "tolerance": f"{tolerance:f}"}
+    return Draft(kind, {"amount": text, "to_unit": wanted}, "numeric", parameters, (call,))
 
 
-def _pairs(split: Split) -> list[list[tuple[str, str]]]:
-    """The split's pairs of each kind; kinds without one are left out."""
-    return [pairs for kind in PAIRS if (pairs := members(kind, split))]
+def _amount(random: Random, split: Split, kind: str, unit: str) -> str:
+    """26.2 miles, or 5 feet 11 inches."""
+    number = _number(random, split, kind)
+    name = random.choice(units()[kind][unit]["amount"])
+    if unit in TOGETHER and len(name) > 2 and number == int(number) and random.random() < 0.4:
+        smaller, most = TOGETHER[unit]
+        rest = random.choice(members(range(1, most), split))
+        joint = random.choice((" ", " and "))
+        return f"{number:f} {name}{joint}{rest} {units()[kind][smaller]['amount'][0]}"
+    # Short signs also stand right behind the number.
+    blank = "" if len(name) <= 2 and random.random() < 0.3 else " "
+    return f"{written(random, number)}{blank}{name}"
 
 
-def _one(unit: str) -> str:
-    return unit.replace("_", " ").replace("/", " per ")
+def _number(random: Random, split: Split, kind: str) -> Decimal:
+    if kind != "temperature":
+        high = random.choice((60, 500, 20_000))
+        return drawn(lambda: amount(random, 2, high), split)
+    places = random.choice((0, 0, 1))
+    low, high = (bound * 10**places for bound in DEGREES)
+    return drawn(lambda: plain(Decimal(random.randint(low, high)).scaleb(-places)), split)
 
 
-def _many(unit: str) -> str:
-    return MANY.get(unit, _one(unit) + "s")
+@cache
+def units() -> dict[str, dict[str, dict[str, list[str]]]]:
+    """By kind and name: how an amount ends with it, and how it is asked for."""
+    found = yaml.safe_load(Path(__file__).parents[1].joinpath("units.yaml").read_text("utf-8"))
+    return dict(found)
 
 
-def plain(amount: float) -> str:
-    """The digits that a tool's answer shows, so that they can be copied; never an exponent."""
-    return f"{Decimal(repr(amount)):f}"
+@cache
+def _pairs(split: Split) -> dict[str, list[tuple[str, str]]]:
+    """The split's pairs of units of each kind; where they are few, amounts alone are split."""
+    pairs = {kind: [(a, b) for a in each for b in each if a != b] for kind, each in units().items()}
+    return {kind: members(each, split) or each for kind, each in pairs.items()}
