@@ -94,7 +94,7 @@ async def play(stub: Any, task: Task) -> list[pb.NextActionResponse]:
     """An episode: what the demonstrator does until it answers, its calls really made."""
     request = pb.NextActionRequest(key="e/1/model/0", task=task.question, tools=tools_of(task))
     responses = []
-    for call in (*task.solution, None):
+    for call in (*(task.solution or ()), None):
         response = await stub.NextAction(request)
         responses.append(response)
         if call is not None:
@@ -111,9 +111,9 @@ async def test_an_episode_of_demonstrations_makes_the_known_calls_and_answers(
     for task in tasks_of_all_families():
         *calls, last = await play(stub, task)
         made = [response.action.tool_calls.calls[0] for response in calls]
-        assert [each.tool_name for each in made] == [call.tool for call in task.solution]
+        assert [each.tool_name for each in made] == [call.tool for call in task.solution or ()]
         assert [json.loads(each.arguments_json) for each in made] == [
-            call.arguments for call in task.solution
+            call.arguments for call in task.solution or ()
         ]
         assert task.judge().judge(last.action.final_answer).score == 1
 

@@ -237,6 +237,6 @@ PROGRAMS = {
     "largest_root": Program(
         "import sympy\nx = sympy.Symbol('x')\nprint(max(sympy.solve({code_of_equation}, x)))",
         _equation,
-        lambda equation, roots: max(roots),
+        lambda **drawn: max(drawn["roots"]),
     ),
 }
