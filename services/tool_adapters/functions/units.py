@@ -30,7 +30,8 @@ _MARKS = str.maketrans(
 )
 _SPOKEN = (
     (r"^\s*(?:in(?:to)?|to|an?|the)\s+(?=\S)|[?.,;\s]+$", ""),
-    (r"\*\*", "^"),
+    # A bracket stands only below a slash: J/(kg K).
+    (r"/\s*\(([^()*]*)\*?([^()*]*)\)", r"/\1 \2"),
     (r"\bu\.s\.(?=\s)|\bamerican\b", "us"),
     (r"\bu\.k\.(?=\s)|\bbritish\b(?! thermal)|\bimperial\b", "uk"),
     (r"\.|(?<=[^\W\d])-(?=[^\W\d])", " "),
@@ -39,6 +40,7 @@ _SPOKEN = (
     (r"\s*([*/])\s*", r"\1"),
 )
 _WORD = re.compile(r"((?!\d)[\w%\u00b0'\"]+?)(?:\^?(-?[1-9]))?")
+_POWER = re.compile(r"\s*(?:\*\*|\^)\s*")
 _BEFORE, _AFTER = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}, {"squared": 2, "cubed": 3}
 _QUANTITY = re.compile(rf"({NUMBER})\s*(.*)", re.DOTALL)
 _FEET, _INCHES = re.compile(r"(?<=\d)\s*'"), re.compile(r"(?<=\d)\s*(?:\"|'')")
@@ -119,7 +121,8 @@ def _amounts(value: float | str, from_unit: str) -> list[tuple[float, Readings]]
     if not isinstance(value, str):
         unit = from_unit or _missing(f"{rounded(value, SIGNIFICANT_DIGITS)}")
         return [(value, _readings(unit))]
-    text = _FEET.sub(" foot ", _INCHES.sub(" inch ", value.translate(_MARKS)))
+    text = _POWER.sub("^", value.translate(_MARKS))
+    text = _FEET.sub(" foot ", _INCHES.sub(" inch ", text))
     text, minus = _MINUS.subn("", _ASIDE.sub("", text))
     text = _ARTICLE.sub(lambda found: "0.5 " if found[1] else "1 ", text)
     text = plain_numbers(text.strip(" ~+?"))
@@ -141,7 +144,7 @@ def _missing(number: str) -> str:
 
 def _readings(text: str) -> Readings:
     """Raises _UnknownUnit."""
-    spoken = text.translate(_MARKS)
+    spoken = _POWER.sub("^", text.translate(_MARKS))
     for pattern, written in _SPOKEN:
         spoken = re.sub(pattern, written, spoken, flags=re.IGNORECASE)
     words = spoken.split()
@@ -153,6 +156,12 @@ def _readings(text: str) -> Readings:
     if not factors:
         raise _UnknownUnit(text)
     return [math.prod(each[1:], start=each[0]) for each in islice(product(*factors), _READINGS_MAX)]
+
+
+def _difference(unit: PlainUnit) -> PlainUnit:
+    """A degree in "J/(kg °C)" is a step of the scale, not a point on it."""
+    on_a_scale = f"{unit}" in ("degree_Celsius", "degree_Fahrenheit")
+    return _registry().Unit(f"delta_{unit}") if on_a_scale else unit
 
 
 def _powers(words: list[str], sign: int) -> list[Readings]:
@@ -168,7 +177,7 @@ def _powers(words: list[str], sign: int) -> list[Readings]:
             words = words[1:]
             continue
         length, units = _longest(words)
-        found.append([unit**power for unit in units])
+        found.append([_difference(unit) ** power for unit in units])
         words, power = words[length:], sign
     return found
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pint
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -59,6 +60,8 @@ WRITTEN = [
     ("32 psi", "kpa", 220.632233381),
     ("500 mb", "GB", 0.5),
     ("5 British thermal units", "BTU", 5),
+    ("3 m ** 2", "meter ^ 2", 3),
+    ("4.18 J/(g*K)", "kJ/(kg*C)", 4.18),
     ("2 KWH", "MJ", 7.2),
     ("1/2 mile", "m", 804.672),
     ("2 1/2 cups", "ml", 591.47059125),
@@ -111,6 +114,21 @@ def test_rejected_amount_comes_with_its_fix(arguments: dict[str, Any], fix: str)
 )
 def test_every_way_to_write_a_length_is_the_same(metres: int, written: str) -> None:
     assert converted(written.format(metres), "metre") == metres
+
+
+def test_every_name_of_pint_means_what_it_means_to_pint() -> None:
+    registry: Any = pint.UnitRegistry()
+    names = [name for name in registry if name.isidentifier()]
+    assert len(names) > 900
+    for name in names:
+        try:
+            there = registry.Quantity(2.0, registry.parse_units(name)).to_base_units()
+        except pint.PintError:
+            continue
+        unit = f"{there.units}".replace("1 / ", "dimensionless / ")
+        if "." in unit:
+            continue
+        assert converted(2, unit, from_unit=name) == pytest.approx(there.magnitude), name
 
 
 PIECES = st.sampled_from([*"/*^'\".,-", "5", "1,200", "feet", "F", "sq", "per", "and", "degrees"])
