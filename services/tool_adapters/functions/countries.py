@@ -64,7 +64,8 @@ def country_code(country: str) -> str:
     key = name_key(country)
     if choices := NAMES["unclear"].get(key):
         raise not_found(f'"{country}" is not one country of today; write {" or ".join(choices)}')
-    if code := _codes().get(key):
+    # The key of ST is that of a saint.
+    if code := _codes().get(country.strip().casefold()) or _codes().get(key):
         return code
     meant = closest(key, _codes())
     hint = f"did you mean {country_name(_codes()[meant])}?" if meant else "write its English name"

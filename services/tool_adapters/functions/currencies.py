@@ -44,7 +44,11 @@ def _currency_code(currency: str) -> str:
     """By code, name, symbol or country. Raises FunctionFailed."""
     name = re.sub(r"['\u2019]s currency|currency (?:of|in)|currency", " ", currency.casefold())
     key = name_key(name)
-    if code := _codes().get(key) or _symbols().get(currency.strip()):
+    if (
+        code := _codes().get(name_key(currency))
+        or _codes().get(key)
+        or _symbols().get(currency.strip())
+    ):
         return code
     if choices := sorted(_last_words().get(key.removesuffix("s"), ())):
         if len(choices) == 1:

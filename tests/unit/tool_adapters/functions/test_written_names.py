@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pycountry
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,6 +39,12 @@ FOUND: list[tuple[str, str, str, list[str]]] = [
     ("country_facts", "country", "Turkey", ["T\u00fcrkiye", "turkiye", "Turkey?"]),
     ("country_facts", "country", "Czechia", ["Czech Republic", "the Czech Republic", "CZ"]),
     ("country_facts", "country", "Myanmar", ["Burma"]),
+    (
+        "country_facts",
+        "country",
+        "Sao Tome and Principe",
+        ["ST", "S\u00e3o Tom\u00e9 & Pr\u00edncipe"],
+    ),
     ("country_facts", "country", "Saint Lucia", ["St. Lucia", "St Lucia"]),
     ("country_facts", "country", "Bosnia and Herzegovina", ["Bosnia & Herzegovina", "Bosnia"]),
     (
@@ -117,6 +124,17 @@ def test_written_name_is_found(tool: str, argument: str, name: str, written: str
     answer = FUNCTIONS[tool]({argument: written})
     assert isinstance(answer, dict)
     assert answer["word" if tool == "dictionary" else "name"] == name
+
+
+def test_every_country_is_found_by_every_name_in_iso_3166() -> None:
+    for country in pycountry.countries:
+        fields = ("alpha_2", "alpha_3", "numeric", "name", "common_name", "official_name")
+        for name in (getattr(country, field) for field in fields if hasattr(country, field)):
+            # Two countries are called so.
+            if name != "Congo":
+                answer = FUNCTIONS["country_facts"]({"country": name})
+                assert isinstance(answer, dict)
+                assert answer["alpha_2"] == country.alpha_2
 
 
 def test_place_behind_a_city_chooses_among_namesakes() -> None:
