@@ -1,7 +1,8 @@
 """Wiring: the only place where the parts are put together."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,7 @@ from tool_adapters.following.servicer import FollowingRpcs
 from tool_adapters.following.store import PostgresFollowingStore
 from tool_adapters.following.watching import ListWatch
 from tool_adapters.functions.adapter import FunctionAdapter
+from tool_adapters.functions.sample_database import sample_database
 from tool_adapters.grpc.adapter import GrpcAdapter
 from tool_adapters.grpc.methods import GrpcMethods
 from tool_adapters.http.adapter import HttpAdapter
@@ -88,6 +90,9 @@ async def assembled(
 ) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
     """The services, the checks of what they need, and the background tasks."""
     await upgrade(settings.database_url, MIGRATIONS)
+    # Built by the first query, it would take longer on a busy machine than that may.
+    with suppress(ModuleNotFoundError):
+        await asyncio.to_thread(sample_database)
     async with AsyncExitStack() as stack:
         engine = open_engine(settings.database_url, pool_size=20)
         stack.push_async_callback(engine.dispose)

@@ -358,14 +358,14 @@ async def test_a_version_is_listed_as_soon_as_it_is_admitted(
 ) -> None:
     (root := tmp_path / "store").mkdir()
     servers[0].loaded.clear()
+    servers[0].faults.clear()
     stub = await start_service(
         servers[0].base_url,
         policy_store=root,
         publish_check_s=0.1,
         canary_tolerance_nats=TOLERANCE_NATS,
     )
-    # From now on the list is remembered for a while.
-    assert await listed(stub) == [BASE]
+    assert await listed(stub) == [BASE]  # remembered for a while
     copied(published, root, GOOD)
     await admitted(root, GOOD)
     assert GOOD in await listed(stub)
