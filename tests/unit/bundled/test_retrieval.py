@@ -2,7 +2,7 @@
 
 import pytest
 
-from unit.bundled.test_tasks import library
+from unit.bundled.library import library
 
 TOP = 3
 # As people ask, not in the words of the documents.

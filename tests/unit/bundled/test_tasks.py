@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,39 +13,16 @@ import yaml
 from podium_kit.verifiers import Verifier, load_verifier
 from podium_kit.verifiers.numeric import NumericMatch
 from podium_kit.verifiers.text import normalized, numbers
-from tool_adapters.corpus.extraction import blocks_of
-from tool_adapters.corpus.index import PassageIndex
-from tool_adapters.corpus.models import Document, MediaType, Passage
-from tool_adapters.corpus.passages import joined
 from tool_adapters.functions.table import FUNCTIONS
 from tool_adapters.sandbox import Limits, LocalRunner, Sandbox, Workspaces
+from unit.bundled.library import LIBRARY, library
 
 BUNDLED = Path(__file__).resolve().parents[3] / "bundled"
-LIBRARY = BUNDLED / "corpus" / "library.jsonl"
 TASKS: list[dict[str, Any]] = [
     task
     for path in sorted((BUNDLED / "tasks").glob("*.yaml"))
     for task in yaml.safe_load(path.read_text())["tasks"]
 ]
-
-
-@cache
-def library() -> PassageIndex:
-    passages = []
-    for line in LIBRARY.read_text(encoding="utf-8").splitlines():
-        fields = json.loads(line)
-        document = Document(
-            fields["id"],
-            fields["title"],
-            fields["content"],
-            MediaType(fields["mediaType"]),
-            fields["uri"],
-        )
-        passages += [
-            Passage(document.id, document.title, document.uri, piece)
-            for piece in joined(blocks_of(document))
-        ]
-    return PassageIndex(passages)
 
 
 async def result_of(call: dict[str, Any], folder: Path) -> str:

@@ -17,6 +17,7 @@ from podium_training.tasks.task import Call, Split
 
 Entities = dict[str, Any]
 USES_MIN, LETTERS = 25, range(4, 14)
+NTH_PRIME_MAX = 3000
 IS_PRIME = "all(n % d for d in range(2, int(n ** 0.5) + 1))"
 
 
@@ -202,17 +203,17 @@ PROGRAMS = {
         lambda limit: len(_primes(limit)),
     ),
     "is_prime": Program(
-        "import sympy\nprint('yes' if sympy.isprime({n}) else 'no')",
+        "print('yes' if all({n} % d for d in range(2, {n})) else 'no')",
         _maybe_prime,
         lambda n: "yes" if _is_prime(n) else "no",
     ),
     "nth_prime": Program(
-        "import sympy\nsympy.prime({n})",
+        f"primes = [n for n in range(2, {NTH_PRIME_MAX}) if {IS_PRIME}]\nprint(primes[{{n}} - 1])",
         _place(5, 400),
-        lambda n: _primes(3_000)[n - 1],
+        lambda n: _primes(NTH_PRIME_MAX)[n - 1],
     ),
     "fibonacci": Program(
-        "import sympy\nsympy.fibonacci({n})",
+        "a, b = 0, 1\nfor _ in range({n}):\n    a, b = b, a + b\nprint(a)",
         _place(8, 75),
         # Pascal's triangle holds the same numbers in its diagonals.
         lambda n: sum(math.comb(n - 1 - k, k) for k in range(n) if n - 1 - k >= k),

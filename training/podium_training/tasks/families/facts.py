@@ -91,13 +91,14 @@ def _countries_with_digits() -> Sequence[str]:
 
 @cache
 def large_cities() -> tuple[str, ...]:
-    """Large cities whose names no other large city has."""
+    """Large cities whose names no other large city has, and no country."""
     listed = [
         each["name"]
         for each in geonames().get_cities().values()
         if each["population"] >= CITY_PEOPLE_MIN and each["name"].isascii()
     ]
-    return tuple(sorted(name for name in set(listed) if listed.count(name) == 1))
+    lands = {each["name"] for each in countries().values()}
+    return tuple(sorted(name for name in set(listed) - lands if listed.count(name) == 1))
 
 
 def country_of(city: str) -> str:
