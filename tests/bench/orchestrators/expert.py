@@ -62,4 +62,6 @@ def _said(task: Task | None, seed: int) -> str:
     if task is None:
         return WRONG
     chance = Random(f"{seed}/{task.id}/expert").random()
-    return str(task.parameters["expected"]) if chance < RIGHT_PROBABILITY else WRONG
+    expected = task.parameters["expected"]
+    right = ", ".join(expected) if isinstance(expected, list) else str(expected)
+    return right if chance < RIGHT_PROBABILITY else WRONG

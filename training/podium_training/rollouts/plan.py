@@ -118,7 +118,7 @@ def _tools(run_id: str, task: Task, offer: Offer) -> tuple[str, ...]:
     others = sorted(set(known) - {*task.tools, *task.judging_tools, *offer.always})
     room = min(max(tools_max - len(task.tools), 0), len(others))
     # A task without a solution may need any tool, so it is offered as many as fit.
-    extra = room if not task.tools else random.randint(min(1, room), room)
+    extra = room if task.solution is None else random.randint(min(1, room), room)
     chosen = [*task.tools, *random.sample(others, extra)]
     random.shuffle(chosen)
     return tuple(chosen)
