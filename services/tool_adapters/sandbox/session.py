@@ -42,7 +42,13 @@ class Session:
     async def start(cls, bwrap: Path, sizes: Sizes, fonts: Path | None) -> Self:
         """A sandbox that is ready. Raises SandboxBroken."""
         errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `end`)
-        session = cls(await launch(bwrap, sizes, fonts, errors), errors, sizes)
+        launching = asyncio.create_task(launch(bwrap, sizes, fonts, errors))
+        try:
+            # Cancelled half-way, asyncio kills the launcher alone and waits for what it forked.
+            session = cls(await asyncio.shield(launching), errors, sizes)
+        except asyncio.CancelledError:
+            await asyncio.shield(asyncio.create_task(cls._end_launched(launching, errors, sizes)))
+            raise
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 ready = await session._stdout.readline()
@@ -53,6 +59,12 @@ class Session:
             await session.end()
             raise SandboxBroken(session.complaint or "the sandbox did not start")
         return session
+
+    @classmethod
+    async def _end_launched(
+        cls, launching: asyncio.Task[Process], errors: IO[bytes], sizes: Sizes
+    ) -> None:
+        await cls(await launching, errors, sizes).end()
 
     @property
     def alive(self) -> bool:

@@ -129,6 +129,15 @@ async def test_state_of_another_episode_forged_into_ones_own_changes_only_that(
     assert (await sandbox.run_in_episode("secret", small(), "acme", "e1")).stdout == "1\n"
 
 
+async def test_runs_that_are_cancelled_while_they_start_are_all_killed(sandbox: Sandbox) -> None:
+    running = [asyncio.create_task(run(sandbox, "import time; time.sleep(600)")) for _ in range(24)]
+    for each in running:
+        await asyncio.sleep(0.002)
+        each.cancel()
+    ended = await asyncio.gather(*running, return_exceptions=True)
+    assert all(isinstance(each, asyncio.CancelledError) for each in ended)
+
+
 @pytest.mark.parametrize("age_s", [0.001, 0.01, 0.03, 0.1, 0.3])
 async def test_cancelled_run_is_killed_whatever_its_age(sandbox: Sandbox, age_s: float) -> None:
     running = asyncio.create_task(run(sandbox, "import time; time.sleep(600)"))
