@@ -3,8 +3,6 @@
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -16,6 +14,7 @@ from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
 from podium_cli.local.running import fill
 from podium_cli.local.state import Connection
+from temporary_files import server_folder
 
 MODEL = "scripted-model"
 SUM = {"thought": "I will compute it.", "tool": "calculator", "arguments": {"expression": "6*7"}}
@@ -77,17 +76,17 @@ def quiet(_step: str, _done: bool) -> None:
 @pytest_asyncio.fixture(scope="session")
 async def whole() -> AsyncIterator[WholePlatform]:
     with (
-        TemporaryDirectory(prefix="podium-e2e-") as folder,
+        server_folder("e2e") as folder,
         OpenAiServer(script=SCRIPT, models=[MODEL], delay_s=0.2) as model,
     ):
         engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
-        platform = LocalPlatform(PlatformOptions(Path(folder) / "state", engine), quiet)
+        platform = LocalPlatform(PlatformOptions(folder / "state", engine), quiet)
         await platform.start()
         try:
             whole = WholePlatform(platform, await fill(platform, quiet), model)
             await price_the_model(whole)
             yield whole
             # After all tests, the episodes' costs are those of the ledger.
-            assert not await misreported(Path(folder) / "state")
+            assert not await misreported(folder / "state")
         finally:
             await platform.stop()

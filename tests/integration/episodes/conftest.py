@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest_asyncio
 
@@ -10,6 +9,7 @@ from embedded_servers import Database, Databases
 from integration.episodes.platform_under_test import EpisodesPlatform, run_platform
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.temporal import EmbeddedTemporal
+from temporary_files import server_folder
 
 
 @pytest_asyncio.fixture(scope="session")
@@ -17,14 +17,14 @@ async def shared_platform(
     databases: Databases, temporal: EmbeddedTemporal, kafka: EmbeddedKafka
 ) -> AsyncIterator[EpisodesPlatform]:
     url = await databases.create("episodes")
-    with TemporaryDirectory(prefix="podium-episodes-") as folder:
-        async with run_platform(url, temporal, kafka, Path(folder)) as running:
+    with server_folder("episodes") as folder:
+        async with run_platform(url, temporal, kafka, folder) as running:
             yield running
 
 
 @pytest_asyncio.fixture
 async def platform(shared_platform: EpisodesPlatform) -> AsyncIterator[EpisodesPlatform]:
-    """The shared platform as a tenant of this test alone, with neighbours as new."""
+    """The shared platform as a tenant of this test alone, with neighbours of its own."""
     platform = shared_platform.for_new_tenant()
     yield platform
     await platform.end_episodes()

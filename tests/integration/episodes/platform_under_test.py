@@ -5,7 +5,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,22 +20,10 @@ from callers import (
     make_key_pair,
     write_verify_keys,
 )
-from integration.episodes.neighbours import (
-    FixedPolicies,
-    FixedRegistry,
-    ScriptedAdapters,
-    ScriptedOrchestrator,
-    SimpleLedger,
-)
-from podium.adapters.v1 import tool_adapter_service_pb2_grpc as adapters_rpc
+from integration.episodes.tenants import Neighbours, TenantNeighbours
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
-from podium.ledger.v1 import budget_service_pb2_grpc as budget_rpc
-from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
-from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
-from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
-from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
@@ -55,43 +43,10 @@ UPSTREAM_TARGETS = (
 
 
 @dataclass
-class Neighbours:
-    """The scripted services, all on one port."""
-
-    orchestrator: ScriptedOrchestrator = field(default_factory=ScriptedOrchestrator)
-    adapters: ScriptedAdapters = field(default_factory=ScriptedAdapters)
-    ledger: SimpleLedger = field(default_factory=SimpleLedger)
-    registry: FixedRegistry = field(default_factory=FixedRegistry)
-    policies: FixedPolicies = field(default_factory=FixedPolicies)
-
-    def forget(self) -> None:
-        """As new: nothing was asked, and everything is answered as at first."""
-        for servicer in (
-            *(self.orchestrator, self.adapters, self.ledger),
-            *(self.registry, self.policies),
-        ):
-            servicer.__dict__ = type(servicer)().__dict__
-
-    @asynccontextmanager
-    async def serve(self) -> AsyncIterator[int]:
-        """Serves all of them; yields the port."""
-        server = grpc.aio.server()
-        orchestrator_rpc.add_OrchestratorServiceServicer_to_server(self.orchestrator, server)
-        adapters_rpc.add_ToolAdapterServiceServicer_to_server(self.adapters, server)
-        ledger_rpc.add_CostLedgerServiceServicer_to_server(self.ledger, server)
-        budget_rpc.add_BudgetServiceServicer_to_server(self.ledger, server)
-        registry_rpc.add_ToolRegistryServiceServicer_to_server(self.registry, server)
-        policies_rpc.add_PolicyServiceServicer_to_server(self.policies, server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        yield port
-        await server.stop(0)
-
-
-@dataclass
 class EpisodesPlatform:
     """A running episodes server and worker, and how to call them."""
 
+    tenants: TenantNeighbours
     neighbours: Neighbours
     server: ManagedProcess
     worker: ManagedProcess
@@ -104,9 +59,9 @@ class EpisodesPlatform:
     tenant: str = "acme"
 
     def for_new_tenant(self) -> "EpisodesPlatform":
-        """The same processes for a tenant that has no episodes; neighbours are as new."""
-        self.neighbours.forget()
-        return replace(self, tenant=f"tenant-{uuid.uuid4().hex[:12]}")
+        """The same processes for a tenant that has no episodes and neighbours of its own."""
+        tenant = f"tenant-{uuid.uuid4().hex[:12]}"
+        return replace(self, tenant=tenant, neighbours=self.tenants.add(tenant))
 
     @asynccontextmanager
     async def client(self, tenant: str = "") -> AsyncIterator["EpisodeServiceAsyncStub"]:
@@ -174,12 +129,14 @@ async def run_platform(
 
     `settings` are further ones of both.
     """
-    keys, neighbours, port, health_port = make_key_pair(), Neighbours(), free_port(), free_port()
+    keys, port, health_port = make_key_pair(), free_port(), free_port()
+    neighbours = Neighbours()
+    tenants = TenantNeighbours(neighbours)
     verify = write_verify_keys(folder / "verify.json", [keys])
     (folder / "worker.pem").write_text(keys.private_pem)
     topic = f"trajectories-{uuid.uuid4().hex[:8]}"
     await kafka.create_topics({topic: 3})
-    async with neighbours.serve() as upstream:
+    async with tenants.serve() as upstream:
         shared = {
             "database_url": database_url,
             "temporal_target": temporal.target,
@@ -206,7 +163,16 @@ async def run_platform(
             },
         )
         platform = EpisodesPlatform(
-            neighbours, server, worker, port, keys, kafka, topic, database_url, health_port
+            tenants=tenants,
+            neighbours=neighbours,
+            server=server,
+            worker=worker,
+            port=port,
+            keys=keys,
+            kafka=kafka,
+            topic=topic,
+            database_url=database_url,
+            worker_health_port=health_port,
         )
         server.start()
         await platform.ready()

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -18,6 +17,7 @@ import pytest
 
 from episode_costs import misreported
 from openai_server import OpenAiServer
+from temporary_files import server_folder
 
 # What the platform's user sets for tools before `podium up`.
 FOR_TOOLS = {
@@ -97,8 +97,8 @@ def end_quietly(process: "subprocess.Popen[str]", with_signal: signal.Signals) -
 @pytest.fixture(scope="session")
 def platform() -> Iterator[Platform]:
     """One platform for all tests of this folder; after them, every cost must be in the ledger."""
-    with TemporaryDirectory(prefix="podium-cli-") as folder, OpenAiServer() as model:
-        podium = CommandLine(Path(folder) / "state", FOR_TOOLS)
+    with server_folder("cli") as folder, OpenAiServer() as model:
+        podium = CommandLine(folder / "state", FOR_TOOLS)
         process = podium.start("up", *engine_options(model))
         wait_until_up(podium, process)
         yield Platform(podium, model, process)

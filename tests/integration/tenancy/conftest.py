@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest_asyncio
@@ -12,6 +10,7 @@ from integration.tenancy.two_tenants import CANARY, TwoTenants, own_something
 from openai_server import OpenAiServer
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
+from temporary_files import server_folder
 
 MODEL = "scripted-model"
 
@@ -25,11 +24,11 @@ def secretive(body: Mapping[str, Any]) -> dict[str, str]:
 @pytest_asyncio.fixture(scope="session")
 async def tenants() -> AsyncIterator[TwoTenants]:
     with (
-        TemporaryDirectory(prefix="podium-tenancy-") as folder,
+        server_folder("tenancy") as folder,
         OpenAiServer(script=[secretive], models=[MODEL]) as model,
     ):
         engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
-        options = PlatformOptions(Path(folder) / "state", engine, telemetry=False)
+        options = PlatformOptions(folder / "state", engine, telemetry=False)
         platform = LocalPlatform(options, lambda _step, _done: None)
         await platform.start()
         try:

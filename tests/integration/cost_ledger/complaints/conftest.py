@@ -2,8 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import pytest_asyncio
@@ -13,6 +11,7 @@ from integration.cost_ledger.builders import make_price
 from integration.cost_ledger.complaints.books import Books, Replicas
 from integration.cost_ledger.running_ledger import running_ledger
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from temporary_files import server_folder
 
 
 @pytest_asyncio.fixture(scope="session")
@@ -22,8 +21,8 @@ async def replicas(databases: Databases) -> AsyncIterator[Replicas]:
     async with AsyncExitStack() as stack:
         started = []
         for _ in range(2):
-            folder = stack.enter_context(TemporaryDirectory(prefix="podium-ledger-"))
-            started.append(await stack.enter_async_context(running_ledger(url, Path(folder))))
+            folder = stack.enter_context(server_folder("ledger"))
+            started.append(await stack.enter_async_context(running_ledger(url, folder)))
         await (
             started[0]
             .admin()
