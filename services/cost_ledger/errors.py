@@ -132,7 +132,7 @@ class NotSettleable(FailedPrecondition):
 
 
 class PeriodClosed(FailedPrecondition):
-    """The time lies in a period whose books are closed."""
+    """The time is in a closed period."""
 
     def __init__(self, closed_before: str) -> None:
         super().__init__(

@@ -31,7 +31,7 @@ class Registry:
     async def resolve(
         self, policy: str, tool_names: list[str], price_factors: Mapping[str, str] | None = None
     ) -> toolset_pb2.Toolset:
-        """The frozen toolset of a new episode; it tells prices times their factors."""
+        """The frozen toolset of a new episode; its prices are multiplied by their factors."""
         request = registry_pb.ResolveToolsetRequest(
             policy=policy, tool_names=tool_names, price_factors=price_factors
         )

@@ -56,7 +56,7 @@ CONTRACTS = (
 WATCH_RENEW_S = 300.0
 # How long a stream that its client can resume may take.
 STREAM_DEADLINE_S = 300.0
-# How long a watch may find nobody: longer than a restart of the service.
+# How long a watch retries an unreachable service: longer than a restart takes.
 WATCH_PATIENCE_S = 60.0
 WATCH_PAUSE_S = 0.2
 PAGE_SIZE = 500
@@ -95,7 +95,7 @@ class Upstreams:
 
     @classmethod
     def open(cls, settings: Settings, signer: TokenSigner) -> "Upstreams":
-        """Channels that call as whoever the current request comes from."""
+        """Channels that call with the identity of the current request's caller."""
         targets = {
             "podium.episodes.v1": settings.episodes_target,
             "podium.registry.v1": settings.tool_registry_target,
@@ -180,7 +180,7 @@ class EpisodesClient:
         self, episode_id: str, after_sequence: int = 0
     ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
         """Every event after the sequence until the episode ends, each once, over any
-        number of broken or renewed calls. Raises when nobody answers for a minute."""
+        number of broken or renewed calls. Raises after a minute without an answer."""
         seen_at = time.monotonic()
         while True:
             try:

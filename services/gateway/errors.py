@@ -118,7 +118,7 @@ class IdentityProviderUnavailable(Unavailable):
 
 
 class InvalidLimits(InvalidArgument):
-    """Limits nobody could keep."""
+    """A limit is zero or negative."""
 
     def __init__(self) -> None:
         super().__init__(

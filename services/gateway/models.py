@@ -32,7 +32,7 @@ class StopReason(StrEnum):
 
 
 class PromptMode(StrEnum):
-    """How earlier turns are shown to the model."""
+    """How earlier turns appear in the prompt."""
 
     STATELESS = "stateless"
     CHAT = "chat"

@@ -38,7 +38,7 @@ class RequestLogMiddleware:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves the request; what nobody caught becomes a 500 without details."""
+        """Serves the request; an uncaught exception becomes a 500 without details."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -14,7 +14,7 @@ CUT_REPLY = "the reply was cut at the token limit before it was complete; be bri
 
 
 class PromptMode(StrEnum):
-    """How earlier turns are shown to the model."""
+    """How earlier turns appear in the prompt."""
 
     STATELESS = "stateless"
     CHAT = "chat"

@@ -67,7 +67,7 @@ class Orchestrator:
         self._routing = routing
         self._policy = policy
         self._toolsets = Toolsets(policy.budgets.tool_description_chars_max)
-        # First come, first served, and never idle while somebody waits.
+        # First come, first served, and never idle while a call waits.
         self._slots = asyncio.Semaphore(max_in_flight)
 
     async def next_action(self, situation: Situation) -> Decision:

@@ -1,7 +1,7 @@
 """Secrets that tools name: from the environment or from mounted files, never from a request.
 
 The platform's secrets are for shared tools. A tenant's tools see the tenant's own, so that
-nobody can send another's credentials to a server of their choice.
+no tenant can send another's credentials to a server of their choice.
 """
 
 import os

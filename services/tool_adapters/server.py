@@ -187,7 +187,7 @@ def _embeddings(
 
 
 async def _forwarding_registry(settings: Settings, stack: AsyncExitStack) -> grpc.aio.Channel:
-    """The registry as whoever calls us calls it."""
+    """A registry client that forwards the caller's identity."""
     channel = open_channel(settings.tool_registry_target, tls=settings.tls)
     return await stack.enter_async_context(channel)
 

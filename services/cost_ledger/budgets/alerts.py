@@ -1,7 +1,7 @@
 """Alerts: a soft limit of a budget was passed in one of its windows.
 
 The database raises them in the transaction that moves the money, once per budget, window
-and soft limit, so whoever posts cannot forget it and no concurrency can double it. The
+and soft limit, so no caller can forget it and no concurrency can double it. The
 relay owes each to the topic until the broker has it.
 """
 

@@ -44,7 +44,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """What later entries did to one: whether it was taken back, and its adjustments."""
+    """What later entries did to one: whether it was reversed, and its adjustments."""
 
     is_taken_back: bool = False
     adjusted: Decimal = ZERO
@@ -129,7 +129,7 @@ class Books:
         return next(layer[tenant] for layer in layers if tenant in layer)
 
     def is_closed(self, tenant: str, at: datetime) -> bool:
-        """Whether the time lies in a closed period."""
+        """Whether the time is in a closed period."""
         closed_before = self.head(tenant).closed_before
         return closed_before is not None and at < closed_before
 

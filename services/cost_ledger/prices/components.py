@@ -1,7 +1,7 @@
 """Components of a price: what one dimension costs, for which prompts and at which hours.
 
 A band is chosen by the size of the whole prompt and prices every unit of the call, as
-providers do for long contexts. In the hours of a component it stands in place of those
+providers do for long contexts. In the hours of a component it replaces those
 without hours. Components are checked to leave no prompt size without a price and to
 give none two.
 """

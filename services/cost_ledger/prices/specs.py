@@ -55,7 +55,7 @@ class PriceSpec:
             raise InvalidPrice(f"{sku} ends before it starts")
 
     def same_price(self, version: PriceVersion) -> bool:
-        """Whether the version charges the same, whoever wrote it down."""
+        """Whether the version charges the same; its author does not matter."""
         same_parts = set(self.components) == set(version.components)
         return version.currency_code == self.currency_code and same_parts
 

@@ -51,7 +51,7 @@ class ToolPurchases:
     turn: int
 
     def of(self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> Purchase:
-        """A call of a tool, and which of the episode's tools could stand in for it."""
+        """A call of a tool, and which of the episode's tools could replace it."""
         alias = model_alias(call, tool)
         return Purchase(
             key=effect_key(self.episode.id, self.turn, StepKind.TOOL, call.index),

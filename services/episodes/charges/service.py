@@ -39,7 +39,7 @@ UNKNOWN_PRICE = {
 }
 
 
-# An answer or a tool call that is cut off sooner helps nobody.
+# A shorter answer or tool call is useless.
 OUTPUT_TOKENS_MIN = 64
 # Labels of an episode that say for whom it spends; the ledger's budgets may cover them.
 TEAM_LABEL, AGENT_LABEL = "team", "agent"

@@ -55,7 +55,7 @@ def problem_of(instance: Any, schema: str) -> str:
 
 def _too_deep(episode: RunningEpisode, tool: toolset_pb2.ResolvedTool) -> ToolFailure | None:
     limit = tool.podium.max_depth or DEFAULT_MAX_DEPTH
-    # The orchestrator nobody called is the first.
+    # The root orchestrator counts as the first.
     orchestrators = episode.spec.parent.depth + 1
     if orchestrators < limit:
         return None

@@ -1,4 +1,4 @@
-"""What an expert model is told besides the task: the findings of earlier turns."""
+"""What an expert model gets besides the task: the findings of earlier turns."""
 
 from episodes.steps.log import StepLog
 

@@ -39,7 +39,7 @@ APPEND = text(
     """
 )
 # One statement, so one transaction. It needs no disk flush: a cost that is lost is asked from
-# the ledger again, and a watcher that is not told looks by itself.
+# the ledger again, and a watcher that gets no notification polls.
 SETTLE_AND_NOTIFY = text(
     """
     WITH settled AS (

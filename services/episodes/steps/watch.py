@@ -1,4 +1,4 @@
-"""Following an episode live: read what is stored, then wait to be told of more.
+"""Following an episode live: read what is stored, then wait for a notification.
 
 The step log is the source; a notification only says that it is worth reading.
 A lost notification costs a second, never an event.
@@ -18,7 +18,7 @@ FALLBACK_INTERVAL_S = 1.0
 
 @dataclass(frozen=True)
 class EpisodeProgress:
-    """One event: its sequence, and the step or the ended episode it tells of.
+    """One event: its sequence, and the step or the ended episode it reports.
 
     Sequence 1 is the start, step n is n + 1, the end comes last.
     """

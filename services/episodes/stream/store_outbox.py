@@ -180,7 +180,7 @@ class OutboxStore:
             await connection.execute(DEAD, {"id": row_id, "reason": reason})
 
     async def unconfirmed(self, limit: int) -> list[PublishedRecord]:
-        """Acknowledged records that nobody has read back yet, oldest first."""
+        """Acknowledged records that have not been read back yet, oldest first."""
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(UNCONFIRMED, {"limit": limit})).all()
         return [

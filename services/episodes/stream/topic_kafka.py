@@ -25,7 +25,7 @@ def create_topic(kafka: KafkaSettings, topic: str, partitions: int) -> None:
 
 
 class TopicReader:
-    """What lies on the topic now."""
+    """The records on the topic now."""
 
     def __init__(self, kafka: KafkaSettings, topic: str) -> None:
         self._kafka = kafka

@@ -125,7 +125,7 @@ def _children(log: StepLog) -> list[episode_pb2.ChildEpisode]:
 
 
 def _told_costs(episode: RunningEpisode, log: StepLog) -> list[Money | None]:
-    """What the episode's own calls cost by the prices its model was told."""
+    """What the episode's own calls cost by the prices in its model's prompt."""
     factors = PriceFactors.read(episode.spec.price_factors)
     return [factors.cost(step.cost, _sku(log, step)) for step in _billable(log, OWN_KINDS)]
 

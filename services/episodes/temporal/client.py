@@ -25,7 +25,7 @@ class TemporalUnreachable(Unavailable):
 
 
 def _fix(cause: str) -> str:
-    """What to do, told from the client's own words: it has no types for them."""
+    """How to fix it, from the text of the client's error: it has no types for them."""
     if "InvalidCertificate" in cause:
         return "its certificate is not accepted: correct TEMPORAL__AUTHORITY or _SERVER_NAME"
     if "error after connection" in cause:

@@ -39,7 +39,7 @@ class TemporalConnection:
         return cls(target, namespace, settings, client)
 
     def follow(self, use: Callable[[Client], None]) -> None:
-        """Gives every later client to whoever holds one of its own, as a worker does."""
+        """Passes every later client to an object that keeps its own, such as a worker."""
         self._followers.append(use)
 
     async def renew(self) -> None:

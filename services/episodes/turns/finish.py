@@ -78,7 +78,7 @@ class FinishActivity:
             await self.charges.release(episode)
         await self._close_tools(episode, log)
         await self._end(episode, log, _ending(finish, log), _judgement(episode, log, finish))
-        # The costs must be there before watchers are told that the episode has ended.
+        # The costs must be there before watchers learn that the episode has ended.
         await self.settlements.flush()
         telemetry.record_episode(
             episode.id, episode.stored.create_time, {"podium.stop_reason": finish.stop_reason}
@@ -126,7 +126,7 @@ def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
 def _judgement(
     episode: RunningEpisode, log: StepLog, finish: FinishInput
 ) -> check_pb2.Judgement | None:
-    """What the check says; None where nobody asked for one."""
+    """What the check says; None where none was requested."""
     check = episode.spec.check
     if not episode.spec.HasField("check") or log.judgement is not None:
         return log.judgement

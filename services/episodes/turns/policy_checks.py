@@ -1,7 +1,7 @@
 """What the tenant's policy says about calls now: asked again when they are made.
 
-An episode is shown the tools its policy allowed when it began. A policy that changes while
-the episode runs is heeded by its next call, at most half a second later.
+An episode lists the tools its policy allowed when it began. A policy that changes while
+the episode runs applies to its next call, at most half a second later.
 """
 
 import time

@@ -148,7 +148,7 @@ def _decisions(
 ) -> tuple[PolicyDecision | None, frozenset[str]]:
     """What the policy says of a call, and the models that it lets answer in its place.
 
-    One that needs a person's approval is not among them: nobody was asked about it.
+    One that needs a person's approval is not among them: nobody has approved it.
     """
     if not decided:
         return None, frozenset()

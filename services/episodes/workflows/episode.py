@@ -176,7 +176,7 @@ class EpisodeWorkflow:
     ) -> TurnInput:
         """The turn with what people decided about the calls that waited."""
         decided = await self._decisions(episode, asked.turn, pending)
-        # A call nobody decides in time is denied.
+        # A call that is not decided in time is denied.
         approvals = {
             str(index): str(index) in decided and decided[str(index)].approved for index in pending
         }

@@ -55,7 +55,7 @@ class Approval:
 class TurnInput:
     """Asks for one turn. `approvals` decides calls by index; others are not decided yet.
 
-    `decided` says who took a decision and why; a call nobody decided in time is not in it.
+    `decided` says who took a decision and why; a call not decided in time is not in it.
     `children` are the indexes of calls that episodes of their own answer, `ended` how those
     episodes ended, by index: empty while they run.
     """

@@ -45,6 +45,6 @@ class AuditFilter:
 
 @dataclass
 class Change:
-    """A change that is being made; whoever makes it says what it led to."""
+    """A change in progress; the code that makes it sets `after`, the result."""
 
     after: Json | None = None

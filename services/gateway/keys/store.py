@@ -63,7 +63,7 @@ class PostgresApiKeyStore:
             await connection.execute(USED, rows)
 
     async def get(self, key_id: str) -> ApiKey | None:
-        """The key, whoever's it is: a key says its tenant, not the other way round."""
+        """The key of any tenant: the caller learns the tenant from the key."""
         query = API_KEYS.select().where(API_KEYS.c.id == key_id)
         async with autocommit(self._engine) as connection:
             return _key((await connection.execute(query)).one_or_none())

@@ -66,7 +66,7 @@ class RateLimiter:
     async def admit(self, tenant: str, limits: TenantLimits) -> RateLimitStatus:
         """Spends one token. Raises TooManyRequests with the time until there is one."""
         lease = self._leases[tenant]
-        # One draw at a time: whoever waited may find tokens drawn meanwhile.
+        # One draw at a time: one that waited may find the lease refilled.
         async with lease.drawing:
             now = self._clock()
             if lease.tokens < 1 or lease.lapses_at < now or lease.limits != limits:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from podium_kit.rpc.identity import Role
 
-# Asymmetric ones only: with HS256 whoever can verify could sign, with "none" everybody.
+# Asymmetric ones only: with HS256 a verifier could also sign, with "none" anyone could.
 Algorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]

@@ -1,4 +1,4 @@
-"""What the service asks of a model engine, whoever speaks to it."""
+"""The interface of a model engine, independent of its client."""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -26,7 +26,7 @@ class MergedEngines:
         self._there: list[str] = []
 
     async def replicas(self) -> list[EngineReplica]:
-        """The engines that there are now. A name without an address has none yet."""
+        """The current engines. A host name that does not resolve yet has none."""
         there: set[str] = set()
         for url in self._urls:
             with suppress(EngineUnreachable):

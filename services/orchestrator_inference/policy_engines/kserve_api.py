@@ -59,10 +59,10 @@ class KServeEngines:
         self._blueprint = blueprint
         self._rules = rules
         self._seen = ""
-        """Version of the list that was looked at last; a watch tells what came after it."""
+        """resourceVersion of the last list; a watch starts after it."""
 
     async def versions(self) -> dict[str, Json]:
-        """The engines that there are, by policy version."""
+        """Existing engines by policy version."""
         found = await self._call(
             self._api.list_namespaced_custom_object,
             label_selector=f"{ENGINE_OF}={self._blueprint}",
@@ -88,7 +88,7 @@ class KServeEngines:
             log.info("engine of %s was patched", version)
 
     async def check(self) -> None:
-        """Raises when the API server does not tell the blueprint."""
+        """Raises when the blueprint cannot be read from the API server."""
         await self._blueprint_now()
 
     async def remove(self, version: str) -> None:

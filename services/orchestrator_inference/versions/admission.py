@@ -2,7 +2,7 @@
 
 A version is admitted when a quorum of replicas has loaded its verified files under its own
 name and each has answered the canary as the trainer computed it. Nothing here waits for
-anybody: whoever publishes writes a folder, whoever restarts is brought back.
+a client: publishing writes a folder, and a restarted engine is loaded again.
 """
 
 import logging
@@ -43,7 +43,7 @@ class AdmissionRules:
     kept: int = 6
     """Newest versions that stay loaded, besides those the aliases mean or meant before."""
     retire_after_s: float = 600.0
-    """A version nobody wants stays loaded so long: calls that began with it end before."""
+    """How long an unused version stays loaded, so that calls that began with it can end."""
 
 
 class VersionAdmission:
@@ -163,7 +163,7 @@ class VersionAdmission:
         return self._failed[key]
 
     async def _expel(self, name: str, replica: EngineReplica) -> None:
-        """Unloads what failed; where that cannot be done, nobody is sent there."""
+        """Unloads a failed version; a replica that cannot unload it gets no calls for it."""
         self._stuck.add((replica.url, name))
         if await _unload(name, replica):
             self._stuck.discard((replica.url, name))
@@ -171,7 +171,7 @@ class VersionAdmission:
     async def _retire(
         self, name: str, served: Mapping[EngineReplica, frozenset[str] | None]
     ) -> None:
-        """Unloads a version that nobody has wanted for long enough."""
+        """Unloads a version that has been unused for `retire_after_s`."""
         since = self._unwanted_since.setdefault(name, time.monotonic())
         if time.monotonic() - since < self._rules.retire_after_s:
             return

@@ -12,7 +12,7 @@ VERDICTS = {
 
 
 def version_to_proto(state: VersionState) -> pb.ModelVersion:
-    """What nobody has looked at or decided about stays unset."""
+    """Fields without a report or a decision stay unset."""
     found = pb.ModelVersion(
         name=str(state.name),
         step=state.step,

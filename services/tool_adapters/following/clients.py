@@ -17,7 +17,7 @@ PLATFORM_TENANT = "platform"
 
 
 class RegistryPermission:
-    """tool-registry over a channel that forwards the token of whoever calls."""
+    """tool-registry over a channel that forwards the caller's token."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = ToolRegistryServiceStub(channel)

@@ -12,7 +12,7 @@ from tool_adapters.secret_store import PLATFORM
 class FollowedServer:
     """`definition` is what its owner wrote, a FollowedMcpServer message; owner "" is the platform.
 
-    `listed` are digests of the specs the registry was told last, by tool name, and `problem` is
+    `listed` are digests of the specs last sent to the registry, by tool name, and `problem` is
     why the server cannot be followed at the moment, or "".
     """
 

@@ -13,7 +13,7 @@ from tool_adapters.secret_store import PLATFORM
 
 ReadRow = Callable[[Any], FollowedServer]
 
-# What is followed under an id of somebody else's stays as it is.
+# A server that another owner follows under this id is not changed.
 FOLLOW = text(
     """
     INSERT INTO followed_servers (id, owner, definition) VALUES (:id, :owner, :definition)
@@ -61,7 +61,7 @@ class PostgresFollowingStore:
         self._read_row = read_row
 
     async def follow(self, server: FollowedServer) -> FollowedServer | None:
-        """The server as it is kept; None when the id is somebody else's."""
+        """The stored server; None when the id belongs to another owner."""
         values = {"id": server.id, "owner": server.owner, "definition": server.definition}
         rows = await self._rows(FOLLOW, values)
         return rows[0] if rows else None
@@ -82,7 +82,7 @@ class PostgresFollowingStore:
         return await self._rows(LIST, values)
 
     async def lease(self, follower: str, lease_s: float) -> list[FollowedServer]:
-        """Every server this follower follows from now on: its own and those nobody follows."""
+        """Every server this follower follows from now on: its own and those without a follower."""
         return await self._rows(LEASE, {"follower": follower, "lease_s": lease_s})
 
     async def release(self, follower: str) -> None:
@@ -99,7 +99,7 @@ class PostgresFollowingStore:
     async def keep_listed(
         self, server: FollowedServer, listed: Mapping[str, str], problem: str
     ) -> None:
-        """Keeps what the registry was told, and what it did not take."""
+        """Stores what was sent to the registry, and what it rejected."""
         async with transaction(self._engine) as connection:
             values = {"id": server.id, "listed": json.dumps(dict(listed))}
             await connection.execute(KEEP_LISTED, values)

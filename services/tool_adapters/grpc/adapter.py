@@ -18,7 +18,7 @@ class Methods(Protocol):
 
 
 class GrpcAdapter:
-    """Calls the tool's method as whoever the secret says."""
+    """Calls the tool's method with the credentials in the secret."""
 
     def __init__(self, methods: Methods, secrets: SecretStore) -> None:
         self._methods = methods

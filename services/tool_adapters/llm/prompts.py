@@ -1,4 +1,4 @@
-"""What an expert is told: templates by role, which the operator may replace."""
+"""Prompts of experts: templates by role, which the operator may replace."""
 
 from pathlib import Path
 
@@ -27,18 +27,18 @@ class Prompts:
     def question(self, call: ToolCall, connection: LlmConnection) -> Question:
         """Findings first, then the task, then what the orchestrator adds in its own words."""
         role = connection.role.value
-        told = {
+        values = {
             "findings": call.context,
             "task": call.task,
             "request": str(call.arguments.get("prompt", "")),
         }
         limit = connection.max_output_tokens
         return Question(
-            system_prompt=connection.system_prompt or self._text(f"{role}/system.jinja", told),
-            prompt=self._text(f"{role}/question.jinja", told),
+            system_prompt=connection.system_prompt or self._text(f"{role}/system.jinja", values),
+            prompt=self._text(f"{role}/question.jinja", values),
             max_output_tokens=min(call.max_output_tokens or limit, limit),
             temperature=connection.temperature,
         )
 
-    def _text(self, template: str, told: dict[str, str]) -> str:
-        return self._templates.get_template(template).render(told).strip()
+    def _text(self, template: str, values: dict[str, str]) -> str:
+        return self._templates.get_template(template).render(values).strip()

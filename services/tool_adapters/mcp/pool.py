@@ -43,7 +43,7 @@ class McpPool:
         await self._close(key for key in self._sessions if key[:2] == (tenant, episode_id))
 
     async def close_idle(self) -> None:
-        """Closes the sessions nobody used for a while; call it from time to time."""
+        """Closes idle sessions; call it periodically."""
         limit_s = self._idle_timeout_s
         await self._close(key for key, kept in self._sessions.items() if kept.idle_s > limit_s)
 

@@ -61,10 +61,10 @@ class McpSession:
         except asyncio.CancelledError:
             self._client.cancel()
             raise
-        except Exception as error:  # noqa: BLE001 borrowers get it, or nobody needs it any more
+        except Exception as error:  # noqa: BLE001 borrowers get it, if any are left
             if self._client.done():
                 log.info("an MCP session ended with %s", type(error).__name__)
             else:
                 self._client.set_exception(error)
-                # A borrower may have been cancelled meanwhile: then nobody looks.
+                # Marks it retrieved: a cancelled borrower would leave asyncio a warning.
                 self._client.exception()

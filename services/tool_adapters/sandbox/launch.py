@@ -36,7 +36,7 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 # The supervisor is process 1 of its own world: with its end the kernel ends all there is.
-# Bubblewrap's own process 1 would outlive its parent and wait for somebody to reap it.
+# Bubblewrap's own process 1 would outlive its parent and wait to be reaped.
 ISOLATION = (
     *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"),
     *("--as-pid-1", "--new-session", "--clearenv", "--hostname", "sandbox", "--cap-drop", "ALL"),

@@ -20,7 +20,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Limits:
-    """Upper bounds of one run; whoever passes one is killed or gets an error.
+    """Upper bounds of one run; a process that passes one is killed or gets an error.
 
     Memory counts twice: as address space of each process (the kernel's limit) and as
     resident memory of all of them together (the supervisor's). `entries` are files and

@@ -93,7 +93,7 @@ class LocalRunner:
 
 
 async def _run_in(session: Session, job: Job) -> Ran:
-    # What waited for its job has cost nobody anything.
+    # Time spent waiting for a job is not charged.
     started = time.monotonic()
     report = await session.run(job)
     execution = Execution(

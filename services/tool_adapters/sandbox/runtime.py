@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 PACKAGES = ("cloudpickle", "matplotlib", "numpy", "pandas", "sympy")
 PACKAGES_FOLDER = "/packages"
 INSIDE = Path(__file__).with_name("inside")
-# The package keeps its name inside; what lies above it there is empty.
+# The package keeps its name inside; its parent folders there are empty.
 SUPERVISOR_ROOT = "/runner"
 INSIDE_PATH = f"{SUPERVISOR_ROOT}/tool_adapters/sandbox/inside"
 PYTHON = Path(sys.executable).resolve()

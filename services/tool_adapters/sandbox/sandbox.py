@@ -1,4 +1,4 @@
-"""Code with and without the state of an episode, whoever runs it."""
+"""The sandbox's interface: code with and without the state of an episode."""
 
 import asyncio
 

@@ -13,7 +13,7 @@ from tool_adapters.sandbox.servicer import SandboxServicer
 
 
 async def serve(settings: Settings) -> None:
-    """Serves until SIGTERM. Raises IsolationUnavailable, and serves nobody then."""
+    """Serves until SIGTERM. Raises IsolationUnavailable before it serves."""
     stop_telemetry = telemetry.configure("sandbox", settings.telemetry)
     try:
         async with assembled(settings) as served:

@@ -1,6 +1,6 @@
 """Sandboxes started ahead of their use, each for one job only, so that a call need not wait.
 
-Nothing is shared or used again: a warm sandbox is a fresh one that somebody started early.
+Nothing is shared or used again: a warm sandbox is a fresh one that was started early.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class WarmPool:
             self._filling = asyncio.create_task(self._filled())
 
     async def close(self) -> None:
-        """Ends the sandboxes nobody took."""
+        """Ends the unused sandboxes."""
         self._count = 0
         if self._filling:
             self._filling.cancel()

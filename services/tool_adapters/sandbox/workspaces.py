@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 
 class PackedWorkspace:
-    """The workspace of one episode, for as long as nobody else runs code in it."""
+    """The workspace of one episode, held while no other call runs code in it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

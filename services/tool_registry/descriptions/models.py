@@ -17,7 +17,7 @@ class ProposalState(StrEnum):
 
 @dataclass(frozen=True)
 class Proposal:
-    """A description of a tool, or of one model of it, that nobody has to accept."""
+    """A description of a tool, or of one model of it, as a suggestion."""
 
     id: str
     tool_name: str

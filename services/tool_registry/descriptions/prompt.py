@@ -40,7 +40,7 @@ def description_prompt(
 
 
 def succeeded(episode: PastEpisode) -> bool:
-    """What verifiers said; an answer nobody judged counts as a success."""
+    """What verifiers said; an answer that was not verified counts as a success."""
     return episode.answered if episode.solved is None else episode.solved
 
 

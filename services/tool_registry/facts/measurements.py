@@ -36,7 +36,7 @@ class Measurements:
 
 
 class MeasurementBook:
-    """Measurements per tenant, kept in memory until somebody reports."""
+    """Measurements per tenant, kept in memory until they are reported."""
 
     def __init__(self, store: FactsStore, clock: Clock) -> None:
         self._store = store

@@ -1,7 +1,7 @@
 """Measured behaviour of tools in PostgreSQL: the latest report of every adapters process.
 
-Facts belong to whoever owns the tool: those of a shared tool help every tenant, those
-of a tenant's own tool are nobody else's business. A process measures tenant by tenant,
+Facts belong to the owner of the tool: those of a shared tool help every tenant, those
+of a tenant's own tool are visible to that tenant only. A process measures per tenant,
 so what it saw of a shared tool under one tenant must not replace what it saw under another.
 """
 

@@ -19,7 +19,7 @@ DECIDED_BY_SERVERS = (
 
 
 def followed_from_proto(message: pb.FollowedTools, owner: str) -> FollowedTools:
-    """What somebody allows. Raises InvalidFollowing."""
+    """A permission to follow. Raises InvalidFollowing."""
     if message.common.connection.WhichOneof("target") != "mcp":
         raise InvalidFollowing("common.connection is no MCP server; only those are followed")
     return FollowedTools(

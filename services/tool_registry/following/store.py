@@ -17,7 +17,7 @@ OVERLAPPING = text(
         AND (starts_with(name_prefix, :name_prefix) OR starts_with(:name_prefix, name_prefix))
     """
 )
-# What is followed under an id of somebody else's stays as it is.
+# A server that another owner follows under this id is not changed.
 ALLOW = text(
     """
     INSERT INTO followed_tools (server_id, owner, name_prefix, common, allowed_by)

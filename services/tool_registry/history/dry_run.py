@@ -1,7 +1,7 @@
 """What a policy would have changed in past episodes. Pure.
 
 Prices and measurements are those of now. What the orchestrator would have done instead
-of a rejected call nobody knows; what is known is the money that would not have been spent.
+of a rejected call is unknown; what is known is the money that would not have been spent.
 """
 
 from collections import defaultdict

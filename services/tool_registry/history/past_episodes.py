@@ -14,7 +14,7 @@ EPISODES_MAX = 2000
 
 
 class EpisodesNotConfigured(FailedPrecondition):
-    """The registry was not told where past episodes are."""
+    """The registry has no setting that says where past episodes are."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -38,7 +38,7 @@ class PastCall:
 class PastEpisode:
     """An ended episode.
 
-    `solved` is what verifiers said, None when nobody judged it; `cost` is None when one
+    `solved` is what verifiers said, None when it was not verified; `cost` is None when one
     of its calls has no known cost.
     """
 

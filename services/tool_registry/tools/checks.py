@@ -11,7 +11,7 @@ from tool_registry.tools.schemas import PARAMETERS, check_parameters_schema, che
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 DESCRIPTION_CHARACTERS_MAX = 4000
 TIMEOUT_MAX_S = 3600.0
-# What a tool of kind podium tells the episode it starts.
+# What a tool of kind podium passes to the episode it starts.
 TASK_ARGUMENT = "task"
 # What a call of an llm tool names its model in.
 MODEL_ARGUMENT = "model"

@@ -26,7 +26,7 @@ def kind_from_proto(number: int) -> ToolKind:
 
 
 def new_spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
-    """A spec somebody wants registered. Raises InvalidTool.
+    """A spec to register. Raises InvalidTool.
 
     What is stored is not checked again: a rule of today must not hide a tool of yesterday.
     """

@@ -26,7 +26,7 @@ class Embeddings:
         self._vectors: LRUCache[str, Vector] = LRUCache(VECTORS_KEPT)
 
     async def rank(self, tools: Sequence[ToolVersion], query: str) -> list[str] | None:
-        """Names of the tools that mean something alike, best first; None when nobody answers."""
+        """Names of the tools closest in meaning, best first; None when the model fails."""
         texts = [f"{tool.spec.name}: {tool.spec.description}"[:CHARACTERS_MAX] for tool in tools]
         try:
             vectors = await self._of(texts)

@@ -1,4 +1,4 @@
-"""JSON Schemas (2020-12) a call can be checked against, whoever wrote them.
+"""JSON Schemas (2020-12) from untrusted authors, to check calls against.
 
 A schema may come from a stranger's OpenAPI document or MCP server, so its size, its
 depth and what its references expand to are bounded, and nothing is ever fetched.

@@ -123,7 +123,7 @@ class ToolStore:
                 await connection.execute(SUPERSEDE, values | {"version": known.version})
             row = known or await self._insert(connection, values, spec, created_by)
             if validate_only:
-                # Everything was done for real, and is taken back.
+                # Every check ran against the database; nothing is kept.
                 await connection.rollback()
         return self._version_of(row), known is None
 

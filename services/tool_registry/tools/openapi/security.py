@@ -109,7 +109,7 @@ def _basic(name: str, caller: Caller) -> Basic:
 def _oauth2(
     name: str, flows: Node, scopes: Sequence[str], caller: Caller, base_url: str
 ) -> Credential:
-    """Without the grant for programs, the secret is a token that somebody got otherwise."""
+    """Without the grant for programs, the secret is a token that was obtained elsewhere."""
     if "clientCredentials" not in flows:
         return Bearer()
     if not caller.client_id:
