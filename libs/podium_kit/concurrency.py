@@ -19,6 +19,6 @@ async def in_parallel(jobs: Iterable[Callable[[], Awaitable[T]]], at_once: int) 
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(one(job)) for job in jobs]
     except ExceptionGroup as failed:
-        # What stopped the first has cancelled the others; one cause is told, not a heap.
+        # The first failure cancelled the others: raise that cause, not the group.
         raise failed.exceptions[0] from None
     return [each.result() for each in running]

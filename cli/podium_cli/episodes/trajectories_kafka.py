@@ -82,7 +82,7 @@ def _last_records(
     ends = end_offsets(consumer, partitions)
     starts = consumer.beginning_offsets(partitions)
     for partition in partitions:
-        # The last records of all may lie in any one partition.
+        # The last records of all may be in any one partition.
         consumer.seek(partition, max(ends[partition] - last, starts[partition]))
     messages: list[Any] = []
     while any(consumer.position(each) < ends[each] for each in partitions):

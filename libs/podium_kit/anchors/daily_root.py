@@ -1,4 +1,4 @@
-"""What is signed once a day, and how an entry is shown to be under it.
+"""The root that is signed once a day, and the proof that it covers an entry.
 
 Every tenant is one leaf: its name, the entries it added since the root before, the Merkle
 root of their hashes, and the hash its chain ends in. The root over these leaves is signed

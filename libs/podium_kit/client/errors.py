@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 class UserError(Exception):
-    """An error told without a stack trace; ends the command with status 1."""
+    """An error printed without a stack trace; ends the command with status 1."""
 
     exit_status = 1
 

@@ -74,7 +74,7 @@ async def near_names(fetch: Fetch, rejected: Rejected) -> list[str]:
     if not wrong or kind not in _LISTS:
         return []
     path, names_of = _LISTS[kind]
-    # The list may be rejected too; then the first error is the one to tell.
+    # The list may be rejected too; then the first error is the one to report.
     try:
         known = names_of(await fetch(path))
     except UserError:

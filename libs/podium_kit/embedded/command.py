@@ -1,4 +1,4 @@
-"""A command that runs to its end while somebody follows its output."""
+"""A command that runs to its end while its output is followed."""
 
 import asyncio
 import contextlib

@@ -87,8 +87,8 @@ class Installer:
                 if line.strip().startswith(PROGRESS):
                     print(line.strip(), flush=True)
         if process.returncode:
-            told = [line for line in said if line.startswith(("error: ", "cause: "))] or said
-            raise CannotInstall(": ".join(line.split(": ", 1)[-1] for line in told[:2]).rstrip("."))
+            why = [line for line in said if line.startswith(("error: ", "cause: "))] or said
+            raise CannotInstall(": ".join(line.split(": ", 1)[-1] for line in why[:2]).rstrip("."))
 
 
 def _pip_settings() -> Iterator[tuple[str, str]]:

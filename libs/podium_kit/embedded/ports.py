@@ -11,7 +11,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct ports nobody listens on; take them soon, nothing reserves them."""
+    """Distinct free ports; bind them soon, nothing reserves them."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
         for each in sockets:
@@ -24,7 +24,7 @@ def free_port() -> int:
 
 
 def require_free(port: int) -> None:
-    """Raises PortTaken, naming the holder, when somebody listens on the port."""
+    """Raises PortTaken, naming the holder, when a process listens on the port."""
     with closing(socket.socket()) as probe:
         # As servers do: connections of an earlier server in TIME_WAIT are no obstacle.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

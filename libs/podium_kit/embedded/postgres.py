@@ -101,7 +101,7 @@ class EmbeddedPostgres(EmbeddedServer):
         return self.dsn(name)
 
     async def drop_database(self, name: str) -> None:
-        """Drop the database if it exists, disconnecting whoever still uses it."""
+        """Drop the database if it exists, closing the connections that still use it."""
         async with self._connection() as connection:
             await connection.execute(f"DROP DATABASE IF EXISTS {_identifier(name)} WITH (FORCE)")
 

@@ -1,6 +1,6 @@
-"""What a gate decided about a version, as whoever promotes has to read it.
+"""A gate's decision about a version, as promotion reads it.
 
-The gate writes more (`training/podium_training/gate`): every number its verdict stands on.
+The gate writes more (`training/podium_training/gate`): every number behind its verdict.
 """
 
 from enum import StrEnum
@@ -36,7 +36,7 @@ class Decided(BaseModel):
 
 
 def decision_file(root: Path, candidate: str) -> Path:
-    """Where the latest decision about a version lies. Raises InvalidVersionName."""
+    """Path of the latest decision about a version. Raises InvalidVersionName."""
     return root / FOLDER / f"{VersionName.parse(candidate)}.json"
 
 

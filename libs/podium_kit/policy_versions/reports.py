@@ -1,4 +1,4 @@
-"""What the serving side found out about a version, for whoever waits for it."""
+"""The serving side's report about a version, for those that wait for it."""
 
 from pathlib import Path
 

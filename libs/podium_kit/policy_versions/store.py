@@ -28,7 +28,7 @@ class VersionStore:
         self.root = root
 
     def path(self, name: str) -> Path:
-        """Where a version lies. Raises InvalidVersionName, so never outside of the store."""
+        """Path of a version. Raises InvalidVersionName, so never outside of the store."""
         return self.root / str(VersionName.parse(name))
 
     def names(self) -> list[VersionName]:

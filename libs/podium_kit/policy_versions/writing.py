@@ -8,7 +8,7 @@ READABLE_BY_ALL = 0o644
 
 
 def replace_text(path: Path, text: str) -> None:
-    """The file holds the old text or the new one, whole, whoever else writes it."""
+    """Replaces the file atomically: readers see the old text or the new one, never a mix."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, partial = tempfile.mkstemp(prefix=f".{path.stem}-", dir=path.parent)
     try:

@@ -1,4 +1,4 @@
-"""A service's database engine, and what its errors mean to whoever called the service."""
+"""A service's database engine, and what its errors mean to the service's caller."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager

@@ -1,4 +1,4 @@
-"""Who may call an RPC: what its contract states, and nobody when it states nothing."""
+"""Who may call an RPC: what its contract states; no caller when it states nothing."""
 
 from dataclasses import dataclass
 from functools import cache

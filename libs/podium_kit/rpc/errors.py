@@ -23,7 +23,7 @@ class DomainError(Exception):
 
     @property
     def retry_after_s(self) -> float | None:
-        """How long the caller is asked to wait, in seconds; None when nobody said."""
+        """How long the caller should wait, in seconds; None when unknown."""
         given = self.metadata.get("retry_after_s")
         return None if given is None else float(given)
 

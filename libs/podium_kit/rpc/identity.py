@@ -1,7 +1,7 @@
 """Who is calling, and what roles and scopes let a caller do.
 
-The tenant is read from here and from nowhere else. Which scope an RPC asks for stands in
-its contract (podium_kit.rpc.access); which scopes a role has stands in ROLE_SCOPES below.
+The tenant is read from here and from nowhere else. Which scope an RPC requires is stated in
+its contract (podium_kit.rpc.access); the scopes of a role are in ROLE_SCOPES below.
 """
 
 from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ class Role(StrEnum):
 
 
 ROLE_SCOPES = {
-    # Every tenant's limits, shared tools, list prices: whoever runs the platform.
+    # Every tenant's limits, shared tools, list prices: for those who run the platform.
     Role.PLATFORM_ADMIN: frozenset({Scope.PLATFORM_ADMIN}),
     # Everything of one tenant: keys, policies, budgets, the tenant's own prices.
     Role.TENANT_ADMIN: frozenset({Scope.TENANT_ADMIN}),

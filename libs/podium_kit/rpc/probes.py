@@ -14,7 +14,7 @@ from podium_kit.rpc.health import HealthMonitor
 async def answered_probes(
     host: str, port: int | None, monitor: HealthMonitor
 ) -> AsyncIterator[None]:
-    """Follows the checks and, with a port, answers probes; after leaving it answers nobody."""
+    """Follows the checks and, with a port, answers probes; after leaving it answers none."""
     server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
     if port is not None:
         health_pb2_grpc.add_HealthServicer_to_server(monitor.servicer, server)

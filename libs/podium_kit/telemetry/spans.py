@@ -13,7 +13,7 @@ def span(
     attributes: dict[str, AttributeValue] | None = None,
     kind: SpanKind = SpanKind.INTERNAL,
 ) -> Iterator[Span]:
-    """A current span whose name and attributes stand in docs/telemetry.yaml.
+    """A current span whose name and attributes are listed in docs/telemetry.yaml.
 
     OpenTelemetry's default would record exceptions with their text and stack trace,
     and those of a database driver or a model client quote what the user wrote.

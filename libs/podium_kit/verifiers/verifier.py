@@ -1,6 +1,6 @@
 """What every verifier is: parameters, the tool calls it needs, and a verdict on an answer.
 
-A verifier makes no call itself. It names the calls, somebody makes them, and their
+A verifier makes no call itself. It names the calls, its user makes them, and their
 results come back: so every verdict can be computed again from a recorded episode.
 """
 

@@ -1,4 +1,4 @@
-"""Whether a candidate is promoted, with every number the answer stands on.
+"""Whether a candidate is promoted, with every number behind the answer.
 
 A growing evaluation may be looked at several times: every look pays its share of the
 allowed error, so an early answer is as good as a late one.

@@ -19,7 +19,7 @@ def gains(pairs: Sequence[Pair], objective: Objective) -> list[float] | None:
 
 
 def _score(episode: Evaluated) -> float:
-    # An answer nobody could judge earns nothing; how many there may be is a hard limit.
+    # An answer that could not be verified earns nothing; how many there may be is a hard limit.
     return episode.score or 0.0
 
 

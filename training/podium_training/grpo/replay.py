@@ -38,8 +38,8 @@ class Replayed:
         if not self.differences:
             return f"steps {self.since + 1} to {self.step} gave the same bits again"
         more = len(self.differences) - TOLD
-        told = self.differences[:TOLD] + ([f"and {more} more"] if more > 0 else [])
-        return "\n  ".join([f"steps {self.since + 1} to {self.step} gave other bits:", *told])
+        shown = self.differences[:TOLD] + ([f"and {more} more"] if more > 0 else [])
+        return "\n  ".join([f"steps {self.since + 1} to {self.step} gave other bits:", *shown])
 
 
 def replay(config: RunConfig, step: int | None = None) -> Replayed:
@@ -101,8 +101,8 @@ def _order(before: Checkpoint, after: Checkpoint) -> list[int]:
     order: list[int] | None = after.state.get("order")
     if order is None:
         raise CannotReplay(
-            f"the checkpoint of step {after.step} does not tell in which order records were read:"
-            " an earlier Podium wrote it; the next ones tell"
+            f"the checkpoint of step {after.step} has no record order:"
+            " an earlier Podium wrote it; replay a later checkpoint"
         )
     began, ended = position_of(before).offsets, position_of(after).offsets
     if any(began.get(p, 0) + order.count(p) != end for p, end in ended.items()):

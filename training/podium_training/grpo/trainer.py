@@ -175,7 +175,7 @@ class Trainer:
         return {
             "offsets": {str(p): offset for p, offset in self.reader.position.offsets.items()},
             "turn": self.reader.position.turn,
-            # Since the checkpoint before: a log that grows does not tell in what order.
+            # Since the checkpoint before: a log that grows cannot reproduce the order.
             "order": list(self.reader.order),
             "open": {
                 id: {

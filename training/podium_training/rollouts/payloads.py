@@ -17,7 +17,7 @@ class RolloutLimits:
     turn_limit: int = 6
     time_limit_s: float = 120.0
     temperature: float = 1.0
-    """Of sampling; 0 takes the likeliest tokens, to measure: nobody learns from such episodes."""
+    """Of sampling; 0 is greedy, for evaluation: such episodes are not trained on."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from podium_training.rollouts.ids import derived_id
 from podium_training.rollouts.tool_subsets import ToolSubset, deal, draw_tool_subsets
 from podium_training.tasks.task import Task
 
-# What episodes take as a factor goes further; nobody learns from prices a hundred times off.
+# What episodes take as a factor goes further; prices a hundred times off teach nothing.
 PRICE_SPREAD_MAX = 100.0
 
 

@@ -81,7 +81,7 @@ class DomainTool(Proposal):
 
 
 class Domain(Proposal):
-    """Everything a task of the domain stands on."""
+    """Everything a task of the domain needs."""
 
     subject: Text
     tables: Schema

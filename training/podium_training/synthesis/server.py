@@ -1,6 +1,6 @@
 """`python -m podium_training.synthesis.server DOMAIN.json`: a domain's tools over MCP.
 
-The tables lie in the folder the server is started in, so every episode has its own. One tool
+The tables are in the server's working directory, so every episode has its own. One tool
 more than the domain's, `state`, shows all rows, for the verifier.
 """
 

@@ -1,6 +1,6 @@
 """Records the trainer rejected, dead-lettered: `rejected.jsonl` of a run, a JSON object per record.
 
-A partition is read in order, so what a run that goes on from a checkpoint reads again lies
+A partition is read in order, so what a resumed run reads again is
 before the last place that was kept, and is not kept twice.
 """
 

@@ -1,9 +1,9 @@
-"""Reads the trajectory topic by offset, in an order that can be had again.
+"""Reads the trajectory topic by offset, in a reproducible order.
 
 No consumer group decides where to go on: the trainer's checkpoint does, so a record
 influences the weights exactly once. Partitions take turns, one record each, as far as the
 log reached when they were last looked at. The same log gives the same order; that of a log
-which grew meanwhile is kept, and given again to whoever asks for it.
+which grew meanwhile is kept for replay.
 """
 
 import time
@@ -71,7 +71,7 @@ class LogReader:
             raise LogCut(f"retention removed records not read yet: {_told(self.lost)}; {FIX}")
         self._seek(starts)
         self.order: list[int] = []
-        """Partition of each record taken, for whoever takes them again."""
+        """Partition of each record taken, for replay."""
         self._ends: dict[TopicPartition, int] = {}
         self._fetched: dict[TopicPartition, list[LogRecord]] = {place: [] for place in self._places}
 
@@ -172,7 +172,7 @@ def _consumer(kafka: KafkaSettings) -> KafkaConsumer:
     return KafkaConsumer(
         **kafka.arguments(),
         enable_auto_commit=False,
-        # Else it would go on at the log's end, and nobody would know what was left out.
+        # Else it would skip to the log's end without saying what was left out.
         auto_offset_reset="none",
         max_partition_fetch_bytes=FETCH_BYTES_MAX,
     )
