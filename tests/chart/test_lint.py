@@ -24,7 +24,7 @@ def test_helm_finds_nothing_to_say(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_helm_finds_nothing_to_say_about_a_profile(name: str) -> None:
+def test_helm_lint_has_no_findings_for_a_profile(name: str) -> None:
     report = helm_python.lint(str(CHARTS / "podium"), profile(name), strict=True)
     assert report["messages"] == []
 

@@ -113,7 +113,7 @@ def test_no_runbook_is_forgotten() -> None:
     assert linked == {path.name for path in (ROOT / "docs/runbooks").glob("*.md")}
 
 
-def test_nothing_is_left_to_replace_and_prometheus_keeps_its_own_templates() -> None:
+def test_no_placeholder_is_left_and_prometheus_keeps_its_own_templates() -> None:
     text = yaml.safe_dump(list(alerts()))
     assert "$(" not in text
     assert "{{ $value" in text

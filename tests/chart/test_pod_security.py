@@ -78,7 +78,7 @@ def test_only_who_asks_the_api_server_has_a_token_of_its_own() -> None:
         assert has_token is (pod.owner in ASK_THE_API_SERVER), f"{case}: {pod.owner}"
 
 
-def test_every_container_says_what_it_needs() -> None:
+def test_every_container_states_its_resources() -> None:
     for case, pod in every_pod():
         for container in containers(pod.spec):
             resources = container.get("resources", {})

@@ -43,7 +43,7 @@ def test_no_two_objects_of_a_release_have_one_name() -> None:
         assert len(ids) == len(set(ids)), case
 
 
-def test_two_releases_in_one_namespace_do_not_meet() -> None:
+def test_two_releases_in_one_namespace_do_not_collide() -> None:
     values = merged(EVERYTHING, switched_on("kserve", "strimzi"))
     first, second = (
         {(obj["kind"], obj["metadata"]["name"]) for obj in render(values, release=release)}

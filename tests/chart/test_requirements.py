@@ -13,7 +13,7 @@ def kinds_of(table: Iterable[Integration]) -> set[tuple[str, str]]:
     return {(api, kind) for each in table for api, kinds in each.apis.items() for kind in kinds}
 
 
-def test_the_doctor_asks_for_every_custom_kind_at_its_api() -> None:
+def test_the_doctor_checks_the_api_of_every_custom_resource() -> None:
     made = {
         (obj["apiVersion"], obj["kind"])
         for case, _ in cases()

@@ -85,5 +85,5 @@ async def test_recorded_history_replays(path: Path) -> None:
     await replayer.replay_workflow(history(path))
 
 
-def test_runs_with_and_without_an_id_of_their_own_are_recorded() -> None:
+def test_runs_with_and_without_a_given_id_are_recorded() -> None:
     assert {path.stem for path in HISTORIES} >= {"named", "scheduled"}

@@ -73,7 +73,7 @@ def test_it_makes_the_engine_of_a_version_it_finds(keeper: Keeper) -> None:
     assert made["storageUri"] == f"pvc://podium-adapters/{VERSION}"
 
 
-def test_it_runs_as_nobody_without_capabilities(keeper: Keeper) -> None:
+def test_it_runs_unprivileged_without_capabilities(keeper: Keeper) -> None:
     status = yaml.safe_load(podman("exec", NAME, "cat", "/proc/1/status").replace("\t", " "))
     assert str(status["Uid"]).split()[0] == "65532"
     assert int(str(status["CapEff"]), 16) == 0

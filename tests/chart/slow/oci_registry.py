@@ -105,7 +105,7 @@ def test_what_is_pulled_is_what_was_signed(
     assert verified["signed_by"] == [publisher.name]
 
 
-def test_an_altered_package_and_a_strangers_signature_are_rejected(
+def test_an_altered_package_and_an_unknown_signature_are_rejected(
     publisher: Publisher, tmp_path: Path
 ) -> None:
     archive = Path(helm_python.package(str(CHARTS / "podium"), destination=str(tmp_path)))

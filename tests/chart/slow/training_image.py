@@ -29,13 +29,13 @@ def restricted(*command: str) -> str:
     return podman("run", *options, f"--entrypoint={entry}", image, *arguments)
 
 
-def test_the_job_says_what_it_wants() -> None:
+def test_the_job_states_its_resources() -> None:
     said = restricted(*container()["command"], "--help")
     assert "usage: grpo" in said.lower(), said
     assert "config" in said.lower()
 
 
-def test_it_runs_as_nobody_and_can_write_only_to_mounts() -> None:
+def test_it_runs_unprivileged_and_can_write_only_to_mounts() -> None:
     program = (
         "import os; print(os.getuid(), os.access('/opt/podium', os.W_OK), os.access('/tmp', 7))"
     )

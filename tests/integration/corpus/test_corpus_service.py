@@ -173,7 +173,7 @@ async def test_documents_are_listed_page_by_page(client: Client) -> None:
     assert second.next_page_token == ""
 
 
-async def test_a_deleted_corpus_is_gone(client: Client) -> None:
+async def test_a_deleted_corpus_is_not_found(client: Client) -> None:
     await client(ADA).PutDocuments(put_request(make_document()))
     request = pb.DeleteCorpusRequest(corpus="handbook")
     assert (await client(ADA).DeleteCorpus(request)).deleted_count == 1

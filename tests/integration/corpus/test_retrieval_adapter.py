@@ -53,7 +53,7 @@ async def test_hits_carry_title_uri_and_passage(corpora: Corpora) -> None:
     assert json.loads(result.outcome.content_json)["hits"][0]["title"] == "Bucket"
 
 
-async def test_tools_default_and_the_calls_wish_bound_the_hits(corpora: Corpora) -> None:
+async def test_the_tools_default_and_the_calls_limit_bound_the_hits(corpora: Corpora) -> None:
     await put_three(corpora)
     adapter = RetrievalAdapter(corpora)
     for arguments, count in (({"query": "weighs"}, 2), ({"query": "weighs", "top_k": 3}, 3)):

@@ -75,7 +75,7 @@ async def test_the_hold_covers_the_most_expensive_and_the_capture_has_the_price_
     assert not await findings_of(worker)
 
 
-async def test_who_was_asked_for_answers_at_its_own_price(worker: Client) -> None:
+async def test_the_requested_model_answers_at_its_own_price(worker: Client) -> None:
     hold = (await reserve(worker, DEAR)).hold
     entry = (await worker.ledger.Capture(make_capture("k"))).entry
     assert (entry.sku, entry.amount) == (GPT5, usd("0.00225"))
@@ -142,7 +142,9 @@ async def test_an_answer_of_unknown_price_is_in_suspense_and_never_zero(worker: 
     assert not await findings_of(worker)
 
 
-async def test_the_truth_is_posted_also_of_a_model_that_nobody_reserved(worker: Client) -> None:
+async def test_the_actual_cost_is_posted_also_of_a_model_without_a_reservation(
+    worker: Client,
+) -> None:
     await reserve(worker)
     entry = (await worker.ledger.Capture(answered_by(DEAR))).entry
     assert (entry.sku, entry.amount) == (DEAR, usd("0.0045"))

@@ -41,7 +41,7 @@ async def test_a_hold_is_the_worst_case_at_the_effective_price(worker: Client) -
     assert hold.subject.user == "ada"
 
 
-async def test_a_capture_posts_the_truth_and_gives_the_rest_back(
+async def test_a_capture_posts_the_actual_cost_and_releases_the_rest(
     worker: Client, admin: Client
 ) -> None:
     await add_budget(admin)

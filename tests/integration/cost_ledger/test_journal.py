@@ -53,7 +53,7 @@ async def test_nobody_changes_history(ledger: RunningLedger, table: str, change:
     assert len(await entries_of(worker)) == 1
 
 
-async def test_an_overdue_hold_becomes_a_provisional_cost_and_the_truth_replaces_it(
+async def test_an_overdue_hold_becomes_a_provisional_cost_and_the_actual_one_replaces_it(
     database: Database, tmp_path: Path
 ) -> None:
     async with running_ledger(

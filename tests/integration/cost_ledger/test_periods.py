@@ -49,7 +49,7 @@ async def test_what_occurred_in_a_closed_period_is_rejected_and_changes_nothing(
     assert (await worker.ledger.Record(make_record("late", **open_days))).entry.sequence == 3
 
 
-async def test_a_closing_is_repeatable_and_never_goes_back(worker: Client, admin: Client) -> None:
+async def test_a_closing_can_be_repeated_and_is_final(worker: Client, admin: Client) -> None:
     end = days_ago(10)
     first = await close_before(admin, end)
     assert await close_before(admin, end) == first

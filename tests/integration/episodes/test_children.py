@@ -221,7 +221,7 @@ async def assert_refers_to_its_child(
     assert Decimal(above.features.cost.amount) == sum(ledger.captured.values())
 
 
-async def test_a_child_takes_room_of_the_tenant_but_is_never_rejected_it(
+async def test_a_child_counts_against_the_tenants_limit_but_is_never_rejected(
     platform: EpisodesPlatform,
 ) -> None:
     with_researcher(platform)

@@ -102,7 +102,7 @@ async def test_unreadable_verdict_is_unjudged_and_never_zero(
     assert "no verdict" in found.unjudged_reason
 
 
-async def test_verifier_that_is_rejected_money_is_unjudged_with_the_reason(
+async def test_a_verifier_rejected_by_the_budget_leaves_the_answer_unscored_with_the_reason(
     platform: EpisodesPlatform,
 ) -> None:
     platform.neighbours.ledger.reject_after = 1
@@ -121,7 +121,7 @@ async def test_episode_without_an_answer_has_not_solved_its_task(
     assert (outcome.score, outcome.explanation) == (0.0, "no answer was given: turn_limit")
 
 
-async def test_judging_is_seen_in_the_watch_without_gaps(platform: EpisodesPlatform) -> None:
+async def test_verification_is_seen_in_the_watch_without_gaps(platform: EpisodesPlatform) -> None:
     platform.neighbours.adapters.content = lambda request: "[3]"
     wanted = check("state", look=LOOK, expected=[3])
     async with platform.client() as client:

@@ -107,7 +107,7 @@ def test_the_file_of_focus_1_0_passes_the_validator_as_it_is(tmp_path: Path) -> 
     assert failures_of(tmp_path / "focus.csv") == []
 
 
-def test_the_validator_is_heard(tmp_path: Path) -> None:
+def test_a_finding_of_the_validator_fails_the_profile(tmp_path: Path) -> None:
     written(tmp_path / "wrong.csv", FOCUS_1_0, ChargeClass="Refund")
     assert failures_of(tmp_path / "wrong.csv")
 

@@ -118,9 +118,7 @@ async def test_a_key_that_must_not_exist_is_rejected(
 
 
 @pytest.mark.parametrize("key_id", ["0" * 16, "%00", "nonsense"])
-async def test_a_key_that_never_was_cannot_be_revoked(
-    gateway: GatewayUnderTest, key_id: str
-) -> None:
+async def test_an_unknown_key_cannot_be_revoked(gateway: GatewayUnderTest, key_id: str) -> None:
     async with gateway.http() as http:
         reply = await http.post(f"/v1/api-keys/{key_id}/revoke")
     assert (reply.status_code, reply.json()["error"]["reason"]) == (404, "API_KEY_NOT_FOUND")

@@ -49,7 +49,7 @@ async def test_a_key_rotated_without_overlap_has_expired_at_once(gateway: Gatewa
     assert (await status(gateway, new["key"]))[0] == 200
 
 
-async def test_the_successor_lives_as_long_as_its_predecessor_was_made_to(
+async def test_the_successor_has_the_lifetime_of_its_predecessor(
     gateway: GatewayUnderTest,
 ) -> None:
     until = (datetime.now(UTC) + timedelta(days=30)).isoformat()

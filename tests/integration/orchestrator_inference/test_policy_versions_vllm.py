@@ -91,7 +91,7 @@ def distance(one: list[list[float]], other: Canary) -> float:
 
 
 @pytest.mark.timeout(900)
-async def test_vllm_says_of_each_published_version_what_its_trainer_computed(
+async def test_vllm_computes_for_each_published_version_what_its_trainer_computed(
     store: VersionStore, vllm: EmbeddedVllm
 ) -> None:
     async with httpx.AsyncClient(trust_env=False, timeout=None) as client:

@@ -260,7 +260,7 @@ def checked(podium: Terminal, proof: Path, key: Path) -> tuple[int, list[str]]:
     return ended.returncode, [line.split()[-1] for line in ended.stdout.splitlines()]
 
 
-def test_months_are_closed_by_an_admin_and_for_ever(platform: Platform, books: Books) -> None:
+def test_months_are_closed_by_an_admin_and_stay_closed(platform: Platform, books: Books) -> None:
     auditor = as_tenant(platform, "auditor")
     rejected = auditor("audit", "close", LAST_MONTH)
     assert (rejected.returncode, "tenant:admin" in rejected.stderr) == (1, True)

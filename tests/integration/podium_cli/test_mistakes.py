@@ -43,7 +43,7 @@ def test_a_misspelt_command_suggests_the_right_one(podium: CommandLine) -> None:
     assert "episodes" in ended.stderr
 
 
-def test_without_a_platform_a_command_says_how_to_get_one(tmp_path: Path) -> None:
+def test_without_a_platform_a_command_names_the_command_that_starts_one(tmp_path: Path) -> None:
     ended = CommandLine(tmp_path)("tools", "list")
     assert ended.returncode == 1
     assert "podium is not up" in ended.stderr

@@ -24,7 +24,7 @@ def call(**arguments: Any) -> dict[str, Any]:
     return {"thought": "", "tool": "calculator", "arguments": arguments}
 
 
-def test_a_group_is_judged_and_a_resumed_run_starts_nothing_again(
+def test_a_group_is_scored_and_a_resumed_run_starts_nothing_again(
     podium: CommandLine, model: OpenAiServer, tmp_path: Path
 ) -> None:
     path = tmp_path / "tasks.jsonl"

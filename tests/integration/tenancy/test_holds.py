@@ -38,7 +38,7 @@ class Ledger:
 @pytest.mark.parametrize(
     ("turn", "mine"), [(11, ("Capture", {"usage": USAGE})), (12, ("Release", {}))]
 )
-async def test_a_hold_is_still_its_owners_after_a_stranger_tried_everything(
+async def test_a_hold_is_unchanged_after_another_tenant_tried_everything(
     tenants: TwoTenants, turn: int, mine: tuple[str, dict[str, Any]]
 ) -> None:
     ledger = Ledger(tenants, turn)

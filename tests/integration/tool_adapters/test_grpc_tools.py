@@ -76,7 +76,7 @@ async def test_a_field_the_message_lacks_is_the_callers_mistake(
         ("/grpc.health.v1.Health/Watch", {}, failure_pb2.FAILURE_KIND_NOT_FOUND),
     ],
 )
-async def test_a_call_the_server_cannot_answer_says_what_is_missing(
+async def test_a_call_the_server_cannot_answer_names_what_is_missing(
     adapters: AdaptersUnderTest,
     health_port: int,
     method: str,

@@ -145,7 +145,7 @@ async def test_a_key_is_sent_and_a_wrong_one_is_rejected_without_naming_it(
     assert "sk-" not in rejected.failure.message
 
 
-async def test_anthropic_is_asked_in_its_own_words(
+async def test_anthropic_gets_its_own_request_format(
     adapters: AdaptersUnderTest, web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOL_ADAPTERS_SECRET_LLM", "sk-ant-key")

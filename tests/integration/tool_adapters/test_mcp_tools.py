@@ -132,7 +132,7 @@ async def test_a_server_sees_none_of_our_environment(
         (("-c", "print('hello')"), "failed"),
     ],
 )
-async def test_a_program_that_is_no_server_says_why(
+async def test_a_program_that_is_no_server_is_rejected_with_the_reason(
     adapters: AdaptersUnderTest, args: tuple[str, ...], words: str
 ) -> None:
     answer = await adapters.call(adapters.register(mcp_spec("tool", *args)))

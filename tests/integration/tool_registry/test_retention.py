@@ -32,7 +32,7 @@ async def exists(caller: Caller, name: str) -> bool:
     return True
 
 
-async def test_a_deleted_tool_is_gone_and_still_explains_past_episodes(
+async def test_a_deleted_tool_is_not_found_and_still_explains_past_episodes(
     registry: RunningRegistry,
 ) -> None:
     ada = registry.as_()

@@ -37,7 +37,7 @@ async def submit_all(group: GroupCommit[int, int], items: range | list[int]) -> 
     return await asyncio.gather(*map(group.submit, items), return_exceptions=True)
 
 
-async def test_a_single_item_waits_for_nobody() -> None:
+async def test_a_single_item_is_sent_without_waiting() -> None:
     commits = Commits()
     assert await make_group(commits).submit(4) == 8
     assert commits.groups == [[4]]

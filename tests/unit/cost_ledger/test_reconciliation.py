@@ -113,7 +113,7 @@ def test_an_invoice_of_the_next_month_shows_the_call_as_late_and_not_as_missing(
     assert reconcile(november, [], [entry]) == []
 
 
-def test_the_written_decimals_say_how_far_a_line_may_be_rounded() -> None:
+def test_the_written_decimals_decide_how_far_a_line_may_be_rounded() -> None:
     entry = make_entry(1, "r", Decimal("0.1049"))
     for written, state in (
         ("0.10", MatchState.ROUNDED),

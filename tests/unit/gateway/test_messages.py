@@ -45,7 +45,7 @@ def test_a_value_that_does_not_fit_is_rejected(query: tuple[str, str]) -> None:
         [("labels.team", "search"), ("labels", "search")],
     ],
 )
-def test_a_field_given_whole_and_in_parts_is_rejected(query: list[tuple[str, str]]) -> None:
+def test_a_field_given_as_a_whole_and_in_parts_is_rejected(query: list[tuple[str, str]]) -> None:
     with pytest.raises(MalformedRequest):
         merge_query(episode_service_pb2.ListEpisodesRequest(), query)
 

@@ -43,7 +43,7 @@ REGISTRY_HOSTS = re.compile(
 )
 
 
-def test_a_servicer_never_aborts_it_raises_a_domain_error() -> None:
+def test_a_servicer_raises_domain_errors_and_never_aborts() -> None:
     found = [
         f"{path}:{call.lineno}"
         for path in service_files()

@@ -108,7 +108,7 @@ def test_accounts_that_differ_in_the_last_digit_do_not_agree() -> None:
     assert not make_accounts(ledger="0.000123000001").agree
 
 
-def test_the_report_is_one_page_that_needs_no_other_and_trusts_no_answer(tmp_path: Path) -> None:
+def test_the_report_is_one_self_contained_page_that_escapes_answers(tmp_path: Path) -> None:
     page = tmp_path / "new" / "report.html"
     outcomes = [make_outcome(answer="<script>alert(4)</script>"), make_outcome(right=False)]
     write_report(page, outcomes, make_accounts(), 6, "http://127.0.0.1:1/console")

@@ -27,7 +27,7 @@ def test_a_narrow_one_names_what_it_leaves_out() -> None:
     assert "left out to fit the terminal: model" in " ".join(text.split())
 
 
-def test_a_number_is_never_broken_in_two() -> None:
+def test_a_number_is_never_split() -> None:
     assert "$0.000000000001" in shown(listing(COLUMNS, ROWS), 30)
 
 

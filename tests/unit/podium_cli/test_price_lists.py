@@ -55,7 +55,7 @@ def test_a_service_class_is_a_price_of_its_own(tmp_path: Path) -> None:
     assert [format_sku(price) for price in prices] == ["m", "m (batch)"]
 
 
-def test_validity_and_owner_are_read(tmp_path: Path) -> None:
+def test_validity_and_owner_are_parsed(tmp_path: Path) -> None:
     header = "sku,dimension,unit_price,currency,valid_from,valid_until,tenant_override,source"
     line = "m,call,1,EUR,2026-01-01T00:00:00Z,2027-01-01T00:00:00Z,true,the contract"
     (price,) = read(tmp_path, line, header=header)

@@ -26,7 +26,7 @@ def test_a_second_holder_is_rejected_and_leaves_the_first_alone(tmp_path: Path) 
     assert second.holder() == os.getpid()
 
 
-def test_a_released_folder_is_free_and_says_so(tmp_path: Path) -> None:
+def test_a_released_folder_is_reported_as_free(tmp_path: Path) -> None:
     state = StateFolder(tmp_path).acquire()
     state.write_connection(make_connection())
     state.release()

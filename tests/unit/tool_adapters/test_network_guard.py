@@ -24,7 +24,7 @@ def test_public_addresses_are_allowed(address: str) -> None:
     require_public(address)
 
 
-def test_the_operator_may_trust_a_host_or_everything() -> None:
+def test_the_operator_may_allow_a_host_or_every_host() -> None:
     assert NetworkGuard(["vllm.internal"]).trusts(None, "VLLM.internal")
     assert not NetworkGuard(["vllm.internal"]).trusts(None, "vllm.internal.evil.example")
     assert NetworkGuard(allow_private=True).trusts(None, "10.0.0.1")

@@ -33,7 +33,7 @@ def test_a_tenant_has_secrets_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../key", "/etc/passwd", "", "a__b", "acme/key", "."])
-def test_a_name_cannot_leave_its_owner(tmp_path: Path, name: str) -> None:
+def test_a_name_cannot_move_to_another_owner(tmp_path: Path, name: str) -> None:
     secrets = MountedSecrets(tmp_path, {"TOOL_ADAPTERS_SECRET_A__B": "of tenant a"})
     with pytest.raises(CallFailed, match="cannot be the name"):
         secrets.value(PLATFORM, name)

@@ -108,7 +108,7 @@ def test_without_a_required_tag_nothing_is_in(
 
 
 @given(OPEN_POLICIES, SELECTORS, SPECS, CHOICES, CIRCUMSTANCES)
-def test_an_allow_list_never_lets_in_more(
+def test_an_allow_list_never_allows_more(
     policy: PolicySpec, allow: Selector, spec: ToolSpec, choice: ModelChoice, now: Circumstances
 ) -> None:
     listed = rejection(replace(policy, allow=allow), spec, choice, now)
@@ -116,7 +116,7 @@ def test_an_allow_list_never_lets_in_more(
 
 
 @given(OPEN_POLICIES, SPECS, CHOICES, KNOWN, PRICES, PRICES)
-def test_a_higher_price_ceiling_never_keeps_out_more(
+def test_a_higher_price_ceiling_never_excludes_more(
     policy: PolicySpec,
     spec: ToolSpec,
     choice: ModelChoice,
@@ -130,7 +130,7 @@ def test_a_higher_price_ceiling_never_keeps_out_more(
 
 
 @given(OPEN_POLICIES, SPECS, CHOICES, KNOWN, SECONDS, SECONDS)
-def test_a_higher_latency_ceiling_never_keeps_out_more(
+def test_a_higher_latency_ceiling_never_excludes_more(
     policy: PolicySpec,
     spec: ToolSpec,
     choice: ModelChoice,
@@ -151,7 +151,7 @@ def test_an_unknown_price_is_never_in_where_it_is_rejected(
 
 
 @given(POLICIES, SPECS, CHOICES, KNOWN)
-def test_a_ceiling_in_another_currency_never_lets_in(
+def test_a_ceiling_in_another_currency_allows_nothing(
     policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances
 ) -> None:
     ceiling = Money(Decimal(1_000_000), "EUR")

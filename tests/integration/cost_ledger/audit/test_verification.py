@@ -18,7 +18,7 @@ APPEND = """
 """
 
 
-async def test_a_ledger_nobody_changed_is_whole(worker: Client, admin: Client) -> None:
+async def test_an_unchanged_ledger_verifies(worker: Client, admin: Client) -> None:
     await admin.budgets.CreateBudget(
         budget_service_pb2.CreateBudgetRequest(budget=make_budget(limit="1"))
     )

@@ -16,7 +16,7 @@ async def test_the_budget_counts_what_the_journal_shows(books: Books) -> None:
     assert status.held.amount == "0"
 
 
-async def test_without_a_budget_nobody_is_rejected_for_money(books: Books) -> None:
+async def test_without_a_budget_no_call_is_rejected_for_money(books: Books) -> None:
     """BerriAI/litellm#20615, #22726: blocked with no budget set."""
     dear = quantities(input_fresh=10**9, output_text=10**9)
     assert (await books.reserve(worst_case=dear)).HasField("hold")

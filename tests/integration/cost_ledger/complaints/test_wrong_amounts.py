@@ -82,7 +82,7 @@ async def test_the_price_is_that_of_the_backend_that_answered(books: Books) -> N
     assert amounts == ["0.9", "0.2"]
 
 
-async def test_a_million_calls_worth_of_tenths_add_up(books: Books) -> None:
+async def test_the_cents_of_a_million_calls_add_up(books: Books) -> None:
     """BerriAI/litellm#40002: sums of floats depend on their order."""
     await books.add_price("tool/cheap", {"call": ("0.0003", "1")})
     await books.add_budget(limit="0.003")

@@ -81,7 +81,7 @@ async def test_log_lines_of_an_earlier_run_are_kept_but_not_blamed(tmp_path: Pat
     assert (tmp_path / "server.log").read_text() == "first run\nsecond run\n"
 
 
-async def test_a_process_that_is_never_ready_is_ended(tmp_path: Path) -> None:
+async def test_a_process_that_never_becomes_ready_is_ended(tmp_path: Path) -> None:
     process = python("sleeper", "import time; time.sleep(600)", tmp_path)
     process.start()
     with pytest.raises(StartupFailed, match="not ready after"):

@@ -68,7 +68,7 @@ async def test_a_valid_certificate_off_the_list_is_rejected_with_cause_and_fix(
     assert server.episodes.open_watches == 0
 
 
-async def test_names_are_compared_whole_and_the_subject_names_nobody(
+async def test_names_are_compared_whole_and_the_subject_is_ignored(
     server: PoliciesUnderTest, authority: Authority
 ) -> None:
     files = authority.issue("server")
@@ -81,9 +81,7 @@ async def test_names_are_compared_whole_and_the_subject_names_nobody(
                     await PolicyServiceStub(channel).GetPolicy(pb.GetPolicyRequest())
 
 
-async def test_an_empty_list_lets_nobody_in(
-    server: PoliciesUnderTest, authority: Authority
-) -> None:
+async def test_an_empty_list_allows_nobody(server: PoliciesUnderTest, authority: Authority) -> None:
     files, client = authority.issue("server"), authority.issue("client", (GATEWAY,))
     async with (
         server.serving(named, tls=files, allowed_clients=frozenset()),

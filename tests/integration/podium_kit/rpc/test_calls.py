@@ -108,7 +108,7 @@ async def test_unavailable_is_tried_again(server: PoliciesUnderTest) -> None:
     assert handler.calls == 3
 
 
-async def test_unavailable_is_not_tried_for_ever(server: PoliciesUnderTest) -> None:
+async def test_unavailable_is_not_retried_endlessly(server: PoliciesUnderTest) -> None:
     handler = Failing(Unavailable("not yet"), times=100)
     async with server.serving(handler) as policies:
         with pytest.raises(grpc.aio.AioRpcError) as caught:

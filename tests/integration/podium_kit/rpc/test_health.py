@@ -98,7 +98,9 @@ async def test_two_servers_never_share_a_probe_port(server: PoliciesUnderTest) -
                 pass
 
 
-async def test_server_that_leaves_says_so_first(server: PoliciesUnderTest) -> None:
+async def test_a_stopping_server_first_reports_that_it_does_not_serve(
+    server: PoliciesUnderTest,
+) -> None:
     channel: grpc.aio.Channel
     async with server.serving(answer, drain_wait_s=0.5):
         channel = server.plain_channel()

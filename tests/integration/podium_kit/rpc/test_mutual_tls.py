@@ -46,7 +46,7 @@ async def test_both_sides_of_one_authority_speak(
         assert await ask(server, authority.issue("client")) == "reached"
 
 
-async def test_a_caller_without_a_certificate_of_ours_never_reaches_the_handler(
+async def test_a_caller_without_a_certificate_of_our_ca_never_reaches_the_handler(
     server: PoliciesUnderTest, authority: Authority, tmp_path: Path
 ) -> None:
     stranger, ours = Authority(tmp_path, "theirs"), authority.issue("client")

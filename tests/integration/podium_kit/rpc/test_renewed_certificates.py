@@ -61,7 +61,7 @@ def serial(files: TlsFiles) -> int:
     return x509.load_pem_x509_certificate(files.certificate.read_bytes()).serial_number
 
 
-async def test_a_server_shows_its_renewed_certificate_and_running_streams_live_on(
+async def test_a_server_presents_its_renewed_certificate_and_running_streams_continue(
     server: PoliciesUnderTest, authority: Authority
 ) -> None:
     files, client = authority.issue("server"), authority.issue("client")
@@ -96,7 +96,7 @@ async def test_a_client_goes_on_under_its_renewed_certificate(
     assert reply.policy.spec.name == "reached"
 
 
-async def test_streams_of_a_client_live_on_when_its_certificate_is_renewed(
+async def test_streams_of_a_client_continue_when_its_certificate_is_renewed(
     server: PoliciesUnderTest, authority: Authority
 ) -> None:
     client = authority.issue("client")

@@ -61,7 +61,7 @@ def spoilt_records(whole: bytes) -> list[tuple[bytes, Headers]]:
     ]
 
 
-async def test_records_that_cannot_be_used_are_counted_and_kept_and_nobody_waits_for_them(
+async def test_unusable_records_are_counted_and_kept_and_block_nothing(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     episodes = [pb.TrajectoryRecord(trajectory=each) for each in spoilt_episodes().values()]

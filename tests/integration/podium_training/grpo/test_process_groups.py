@@ -69,7 +69,7 @@ async def test_two_processes_learn_what_one_learns(
         assert ours.get("kl_mean", 0.0) == pytest.approx(divergence, rel=1e-4, abs=1e-6)
 
 
-async def test_a_checkpoint_of_two_processes_is_gone_on_from_by_one(
+async def test_a_checkpoint_of_two_processes_is_resumed_by_one(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     topic = await make_topic(kafka, "processes-resumed", make_records(4 * STEPS))

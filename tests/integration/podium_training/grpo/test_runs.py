@@ -176,16 +176,14 @@ async def test_a_run_that_goes_on_stays_near_where_it_began_and_not_near_its_che
     assert 0 == whole[0] < whole[-1]
 
 
-async def test_a_stream_that_ends_early_is_told_apart_from_success(
-    kafka: EmbeddedKafka, tmp_path: Path
-) -> None:
+async def test_a_stream_that_ends_early_is_no_success(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     topic = await make_topic(kafka, "short", make_records(1))
     run = make_run(tmp_path / "run", kafka, topic)
     run.start()
     assert await run.wait() == 3
 
 
-async def test_groups_that_nobody_answered_anew_are_too_old_in_the_end(
+async def test_groups_without_new_answers_become_too_old(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     topic = await make_topic(kafka, "stale", make_records(6))

@@ -20,7 +20,9 @@ def logits(model: torch.nn.Module) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_merged_model_says_what_the_adapted_one_says(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_a_merged_model_computes_what_the_adapted_one_computes(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
     base, adapter, target = (tmp_path / name for name in ("base", "adapter", "target"))
     model = make_model()
     model.save_pretrained(base)

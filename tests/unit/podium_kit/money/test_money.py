@@ -82,7 +82,7 @@ def test_quantized_rounds_half_even_to_twelve_places(numerator: int, extra_place
         ("-0.0000000000015", "-0.000000000002"),
     ],
 )
-def test_half_goes_to_the_even_neighbour(amount: str, rounded: str) -> None:
+def test_half_rounds_to_even(amount: str, rounded: str) -> None:
     assert Money(Decimal(amount), "USD").quantized().amount_string() == rounded
 
 

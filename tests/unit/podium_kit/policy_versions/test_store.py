@@ -71,7 +71,7 @@ def test_an_interrupted_write_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_writer_left_is_no_version_and_in_nobodys_way(tmp_path: Path) -> None:
+def test_what_a_killed_writer_left_is_no_version_and_blocks_nobody(tmp_path: Path) -> None:
     store = VersionStore(tmp_path)
     killed = tmp_path / f".partial-{NAME}-abc"
     killed.mkdir()
@@ -81,7 +81,7 @@ def test_what_a_killed_writer_left_is_no_version_and_in_nobodys_way(tmp_path: Pa
     assert store.names() == [VersionName("demo", 1)]
 
 
-def test_a_name_is_never_used_again(tmp_path: Path) -> None:
+def test_a_name_is_never_reused(tmp_path: Path) -> None:
     store = VersionStore(tmp_path)
     store.write(make_manifest(), fill)
     with pytest.raises(ArtifactRejected, match="the name is taken"):
@@ -159,7 +159,7 @@ def test_an_alias_moves_and_goes_back(tmp_path: Path) -> None:
             aliases.back(Alias.PROMOTED, name)
 
 
-def test_a_damaged_alias_is_told_and_not_taken_for_none(tmp_path: Path) -> None:
+def test_a_damaged_alias_is_reported_and_not_treated_as_missing(tmp_path: Path) -> None:
     aliases = Aliases(tmp_path)
     aliases.move(Alias.PROMOTED, NAME)
     (tmp_path / "aliases" / "promoted.json").write_text('{"history": ["x"')

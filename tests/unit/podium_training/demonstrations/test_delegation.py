@@ -62,7 +62,7 @@ def test_a_preference_that_counts_money_hands_over_later(
     assert handed == delegated
 
 
-def test_kinds_are_told_apart_by_the_tools_they_take() -> None:
+def test_kinds_differ_by_the_tools_they_take() -> None:
     delegation = make_delegation(18, 0)
     assert not delegation.hands_over(make_task(5), ACCURACY)
     assert delegation.hands_over(make_task(5, "convert_units"), ACCURACY)
@@ -88,7 +88,7 @@ def test_the_expert_is_asked_once_where_it_is_offered_and_its_answer_is_passed_o
     assert alone == {"tool": "calculator", "arguments": {"expression": "3 + 1"}}
 
 
-def test_nobody_is_shown_how_to_make_up_what_no_call_gave() -> None:
+def test_no_demonstration_makes_up_what_no_call_gave() -> None:
     solutions = Solutions([make_task(3)])
     prompt = f"Problem: {make_task(3).question}"
     with pytest.raises(NoDemonstration, match="calculator is not offered"):

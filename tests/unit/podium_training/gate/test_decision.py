@@ -104,14 +104,14 @@ def test_too_many_unjudged_answers_are_no_evaluation() -> None:
     assert verdict(found, unjudged_max=0.1) is Verdict.PROMOTE
 
 
-def test_a_stranger_among_the_answers_voids_the_evaluation() -> None:
+def test_an_answer_of_an_unknown_task_voids_the_evaluation() -> None:
     mixed = pairs(40, 1.0, 0.0, model_versions=(OURS, THEIRS))
     found = decide(OURS, THEIRS, mixed, GateRules())
     assert found.verdict is Verdict.KEEP
     assert "policy-demo-v1 answered" in found.reasons[0]
 
 
-def test_an_early_look_goes_on_stops_for_good_or_promotes() -> None:
+def test_an_early_look_continues_stops_or_promotes() -> None:
     rules = {"looks": 4, "pairs_min": 20}
     assert verdict(pairs(10, 1.0, 0.0), **rules) is Verdict.CONTINUE
     assert verdict(pairs(20, 1.0, 0.0), **rules) is Verdict.PROMOTE

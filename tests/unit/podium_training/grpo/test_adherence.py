@@ -13,7 +13,7 @@ def make_member(cost: str, *, compute: float, latency: float) -> Episode:
     return episode_from_proto(trajectory, Limits(vocabulary=64))
 
 
-def test_costs_are_told_apart_by_what_is_weighed_more() -> None:
+def test_the_element_with_more_weight_decides_between_costs() -> None:
     members = [
         make_member("0.01", compute=0.8, latency=0.2),
         make_member("0.03", compute=0.8, latency=0.2),

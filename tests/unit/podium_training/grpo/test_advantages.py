@@ -52,7 +52,7 @@ def test_components_are_normalised_in_their_group_and_their_sums_over_the_batch(
     assert second.tolist() == pytest.approx([1.12022, -0.56011, -0.56011], rel=1e-3)
 
 
-def test_components_keep_their_say_however_large_the_others_are() -> None:
+def test_components_keep_their_weight_however_large_the_others_are() -> None:
     large = torch.tensor([0.0, 100.0, 0.0, 100.0])
     small = torch.tensor([0.0, 0.0, 0.1, 0.1])
     (found,) = gdpo([torch.stack([large, small], dim=-1)], [torch.tensor([1.0, 1.0])])

@@ -44,7 +44,7 @@ def test_the_names_are_those_of_the_code() -> None:
     assert set(get_args(PrecisionName)) == set(PRECISIONS)
 
 
-def test_what_nobody_said_is_what_the_code_does_by_itself(tmp_path: Path) -> None:
+def test_an_unset_value_is_the_codes_default(tmp_path: Path) -> None:
     assert step_options(read_config(write_config(tmp_path))) == StepOptions()
 
 

@@ -56,7 +56,7 @@ def test_a_step_on_another_device_is_that_on_the_cpu() -> None:
     assert {each.device.type for each in kept if isinstance(each, torch.Tensor)} == {"cpu"}
 
 
-def test_a_checkpoint_of_another_device_is_gone_on_from_on_the_cpu_and_back() -> None:
+def test_a_checkpoint_of_another_device_is_resumed_on_the_cpu_and_back() -> None:
     group = make_group(make_learner())
     with OtherDevice():
         there, back = make_learner_on(OTHER), make_learner_on(OTHER)

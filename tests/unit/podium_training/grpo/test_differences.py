@@ -32,12 +32,12 @@ def test_the_same_bits_are_no_difference_even_where_they_are_no_number() -> None
         (torch.zeros(2).bfloat16(), "recorded torch.bfloat16 of shape [2]"),
     ],
 )
-def test_a_bit_of_a_weight_is_told(weight: Tensor, told: str) -> None:
+def test_a_changed_bit_of_a_weight_is_reported(weight: Tensor, told: str) -> None:
     (found,) = differences(make_checkpoint(), make_checkpoint(weight))
     assert told in found
 
 
-def test_the_optimizers_numbers_and_moments_are_told_by_their_places() -> None:
+def test_differences_of_the_optimizer_name_their_place() -> None:
     changed = make_checkpoint(rate=0.2)
     changed.optimizer["state"][0]["exp_avg"] = torch.tensor([1.0, 1.5])
     assert differences(make_checkpoint(), changed) == [
@@ -46,7 +46,7 @@ def test_the_optimizers_numbers_and_moments_are_told_by_their_places() -> None:
     ]
 
 
-def test_a_tensor_that_only_one_has_is_told() -> None:
+def test_a_tensor_that_only_one_has_is_reported() -> None:
     more = replace(make_checkpoint(), weights={**make_checkpoint().weights, "new": torch.ones(1)})
     (found,) = differences(make_checkpoint(), more)
     assert found == "new is None, recorded torch.float32 of shape [1]"

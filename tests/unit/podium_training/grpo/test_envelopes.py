@@ -24,7 +24,7 @@ def test_a_record_as_it_was_sent_is_opened() -> None:
     assert open_record(make_record(VALUE)).trajectory == make_trajectory()
 
 
-def test_a_reference_bears_the_digest_of_what_it_stands_for() -> None:
+def test_a_reference_has_the_digest_of_what_it_stands_for() -> None:
     reference = pb.TrajectoryReference(episode_id="e1", digest="abc")
     value = pb.TrajectoryRecord(reference=reference).SerializeToString()
     assert open_record(make_record(value, "abc")).reference == reference

@@ -71,7 +71,7 @@ def test_a_completion_its_grammar_forbids_is_rejected(replay: GrammarReplay) -> 
 
 
 @pytest.mark.parametrize("any_whitespace", [False, True])
-def test_the_digest_says_how_white_space_was_treated(any_whitespace: bool) -> None:
+def test_the_digest_depends_on_how_white_space_was_treated(any_whitespace: bool) -> None:
     recorded = Constraint.recorded(SCHEMA, digest_of(SCHEMA, any_whitespace))
     assert recorded.any_whitespace is any_whitespace
 

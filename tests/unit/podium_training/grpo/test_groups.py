@@ -88,7 +88,7 @@ def test_a_record_that_comes_twice_is_one_episode() -> None:
     assert assembler.dropped["duplicate"] == 1
 
 
-def test_a_member_that_never_comes_is_absent_and_no_failure() -> None:
+def test_a_member_that_never_arrives_is_absent_and_no_failure() -> None:
     assembler = GroupAssembler()
     first, second, _ = members(True, False, True)
     assembler.add(first)
@@ -121,7 +121,7 @@ def test_members_under_other_preferences_are_not_compared() -> None:
     assert assembler.dropped == {Dropped.MIXED: 1}
 
 
-def test_a_deadline_closes_a_group_with_those_who_came() -> None:
+def test_a_deadline_closes_a_group_with_the_members_that_arrived() -> None:
     assembler = GroupAssembler(GroupRules(members_min_share=0.5))
     for episode in members(True, False, size=4):
         assembler.add(episode)

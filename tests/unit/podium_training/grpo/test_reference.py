@@ -55,7 +55,7 @@ def test_the_divergence_is_of_the_tokens_that_were_chosen(estimator: KlEstimator
     assert learner.step([group]).metrics["kl_mean"] == pytest.approx(expected, rel=1e-3)
 
 
-def test_without_a_reference_no_divergence_is_told() -> None:
+def test_without_a_reference_no_divergence_is_reported() -> None:
     learner = make_learner()
     assert "kl_mean" not in learner.step([make_group(learner)]).metrics
 

@@ -73,7 +73,7 @@ def test_a_run_id_that_is_no_uuid7_is_rejected() -> None:
         plan(str(uuid.uuid4()), [make_task()], 2, OFFER)
 
 
-def test_every_group_is_told_prices_of_its_own_within_the_spread() -> None:
+def test_every_group_sees_prices_of_its_own_within_the_spread() -> None:
     offer = Offer(KNOWN, 6, price_spread=4)
     groups = plan(RUN, [make_task(number, "tool3") for number in range(50)], 2, offer)
     assert plan(RUN, [make_task(number, "tool3") for number in range(50)], 2, offer) == groups
@@ -126,7 +126,7 @@ def test_a_tool_that_is_always_offered_comes_on_top_of_the_others(tool_subsets: 
     assert max(len(group.tool_names) for group in groups) >= 5
 
 
-def test_what_is_always_offered_never_looks_at_the_state() -> None:
+def test_tools_that_are_always_offered_never_read_the_state() -> None:
     look = {"look": {"tool": "tool1", "arguments": {}}, "expected": 1}
     judged = Task("judged", "f", Split.TRAIN, "?", "state", look, (Call("tool2", {}),))
     [group] = plan(RUN, [judged], 1, Offer(KNOWN, 4, always=("tool1",)))

@@ -216,7 +216,7 @@ def test_a_reply_that_makes_no_sense_is_asked_again_with_its_fault(tmp_path: Pat
     assert "table members comes twice" in third[-1]["content"]
 
 
-def test_a_model_that_never_makes_sense_ends_the_run_with_its_fault(tmp_path: Path) -> None:
+def test_a_model_that_never_gives_a_valid_reply_ends_the_run_with_its_error(tmp_path: Path) -> None:
     with OpenAiServer(["no JSON"] * 5) as server:
         ended = run(server, tmp_path / "library")
     assert ended.exit_code == 1

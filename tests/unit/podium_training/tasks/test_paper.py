@@ -61,7 +61,7 @@ def test_a_judge_compares_with_the_reference(tmp_path: Path) -> None:
     assert task.parameters == {"tool": "ask_llm", "reference": "2"}
 
 
-def test_all_bad_lines_are_told_at_once_and_nothing_is_loaded(tmp_path: Path) -> None:
+def test_all_bad_lines_are_reported_at_once_and_nothing_is_loaded(tmp_path: Path) -> None:
     lines = [line(0), "{", line(1, answer=""), line(0), line(2, category="poem")]
     with pytest.raises(UnreadableSource) as rejected:
         load(write(tmp_path, *lines), 9, Split.TRAIN, [], "")

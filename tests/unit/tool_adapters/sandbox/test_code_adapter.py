@@ -61,7 +61,7 @@ async def test_variables_last_until_the_episode_is_closed(adapter: CodeAdapter) 
     assert "NameError" in failure_of(await adapter.invoke(make_call("x"), make_tool())).message
 
 
-async def test_stateless_tool_forgets(adapter: CodeAdapter) -> None:
+async def test_a_stateless_tool_keeps_no_state(adapter: CodeAdapter) -> None:
     tool = make_tool(stateful=False)
     await adapter.invoke(make_call("x = 5"), tool)
     assert "NameError" in failure_of(await adapter.invoke(make_call("x"), tool)).message
