@@ -67,10 +67,15 @@ class ApiKeyEnded(FailedPrecondition):
 
 
 class ScopeNotGrantable(PermissionDenied):
-    """Nobody hands out more than they have."""
+    """Nobody hands out, renews or ends more than they have."""
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"you cannot grant the scope {scope}", scope=scope, param="scopes")
+        super().__init__(
+            f"you cannot grant the scope {scope}, nor rotate or revoke a key that has it; "
+            "use a key with that scope",
+            scope=scope,
+            param="scopes",
+        )
 
 
 class UnknownScope(InvalidArgument):

@@ -14,12 +14,11 @@ POLICY = {"name": "heeded", "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT"}
 async def test_a_call_the_new_version_denies_is_rejected_and_costs_nothing(
     whole: WholePlatform,
 ) -> None:
-    admin_key = whole.connection.admin_key
-    async with whole.client() as client, whole.client(admin_key) as admin:
-        await publish(admin, POLICY)
+    async with whole.client() as client:
+        await publish(client, POLICY)
         episode_id = await start(client, task=PAUSED_TASK, policy="heeded")
         await first_call_made(client, episode_id)
-        await publish(admin, {**POLICY, "deny": {"names": ["calculator"]}})
+        await publish(client, {**POLICY, "deny": {"names": ["calculator"]}})
         episode = await finished(client, episode_id)
         found = await trajectory(client, episode_id)
         charged = await entries(client, episode_id)
@@ -34,8 +33,8 @@ async def test_a_call_the_new_version_denies_is_rejected_and_costs_nothing(
     assert len(charged) == 4
 
 
-async def publish(admin: httpx.AsyncClient, spec: dict[str, Any]) -> None:
-    reply = await admin.post("/v1/policies", json={"spec": spec})
+async def publish(client: httpx.AsyncClient, spec: dict[str, Any]) -> None:
+    reply = await client.post("/v1/policies", json={"spec": spec})
     assert reply.is_success, reply.text
 
 

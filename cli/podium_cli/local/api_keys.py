@@ -9,6 +9,8 @@ from podium_cli.local.state import StateFolder, write_private
 from podium_kit.rpc.identity import Identity, Role, acting_as
 
 TENANT = "default"
+# Its own: an admin of the user's tenant must not administer the key of the platform's admin.
+PLATFORM_TENANT = "platform"
 SUBJECT = "podium-up"
 
 
@@ -23,7 +25,7 @@ class LocalKeys:
 async def ensure_api_keys(state: StateFolder, gateway_url: str, database_url: str) -> LocalKeys:
     """The keys of the state folder, made anew when the gateway does not know them."""
     keys = _stored(state)
-    if keys is None or not await _works(gateway_url, keys.tenant):
+    if keys is None or not await _work(gateway_url, keys):
         keys = await _issue(database_url)
         write_private(state.api_keys_file, json.dumps(asdict(keys)))
     return keys
@@ -36,10 +38,15 @@ def _stored(state: StateFolder) -> LocalKeys | None:
         return None
 
 
-async def _works(gateway_url: str, key: str) -> bool:
-    headers = {"authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=gateway_url, headers=headers, trust_env=False) as client:
-        return (await client.get("/v1/api-keys")).status_code != httpx.codes.UNAUTHORIZED
+async def _work(gateway_url: str, keys: LocalKeys) -> bool:
+    """Whether the gateway knows both, each in its tenant."""
+    async with httpx.AsyncClient(base_url=gateway_url, trust_env=False) as client:
+        for key, tenant in ((keys.tenant, TENANT), (keys.platform, PLATFORM_TENANT)):
+            headers = {"authorization": f"Bearer {key}", "x-podium-tenant": tenant}
+            reply = await client.get("/v1/api-keys", headers=headers)
+            if reply.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+                return False
+    return True
 
 
 async def _issue(database_url: str) -> LocalKeys:
@@ -48,10 +55,13 @@ async def _issue(database_url: str) -> LocalKeys:
     from gateway.keys.models import KeyRequest  # noqa: PLC0415
     from gateway.server import api_keys  # noqa: PLC0415
 
+    async def issue(tenant: str, role: Role) -> str:
+        with acting_as(Identity(tenant, SUBJECT, frozenset())):
+            wanted = KeyRequest(tenant, SUBJECT, roles=frozenset({role}))
+            return (await issued.issue(wanted))[1]
+
     async with api_keys(DatabaseSettings(database_url=database_url)) as issued:
-        with acting_as(Identity(TENANT, SUBJECT, frozenset())):
-            texts = [
-                (await issued.issue(KeyRequest(TENANT, SUBJECT, roles=frozenset({role}))))[1]
-                for role in (Role.TENANT_ADMIN, Role.PLATFORM_ADMIN)
-            ]
-    return LocalKeys(*texts)
+        return LocalKeys(
+            tenant=await issue(TENANT, Role.TENANT_ADMIN),
+            platform=await issue(PLATFORM_TENANT, Role.PLATFORM_ADMIN),
+        )

@@ -120,7 +120,7 @@ def api_key_router(keys: ApiKeys) -> APIRouter:
     async def rotate(key_id: str, body: RotateApiKeyRequest) -> RotateApiKeyResponse:
         admin = require_scope(Scope.TENANT_ADMIN)
         overlap = timedelta(seconds=body.overlap_s)
-        old, new, text = await keys.rotate(admin.tenant, key_id, overlap)
+        old, new, text = await keys.rotate(admin, key_id, overlap)
         return RotateApiKeyResponse(
             api_key=ApiKeyResource.of(new), key=text, old_api_key=ApiKeyResource.of(old)
         )
@@ -128,6 +128,6 @@ def api_key_router(keys: ApiKeys) -> APIRouter:
     @router.post("/{key_id}/revoke", operation_id="RevokeApiKey")
     async def revoke(key_id: str) -> ApiKeyResponse:
         admin = require_scope(Scope.TENANT_ADMIN)
-        return ApiKeyResponse(api_key=ApiKeyResource.of(await keys.revoke(admin.tenant, key_id)))
+        return ApiKeyResponse(api_key=ApiKeyResource.of(await keys.revoke(admin, key_id)))
 
     return router

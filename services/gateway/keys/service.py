@@ -27,7 +27,7 @@ from gateway.errors import (
     UnknownScope,
 )
 from gateway.keys.models import ApiKey, KeyRequest
-from podium_kit.rpc.identity import SERVICE_SCOPES, TENANT_SCOPES, Identity, Role, Scope, scopes_of
+from podium_kit.rpc.identity import SERVICE_SCOPES, Identity, Role, Scope, scopes_of
 from podium_kit.rpc.pages import InvalidPageToken
 
 PREFIX = "pod"
@@ -66,22 +66,22 @@ class ApiKeys:
         return key, text
 
     async def rotate(
-        self, tenant: str, key_id: str, overlap: timedelta
+        self, admin: Identity, key_id: str, overlap: timedelta
     ) -> tuple[ApiKey, ApiKey, str]:
         """The old key, which works until the overlap is over, the new one, and its text.
 
         The new key may what the old one may, and lives as long as the old one was made to.
-        Raises ApiKeyNotFound, ApiKeyEnded, InvalidApiKeyRequest.
+        Raises ApiKeyNotFound, ScopeNotGrantable, ApiKeyEnded, InvalidApiKeyRequest.
         """
         if overlap < timedelta(0):
             raise InvalidApiKeyRequest("overlap_s must not be negative", param="overlap_s")
-        old, now = await self._owned(tenant, key_id), datetime.now(UTC)
+        old, now = await self._administered(admin, key_id), datetime.now(UTC)
         if old.revoke_time or (old.expire_time and old.expire_time <= now) or old.successor_id:
             raise ApiKeyEnded(key_id)
         lifetime = old.expire_time and old.expire_time - old.create_time
         expire_time = lifetime and now + lifetime
         new, text = new_key(
-            KeyRequest(tenant, old.subject, old.scopes, old.roles, expire_time or None)
+            KeyRequest(old.tenant, old.subject, old.scopes, old.roles, expire_time or None)
         )
         ends = min(now + overlap, old.expire_time or now + overlap)
         ending = replace(old, expire_time=ends, successor_id=new.id)
@@ -112,21 +112,26 @@ class ApiKeys:
             raise InvalidPageToken
         return await self._store.list(tenant, after_id, limit)
 
-    async def revoke(self, tenant: str, key_id: str) -> ApiKey:
-        """Ends a key; ending it again changes nothing. Raises ApiKeyNotFound."""
-        before = (await self._owned(tenant, key_id)).shown()
+    async def revoke(self, admin: Identity, key_id: str) -> ApiKey:
+        """Ends a key; ending it again changes nothing.
+
+        Raises ApiKeyNotFound, ScopeNotGrantable.
+        """
+        before = (await self._administered(admin, key_id)).shown()
         async with self._log.change("RevokeApiKey", key_id, {"id": key_id}, before) as change:
-            key = await self._store.revoke(tenant, key_id)
+            key = await self._store.revoke(admin.tenant, key_id)
             if key is None:
                 raise ApiKeyNotFound(key_id)
             change.after = key.shown()
         self._cache.pop(key_id, None)
         return key
 
-    async def _owned(self, tenant: str, key_id: str) -> ApiKey:
+    async def _administered(self, admin: Identity, key_id: str) -> ApiKey:
+        """A key of the admin's tenant that may do nothing the admin could not grant."""
         key = await self._store.get(key_id) if KEY_ID.fullmatch(key_id) else None
-        if key is None or key.tenant != tenant:
+        if key is None or key.tenant != admin.tenant:
             raise ApiKeyNotFound(key_id)
+        require_within(admin, key.identity().scopes)
         return key
 
     async def _get(self, key_id: str) -> ApiKey | None:
@@ -169,9 +174,15 @@ def known_scopes(scopes: Iterable[str]) -> frozenset[str]:
 
 
 def check_grantable(granter: Identity, scopes: Iterable[str], roles: Iterable[Role]) -> None:
-    """A tenant's admin hands out the tenant's scopes. Raises ScopeNotGrantable, UnknownScope."""
-    for scope in known_scopes(scopes) | scopes_of(roles):
-        if scope not in TENANT_SCOPES and not granter.may(Scope(scope)):
+    """Raises ScopeNotGrantable, UnknownScope."""
+    require_within(granter, known_scopes(scopes) | scopes_of(roles))
+
+
+def require_within(granter: Identity, scopes: Iterable[str]) -> None:
+    """Nobody grants, renews or ends what they may not do themselves. Raises ScopeNotGrantable."""
+    # A key may carry the name of a scope that no longer exists: it allows nothing.
+    for scope in sorted(frozenset(scopes) & frozenset(Scope)):
+        if not granter.may(Scope(scope)):
             raise ScopeNotGrantable(scope)
 
 

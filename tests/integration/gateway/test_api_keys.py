@@ -9,6 +9,7 @@ import pytest
 
 from embedded_servers import Database
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from podium_kit.rpc.identity import Scope
 
 
 async def create(gateway: GatewayUnderTest, **body: Any) -> dict[str, Any]:
@@ -69,6 +70,27 @@ async def test_a_key_is_rotated_once_and_not_after_its_end(gateway: GatewayUnder
         assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "API_KEY_ENDED")
     stranger = await rotate(gateway, await gateway.new_key("umbrella"))
     assert (stranger.status_code, stranger.json()["error"]["reason"]) == (404, "API_KEY_NOT_FOUND")
+
+
+@pytest.mark.parametrize("verb", ["rotate", "revoke"])
+async def test_a_tenant_admin_cannot_take_over_or_end_a_platform_admins_key(
+    gateway: GatewayUnderTest, verb: str
+) -> None:
+    powerful = await gateway.new_key(scopes=[Scope.PLATFORM_ADMIN])
+    path = f"/v1/api-keys/{powerful.split('_')[1]}/{verb}"
+    async with gateway.http() as http:
+        rejected = await http.post(path, json={})
+    assert (rejected.status_code, rejected.json()["error"]["reason"]) == (
+        403,
+        "SCOPE_NOT_GRANTABLE",
+    )
+    assert "pod_" not in rejected.text
+    # The key is as it was, and its owner may do both.
+    async with gateway.http(powerful) as owner:
+        listed = {key["id"]: key for key in (await owner.get("/v1/api-keys")).json()["api_keys"]}
+        untouched = listed[powerful.split("_")[1]]
+        assert (untouched["successor_id"], untouched["revoke_time"]) == (None, None)
+        assert (await owner.post(path, json={})).status_code == 200
 
 
 async def test_a_role_lets_its_key_do_what_the_table_says(gateway: GatewayUnderTest) -> None:
