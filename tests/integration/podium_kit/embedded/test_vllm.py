@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -29,20 +30,16 @@ TOOL_CALL = {
 }
 
 
+def new_server(folder: Path) -> EmbeddedVllm:
+    return EmbeddedVllm(SmolLM2().directory, MODEL, free_port(), log_path=folder / "vllm.log")
+
+
 @pytest_asyncio.fixture(scope="module")
-async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedVllm]:
-    log_path = tmp_path_factory.mktemp("vllm") / "vllm.log"
-    server = EmbeddedVllm(SmolLM2().directory, MODEL, free_port(), log_path=log_path)
+async def vllm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedVllm]:
+    server = new_server(tmp_path_factory.mktemp("vllm"))
+    await server.start()
     yield server
     await server.stop()
-
-
-@pytest_asyncio.fixture
-async def vllm(server: EmbeddedVllm) -> EmbeddedVllm:
-    """The server, started again after a test that killed it."""
-    if not await server.answers():
-        await server.start()
-    return server
 
 
 async def complete(vllm: EmbeddedVllm, task: str, **options: Any) -> dict[str, Any]:
@@ -105,7 +102,9 @@ async def test_eight_requests_in_flight_all_get_valid_calls(vllm: EmbeddedVllm) 
         jsonschema.validate(json.loads(completion["choices"][0]["message"]["content"]), TOOL_CALL)
 
 
-async def test_nothing_is_left_running_after_kill(vllm: EmbeddedVllm) -> None:
+async def test_nothing_is_left_running_after_kill(tmp_path: Path) -> None:
+    vllm = new_server(tmp_path)
+    await vllm.start()
     engine = psutil.Process(vllm.process.pid).children(recursive=True)
     await vllm.kill()
     _, alive = psutil.wait_procs(engine, timeout=10)
