@@ -2,6 +2,8 @@
 
 import os
 
+from hypothesis import HealthCheck, settings
+
 # Otherwise gRPC restarts its threads in a forked child, which dies before it can exec.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
@@ -12,3 +14,7 @@ pytest_plugins = [
     "scheduling",
     "tensor_shapes",
 ]
+
+# A busy machine is no finding.
+settings.register_profile("podium", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("podium")

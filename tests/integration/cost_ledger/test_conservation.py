@@ -63,9 +63,7 @@ class Books:
         return sum(self.holds.values(), Decimal(0))
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rounds=ROUNDS)
 async def test_the_budget_is_the_sum_of_the_journal_and_is_never_overshot(
     ledger: RunningLedger, rounds: list[list[tuple[str, int, int]]]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cost_ledger.invoices.models import Invoice, InvoiceLine, MatchState
@@ -75,7 +75,6 @@ def faulty_invoice(faults: list[MatchState]) -> tuple[list[InvoiceLine], list[En
     return lines, entries
 
 
-@settings(deadline=None)
 @given(st.lists(FAULTS, max_size=30))
 def test_every_injected_fault_is_found_and_nothing_else(faults: list[MatchState]) -> None:
     lines, entries = faulty_invoice(faults)
@@ -91,7 +90,6 @@ def test_every_injected_fault_is_found_and_nothing_else(faults: list[MatchState]
     assert max(Counter(m.entry.sequence for m in matches if m.entry).values(), default=1) == 1
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=20))
 def test_calls_that_all_have_one_request_id_are_kept_apart(amounts: list[int]) -> None:
     """A hostile provider answers every call with the same id, or with none."""

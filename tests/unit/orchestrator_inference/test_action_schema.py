@@ -90,7 +90,7 @@ def keywords(schema: Any) -> set[str]:
 
 
 @given(TOOLS, OPTIONS, st.data())
-@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=60)
+@settings(suppress_health_check=list(HealthCheck), max_examples=60)
 def test_every_text_the_grammar_allows_is_an_action(
     tools: list[ToolDefinition], options: ActionOptions, data: st.DataObject
 ) -> None:
@@ -115,7 +115,7 @@ def test_every_text_the_grammar_allows_is_an_action(
 
 
 @given(TOOLS, OPTIONS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_the_grammar_uses_only_keywords_its_compiler_knows(
     tools: list[ToolDefinition], options: ActionOptions
 ) -> None:
@@ -126,7 +126,7 @@ def test_the_grammar_uses_only_keywords_its_compiler_knows(
 
 
 @given(TOOLS, OPTIONS)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_same_tools_and_options_give_the_same_bytes(
     tools: list[ToolDefinition], options: ActionOptions
 ) -> None:

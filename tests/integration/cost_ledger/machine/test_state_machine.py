@@ -225,7 +225,6 @@ def test_whatever_happens_the_ledger_does_what_the_model_says(
                 settings=settings(
                     max_examples=EXAMPLES,
                     stateful_step_count=STEPS,
-                    deadline=None,
                     suppress_health_check=list(HealthCheck),
                 ),
             )

@@ -50,14 +50,14 @@ def test_bounds_approach_those_of_the_normal_distribution() -> None:
 
 
 @given(DIFFERENCES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_bounds_enclose_the_mean_and_stay_within_the_values(values: list[float]) -> None:
     found = paired_interval(values)
     assert min(values) - 1e-9 <= found.lower <= found.upper <= max(values) + 1e-9
 
 
 @given(DIFFERENCES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_swapping_the_policies_mirrors_the_interval(values: list[float]) -> None:
     ours, theirs = paired_interval(values), paired_interval([-value for value in values])
     assert ours.lower == pytest.approx(-theirs.upper, abs=1e-9)

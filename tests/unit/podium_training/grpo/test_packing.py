@@ -25,7 +25,7 @@ def logprobs(model: torch.nn.Module, rows: list[Row]) -> torch.Tensor:
     return token_logprobs(model, packed, Distribution(temperature, None), chunk=5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(ROWS)
 def test_whatever_is_shared_every_row_gets_its_own_logprobs(
     drawn: list[tuple[list[int], list[int]]],

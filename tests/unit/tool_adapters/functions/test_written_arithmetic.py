@@ -1,7 +1,7 @@
 """The calculator takes arithmetic as a question writes it, and guesses nothing."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simpleeval import InvalidExpression, simple_eval  # type: ignore[import-untyped]
 
@@ -130,14 +130,12 @@ def test_close_name_is_suggested() -> None:
         calculator({"expression": "sqroot(2)"})
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10**12), st.sampled_from([",", "_", " ", "'", "\u202f"]))
 def test_every_grouping_is_the_same_number(number: int, separator: str) -> None:
     written = f"{number:,}".replace(",", separator)
     assert calculator({"expression": written}) == number
 
 
-@settings(deadline=None)
 @given(st.integers(-999, 999), st.integers(-999, 999), st.sampled_from("+-*"))
 def test_words_and_signs_are_the_same_operation(left: int, right: int, sign: str) -> None:
     word = {"+": "plus", "-": "minus", "*": "times"}[sign]
@@ -158,7 +156,6 @@ PYTHON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(PYTHON)
 def test_python_notation_means_what_it_means_in_python(expression: str) -> None:
     try:
@@ -173,7 +170,6 @@ WORDS = ("1", "2,340", "3.5", "of", "root of", "square of", "sum of", "and", "ch
 PIECES = st.sampled_from([*"%()+-*/^!x,$\u221a\u00b2", *WORDS])
 
 
-@settings(deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=12).map(" ".join)))
 def test_no_text_raises_anything_but_a_failure(text: str) -> None:
     try:

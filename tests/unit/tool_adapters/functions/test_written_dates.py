@@ -4,7 +4,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podium_kit.failures import FailureKind
@@ -150,13 +150,11 @@ FORMS = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(DAYS, FORMS)
 def test_every_form_of_a_day_is_the_same_day(day: date, form: str) -> None:
     assert answer_of("add_to_date", start=form.format(day))["date"] == str(day)
 
 
-@settings(deadline=None)
 @given(DAYS, st.integers(0, 3000))
 def test_span_forth_and_back_ends_where_it_started(day: date, days: int) -> None:
     if (date.max - day).days < days:
@@ -170,7 +168,6 @@ PIECES = [*"/-.,", "17", "3", "1991", "March", "of", "the", "T", "10:30", "am", 
 TEXT = st.one_of(st.text(max_size=70), st.lists(st.sampled_from(PIECES), max_size=8).map(" ".join))
 
 
-@settings(deadline=None)
 @given(TEXT)
 def test_no_text_raises_anything_but_a_failure(text: str) -> None:
     for arguments in ({"start": text}, {"start": "2024-01-31", "duration": text}):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pycountry
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tool_adapters.functions.errors import FunctionFailed
@@ -217,7 +217,6 @@ NAMED = [
 ]
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(NAMED), st.one_of(st.text(max_size=40), st.text("HOCaNl2()[]. ,'", max_size=9))
 )

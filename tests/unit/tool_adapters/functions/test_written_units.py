@@ -4,7 +4,7 @@ from typing import Any
 
 import pint
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podium_kit.failures import FailureKind
@@ -108,7 +108,6 @@ def test_rejected_amount_comes_with_its_fix(arguments: dict[str, Any], fix: str)
     assert fix in raised.value.failure.message
 
 
-@settings(deadline=None)
 @given(
     st.integers(0, 10**9), st.sampled_from(["{:,} m", "{} m", "{}m", "{:_} metres", "+{} meters"])
 )
@@ -135,7 +134,6 @@ PIECES = st.sampled_from([*"/*^'\".,-", "5", "1,200", "feet", "F", "sq", "per", 
 TEXT = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=8).map(" ".join))
 
 
-@settings(deadline=None)
 @given(TEXT, TEXT, st.one_of(TEXT, st.floats()))
 def test_no_text_raises_anything_but_a_failure(
     to_unit: str, from_unit: str, value: float | str
