@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.exceptions import HTTPException
@@ -24,7 +24,7 @@ from gateway.limits.open_requests import OpenRequests
 from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.routes import limit_router
 from gateway.limits.service import LimitBook
-from gateway.request_body import RequestBodyMiddleware
+from gateway.request_body import RequestBodyMiddleware, require_texts
 from gateway.request_log import RequestLogMiddleware
 from gateway.rest.openapi import document
 from gateway.rest.routes import ROUTES
@@ -64,7 +64,13 @@ def build_app(
 ) -> FastAPI:
     """The application; what it needs is given."""
     # FastAPI's own documentation pages load their scripts from foreign hosts.
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, description=DESCRIPTION)
+    app = FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        description=DESCRIPTION,
+        dependencies=[Depends(require_texts)],
+    )
     for router in (
         chat_router(chat),
         api_key_router(tenancy.keys),

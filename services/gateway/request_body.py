@@ -1,13 +1,17 @@
-"""Bodies have a largest size and a longest time to arrive."""
+"""Bodies have a largest size and a longest time to arrive, and no text that cannot be stored."""
 
 import asyncio
+import json
 import time
+from contextlib import suppress
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.error_responses import plain_error_response
+from podium_kit.rpc.texts import require_no_nul_in
 
 
 class RequestBodyMiddleware:
@@ -52,3 +56,14 @@ class RequestBodyMiddleware:
 
     def _too_large(self) -> str:
         return f"the body is larger than {self._bytes_max} bytes; send less at once"
+
+
+async def require_texts(request: Request) -> None:
+    """Raises NulInText for a path, query or JSON body; of routes that are no RPC."""
+    require_no_nul_in(request.path_params)
+    for name, text in request.query_params.multi_items():
+        require_no_nul_in({name: text})
+    # Only this can become the character; what is no JSON is rejected after this.
+    if b"\\u0000" in (body := await request.body()):
+        with suppress(ValueError, RecursionError):
+            require_no_nul_in(json.loads(body))

@@ -1,4 +1,4 @@
-"""What happens around every RPC: identity, access, deadline, and errors mapped to status.
+"""What happens around every RPC: identity, access, texts, deadline, errors mapped to status.
 
 This is the one place that knows gRPC status codes and the one broad `except`:
 an unknown error says "internal error" outside and keeps its stack trace inside.
@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc
 
@@ -16,6 +17,7 @@ from podium_kit.rpc.allowed_clients import require_allowed
 from podium_kit.rpc.errors import DeadlineExceeded, DomainError, Unauthenticated
 from podium_kit.rpc.identity import acting_as
 from podium_kit.rpc.status import status_of
+from podium_kit.rpc.texts import require_no_nul, takes_any_characters
 from podium_kit.rpc.tokens import TokenVerifier
 from podium_kit.telemetry.handlers import AroundCalls, Context
 
@@ -35,7 +37,7 @@ class GuardInterceptor(AroundCalls):
         self._allowed_clients = allowed_clients
 
     @asynccontextmanager
-    async def around(self, method: str, context: Context) -> AsyncIterator[None]:
+    async def around(self, method: str, context: Context, request: Any) -> AsyncIterator[None]:
         """Ends the call with a status when it must not or cannot go on."""
         try:
             if self._allowed_clients is not None:
@@ -43,6 +45,8 @@ class GuardInterceptor(AroundCalls):
             token = bearer_token(context)
             with acting_as(self._verifier.verify(token), token):
                 require_access(method)
+                if not takes_any_characters(method):
+                    require_no_nul(request)
                 async with _deadline(context):
                     yield
         except DomainError as error:

@@ -5,6 +5,7 @@ import binascii
 import json
 
 from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.rpc.texts import NUL
 
 
 class InvalidPageToken(InvalidArgument):
@@ -29,7 +30,10 @@ def decode_page_token(token: str) -> dict[str, str]:
         raise InvalidPageToken from error
     if not isinstance(values, dict):
         raise InvalidPageToken
-    return {str(key): str(value) for key, value in values.items()}
+    texts = {str(key): str(value) for key, value in values.items()}
+    if any(NUL in text for text in texts.values()):
+        raise InvalidPageToken
+    return texts
 
 
 def token_number(token: dict[str, str], name: str, default: int) -> int:

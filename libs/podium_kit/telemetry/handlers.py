@@ -22,7 +22,9 @@ class AroundCalls(grpc.aio.ServerInterceptor):  # type: ignore[type-arg,misc,unu
     def __init__(self) -> None:
         self._wrapped: dict[str, Handler] = {}
 
-    def around(self, method: str, context: Context) -> AbstractAsyncContextManager[None]:
+    def around(
+        self, method: str, context: Context, request: Any
+    ) -> AbstractAsyncContextManager[None]:
         """What surrounds a call; `method` is like "podium.ledger.v1.BudgetService/GetBudget"."""
         raise NotImplementedError
 
@@ -57,7 +59,7 @@ class AroundCalls(grpc.aio.ServerInterceptor):  # type: ignore[type-arg,misc,unu
         self, method: str, behaviour: Callable[..., Awaitable[Any]]
     ) -> Callable[..., Awaitable[Any]]:
         async def wrapped(request: Any, context: Context) -> Any:
-            async with self.around(method, context):
+            async with self.around(method, context, request):
                 return await behaviour(request, context)
 
         return wrapped
@@ -67,7 +69,7 @@ class AroundCalls(grpc.aio.ServerInterceptor):  # type: ignore[type-arg,misc,unu
     ) -> Callable[..., Any]:
         async def wrapped(request: Any, context: Context) -> AsyncIterator[Any]:
             async with (
-                self.around(method, context),
+                self.around(method, context, request),
                 aclosing(behaviour(request, context)) as responses,
             ):
                 async for response in responses:

@@ -57,7 +57,7 @@ class TracingInterceptor(AroundCalls):
         )
 
     @asynccontextmanager
-    async def around(self, method: str, context: Context) -> AsyncIterator[None]:
+    async def around(self, method: str, context: Context, request: Any) -> AsyncIterator[None]:
         """The span; continues the caller's trace."""
         started = perf_counter()
         service, _, name = method.partition("/")

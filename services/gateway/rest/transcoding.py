@@ -29,6 +29,7 @@ from gateway.rest.routes import Route
 from gateway.sse import data, kept_alive, sse_response
 from podium_kit import telemetry
 from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.texts import require_no_nul
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 WITH_BODY = {"POST", "PUT", "PATCH"}
@@ -117,6 +118,8 @@ async def _read(request: Request, message: Message, route: Route) -> Message:
         merge_query(message, request.query_params.multi_items())
     # Last, so that a body cannot point the call at something else than the path does.
     merge_fields(message, request.path_params)
+    # Here as well as in the services: the audit log is written before they are called.
+    require_no_nul(message)
     return message
 
 

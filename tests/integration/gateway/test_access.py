@@ -100,7 +100,7 @@ async def test_keys_are_listed_page_by_page(gateway: GatewayUnderTest) -> None:
         ({"subject": "x", "scopes": ["tools:follow"]}, 400, "unknown scope"),
         ({"subject": "x", "scopes": []}, 400, "at least 1"),
         ({"subject": " ", "scopes": ["episodes:run"]}, 400, "1 to 128"),
-        ({"subject": "a\0", "scopes": ["episodes:run"]}, 400, "printable"),
+        ({"subject": "a\x07", "scopes": ["episodes:run"]}, 400, "printable"),
         (
             {"subject": "x", "scopes": ["episodes:run"], "expire_time": "2001-01-01T00:00:00Z"},
             400,
@@ -117,7 +117,7 @@ async def test_a_key_that_must_not_exist_is_rejected(
     assert words in reply.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("key_id", ["0" * 16, "%00", "nonsense"])
+@pytest.mark.parametrize("key_id", ["0" * 16, "nonsense"])
 async def test_an_unknown_key_cannot_be_revoked(gateway: GatewayUnderTest, key_id: str) -> None:
     async with gateway.http() as http:
         reply = await http.post(f"/v1/api-keys/{key_id}/revoke")

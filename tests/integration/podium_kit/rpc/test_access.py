@@ -35,10 +35,10 @@ def answering(methods: Iterable[MethodDescriptor]) -> list[Service]:
 def _handler(method: MethodDescriptor) -> grpc.RpcMethodHandler:  # type: ignore[type-arg]
     reply = GetMessageClass(method.output_type)()
 
-    async def answer(_request: bytes, _context: Any) -> Any:
+    async def answer(_request: Any, _context: Any) -> Any:
         return reply
 
-    async def answers(_request: bytes, _context: Any) -> AsyncIterator[Any]:
+    async def answers(_request: Any, _context: Any) -> AsyncIterator[Any]:
         yield reply
 
     make, behaviour = (
@@ -46,7 +46,11 @@ def _handler(method: MethodDescriptor) -> grpc.RpcMethodHandler:  # type: ignore
         if method.server_streaming
         else (grpc.unary_unary_rpc_method_handler, answer)
     )
-    return make(behaviour, response_serializer=type(reply).SerializeToString)
+    return make(
+        behaviour,
+        request_deserializer=GetMessageClass(method.input_type).FromString,
+        response_serializer=type(reply).SerializeToString,
+    )
 
 
 async def status(channel: grpc.aio.Channel, method: MethodDescriptor) -> grpc.StatusCode:

@@ -28,7 +28,7 @@ from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__
 from podium.common.v1 import failure_pb2 as podium_dot_common_dot_v1_dot_failure__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/adapters/v1/sandbox_service.proto\x12\x12podium.adapters.v1\x1a\x1egoogle/protobuf/duration.proto\x1a-podium/adapters/v1/tool_adapter_service.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1epodium/common/v1/failure.proto\"\xae\x01\n\x0eRunCodeRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x10\n\x08stateful\x18\x02 \x01(\x08\x12\r\n\x05state\x18\x03 \x01(\x0c\x12,\n\twall_time\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\x12\x14\n\x0coutput_bytes\x18\x06 \x01(\x03\x12\x13\n\x0b\x66iles_bytes\x18\x07 \x01(\x03\"\xda\x01\n\x0fRunCodeResponse\x12\x0e\n\x06stdout\x18\x01 \x01(\t\x12\x0e\n\x06stderr\x18\x02 \x01(\t\x12-\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x1e.podium.adapters.v1.OutputFile\x12\x10\n\x08left_out\x18\x04 \x03(\t\x12*\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x19.podium.common.v1.Failure\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05state\x18\x07 \x01(\x0c\x32v\n\x0eSandboxService\x12\x64\n\x07RunCode\x12\".podium.adapters.v1.RunCodeRequest\x1a#.podium.adapters.v1.RunCodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:runb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/adapters/v1/sandbox_service.proto\x12\x12podium.adapters.v1\x1a\x1egoogle/protobuf/duration.proto\x1a-podium/adapters/v1/tool_adapter_service.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1epodium/common/v1/failure.proto\"\xae\x01\n\x0eRunCodeRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x10\n\x08stateful\x18\x02 \x01(\x08\x12\r\n\x05state\x18\x03 \x01(\x0c\x12,\n\twall_time\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\x12\x14\n\x0coutput_bytes\x18\x06 \x01(\x03\x12\x13\n\x0b\x66iles_bytes\x18\x07 \x01(\x03\"\xda\x01\n\x0fRunCodeResponse\x12\x0e\n\x06stdout\x18\x01 \x01(\t\x12\x0e\n\x06stderr\x18\x02 \x01(\t\x12-\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x1e.podium.adapters.v1.OutputFile\x12\x10\n\x08left_out\x18\x04 \x03(\t\x12*\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x19.podium.common.v1.Failure\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05state\x18\x07 \x01(\x0c\x32z\n\x0eSandboxService\x12h\n\x07RunCode\x12\".podium.adapters.v1.RunCodeRequest\x1a#.podium.adapters.v1.RunCodeResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,11 +36,11 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.adapters.v1.sandbox_
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SANDBOXSERVICE'].methods_by_name['RunCode']._loaded_options = None
-  _globals['_SANDBOXSERVICE'].methods_by_name['RunCode']._serialized_options = b'\252\273\030\014episodes:run'
+  _globals['_SANDBOXSERVICE'].methods_by_name['RunCode']._serialized_options = b'\252\273\030\014episodes:run\270\273\030\001'
   _globals['_RUNCODEREQUEST']._serialized_start=207
   _globals['_RUNCODEREQUEST']._serialized_end=381
   _globals['_RUNCODERESPONSE']._serialized_start=384
   _globals['_RUNCODERESPONSE']._serialized_end=602
   _globals['_SANDBOXSERVICE']._serialized_start=604
-  _globals['_SANDBOXSERVICE']._serialized_end=722
+  _globals['_SANDBOXSERVICE']._serialized_end=726
 # @@protoc_insertion_point(module_scope)

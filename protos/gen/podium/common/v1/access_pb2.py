@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpodium/common/v1/access.proto\x12\x10podium.common.v1\x1a google/protobuf/descriptor.proto:/\n\x05scope\x12\x1e.google.protobuf.MethodOptions\x18\xb5\x87\x03 \x03(\t:8\n\x0e\x61\x64ministrative\x12\x1e.google.protobuf.MethodOptions\x18\xb6\x87\x03 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpodium/common/v1/access.proto\x12\x10podium.common.v1\x1a google/protobuf/descriptor.proto:/\n\x05scope\x12\x1e.google.protobuf.MethodOptions\x18\xb5\x87\x03 \x03(\t:8\n\x0e\x61\x64ministrative\x12\x1e.google.protobuf.MethodOptions\x18\xb6\x87\x03 \x01(\x08:8\n\x0e\x61ny_characters\x12\x1e.google.protobuf.MethodOptions\x18\xb7\x87\x03 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)

@@ -13,9 +13,14 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 SCOPE_FIELD_NUMBER: _builtins.int
 ADMINISTRATIVE_FIELD_NUMBER: _builtins.int
+ANY_CHARACTERS_FIELD_NUMBER: _builtins.int
 scope: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MethodOptions, _containers.RepeatedScalarFieldContainer[_builtins.str]]
 """Scopes any one of which lets the caller in (podium_kit.rpc.roles lists them). "any" lets in
 every authenticated caller, who then sees what belongs to its own tenant.
 """
 administrative: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MethodOptions, _builtins.bool]
 """An administrative change: the gateway writes it to the audit log. Unset means no."""
+any_characters: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MethodOptions, _builtins.bool]
+"""The request carries texts of models and tools, which may hold the character NUL. Unset means
+that a text with NUL is rejected, because PostgreSQL cannot store one.
+"""
