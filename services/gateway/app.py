@@ -129,6 +129,7 @@ def _add_middleware(app: FastAPI, settings: Settings, tenancy: Tenancy) -> None:
         book=tenancy.limits,
         rate=tenancy.rate,
         open_requests=tenancy.open_requests,
+        timeout_s=settings.database_timeout_s,
     )
     app.add_middleware(AccessMiddleware, doorkeeper=tenancy.doorkeeper)
     if settings.cors_origins:

@@ -35,8 +35,8 @@ from podium.registry.v1 import (
     tool_registry_service_pb2,
 )
 from podium_kit.rpc.channel import open_channel
-from podium_kit.rpc.errors import DomainError, Unauthenticated
-from podium_kit.rpc.status import ERROR_OF, domain_error_from
+from podium_kit.rpc.errors import DomainError, InternalError, Unauthenticated
+from podium_kit.rpc.status import domain_error_from
 from podium_kit.rpc.tokens import TokenSigner
 
 # The REST routes find their RPCs by name: importing a contract is what makes it known.
@@ -74,9 +74,8 @@ StreamCall = Callable[[Any], AsyncIterator[Message]]
 def upstream_error(error: grpc.aio.AioRpcError) -> DomainError:
     """The error to show the caller. A service's fault, or its distrust of our own
     token, is not the caller's mistake."""
-    if ERROR_OF.get(error.code(), Unauthenticated) is Unauthenticated:
-        return UpstreamFault()
-    return domain_error_from(error)
+    known = domain_error_from(error)
+    return UpstreamFault() if isinstance(known, InternalError | Unauthenticated) else known
 
 
 async def answer(call: Awaitable[R]) -> R:
@@ -105,7 +104,9 @@ class Upstreams:
         }
         return cls(
             {
-                package: open_channel(target, signer, tls=settings.tls)
+                package: open_channel(
+                    target, signer, tls=settings.tls, deadline_s=settings.answer_timeout_s
+                )
                 for package, target in targets.items()
             }
         )

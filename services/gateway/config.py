@@ -38,6 +38,8 @@ class Settings(DatabaseSettings):
     tls: TlsFiles | None = Field(None, description="mutual TLS to the services; plaintext if unset")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
 
+    answer_timeout_s: float = Field(30.0, gt=0, description="longest wait for a service's answer")
+    database_timeout_s: float = Field(10.0, gt=0, description="longest wait for the database")
     body_bytes_max: int = Field(16 * MIB, gt=0, description="a larger request body is rejected")
     body_timeout_s: float = Field(30.0, gt=0, description="a slower request body is rejected")
     oidc_issuers: tuple[OidcIssuer, ...] = Field((), description="JSON list, see docs/tenancy.md")

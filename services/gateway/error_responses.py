@@ -21,6 +21,8 @@ HTTP_OF: dict[type[errors.DomainError], tuple[int, str]] = {
     errors.DeadlineExceeded: (504, "server_error"),
 }
 FAULT = (500, "server_error")
+# When to ask again for what is away, unless the error knows better.
+RETRY_AFTER_S = 2
 # The field of the request that errors raised by the services are about.
 PARAM_OF_REASON = {
     "MODEL_NOT_FOUND": "model",
@@ -55,15 +57,15 @@ def error_body(error: errors.DomainError) -> ErrorBody:
 
 def error_response(error: errors.DomainError) -> JSONResponse:
     """The error as a response, with Retry-After and OpenAI's retry hint where known."""
-    headers = {}
-    if error.retry_after_s is not None:
-        headers["retry-after"] = str(ceil(error.retry_after_s))
+    status, headers = http_status(error)[0], {}
+    if error.retry_after_s is not None or status == 503:
+        headers["retry-after"] = str(ceil(error.retry_after_s or RETRY_AFTER_S))
     if isinstance(error, errors.Unauthenticated):
         # RFC 6750, section 3: says how to authenticate.
         headers["www-authenticate"] = 'Bearer realm="podium"'
     if retryable := error.metadata.get("retryable"):
         headers["x-should-retry"] = retryable
-    return JSONResponse(error_body(error), http_status(error)[0], headers)
+    return JSONResponse(error_body(error), status, headers)
 
 
 def plain_error_response(status: int, message: str, reason: str) -> JSONResponse:

@@ -53,7 +53,9 @@ async def application(settings: Settings, draining: asyncio.Event) -> AsyncItera
     """The application with everything it needs; leaving closes it all."""
     await migrations.upgrade(settings.database_url, MIGRATIONS)
     async with AsyncExitStack() as stack:
-        engine = open_engine(settings.database_url, pre_ping=True)
+        engine = open_engine(
+            settings.database_url, pre_ping=True, answer_timeout_s=settings.database_timeout_s
+        )
         stack.push_async_callback(engine.dispose)
         upstreams = Upstreams.open(settings, settings.signing_key().signer())
         stack.push_async_callback(upstreams.close)

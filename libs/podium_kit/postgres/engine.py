@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import asyncpg
 from sqlalchemy import text
@@ -9,10 +10,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from podium_kit.rpc.errors import Aborted, Unavailable
+from podium_kit.rpc.errors import Unavailable
 
-# PostgreSQL's appendix A. Connection failures, shutdown, and a server that starts up.
-AWAY_STATES = ("08", "57P", "53300")
+# PostgreSQL's appendix A. Connection failures, too few resources, shutdown, a server that starts
+# up, and timeouts of statements, idle transactions and locks.
+AWAY_STATES = ("08", "53", "57", "25P03", "55P03")
 # Serialization failure and deadlock: the same transaction may work now.
 CONFLICT_STATES = ("40001", "40P01")
 
@@ -24,17 +26,32 @@ class DatabaseUnavailable(Unavailable):
         super().__init__("the service's database does not answer; send the same request again")
 
 
-class TransactionConflict(Aborted):
+class TransactionConflict(Unavailable):
     """Lost against a concurrent transaction; nothing was written."""
 
     def __init__(self) -> None:
         super().__init__("a concurrent change was faster; send the same request again")
 
 
-def open_engine(database_url: str, pool_size: int = 10, *, pre_ping: bool = False) -> AsyncEngine:
-    """An engine with at most `pool_size` connections."""
+def open_engine(
+    database_url: str,
+    pool_size: int = 10,
+    *,
+    pre_ping: bool = False,
+    answer_timeout_s: float | None = None,
+) -> AsyncEngine:
+    """An engine with at most `pool_size` connections.
+
+    Waits `answer_timeout_s` for a connection, for one of the pool and for each statement; unset,
+    as long as its caller does.
+    """
+    waits: dict[str, Any] = {}
+    if answer_timeout_s is not None:
+        waits["pool_timeout"] = answer_timeout_s
+        waits["connect_args"] = {"timeout": answer_timeout_s, "command_timeout": answer_timeout_s}
     return create_async_engine(
         database_url,
+        **waits,
         pool_size=pool_size,
         max_overflow=0,
         pool_use_lifo=True,

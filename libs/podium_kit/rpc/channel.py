@@ -52,13 +52,15 @@ def open_channel(
     signer: TokenSigner | None = None,
     identity: Identity | None = None,
     tls: TlsFiles | None = None,
+    deadline_s: float | None = None,
 ) -> grpc.aio.Channel:
     """A channel that calls as `identity`, or else as the current one.
 
+    A call that sets no deadline gets `deadline_s`, or else DEFAULT_DEADLINE_S.
     With a signer it signs a token of its own; without one it forwards the token
     of the request being served. With `tls` its certificate follows the files. Raises TlsUnusable.
     """
-    outgoing = _UnaryCall(signer, identity), _StreamCall(signer, identity)
+    outgoing = _UnaryCall(signer, identity, deadline_s), _StreamCall(signer, identity)
     interceptors = [*telemetry.client_interceptors(), *outgoing]
     if tls is None:
         return grpc.aio.insecure_channel(target, CHANNEL_OPTIONS, interceptors=interceptors)
@@ -73,9 +75,15 @@ def open_channel(
 
 
 class _OutgoingCall:
-    def __init__(self, signer: TokenSigner | None, identity: Identity | None) -> None:
+    def __init__(
+        self,
+        signer: TokenSigner | None,
+        identity: Identity | None,
+        deadline_s: float | None = None,
+    ) -> None:
         self._signer = signer
         self._identity = identity
+        self._deadline_s = deadline_s
 
     # The details are a named tuple; the stubs do not say so.
     def _complete(self, details: Any) -> Any:
@@ -90,7 +98,9 @@ class _OutgoingCall:
         return self._signer.sign(self._identity or current_identity())
 
     def _deadline(self, details: Any) -> Any:
-        return DEFAULT_DEADLINE_S if details.timeout is None else details.timeout
+        if details.timeout is not None:
+            return details.timeout
+        return DEFAULT_DEADLINE_S if self._deadline_s is None else self._deadline_s
 
 
 class _UnaryCall(_OutgoingCall, grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]

@@ -65,6 +65,27 @@ class Unavailable(DomainError):
     """Something this needs does not answer; the same call may work later."""
 
 
+class InternalError(Unavailable):
+    """A service has a fault; only its log says which."""
+
+    def __init__(self, message: str = "internal error", /, **metadata: object) -> None:
+        super().__init__(message, **metadata)
+
+
+class DependencyAway(Unavailable):
+    """A service, a database or a network between them does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__("a part of the platform does not answer; send the same request again")
+
+
+class CallTooLarge(FailedPrecondition):
+    """A message between services is larger than they take."""
+
+    def __init__(self) -> None:
+        super().__init__("the request or its answer is too large; ask for less at once")
+
+
 class DeadlineExceeded(DomainError):
     """No answer in time."""
 

@@ -1,7 +1,8 @@
 """What happens around every RPC: identity, access, texts, deadline, errors mapped to status.
 
-This is the one place that knows gRPC status codes and the one broad `except`:
-an unknown error says "internal error" outside and keeps its stack trace inside.
+This is the one place that knows gRPC status codes and the one broad `except`: a lost
+connection or a timeout of something the service needs is Unavailable, any other unknown error
+says "internal error" outside; both keep their stack traces inside.
 """
 
 import asyncio
@@ -14,9 +15,15 @@ import grpc
 
 from podium_kit.rpc.access import require_access
 from podium_kit.rpc.allowed_clients import require_allowed
-from podium_kit.rpc.errors import DeadlineExceeded, DomainError, Unauthenticated
+from podium_kit.rpc.errors import (
+    DeadlineExceeded,
+    DependencyAway,
+    DomainError,
+    InternalError,
+    Unauthenticated,
+)
 from podium_kit.rpc.identity import acting_as
-from podium_kit.rpc.status import status_of
+from podium_kit.rpc.status import domain_error_from, status_of
 from podium_kit.rpc.texts import require_no_nul, takes_any_characters
 from podium_kit.rpc.tokens import TokenVerifier
 from podium_kit.telemetry.handlers import AroundCalls, Context
@@ -53,9 +60,15 @@ class GuardInterceptor(AroundCalls):
             await context.abort(*status_of(error))
         except (asyncio.CancelledError, grpc.aio.AbortError):
             raise
+        except grpc.aio.AioRpcError as error:
+            log.exception("a call of another service failed")
+            await context.abort(*status_of(domain_error_from(error)))
+        except (ConnectionError, TimeoutError):
+            log.exception("a dependency does not answer")
+            await context.abort(*status_of(DependencyAway()))
         except Exception:
             log.exception("internal error")
-            await context.abort(grpc.StatusCode.INTERNAL, "internal error")
+            await context.abort(*status_of(InternalError()))
 
 
 @asynccontextmanager

@@ -11,9 +11,12 @@ from google.rpc import error_details_pb2, status_pb2
 from podium_kit.rpc.errors import (
     Aborted,
     AlreadyExists,
+    CallTooLarge,
     DeadlineExceeded,
+    DependencyAway,
     DomainError,
     FailedPrecondition,
+    InternalError,
     InvalidArgument,
     NotFound,
     PermissionDenied,
@@ -42,10 +45,21 @@ CODE_OF: dict[type[DomainError], grpc.StatusCode] = {
     Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
     ResourceExhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Unavailable: grpc.StatusCode.UNAVAILABLE,
+    InternalError: grpc.StatusCode.INTERNAL,
     DeadlineExceeded: grpc.StatusCode.DEADLINE_EXCEEDED,
     Aborted: grpc.StatusCode.ABORTED,
 }
 ERROR_OF = {code: error for error, code in CODE_OF.items()}
+# What gRPC itself reports when a connection was lost or no answer came in time.
+LOST = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.UNKNOWN,
+        grpc.StatusCode.INTERNAL,
+    }
+)
 
 
 def code_of(error: DomainError) -> grpc.StatusCode:
@@ -94,11 +108,16 @@ async def answered(call: Awaitable[R]) -> R:
 def domain_error_from(error: grpc.aio.AioRpcError) -> DomainError:
     """The domain error a Podium service raised, as its client sees it.
 
-    Codes outside the table (INTERNAL, UNKNOWN, CANCELLED, ...) are faults of the
-    service and count as Unavailable: the caller cannot fix them.
+    Errors of gRPC itself carry no ErrorInfo: their texts hold addresses, so none is passed on.
     """
-    kind = ERROR_OF.get(error.code(), Unavailable)
-    return kind(error.details() or error.code().name, **_metadata(error))
+    code, metadata = error.code(), _metadata(error)
+    if "reason" not in metadata and code in LOST:
+        return DependencyAway()
+    if "reason" not in metadata and code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return CallTooLarge()
+    if code not in ERROR_OF:
+        return InternalError()
+    return ERROR_OF[code](error.details() or code.name, **metadata)
 
 
 def _metadata(error: grpc.aio.AioRpcError) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """Holds every authenticated request to its tenant's limits, and says where the tenant stands."""
 
+import asyncio
+
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -8,7 +10,7 @@ from gateway.error_responses import error_response
 from gateway.limits.open_requests import OpenRequests
 from gateway.limits.rate_limiter import RateLimiter, RateLimitStatus, rate_limit_status
 from gateway.limits.service import LimitBook, holding_to
-from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.errors import DependencyAway, DomainError
 from podium_kit.rpc.identity import current_identity
 
 
@@ -16,28 +18,41 @@ class LimitMiddleware:
     """Inside AccessMiddleware, which knows the tenant."""
 
     def __init__(
-        self, app: ASGIApp, book: LimitBook, rate: RateLimiter, open_requests: OpenRequests
+        self,
+        app: ASGIApp,
+        book: LimitBook,
+        rate: RateLimiter,
+        open_requests: OpenRequests,
+        timeout_s: float,
     ) -> None:
         self._app = app
         self._book = book
         self._rate = rate
         self._open = open_requests
+        self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes the request on, or answers 429 with Retry-After."""
+        """Passes the request on, or answers 429 or 503 with Retry-After."""
         if not is_guarded(scope):
             await self._app(scope, receive, send)
             return
-        tenant = current_identity().tenant
-        limits = await self._book.of(tenant)
-        now = rate_limit_status(limits, tokens=0)
+        tenant, answering = current_identity().tenant, send
         try:
-            now = await self._rate.admit(tenant, limits)
-            async with self._open.slot(tenant, limits):
-                with holding_to(limits):
-                    await self._app(scope, receive, _with_headers(send, now))
+            # Requests of a tenant take turns at the database: while it stalls, none waits for all.
+            async with asyncio.timeout(self._timeout_s) as admission:
+                limits = await self._book.of(tenant)
+                answering = _with_headers(send, rate_limit_status(limits, tokens=0))
+                answering = _with_headers(send, await self._rate.admit(tenant, limits))
+                async with self._open.slot(tenant, limits):
+                    admission.reschedule(None)
+                    with holding_to(limits):
+                        await self._app(scope, receive, answering)
         except DomainError as error:
-            await error_response(error)(scope, receive, _with_headers(send, now))
+            await error_response(error)(scope, receive, answering)
+        except TimeoutError:
+            if not admission.expired():
+                raise
+            await error_response(DependencyAway())(scope, receive, answering)
 
 
 def _with_headers(send: Send, now: RateLimitStatus) -> Send:

@@ -9,11 +9,12 @@ are exact. The slots of a replica that died come back when its lease ends.
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
 from gateway.errors import TooManyRequests
 from gateway.limits.models import TenantLimits
+from podium_kit.rpc.errors import Unavailable
 
 LEASE_S = 30.0
 RENEW_INTERVAL_S = 10.0
@@ -75,4 +76,6 @@ class OpenRequests:
         async with self._leasing[tenant]:
             if self._slots[tenant] - self._open[tenant] > 2 * spare:
                 self._slots[tenant] = self._open[tenant] + spare
-                await self._store.keep(tenant, self._slots[tenant])
+                # The request is answered by now; the next renewal counts what was kept.
+                with suppress(Unavailable):
+                    await self._store.keep(tenant, self._slots[tenant])

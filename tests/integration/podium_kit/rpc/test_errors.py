@@ -7,7 +7,14 @@ import pytest
 
 from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest
 from podium.registry.v1 import policy_service_pb2 as pb
-from podium_kit.rpc.errors import DomainError, FailedPrecondition, InvalidArgument
+from podium_kit.rpc.errors import (
+    DependencyAway,
+    DomainError,
+    FailedPrecondition,
+    InternalError,
+    InvalidArgument,
+    Unavailable,
+)
 from podium_kit.rpc.status import CODE_OF, domain_error_from
 
 REQUEST = pb.GetPolicyRequest(name="frugal")
@@ -61,20 +68,38 @@ async def test_message_of_any_text_and_length_keeps_the_status(
     assert error.message[:100] == (message[:100] or "INVALID_ARGUMENT")
 
 
-@pytest.mark.parametrize("secret", [RuntimeError("hunter2"), TimeoutError("hunter2")])
+UNKNOWN_ERRORS = {
+    RuntimeError("hunter2"): (grpc.StatusCode.INTERNAL, "internal error"),
+    TimeoutError("hunter2"): (grpc.StatusCode.UNAVAILABLE, DependencyAway().message),
+    ConnectionRefusedError(111, "hunter2"): (grpc.StatusCode.UNAVAILABLE, DependencyAway().message),
+}
+
+
+@pytest.mark.parametrize("secret", UNKNOWN_ERRORS, ids=lambda secret: type(secret).__name__)
 async def test_unknown_error_says_nothing_outside_and_everything_in_the_log(
     server: PoliciesUnderTest, secret: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen = await failure_of(server, secret)
-    assert seen.code() is grpc.StatusCode.INTERNAL
-    assert seen.details() == "internal error"
+    assert (seen.code(), seen.details()) == UNKNOWN_ERRORS[secret]
     told = f"{seen.debug_error_string()} {seen.trailing_metadata()} {seen.initial_metadata()}"
     assert "hunter2" not in told
-    [record] = [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
+    record = [entry for entry in caplog.records if entry.levelno >= logging.ERROR][-1]
     assert record.exc_info
     assert record.exc_info[1] is secret
 
 
 async def test_bug_of_a_service_is_unavailable_for_its_clients(server: PoliciesUnderTest) -> None:
     error = domain_error_from(await failure_of(server, ZeroDivisionError()))
-    assert (type(error).__name__, error.message) == ("Unavailable", "internal error")
+    assert isinstance(error, Unavailable)
+    assert (type(error), error.message) == (InternalError, "internal error")
+
+
+async def test_words_of_grpc_stay_inside(server: PoliciesUnderTest) -> None:
+    """A service that calls another one passes on what went wrong, and no address."""
+    async with server.client() as nobody:
+        with pytest.raises(grpc.aio.AioRpcError) as gone:
+            await nobody.GetPolicy(REQUEST)
+    for uncaught in (gone.value, domain_error_from(gone.value)):
+        error = domain_error_from(await failure_of(server, uncaught))
+        assert isinstance(error, Unavailable)
+        assert error.message == DependencyAway().message

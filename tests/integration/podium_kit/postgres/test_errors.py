@@ -1,0 +1,68 @@
+"""What PostgreSQL's own errors mean to callers: the same request may work later."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from embedded_servers import Database
+from podium_kit.postgres.engine import (
+    DatabaseUnavailable,
+    TransactionConflict,
+    open_engine,
+    transaction,
+)
+from podium_kit.rpc.errors import Unavailable
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("SET LOCAL statement_timeout = 10", "SELECT pg_sleep(60)"),
+        ("SELECT pg_terminate_backend(pg_backend_pid())",),
+        ("DO $$ BEGIN RAISE SQLSTATE '53200'; END $$",),
+    ],
+)
+async def test_a_timeout_or_a_lost_connection_is_unavailable(
+    database: Database, statements: tuple[str, ...]
+) -> None:
+    engine = open_engine(await database())
+    with pytest.raises(DatabaseUnavailable):
+        async with transaction(engine) as connection:
+            for statement in statements:
+                await connection.execute(text(statement))
+    await engine.dispose()
+
+
+async def test_of_a_deadlock_one_side_is_unavailable_and_the_other_goes_on(
+    database: Database,
+) -> None:
+    engine, both = open_engine(await database()), asyncio.Barrier(2)
+
+    async def take(first: int, second: int) -> None:
+        async with transaction(engine) as connection:
+            await connection.execute(text(f"SELECT pg_advisory_xact_lock({first})"))
+            await both.wait()
+            await connection.execute(text(f"SELECT pg_advisory_xact_lock({second})"))
+
+    ends = await asyncio.gather(take(1, 2), take(2, 1), return_exceptions=True)
+    await engine.dispose()
+    [lost] = [end for end in ends if end is not None]
+    assert isinstance(lost, TransactionConflict)
+    assert isinstance(lost, Unavailable)
+
+
+async def test_a_locked_row_is_unavailable_when_the_wait_has_a_limit(database: Database) -> None:
+    engine = open_engine(await database())
+    async with transaction(engine) as holder:
+        await holder.execute(text("SELECT pg_advisory_xact_lock(1)"))
+        with pytest.raises(DatabaseUnavailable):
+            await _lock_within_10_ms(engine)
+    await engine.dispose()
+
+
+async def _lock_within_10_ms(engine: AsyncEngine) -> None:
+    async with transaction(engine) as connection:
+        await connection.execute(text("SET LOCAL lock_timeout = 10"))
+        await connection.execute(text("SELECT pg_advisory_xact_lock(1)"))
