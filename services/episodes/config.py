@@ -28,6 +28,8 @@ class ServerConfig(ServerSettings):
     tool_registry_target: str = Field(description="gRPC target of tool-registry")
     orchestrator_inference_target: str = Field(description="gRPC target of orchestrator-inference")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
+    answer_timeout_s: float = Field(10.0, description="seconds another service gets to answer")
+    temporal_timeout_s: float = Field(5.0, description="seconds Temporal gets to take a workflow")
 
 
 class WorkerConfig(BaseSettings):
@@ -50,6 +52,9 @@ class WorkerConfig(BaseSettings):
     tool_adapters_target: str = Field(description="gRPC target of tool-adapters")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
     tool_registry_target: str = Field(description="gRPC target of tool-registry, for policies")
+    answer_timeout_s: float = Field(
+        30.0, description="seconds another service gets to answer before it is asked again"
+    )
     signing_key: SigningKey = Field(description="key the worker signs its calls with")
     kafka: KafkaSettings = Field(description="where trajectories go: kafka__bootstrap, ...")
     trajectory_topic: str = Field("trajectories.v1", description="topic of trajectories")

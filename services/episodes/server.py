@@ -34,6 +34,7 @@ async def serve(config: ServerConfig) -> None:
     temporal = await TemporalConnection.open(
         config.temporal_target, config.temporal_namespace, config.temporal
     )
+    channel_to = partial(open_channel, tls=config.tls, deadline_s=config.answer_timeout_s)
     store = EpisodeStore(engine)
     watcher = Watcher(store, StepStore(engine))
     notifications = Notifications(engine, watcher.notify)
@@ -42,11 +43,9 @@ async def serve(config: ServerConfig) -> None:
         outbox=OutboxStore(engine),
         starter=WorkflowStarter(temporal, config.task_queue),
         watcher=watcher,
-        registry=Registry(open_channel(config.tool_registry_target, tls=config.tls)),
-        ledger=Ledger(open_channel(config.cost_ledger_target, tls=config.tls)),
-        models=ModelCatalogue(
-            Orchestrator(open_channel(config.orchestrator_inference_target, tls=config.tls))
-        ),
+        registry=Registry(channel_to(config.tool_registry_target)),
+        ledger=Ledger(channel_to(config.cost_ledger_target)),
+        models=ModelCatalogue(Orchestrator(channel_to(config.orchestrator_inference_target))),
     )
     service = Service(
         add_EpisodeServiceServicer_to_server,

@@ -115,19 +115,22 @@ def _worker(
     temporal: TemporalConnection,
     settlements: Settlements,
 ) -> Worker:
-    signer = config.signing_key.signer()
-    orchestrator = Orchestrator(
-        open_channel(config.orchestrator_inference_target, signer, tls=config.tls)
+    channel_to = partial(
+        open_channel,
+        signer=config.signing_key.signer(),
+        tls=config.tls,
+        deadline_s=config.answer_timeout_s,
     )
-    adapters = Adapters(open_channel(config.tool_adapters_target, signer, tls=config.tls))
-    ledger = Ledger(open_channel(config.cost_ledger_target, signer, tls=config.tls))
+    orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
+    adapters = Adapters(channel_to(config.tool_adapters_target))
+    ledger = Ledger(channel_to(config.cost_ledger_target))
     store = EpisodeStore(engine)
     episodes = RunningEpisodes(store)
     logs = StepLogs(StepStore(engine), settlements)
     charges = Charges(ledger, logs)
     models = ModelCatalogue(orchestrator)
     decider = Decider(orchestrator, models, charges, logs, config.prompt_tokens_max)
-    registry = open_channel(config.tool_registry_target, signer, tls=config.tls)
+    registry = channel_to(config.tool_registry_target)
     policies = PolicyChecks(RegistryPolicies(registry))
     children = ChildAnswers(store)
     invoker = Invoker(adapters, charges, logs, children)

@@ -44,6 +44,23 @@ async def test_last_turn_is_announced_and_the_limit_ends_the_episode(
     assert [turn.last for turn in activities.turns] == [False, True]
 
 
+async def test_no_number_of_attempts_ends_an_episode_while_something_is_away(
+    temporal: EmbeddedTemporal,
+) -> None:
+    activities = ScriptedActivities(answers_in(1))
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start(checked=True)
+        await handle.result()
+        history = await handle.fetch_history()
+    attempts = {
+        scheduled.activity_type.name: scheduled.retry_policy.maximum_attempts
+        for event in history.events
+        if (scheduled := event.activity_task_scheduled_event_attributes).activity_type.name
+    }
+    unlimited = 0
+    assert attempts == dict.fromkeys(("take_turn", "judge_answer", "finish_episode"), unlimited)
+
+
 async def test_cancel_finishes_the_episode_in_order(temporal: EmbeddedTemporal) -> None:
     activities = ScriptedActivities(answers_in(99), delay_s=0.3)
     async with running_workflows(await connect(temporal), activities) as workflows:

@@ -14,11 +14,11 @@ from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
-from podium.common.v1 import usage_pb2
+from podium.common.v1 import failure_pb2, usage_pb2
 from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
-from podium.registry.v1 import policy_pb2
+from podium.registry.v1 import policy_pb2, tool_pb2
 from podium_kit.money import Money
 from podium_kit.wire import (
     duration_to_proto,
@@ -69,21 +69,24 @@ class Charges:
     async def settle_and_reserve(
         self, episode: RunningEpisode, log: StepLog, purchases: list[Purchase]
     ) -> list[Reply]:
-        """Captures every unsettled step and holds money for the purchases.
+        """Captures every unsettled step, gives back what was held for calls that never began,
+        and holds money for the purchases.
 
         One reply per purchase: what is granted, or why nothing is.
         """
         captures = [step for step in log.unsettled() if _charged_usage(log, step) is not None]
-        self._settle_free_steps(log)
+        releases = [step for step in log.unsettled() if _never_began(episode, log, step)]
         operations = [
             *(_capture(log, step) for step in captures),
+            *(pb.Operation(release=pb.ReleaseRequest(key=step.key)) for step in releases),
             *(_reserve(episode, purchase) for purchase in purchases),
         ]
         results = await self._ledger.apply(operations) if operations else []
         for step, result in zip(captures, results, strict=False):
             cost = optional_money_from_proto(result.capture.entry.amount)
             self._logs.settle(log, step, cost)
-        reserves = [result.reserve for result in results[len(captures) :]]
+        self._settle_free_steps(log)
+        reserves = [result.reserve for result in results[len(captures) + len(releases) :]]
         return [_reply(*pair) for pair in zip(reserves, purchases, strict=True)]
 
     async def release(self, episode: RunningEpisode) -> None:
@@ -108,6 +111,18 @@ def _charged_usage(log: StepLog, step: Step) -> usage_pb2.Usage | None:
         verifying = log.verifier_calls[step.call_index]
         return verifying.usage if verifying.HasField("usage") else None
     return None
+
+
+def _never_began(episode: RunningEpisode, log: StepLog, step: Step) -> bool:
+    """Whether money is held for a tool call that the adapters rejected before they made it."""
+    if step.kind is not StepKind.TOOL:
+        return False
+    call: trajectory_pb2.ToolInvocation = log.tool_calls[step.turn][step.call_index]
+    tool = episode.tool(call.observation.call.tool_name)
+    # A call that was granted has a tool version; children hold money under keys of their own.
+    granted = call.tool_version and tool is not None and tool.kind != tool_pb2.TOOL_KIND_PODIUM
+    rejected = call.observation.failure.kind == failure_pb2.FAILURE_KIND_INTERNAL
+    return bool(granted and rejected and not call.HasField("usage"))
 
 
 def _capture(log: StepLog, step: Step) -> pb.Operation:

@@ -13,7 +13,7 @@ from episodes.model_catalogue import ModelCatalogue
 from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import StepLogs
 from episodes.store import EpisodeStore
-from episodes.temporal.activity_errors import activity_error
+from episodes.temporal.activity_errors import activity_errors
 from episodes.temporal.heartbeats import heartbeats
 from episodes.workflows.convert import episode_input
 from episodes.workflows.episode import ADMIT_CHILD
@@ -22,7 +22,6 @@ from podium.episodes.v1 import episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2
 from podium_kit import telemetry
-from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import acting_as
 from podium_kit.wire import duration_to_proto
 
@@ -40,13 +39,11 @@ class AdmitChildActivity:
     @activity.defn(name=ADMIT_CHILD)
     async def admit_child(self, call: ChildCall) -> EpisodeInput:
         """Stores the child; repeating it finds the one that is stored."""
-        parent = await self.episodes.get(call.parent_id)
-        try:
+        with activity_errors():
             async with heartbeats():
+                parent = await self.episodes.get(call.parent_id)
                 with acting_as(parent.identity), telemetry.episode_context(call.episode_id):
                     return await self._admit(parent, call)
-        except DomainError as error:
-            raise activity_error(error) from error
 
     async def _admit(self, parent: RunningEpisode, call: ChildCall) -> EpisodeInput:
         log = await self.logs.open(parent.id)

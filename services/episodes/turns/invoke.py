@@ -4,8 +4,6 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from temporalio import activity
-
 from episodes.charges.purchases import ToolPurchases, model_alias
 from episodes.charges.service import Charges, Grant
 from episodes.children.answers import ChildAnswers
@@ -15,6 +13,7 @@ from episodes.models import PolicyDecision
 from episodes.running_episode import RunningEpisode
 from episodes.steps.expert_context import expert_context
 from episodes.steps.log import Body, StepLog, StepLogs
+from episodes.temporal.activity_errors import TRANSIENT, faults_of
 from episodes.turns.tool_records import answer_timeout_s, note_answer, rejected
 from episodes.workflows.payloads import ChildCall, EpisodeResult
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -22,13 +21,13 @@ from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.rpc.errors import DeadlineExceeded, DomainError, Unavailable
+from podium_kit.rpc.errors import DomainError, InternalError
 from podium_kit.wire import failure_to_proto
 
 log = logging.getLogger(__name__)
 
-# After so many attempts of the turn an unreachable tool becomes a failure the model sees.
-ATTEMPTS_MAX = 8
+# After so many faults of the adapters at one call it becomes a failure the model sees.
+FAULTS_MAX = 8
 Verdict = Grant | ToolFailure
 
 
@@ -164,7 +163,8 @@ class Invoker:
         try:
             response = await self.adapters.invoke(request, answer_timeout_s(tool))
         except DomainError as error:
-            record.observation.failure.CopyFrom(failure_to_proto(_platform_failure(error)))
+            failure = _platform_failure(error, record.key)
+            record.observation.failure.CopyFrom(failure_to_proto(failure))
             return
         note_answer(record, response)
 
@@ -189,13 +189,14 @@ def _denial(plan: ToolCallPlan) -> ToolFailure | None:
     return plan.child if isinstance(plan.child, ToolFailure) else None
 
 
-def _platform_failure(error: DomainError) -> ToolFailure:
-    """A fault the model can see; a fault that may pass is raised to be tried again."""
-    if not isinstance(error, Unavailable | DeadlineExceeded):
+def _platform_failure(error: DomainError, key: str) -> ToolFailure:
+    """A fault the model can see. A part of the platform that is away is none: the call waits."""
+    if not isinstance(error, TRANSIENT):
         return ToolFailure(FailureKind.INTERNAL, error.message)
-    if activity.info().attempt < ATTEMPTS_MAX:
-        raise error
-    return ToolFailure(FailureKind.UNAVAILABLE, "the tool cannot be reached now", retryable=True)
+    if isinstance(error, InternalError) and faults_of(key) >= FAULTS_MAX:
+        message = "the call met a fault of the platform; whether it was made is not known"
+        return ToolFailure(FailureKind.UNAVAILABLE, message)
+    raise error
 
 
 def _model_alias(plan: ToolCallPlan) -> str:

@@ -16,6 +16,7 @@ from episodes.checks import judged, unjudged, verifier_of
 from episodes.keys import StepKind
 from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import StepLog, StepLogs
+from episodes.temporal.activity_errors import activity_errors
 from episodes.temporal.heartbeats import heartbeats
 from episodes.turns.verifier_calls import VerifierCalls
 from episodes.workflows.episode import JUDGE_ANSWER
@@ -39,16 +40,17 @@ class JudgeActivity:
     @activity.defn(name=JUDGE_ANSWER)
     async def judge_answer(self, judge: JudgeInput) -> None:
         """Judges one answer, continuing where an earlier attempt stopped."""
-        episode = await self.episodes.get(judge.episode_id)
-        async with heartbeats():
-            with (
-                acting_as(episode.identity),
-                telemetry.episode_context(episode.id),
-                telemetry.span("judge", {"podium.verifier": episode.spec.check.verifier}),
-            ):
-                steps = await self.logs.open(episode.id)
-                if steps.judgement is None:
-                    await self._judge(episode, steps, activity.info().scheduled_time)
+        with activity_errors():
+            async with heartbeats():
+                episode = await self.episodes.get(judge.episode_id)
+                with (
+                    acting_as(episode.identity),
+                    telemetry.episode_context(episode.id),
+                    telemetry.span("judge", {"podium.verifier": episode.spec.check.verifier}),
+                ):
+                    steps = await self.logs.open(episode.id)
+                    if steps.judgement is None:
+                        await self._judge(episode, steps, activity.info().scheduled_time)
 
     async def _judge(self, episode: RunningEpisode, steps: StepLog, answer_time: datetime) -> None:
         turn = max(steps.model_calls)

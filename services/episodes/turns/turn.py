@@ -14,7 +14,7 @@ from episodes.keys import StepKind
 from episodes.models import PlannedCall, PolicyDecision, StopReason
 from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import Body, StepLog, StepLogs
-from episodes.temporal.activity_errors import activity_error
+from episodes.temporal.activity_errors import activity_errors
 from episodes.temporal.heartbeats import heartbeats
 from episodes.turns.approvals import approval_of
 from episodes.turns.decide import Decider
@@ -27,7 +27,6 @@ from podium.episodes.v1 import episode_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit import telemetry
-from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import acting_as
 from podium_kit.wire import timestamp_to_proto
 
@@ -45,17 +44,15 @@ class TurnActivity:
     @activity.defn(name=TAKE_TURN)
     async def take_turn(self, turn: TurnInput) -> TurnResult:
         """Takes one turn, continuing where an earlier attempt stopped."""
-        episode = await self.episodes.get(turn.episode_id)
-        try:
+        with activity_errors():
             async with heartbeats():
+                episode = await self.episodes.get(turn.episode_id)
                 with (
                     acting_as(episode.identity),
                     telemetry.episode_context(episode.id),
                     telemetry.span("turn", {"podium.turn": turn.turn}),
                 ):
                     return await self._take(episode, turn)
-        except DomainError as error:
-            raise activity_error(error) from error
 
     async def _take(self, episode: RunningEpisode, turn: TurnInput) -> TurnResult:
         # The first attempt of a turn finds only what earlier turns stored.

@@ -17,23 +17,15 @@ from episodes.clients import Adapters, Registry
 from episodes.keys import StepKind, effect_key, verifier_session
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
+from episodes.temporal.activity_errors import TRANSIENT
 from episodes.turns.tool_records import answer_timeout_s, note_answer, rejected
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
-from podium_kit.rpc.errors import (
-    Aborted,
-    DeadlineExceeded,
-    DomainError,
-    ResourceExhausted,
-    Unavailable,
-)
+from podium_kit.rpc.errors import DomainError
 from podium_kit.verifiers import Unjudged, VerifierCall
 from podium_kit.wire import failure_to_proto
-
-# Faults that pass by themselves: the activity is tried again.
-TRANSIENT = (Unavailable, DeadlineExceeded, ResourceExhausted, Aborted)
 
 
 @dataclass(frozen=True)

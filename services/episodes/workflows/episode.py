@@ -34,10 +34,10 @@ from episodes.workflows.payloads import (
     TurnResult,
 )
 from episodes.workflows.retry_policies import (
-    ADMISSION_TIMEOUT,
     FINISH_RETRY,
     FINISH_TIMEOUT,
     HEARTBEAT_TIMEOUT,
+    JUDGE_PATIENCE,
     JUDGE_RETRY,
     JUDGE_TIMEOUT,
     TASK_TIMEOUT,
@@ -94,7 +94,8 @@ class EpisodeWorkflow:
             ADMIT_CHILD,
             call,
             result_type=EpisodeInput,
-            schedule_to_close_timeout=ADMISSION_TIMEOUT,
+            # As long as its caller may run: a registry that is away delays it.
+            schedule_to_close_timeout=timedelta(seconds=call.admission_s),
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=FINISH_RETRY,
         )
@@ -134,6 +135,7 @@ class EpisodeWorkflow:
                 JUDGE_ANSWER,
                 JudgeInput(episode.episode_id),
                 start_to_close_timeout=JUDGE_TIMEOUT,
+                schedule_to_close_timeout=JUDGE_PATIENCE,
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 retry_policy=JUDGE_RETRY,
                 cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -208,7 +210,7 @@ class EpisodeWorkflow:
     async def _run_child(self, call: ChildCall) -> EpisodeResult:
         """How the child ended. It has at most the time that is left to this episode."""
         left_s = max((self._deadline - workflow.now()).total_seconds(), 0.001)
-        call = replace(call, time_limit_s=min(call.time_limit_s, left_s))
+        call = replace(call, time_limit_s=min(call.time_limit_s, left_s), admission_s=left_s)
         try:
             return await workflow.execute_child_workflow(
                 EpisodeWorkflow.run,

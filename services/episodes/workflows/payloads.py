@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class ChildCall:
-    """A call of a tool of kind podium, and the episode that answers it within a time."""
+    """A call of a tool of kind podium, and the episode that answers it within a time.
+
+    `admission_s` is how long it may wait to become an episode.
+    """
 
     episode_id: str
     parent_id: str
     turn: int
     call_index: int
     time_limit_s: float
+    admission_s: float = 60.0
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
-"""How long an episode's activities may take, and how often they are tried.
+"""How long an episode's activities may take, and when they are tried again.
 
+No number of attempts ends an episode while a part of the platform is away: its own deadline does.
 An error that says when to try again (`Retry-After` of a model engine) overrides the intervals:
 see `episodes.temporal.activity_errors`.
 """
@@ -17,7 +18,6 @@ TURN_RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=200),
     backoff_coefficient=1.5,
     maximum_interval=timedelta(seconds=3),
-    maximum_attempts=50,
 )
 FINISH_RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)
@@ -25,10 +25,9 @@ FINISH_RETRY = RetryPolicy(
 JUDGE_RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=200),
     maximum_interval=timedelta(seconds=5),
-    maximum_attempts=10,
 )
 JUDGE_TIMEOUT = timedelta(minutes=10)
+# An answer that is not judged by then, all attempts together, stays unjudged.
+JUDGE_PATIENCE = timedelta(minutes=20)
 TURN_MARGIN = timedelta(seconds=60)
 FINISH_TIMEOUT = timedelta(seconds=60)
-# A call that waits to become an episode longer than this is a failure the model sees.
-ADMISSION_TIMEOUT = timedelta(seconds=60)

@@ -185,6 +185,10 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
     def _apply(self, operation: ledger_pb.Operation) -> ledger_pb.OperationResult:
         if operation.HasField("reserve"):
             return ledger_pb.OperationResult(reserve=self._reserve(operation.reserve))
+        if operation.HasField("release"):
+            assert operation.release.key in self.holds, "a release without a hold"
+            self.released.add(operation.release.key)
+            return ledger_pb.OperationResult(release=ledger_pb.ReleaseResponse())
         return ledger_pb.OperationResult(capture=self._capture(operation.capture))
 
     def _reserve(self, request: ledger_pb.ReserveRequest) -> ledger_pb.ReserveResponse:

@@ -4,6 +4,7 @@ A cancelled episode may ask once more after its test has ended. What it asks goe
 the script of its own tenant, so no test counts the calls of another.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
 from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
+from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.status import status_of
 
 if TYPE_CHECKING:
     # Only the stubs know the parameters of these.
@@ -58,12 +61,42 @@ class Neighbours:
         return methods.by_path
 
 
+class Outage:
+    """RPCs of one tenant that stall, or that fail as those of a service that is away."""
+
+    def __init__(self, methods: tuple[str, ...], error: DomainError | None) -> None:
+        self._methods = methods
+        self._error = error
+        self._over = asyncio.Event()
+        self.calls = 0
+        """How many calls it met."""
+
+    def end(self) -> None:
+        self._over.set()
+
+    def around(self, path: str, handler: Handler) -> Handler:
+        if not path.endswith(self._methods) or self._over.is_set():
+            return handler
+
+        async def away(request: Any, context: Any) -> Any:
+            self.calls += 1
+            if self._error is not None:
+                await context.abort(*status_of(self._error))
+            await self._over.wait()
+            return await handler.unary_unary(request, context)  # type: ignore[misc]
+
+        return grpc.unary_unary_rpc_method_handler(
+            away, handler.request_deserializer, handler.response_serializer
+        )
+
+
 class TenantNeighbours(Router):
     """Sends a call to the neighbours of its tenant, or to `others` if it has none."""
 
     def __init__(self, others: Neighbours) -> None:
         self._others = others.handlers()
         self._by_tenant: dict[str, dict[str, Handler]] = {}
+        self._outages: dict[str, Outage] = {}
 
     def add(self, tenant: str) -> Neighbours:
         """Neighbours for one tenant alone."""
@@ -71,9 +104,17 @@ class TenantNeighbours(Router):
         self._by_tenant[tenant] = neighbours.handlers()
         return neighbours
 
+    def fail(self, tenant: str, *methods: str, error: DomainError | None = None) -> Outage:
+        """Stalls these RPCs of a tenant, or has them raise the error, until the outage ends."""
+        self._outages[tenant] = Outage(methods, error)
+        return self._outages[tenant]
+
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler | None:
-        handlers = self._by_tenant.get(_tenant(handler_call_details), self._others)
-        return handlers.get(handler_call_details.method)
+        tenant, path = _tenant(handler_call_details), handler_call_details.method
+        handler = self._by_tenant.get(tenant, self._others).get(path)
+        if handler is None or tenant not in self._outages:
+            return handler
+        return self._outages[tenant].around(path, handler)
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[int]:

@@ -17,7 +17,7 @@ from gateway.rest.routes import ROUTES, Route
 from integration.gateway.gateway_under_test import TARGETS, run_gateway
 from podium_kit.embedded.postgres import EmbeddedPostgres
 
-LIBRARY_WORDS = re.compile(r"grpc|ipv[46]|127\.0|errno|sql|asyncpg|connect|socket|RST|deadline", re.I)
+LIBRARY_WORDS = re.compile(r"(?i)grpc|ipv[46]|127\.0|errno|sql|asyncpg|connect|socket|RST|deadline")
 CHAT = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
 
 
