@@ -29,7 +29,7 @@ class ServerConfig(ServerSettings):
     orchestrator_inference_target: str = Field(description="gRPC target of orchestrator-inference")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
     answer_timeout_s: float = Field(10.0, description="seconds another service gets to answer")
-    temporal_timeout_s: float = Field(5.0, description="seconds Temporal gets to take a workflow")
+    temporal_timeout_s: float = Field(5.0, description="seconds Temporal gets to answer")
 
 
 class WorkerConfig(BaseSettings):
@@ -55,6 +55,7 @@ class WorkerConfig(BaseSettings):
     answer_timeout_s: float = Field(
         30.0, description="seconds another service gets to answer before it is asked again"
     )
+    temporal_timeout_s: float = Field(5.0, description="seconds Temporal gets to answer")
     signing_key: SigningKey = Field(description="key the worker signs its calls with")
     kafka: KafkaSettings = Field(description="where trajectories go: kafka__bootstrap, ...")
     trajectory_topic: str = Field("trajectories.v1", description="topic of trajectories")

@@ -2,6 +2,7 @@
 
 from podium_kit.rpc.errors import (
     AlreadyExists,
+    DeadlineExceeded,
     FailedPrecondition,
     InvalidArgument,
     NotFound,
@@ -26,6 +27,17 @@ class EpisodeConflict(AlreadyExists):
     def __init__(self, episode_id: str) -> None:
         super().__init__(
             f"episode {episode_id} was started with another spec; use a new id",
+            episode_id=episode_id,
+        )
+
+
+class StartTooLate(DeadlineExceeded):
+    """What an episode needs to start answered when its caller had nearly stopped waiting."""
+
+    def __init__(self, episode_id: str) -> None:
+        super().__init__(
+            f"episode {episode_id} was not started: a service answered too late; "
+            "send the same request again",
             episode_id=episode_id,
         )
 

@@ -41,7 +41,7 @@ async def serve(config: ServerConfig) -> None:
     episodes = Episodes(
         store=store,
         outbox=OutboxStore(engine),
-        starter=WorkflowStarter(temporal, config.task_queue),
+        starter=WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s),
         watcher=watcher,
         registry=Registry(channel_to(config.tool_registry_target)),
         ledger=Ledger(channel_to(config.cost_ledger_target)),

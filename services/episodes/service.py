@@ -1,5 +1,7 @@
 """Starting, finding, cancelling and approving episodes."""
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -7,17 +9,29 @@ from episodes.admission import admit, check_request
 from episodes.charges.shared_budget import calls_orchestrators, episode_budget
 from episodes.checks import tools_of_check
 from episodes.clients import Ledger, Registry
-from episodes.errors import EpisodeNotFinished, InvalidEpisode, NothingToApprove
+from episodes.errors import (
+    EpisodeConflict,
+    EpisodeNotFinished,
+    EpisodeNotFound,
+    InvalidEpisode,
+    NothingToApprove,
+    StartTooLate,
+)
 from episodes.model_catalogue import ModelCatalogue
-from episodes.models import EpisodeState, StoredEpisode
+from episodes.models import EpisodeState, NewEpisode, StoredEpisode
 from episodes.steps.watch import EpisodeProgress, Watcher
 from episodes.store import EpisodeFilter, EpisodeStore
 from episodes.stream.store_outbox import OutboxStore
 from episodes.workflows.payloads import Approval
-from episodes.workflows.starter import WorkflowStarter
+from episodes.workflows.starter import TemporalUnavailable, WorkflowStarter
 from podium.episodes.v1 import episode_pb2
 from podium_kit import telemetry
 from podium_kit.rpc.identity import current_identity
+
+log = logging.getLogger(__name__)
+
+# Left to store an episode and to answer, before its caller would be told that it failed.
+REPLY_TIME_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -33,26 +47,34 @@ class Episodes:
     models: ModelCatalogue
 
     async def start(
-        self, episode_id: str, spec: episode_pb2.EpisodeSpec, running_limit: int
+        self,
+        episode_id: str,
+        spec: episode_pb2.EpisodeSpec,
+        running_limit: int,
+        time_left_s: float | None,
     ) -> StoredEpisode:
         """Starts an episode, or returns the one the same request started before.
 
-        `running_limit` is the most the tenant may run at once, 0 for no limit.
+        `running_limit` is the most the tenant may run at once, 0 for no limit; the caller waits
+        `time_left_s` for the answer, None for ever.
+
+        The episode is accepted once its row is stored, and its budget exists before: what fails
+        until then leaves nothing that could run later, what fails after it is left to the sweep.
         """
-        identity = current_identity()
+        now_s = asyncio.get_running_loop().time()
+        answer_at_s = None if time_left_s is None else now_s + time_left_s - REPLY_TIME_S
         check_request(episode_id, spec, running_limit)
         with telemetry.episode_context(episode_id):
-            await self.models.find(spec.model)
-            toolset = await self.registry.resolve(
-                spec.policy, list(spec.tool_names), dict(spec.price_factors)
-            )
-            await self._find_judging_tools(spec)
-            stored = await self.store.insert(
-                admit(episode_id, spec, toolset, identity), running_limit
-            )
+            stored = await self._started_before(episode_id, spec)
+            if stored is None:
+                new = await self._admitted(episode_id, spec)
+                await self.store.require_room(new, running_limit)
+                await self._limit_cost(new, spec)
+                if answer_at_s and asyncio.get_running_loop().time() > answer_at_s:
+                    raise StartTooLate(episode_id)
+                stored = await self.store.insert(new, running_limit)
             if stored.ending is None:
-                await self._limit_cost(stored, spec)
-                await self.starter.start(stored.new)
+                await self._start_workflow(stored.new, answer_at_s)
             return stored
 
     async def get(self, episode_id: str) -> StoredEpisode:
@@ -94,6 +116,34 @@ class Episodes:
             raise EpisodeNotFinished(episode_id)
         return record
 
+    async def _started_before(
+        self, episode_id: str, spec: episode_pb2.EpisodeSpec
+    ) -> StoredEpisode | None:
+        """The episode of the id. Raises EpisodeConflict when it has another spec."""
+        try:
+            stored = await self.get(episode_id)
+        except EpisodeNotFound:
+            return None
+        if stored.new.spec != spec.SerializeToString(deterministic=True):
+            raise EpisodeConflict(episode_id)
+        return stored
+
+    async def _admitted(self, episode_id: str, spec: episode_pb2.EpisodeSpec) -> NewEpisode:
+        await self.models.find(spec.model)
+        toolset = await self.registry.resolve(
+            spec.policy, list(spec.tool_names), dict(spec.price_factors)
+        )
+        await self._find_judging_tools(spec)
+        return admit(episode_id, spec, toolset, current_identity())
+
+    async def _start_workflow(self, new: NewEpisode, answer_at_s: float | None) -> None:
+        """Starts it, or leaves it to the sweep: the episode is accepted already."""
+        try:
+            async with asyncio.timeout_at(answer_at_s):
+                await self.starter.start(new)
+        except (TemporalUnavailable, TimeoutError):
+            log.warning("Temporal does not answer: episode %s is left to the sweep", new.episode_id)
+
     async def _find_judging_tools(self, spec: episode_pb2.EpisodeSpec) -> None:
         """Raises what the registry does, and InvalidEpisode for a tool that cannot judge."""
         if not (names := tools_of_check(spec)):
@@ -104,6 +154,6 @@ class Episodes:
                 " episodes; name a tool of another kind"
             )
 
-    async def _limit_cost(self, stored: StoredEpisode, spec: episode_pb2.EpisodeSpec) -> None:
+    async def _limit_cost(self, new: NewEpisode, spec: episode_pb2.EpisodeSpec) -> None:
         if spec.HasField("budget"):
-            await self.ledger.create_budget(episode_budget(stored.new, spec))
+            await self.ledger.create_budget(episode_budget(new, spec))

@@ -24,7 +24,9 @@ class EpisodesServicer(EpisodeServiceServicer):
     async def StartEpisode(
         self, request: pb.StartEpisodeRequest, context: Context
     ) -> pb.StartEpisodeResponse:
-        stored = await self._episodes.start(request.episode_id, request.spec, request.running_limit)
+        stored = await self._episodes.start(
+            request.episode_id, request.spec, request.running_limit, context.time_remaining()
+        )
         return pb.StartEpisodeResponse(episode=episode_to_proto(stored))
 
     async def GetEpisode(

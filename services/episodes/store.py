@@ -111,6 +111,12 @@ class EpisodeStore:
             raise EpisodeConflict(new.episode_id)
         return stored
 
+    async def require_room(self, new: NewEpisode, running_limit: int) -> None:
+        """Raises TooManyRunning. Only `insert` is exact about starts at the same time."""
+        if running_limit:
+            async with transaction(self._engine) as connection:
+                await _require_room(connection, new, running_limit)
+
     async def get(self, tenant: str, episode_id: str) -> StoredEpisode:
         """The tenant's episode. Raises EpisodeNotFound."""
         if not _is_uuid(episode_id):
@@ -148,6 +154,17 @@ class EpisodeStore:
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(_list_statement(keep.states), values)).all()
         return [episode_of(row) for row in rows]
+
+    async def unfinished(self, after_id: str, limit: int) -> list[StoredEpisode]:
+        """Episodes of all tenants that have not ended, in the order of their ids."""
+        statement = text(
+            f"{PROGRESS} WHERE e.stop_reason IS NULL"
+            " AND (CAST(:after AS uuid) IS NULL OR e.id > CAST(:after AS uuid))"
+            " ORDER BY e.id LIMIT :limit"
+        )
+        async with autocommit(self._engine) as connection:
+            rows = await connection.execute(statement, {"after": after_id or None, "limit": limit})
+            return [episode_of(row) for row in rows]
 
     async def unstarted(self, older_than_s: float, limit: int) -> list[StoredEpisode]:
         """Episodes that were accepted but whose workflow may never have been started."""

@@ -36,6 +36,7 @@ from episodes.turns.policy_checks import PolicyChecks
 from episodes.turns.turn import TurnActivity
 from episodes.turns.verifier_calls import VerifierCalls
 from episodes.workflows.episode import EpisodeWorkflow
+from episodes.workflows.reconciler import WorkflowReconciler
 from episodes.workflows.starter import WorkflowStarter
 from episodes.workflows.sweep import INTERVAL_S as SWEEP_INTERVAL_S
 from episodes.workflows.sweep import StarterSweep
@@ -181,7 +182,9 @@ async def _tasks(
     streaming, sweeping = Leadership(engine, RELAY_LOCK), Leadership(engine, SWEEP_LOCK)
     relay = Relay(outbox, producer, config.trajectory_topic)
     reconciler = Reconciler(outbox, TopicReader(config.kafka, config.trajectory_topic))
-    sweep = StarterSweep(EpisodeStore(engine), WorkflowStarter(temporal, config.task_queue))
+    starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
+    sweep = StarterSweep(EpisodeStore(engine), starter)
+    ended = partial(sweeping.lead, WorkflowReconciler(EpisodeStore(engine), starter).reconcile)
     relayed = partial(streaming.lead, relay.relay)
     reconciled = partial(streaming.lead, reconciler.reconcile)
     swept = partial(sweeping.lead, sweep.sweep)
@@ -189,6 +192,7 @@ async def _tasks(
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
         BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),
         BackgroundTask("starter-sweep", swept, SWEEP_INTERVAL_S),
+        BackgroundTask("workflow-reconciler", ended, config.reconcile_interval_s),
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
         BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
     ]

@@ -1,16 +1,25 @@
-"""The id of a new episode: the caller's, the one its Idempotency-Key stands for, or a fresh one."""
+"""The id of a new episode: the caller's, the one its Idempotency-Key stands for, the one of the
+same request when nobody knows what became of it, or a fresh one."""
 
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
 from uuid import UUID
 
 from starlette.datastructures import Headers
 from uuid_utils import uuid7
 
-from gateway.errors import InvalidEpisodeId, InvalidIdempotencyKey
+from gateway.errors import InvalidEpisodeId, InvalidIdempotencyKey, StartUnknown, UpstreamFault
+from podium_kit.rpc.errors import DeadlineExceeded, Unavailable
 from podium_kit.rpc.identity import current_identity
 
 IDEMPOTENCY_KEY_CHARACTERS_MAX = 255
+# How long a request without a key is recognized after one whose fate is unknown.
+RETRY_WINDOW = timedelta(minutes=10)
+FATE_UNKNOWN = (Unavailable, DeadlineExceeded, UpstreamFault)
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,7 @@ class IdempotencyStore(Protocol):
     """Remembers which episode a key stands for."""
 
     async def episode_for(self, tenant: str, key: str, proposed_id: str) -> str: ...
+    async def take(self, tenant: str, key: str, age: timedelta) -> str | None: ...
 
 
 class EpisodeIds:
@@ -33,18 +43,44 @@ class EpisodeIds:
     def __init__(self, store: IdempotencyStore) -> None:
         self._store = store
 
-    async def choose(self, headers: Headers) -> EpisodeId:
-        """The id for a request. Raises InvalidEpisodeId, InvalidIdempotencyKey."""
-        if (given := headers.get("x-episode-id")) is not None:
-            return EpisodeId(checked_episode_id(given), True)
+    @asynccontextmanager
+    async def starting(
+        self, headers: Headers, body: bytes, given: str | None = None
+    ) -> AsyncIterator[EpisodeId]:
+        """The id of the episode that the block starts for a request; `given` is the body's.
+
+        Raises InvalidEpisodeId, InvalidIdempotencyKey, StartUnknown.
+        """
+        tenant, key = current_identity().tenant, _request_key(body)
+        episode = await self._chosen(headers, given) or EpisodeId(
+            await self._store.take(tenant, key, RETRY_WINDOW) or str(uuid7()), False
+        )
+        try:
+            yield episode
+        except FATE_UNKNOWN as error:
+            if not episode.chosen_by_caller:
+                # Where the database is away as well, the answer still names the episode.
+                with suppress(Unavailable):
+                    await self._store.episode_for(tenant, key, episode.value)
+            raise StartUnknown(episode.value) from error
+
+    async def _chosen(self, headers: Headers, given: str | None) -> EpisodeId | None:
+        named = given or headers.get("x-episode-id")
+        if named is not None:
+            return EpisodeId(checked_episode_id(named), True)
         if (key := headers.get("idempotency-key")) is not None:
             return EpisodeId(await self._remembered(key), True)
-        return EpisodeId(str(uuid7()), False)
+        return None
 
     async def _remembered(self, key: str) -> str:
         if not 1 <= len(key) <= IDEMPOTENCY_KEY_CHARACTERS_MAX:
             raise InvalidIdempotencyKey(IDEMPOTENCY_KEY_CHARACTERS_MAX)
         return await self._store.episode_for(current_identity().tenant, key, str(uuid7()))
+
+
+def _request_key(body: bytes) -> str:
+    """Names a request of the caller by its content; no header can hold a line break."""
+    return f"{current_identity().subject}\n{hashlib.sha256(body).hexdigest()}"
 
 
 def checked_episode_id(given: str) -> str:

@@ -189,6 +189,17 @@ class UnknownRoute(NotFound):
         super().__init__(f"there is no {method} {path}; see /openapi.json")
 
 
+class StartUnknown(Unavailable):
+    """What was to start an episode did not answer."""
+
+    def __init__(self, episode_id: str) -> None:
+        super().__init__(
+            f"it is not known whether episode {episode_id} was started; ask "
+            f"GET /v1/episodes/{episode_id}, or send the same request again: it finds the episode",
+            episode_id=episode_id,
+        )
+
+
 class AnswerTooLate(DeadlineExceeded):
     """The episode outlived the wait for its answer."""
 

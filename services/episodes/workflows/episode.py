@@ -65,7 +65,9 @@ class EpisodeWorkflow:
 
     @workflow.run
     async def run(self, episode: EpisodeInput) -> EpisodeResult:
-        if episode.call is None:
+        if episode.gone:
+            ending = TurnResult(stop="failed", message=episode.gone)
+        elif episode.call is None:
             ending = await self._until_end(episode)
         else:
             ending = await self._as_child(episode.call)

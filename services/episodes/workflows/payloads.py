@@ -34,6 +34,8 @@ class EpisodeInput:
     checked: bool = False
     # The call a child answers; it is not admitted yet.
     call: ChildCall | None = None
+    # Why there is nothing left to do but to end: the workflow before this one is gone.
+    gone: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,11 @@
 """Starts, cancels and updates the workflows of episodes."""
 
-from temporalio.client import WorkflowUpdateFailedError
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+
+from temporalio.client import WorkflowExecutionStatus, WorkflowUpdateFailedError
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -10,7 +15,7 @@ from episodes.models import NewEpisode
 from episodes.temporal.connection import TemporalConnection
 from episodes.workflows.convert import episode_input
 from episodes.workflows.episode import EpisodeWorkflow
-from episodes.workflows.payloads import Approval
+from episodes.workflows.payloads import Approval, EpisodeInput
 from episodes.workflows.retry_policies import TASK_TIMEOUT
 from podium_kit.rpc.errors import Unavailable
 
@@ -20,42 +25,52 @@ GONE = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
 class TemporalUnavailable(Unavailable):
     """Temporal does not answer; the same request may work in a moment."""
 
-    def __init__(self, error: RPCError) -> None:
-        super().__init__(f"Temporal does not answer ({error.status.name}); try again")
+    def __init__(self) -> None:
+        super().__init__("Temporal does not answer; try again")
 
 
 class WorkflowStarter:
     """One workflow per episode, found by the episode's id."""
 
-    def __init__(self, temporal: TemporalConnection, task_queue: str) -> None:
+    def __init__(self, temporal: TemporalConnection, task_queue: str, timeout_s: float) -> None:
         self._temporal = temporal
         self._task_queue = task_queue
+        self._timeout_s = timeout_s
 
     async def start(self, new: NewEpisode) -> None:
         """Starts the workflow unless it runs or has run. Raises TemporalUnavailable."""
+        # When it has run to its end already, that is exactly what a retried start should find.
+        with suppress(WorkflowAlreadyStartedError):
+            await self._start(episode_input(new), WorkflowIDReusePolicy.REJECT_DUPLICATE)
+
+    async def end(self, new: NewEpisode, reason: str) -> None:
+        """Ends an episode whose workflow is gone, by one that does nothing else.
+
+        Raises TemporalUnavailable.
+        """
+        only_end = replace(episode_input(new), gone=reason)
+        await self._start(only_end, WorkflowIDReusePolicy.ALLOW_DUPLICATE)
+
+    async def fate(self, episode_id: str) -> WorkflowExecutionStatus | None:
+        """What became of the workflow; None when there is none. Raises TemporalUnavailable."""
+        handle = self._temporal.client.get_workflow_handle(workflow_id(episode_id))
         try:
-            await self._temporal.client.start_workflow(
-                EpisodeWorkflow.run,
-                episode_input(new),
-                id=workflow_id(new.episode_id),
-                task_queue=self._task_queue,
-                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                task_timeout=TASK_TIMEOUT,
-            )
-        except WorkflowAlreadyStartedError:
-            # It has run to its end already: exactly what a retried start should find.
-            return
+            async with self._answer():
+                return (await handle.describe()).status
         except RPCError as error:
-            raise TemporalUnavailable(error) from error
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return None
+            raise TemporalUnavailable from error
 
     async def cancel(self, episode_id: str) -> None:
         """Asks the workflow to end. Raises TemporalUnavailable."""
+        handle = self._temporal.client.get_workflow_handle(workflow_id(episode_id))
         try:
-            await self._temporal.client.get_workflow_handle(workflow_id(episode_id)).cancel()
+            async with self._answer():
+                await handle.cancel()
         except RPCError as error:
             if error.status not in GONE:
-                raise TemporalUnavailable(error) from error
+                raise TemporalUnavailable from error
 
     async def decide(self, episode_id: str, approval: Approval) -> bool:
         """Passes a decision on; False when no such call waits for one."""
@@ -69,5 +84,29 @@ class WorkflowStarter:
         except RPCError as error:
             if error.status in GONE:
                 return False
-            raise TemporalUnavailable(error) from error
+            raise TemporalUnavailable from error
         return True
+
+    async def _start(self, episode: EpisodeInput, reuse: WorkflowIDReusePolicy) -> None:
+        try:
+            async with self._answer():
+                await self._temporal.client.start_workflow(
+                    EpisodeWorkflow.run,
+                    episode,
+                    id=workflow_id(episode.episode_id),
+                    task_queue=self._task_queue,
+                    id_reuse_policy=reuse,
+                    id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                    task_timeout=TASK_TIMEOUT,
+                )
+        except RPCError as error:
+            raise TemporalUnavailable from error
+
+    @asynccontextmanager
+    async def _answer(self) -> AsyncIterator[None]:
+        """Raises TemporalUnavailable when Temporal stalls; its client alone would wait on."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                yield
+        except TimeoutError as error:
+            raise TemporalUnavailable from error

@@ -31,9 +31,9 @@ class ChatApi:
     async def complete(self, body: ChatRequest, request: Request) -> Response:
         """Starts the episode before anything is sent, so that rejections have a status."""
         order = body.order(await self.catalogue.resolve(body.model))
-        episode = await self.episode_ids.choose(request.headers)
-        run = ChatRun(self.episodes, episode, body, self.wait_s)
-        await run.start(order)
+        async with self.episode_ids.starting(request.headers, await request.body()) as episode:
+            run = ChatRun(self.episodes, episode, body, self.wait_s)
+            await run.start(order)
         headers = {"x-podium-episode": run.episode_id}
         if body.stream:
             events = kept_alive(run.stream(), self.keepalive_s)

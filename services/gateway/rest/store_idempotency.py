@@ -34,6 +34,18 @@ class PostgresIdempotencyStore:
         async with autocommit(self._engine) as connection:
             return str((await connection.execute(statement)).scalar_one())
 
+    async def take(self, tenant: str, key: str, age: timedelta) -> str | None:
+        """The name that a key has had for no longer than an age; the key has none from now on."""
+        keys = IDEMPOTENCY_KEYS.c
+        statement = (
+            IDEMPOTENCY_KEYS.delete()
+            .where(keys.tenant == tenant, keys.key == key)
+            .returning(keys.episode_id, keys.create_time > func.now() - age)
+        )
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(statement)).one_or_none()
+        return str(row[0]) if row and row[1] else None
+
     async def forget(self, age: timedelta) -> None:
         old = IDEMPOTENCY_KEYS.c.create_time < func.now() - age
         async with autocommit(self._engine) as connection:

@@ -12,7 +12,7 @@ from starlette.routing import Route as HttpRoute
 
 from gateway.clients import EpisodesClient, UnaryCall
 from gateway.convert import event_json, event_kind
-from gateway.episode_ids import EpisodeIds, checked_episode_id
+from gateway.episode_ids import EpisodeIds
 from gateway.error_responses import error_body
 from gateway.errors import MalformedRequest
 from gateway.limits.service import current_limits
@@ -82,15 +82,15 @@ class Transcoder:
         self, field: str, call: UnaryCall, message: Message, request: Request
     ) -> Response:
         """Names the episode unless the body does, and starts it as the root of its trace."""
-        if not (episode_id := getattr(message, field)):
-            episode_id = (await self.episode_ids.choose(request.headers)).value
-            merge_fields(message, {field: episode_id})
         # The tenant's limit, and never what a body says.
         merge_fields(message, {"running_limit": str(current_limits().running_episodes)})
-        trace = telemetry.episode_context(checked_episode_id(episode_id))
-        with trace, telemetry.span("gateway.start_episode"):
-            reply = await call(message)
-        return _json(to_json(reply), {"x-podium-episode": episode_id})
+        given, body = getattr(message, field), await request.body()
+        async with self.episode_ids.starting(request.headers, body, given) as episode:
+            merge_fields(message, {field: episode.value})
+            trace = telemetry.episode_context(episode.value)
+            with trace, telemetry.span("gateway.start_episode"):
+                reply = await call(message)
+        return _json(to_json(reply), {"x-podium-episode": episode.value})
 
     async def _events(self, request: Request) -> StreamingResponse:
         """The watch as server-sent events; Last-Event-ID resumes it without a gap."""

@@ -143,6 +143,8 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
         self.script: Script = calculator_script
         self.pause_s = 0.0
         self.watches_to_break = 0
+        # Starts whose episode runs although its reply is lost.
+        self.replies_to_lose = 0
         self.episodes: dict[str, RunningEpisode] = {}
         self.watching = 0
         self.cancel_reasons: dict[str, str] = {}
@@ -164,6 +166,9 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
             player.add_done_callback(self._players.discard)
         if known.request.spec != request.spec:
             raise EpisodeConflict(f"episode {request.episode_id} was started with another spec")
+        if self.replies_to_lose:
+            self.replies_to_lose -= 1
+            raise Unavailable("the connection was lost", retry_after_s=0.1)
         return pb.StartEpisodeResponse(episode=known.current)
 
     def _check(self, spec: episode.EpisodeSpec) -> None:

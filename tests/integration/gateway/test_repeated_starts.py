@@ -1,0 +1,59 @@
+"""What the client was told is what happens: a start of unknown fate, and the same request again."""
+
+from typing import Any
+
+import pytest
+
+from integration.gateway.gateway_under_test import GatewayUnderTest
+
+CHAT = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
+START = {"spec": {"task": "6*7?"}}
+STARTS = [("/v1/chat/completions", CHAT), ("/v1/episodes", START)]
+
+
+@pytest.mark.parametrize(("path", "body"), STARTS)
+async def test_three_retries_without_a_key_run_one_episode(
+    gateway: GatewayUnderTest, path: str, body: dict[str, Any]
+) -> None:
+    """As OpenAI's clients retry: no idempotency key, and the replies were lost."""
+    gateway.episodes.replies_to_lose = 2
+    async with gateway.http() as http:
+        replies = [await http.post(path, json=body) for _ in range(3)]
+    assert [reply.status_code for reply in replies] == [503, 503, 200]
+    [only] = gateway.episodes.episodes
+    for reply in replies[:2]:
+        error = reply.json()["error"]
+        assert (error["reason"], error["metadata"]["episode_id"]) == ("START_UNKNOWN", only)
+        assert f"/v1/episodes/{only}" in error["message"]
+        assert reply.headers["retry-after"]
+    assert replies[2].headers["x-podium-episode"] == only
+
+
+async def test_the_client_can_ask_what_became_of_a_start(gateway: GatewayUnderTest) -> None:
+    gateway.episodes.replies_to_lose = 1
+    async with gateway.http() as http:
+        error = (await http.post("/v1/episodes", json=START)).json()["error"]
+        found = await http.get(f"/v1/episodes/{error['metadata']['episode_id']}")
+    assert found.json()["episode"]["spec"]["task"] == "6*7?"
+
+
+@pytest.mark.parametrize(("path", "body"), STARTS)
+async def test_the_same_request_after_an_answer_is_a_new_episode(
+    gateway: GatewayUnderTest, path: str, body: dict[str, Any]
+) -> None:
+    gateway.episodes.replies_to_lose = 1
+    async with gateway.http() as http:
+        for _ in range(4):
+            await http.post(path, json=body)
+    # The second found the first; the third and the fourth are wanted for themselves.
+    assert len(gateway.episodes.episodes) == 3
+
+
+async def test_nobody_else_finds_the_episode_of_a_lost_reply(gateway: GatewayUnderTest) -> None:
+    gateway.episodes.replies_to_lose = 1
+    async with gateway.http() as http, gateway.http(await gateway.new_key("umbrella")) as other:
+        await http.post("/v1/episodes", json=START)
+        theirs = await other.post("/v1/episodes", json=START)
+        different = await http.post("/v1/episodes", json={"spec": {"task": "6*8?"}})
+    assert (theirs.status_code, different.status_code) == (200, 200)
+    assert len(gateway.episodes.episodes) == 3
