@@ -39,8 +39,8 @@ class Settings(ServerSettings):
     allow_private_networks: bool = Field(
         False, description="let tenants' tools reach private addresses"
     )
-    mcp_commands: frozenset[str] = Field(
-        frozenset(), description="JSON list of programs tenants' MCP tools may start"
+    mcp_servers_folder: Path | None = Field(
+        None, description="folder of MCP servers that tools may name, one <name>.yaml each"
     )
     mcp_sessions_max: int = Field(500, ge=1, description="MCP sessions open at once")
     mcp_idle_timeout_s: float = Field(900.0, gt=0, description="seconds an unused session is kept")

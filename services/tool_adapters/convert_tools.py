@@ -75,10 +75,7 @@ def connection_from_proto(connection: tool_pb2.Connection) -> Connection:
 def mcp_from_proto(mcp: tool_pb2.McpConnection) -> McpConnection:
     """How to reach a tool of an MCP server. Raises InvalidCall without a transport."""
     if mcp.HasField("stdio"):
-        stdio = mcp.stdio
-        secrets = {name: reference.name for name, reference in stdio.secret_env.items()}
-        server = McpStdio(stdio.command, tuple(stdio.args), dict(stdio.env), secrets)
-        return McpConnection(mcp.tool_name, server)
+        return McpConnection(mcp.tool_name, McpStdio(mcp.stdio.server))
     if mcp.HasField("http"):
         return McpConnection(mcp.tool_name, McpHttp(mcp.http.url, mcp.http.secret.name))
     raise InvalidCall("connection.transport is unset; give stdio or http")

@@ -23,14 +23,11 @@ class KindUnsupported(FailedPrecondition):
         super().__init__(f"the adapters do not serve tools of kind {kind} yet", kind=kind)
 
 
-class CommandNotAllowed(FailedPrecondition):
-    """A tenant may not start this program on our machine."""
+class McpServerUnusable(FailedPrecondition):
+    """The operator defined no such MCP server, or defined it wrongly."""
 
-    def __init__(self, command: str) -> None:
-        super().__init__(
-            f"program {command} may not be started for a tenant: have a platform admin register "
-            "the server's tools as shared, or add the program to TOOL_ADAPTERS_MCP_COMMANDS"
-        )
+    def __init__(self, server: str, problem: str) -> None:
+        super().__init__(f"MCP server {server!r}: {problem}", server=server)
 
 
 class DiscoveryFailed(Unavailable):

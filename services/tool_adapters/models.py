@@ -96,12 +96,9 @@ class HttpConnection:
 
 @dataclass(frozen=True)
 class McpStdio:
-    """A server started as a process; `secret_env` holds names of secrets."""
+    """A server started as a process, by the name the operator defined it under."""
 
-    command: str
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    secret_env: Mapping[str, str] = field(default_factory=dict)
+    server: str
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ from tool_adapters.llm.adapter import LlmAdapter
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.mcp.adapter import McpAdapter
+from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.discovery import McpDiscovery
 from tool_adapters.mcp.pool import McpPool
 from tool_adapters.mcp.servers import McpServers
@@ -98,7 +99,8 @@ async def assembled(
         stack.push_async_callback(engine.dispose)
         secrets = MountedSecrets(settings.secrets_folder)
         guard = NetworkGuard(settings.allowed_hosts, settings.allow_private_networks)
-        servers = McpServers(secrets, guard, settings.mcp_commands)
+        definitions = McpDefinitions(settings.mcp_servers_folder)
+        servers = McpServers(secrets, guard, definitions)
         pool = McpPool(
             servers,
             sessions_max=settings.mcp_sessions_max,

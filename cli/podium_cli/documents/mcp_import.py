@@ -5,7 +5,7 @@ from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_kit.client.gateway import Gateway
 
 
-async def discover(gateway: Gateway, server: list[str], prefix: str) -> list[tool_pb2.ToolSpec]:
+async def discover(gateway: Gateway, server: str, prefix: str) -> list[tool_pb2.ToolSpec]:
     """Specs ready to be registered. Raises Rejected, Unreachable."""
     found = await gateway.post(
         "/v1/tools/discover-mcp",
@@ -17,12 +17,11 @@ async def discover(gateway: Gateway, server: list[str], prefix: str) -> list[too
     return list(found.specs)
 
 
-def connection_of(server: list[str]) -> tool_pb2.McpConnection:
-    """How the server is reached; a URL speaks HTTP, anything else is a command."""
-    if server[0].startswith(("http://", "https://")):
-        return tool_pb2.McpConnection(http=tool_pb2.McpHttp(url=server[0]))
-    stdio = tool_pb2.McpStdio(command=server[0], args=server[1:])
-    return tool_pb2.McpConnection(stdio=stdio)
+def connection_of(server: str) -> tool_pb2.McpConnection:
+    """How the server is reached; a URL speaks HTTP, anything else is a defined server's name."""
+    if server.startswith(("http://", "https://")):
+        return tool_pb2.McpConnection(http=tool_pb2.McpHttp(url=server))
+    return tool_pb2.McpConnection(stdio=tool_pb2.McpStdio(server=server))
 
 
 async def vanished(gateway: Gateway, specs: list[tool_pb2.ToolSpec], shared: bool) -> list[str]:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -23,6 +24,7 @@ from podium_cli.local.services import (
     service_processes,
 )
 from podium_cli.local.state import StateFolder
+from podium_kit.bundled_files import bundled_folder
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.embedded.process import ManagedProcess
@@ -128,6 +130,8 @@ class LocalPlatform:
         self.state.acquire()
         self.ports = assign_ports(self.state, self.options.gateway_port)
         keys = ensure_keys(self.state.keys)
+        bundled = bundled_folder() / "mcp_servers"
+        shutil.copytree(bundled, self.state.mcp_servers, dirs_exist_ok=True)
         engine = make_engine(self.options.engine, self.ports["vllm"], self.state.logs)
         self.engine = engine.address
         # The model takes longest by far, so it loads while everything else starts.
@@ -140,6 +144,7 @@ class LocalPlatform:
                 keys,
                 engine.address,
                 self.state.path / "workspaces",
+                self.state.mcp_servers,
                 self.state.telemetry if self.options.telemetry else None,
                 self.options.settings,
             )

@@ -1,6 +1,5 @@
 """The services as processes: their modules and the environment each one reads."""
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +11,6 @@ from podium_cli.local.keys import SigningKeys
 LOOPBACK = "127.0.0.1"
 ENGINE_SECRET = "engine_api_key"  # noqa: S105  its name
 ADAPTERS_PREFIX = "TOOL_ADAPTERS_"
-# The user who starts the platform may run these programs anyway; Podium installs them.
-BUNDLED_MCP_PROGRAMS = ("tau2-mock-mcp-eval",)
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,7 @@ class Surroundings:
     keys: SigningKeys
     engine: Engine
     workspaces_folder: Path
+    mcp_servers_folder: Path
     telemetry_folder: Path | None
     extra: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -128,7 +126,7 @@ def _adapters(around: Surroundings) -> dict[str, str]:
     settings = _database(around, "tool_adapters") | {
         "tool_registry_target": around.target("tool_registry"),
         "workspaces_folder": str(around.workspaces_folder),
-        "mcp_commands": json.dumps(BUNDLED_MCP_PROGRAMS),
+        "mcp_servers_folder": str(around.mcp_servers_folder),
         **_signing(around, "tool-adapters"),
     }
     # The engine is a tool as well, and tools name secrets instead of holding them.
@@ -138,7 +136,7 @@ def _adapters(around: Surroundings) -> dict[str, str]:
 
 
 def _chosen_for_adapters() -> dict[str, str]:
-    """The user's own settings: secrets of tools, hosts and programs they may reach."""
+    """The user's own settings: secrets of tools, hosts they may reach."""
     return {
         name.removeprefix(ADAPTERS_PREFIX).lower(): value
         for name, value in os.environ.items()

@@ -80,6 +80,11 @@ class StateFolder:
         return self.path / "keys"
 
     @property
+    def mcp_servers(self) -> Path:
+        """Definitions of MCP servers, which whoever owns the folder may add to."""
+        return self.path / "mcp-servers"
+
+    @property
     def telemetry(self) -> Path:
         """One file of spans per service."""
         return self.path / "telemetry"

@@ -36,10 +36,10 @@ class Following:
     async def follow(self, server: FollowedServer) -> FollowedServer:
         """Follows it from now on.
 
-        Raises PermissionDenied, CommandNotAllowed, NotFound, and what the registry raises.
+        Raises PermissionDenied, McpServerUnusable, NotFound, and what the registry raises.
         """
         _require_owner(server.owner)
-        self._servers.require_allowed(server.transport, server.runs_as)
+        self._servers.require_defined(server.transport)
         # First, for what is followed without it could change nothing.
         await self._permission.allow(server)
         kept = await self._store.follow(server)

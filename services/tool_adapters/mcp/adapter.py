@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import AdapterResult, CallFailed, Output, OutputFile, ToolCall
-from tool_adapters.errors import CommandNotAllowed
+from tool_adapters.errors import McpServerUnusable
 from tool_adapters.mcp.pool import McpPool
 from tool_adapters.mcp.servers import ServerOwner
 from tool_adapters.mcp.session import McpSession
@@ -34,8 +34,8 @@ class McpAdapter:
         owner = ServerOwner(call.tenant, tool.shared)
         try:
             session = self._pool.session(owner, call.episode_id, tool.connection.transport)
-        except CommandNotAllowed as error:
-            raise CallFailed(FailureKind.PERMISSION_DENIED, error.message) from error
+        except McpServerUnusable as error:
+            raise CallFailed(FailureKind.NOT_FOUND, error.message) from error
         try:
             async with session.borrowed() as client:
                 result = await client.call_tool(tool.connection.tool_name, call.arguments)

@@ -43,7 +43,7 @@ class McpDiscovery:
         self._servers = servers
 
     async def discover(self, server: McpStdio | McpHttp) -> Discovery:
-        """Every tool of the server. Raises DiscoveryFailed and CommandNotAllowed."""
+        """Every tool of the server. Raises DiscoveryFailed and McpServerUnusable."""
         caller = current_identity()
         owner = ServerOwner(caller.tenant, shared=caller.may(Scope.PLATFORM_ADMIN))
         try:

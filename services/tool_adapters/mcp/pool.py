@@ -28,7 +28,7 @@ class McpPool:
         """The episode's session with a server. Raises CallFailed when there are too many."""
         key = (owner.tenant, episode_id, f"{owner.shared} {server}")
         if key not in self._sessions:
-            self._servers.require_allowed(server, owner)
+            self._servers.require_defined(server)
             if len(self._sessions) >= self._sessions_max:
                 message = f"{self._sessions_max} sessions with MCP servers are open already"
                 raise CallFailed(FailureKind.UNAVAILABLE, message, retryable=True)

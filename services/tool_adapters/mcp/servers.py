@@ -1,13 +1,12 @@
 """Opens MCP clients: starts a server as a process, or connects to one by streamable HTTP."""
 
-import os
-import shutil
-import sys
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import partial
+from os import SEEK_END
+from tempfile import TemporaryFile
+from typing import IO
 
 from mcp import Client
 from mcp.client.session import MessageHandlerFnT
@@ -15,10 +14,11 @@ from mcp.client.streamable_http import streamable_http_client
 
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
-from tool_adapters.errors import CommandNotAllowed
 from tool_adapters.http.client import host_of
+from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.guard import mcp_http_client
-from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, Program, stdio_streams
+from tool_adapters.mcp.program import start_program
+from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, stdio_streams
 from tool_adapters.models import McpHttp, McpStdio
 from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard
 from tool_adapters.secret_store import PLATFORM, SecretStore
@@ -43,27 +43,26 @@ class McpServers:
     """Knows how to reach servers; every opened client is the caller's to close."""
 
     def __init__(
-        self, secrets: SecretStore, guard: NetworkGuard, commands: Collection[str] = ()
+        self, secrets: SecretStore, guard: NetworkGuard, definitions: McpDefinitions
     ) -> None:
         self._secrets = secrets
         self._guard = guard
-        self._commands = frozenset(commands)
+        self._definitions = definitions
 
-    def require_allowed(self, server: McpStdio | McpHttp, owner: ServerOwner) -> None:
-        """Raises CommandNotAllowed: a program runs with the rights of this process."""
-        if isinstance(server, McpHttp) or owner.shared or server.command in self._commands:
-            return
-        raise CommandNotAllowed(server.command)
+    def require_defined(self, server: McpStdio | McpHttp) -> None:
+        """Raises McpServerUnusable for a process that the operator did not define."""
+        if isinstance(server, McpStdio):
+            self._definitions.get(server.server)
 
     @asynccontextmanager
     async def opened(
         self, server: McpStdio | McpHttp, owner: ServerOwner, hear: MessageHandlerFnT | None = None
     ) -> AsyncIterator[Client]:
-        """A connected client. Raises CallFailed when the server does not come up, or breaks.
+        """A connected client. Raises CallFailed when the server does not come up, or breaks,
+        and McpServerUnusable.
 
         `hear` gets every message of the server that is no answer.
         """
-        self.require_allowed(server, owner)
         opened = self._process if isinstance(server, McpStdio) else self._http
         raised: Exception | None = None
         try:
@@ -99,33 +98,18 @@ class McpServers:
     async def _process(
         self, server: McpStdio, owner: ServerOwner, hear: MessageHandlerFnT | None
     ) -> AsyncIterator[Client]:
+        definition = self._definitions.get(server.server)
         secret_env = {
             variable: self._secrets.value(owner.secrets, name)
-            for variable, name in server.secret_env.items()
+            for variable, name in definition.secret_env.items()
         }
-        # A folder of its own: what a server writes is seen by no other session.
-        with TemporaryDirectory(prefix="podium-mcp-", ignore_cleanup_errors=True) as folder:
-            stderr = Path(folder) / "stderr.log"
-            program = _program(server, folder, dict(server.env) | secret_env)
+        with TemporaryFile() as errors:
+            streams = stdio_streams(partial(start_program, definition, secret_env, errors))
             try:
-                with stderr.open("wb") as errors:
-                    streams = stdio_streams(program, errors)
-                    async with Client(streams, cache=None, message_handler=hear) as client:
-                        yield client
+                async with Client(streams, cache=None, message_handler=hear) as client:
+                    yield client
             except Exception as error:
-                raise _not_started(server, stderr, _first_cause(error)) from error
-
-
-def _program(server: McpStdio, folder: str, env: dict[str, str]) -> Program:
-    """Of our environment it gets the path alone: our credentials stay here."""
-    # Programs installed beside our Python are found without an activated environment.
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
-    command = shutil.which(server.command, path=path)
-    if command is None:
-        message = f"the MCP server's program {server.command} is not installed here"
-        raise CallFailed(FailureKind.UNAVAILABLE, message)
-    own = {"PATH": path, "HOME": folder, "TMPDIR": folder}
-    return Program(command, server.args, own | env, folder)
+                raise _not_started(server, errors, _first_cause(error)) from error
 
 
 def _first_cause(error: BaseException) -> BaseException:
@@ -135,9 +119,12 @@ def _first_cause(error: BaseException) -> BaseException:
     return error
 
 
-def _not_started(server: McpStdio, stderr: Path, cause: BaseException) -> CallFailed:
-    said = stderr.read_text(errors="replace").strip()[-STDERR_SHOWN:] or str(cause)
-    return CallFailed(FailureKind.UNAVAILABLE, f"the MCP server {server.command} failed: {said}")
+def _not_started(server: McpStdio, errors: IO[bytes], cause: BaseException) -> CallFailed:
+    if isinstance(cause, CallFailed):
+        return cause
+    errors.seek(max(0, errors.seek(0, SEEK_END) - STDERR_SHOWN))
+    said = errors.read().decode(errors="replace").strip() or str(cause)
+    return CallFailed(FailureKind.UNAVAILABLE, f"the MCP server {server.server} failed: {said}")
 
 
 def _not_reached(host: str, cause: BaseException) -> CallFailed:

@@ -6,18 +6,16 @@ has a limit; what the SDK does with messages stays the same.
 """
 
 import asyncio
-import os
-import signal
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Mapping
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import IO
 
 import anyio
 import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
+
+from tool_adapters.sandbox.session import kill_tree
 
 # Of one message, in a line or in an HTTP reply.
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024
@@ -32,30 +30,10 @@ Streams = tuple[
 ]
 
 
-@dataclass(frozen=True)
-class Program:
-    """What to start, and where; the environment is complete."""
-
-    command: str
-    args: tuple[str, ...]
-    env: Mapping[str, str]
-    cwd: str
-
-
 @asynccontextmanager
-async def stdio_streams(program: Program, stderr: IO[bytes]) -> AsyncIterator[Streams]:
-    """Messages from and to a process of its own process group, which ends with the block."""
-    process = await asyncio.create_subprocess_exec(
-        program.command,
-        *program.args,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=stderr or DEVNULL,
-        env=dict(program.env),
-        cwd=program.cwd,
-        start_new_session=True,
-        limit=MESSAGE_BYTES_MAX,
-    )
+async def stdio_streams(start: Callable[[], Awaitable[Process]]) -> AsyncIterator[Streams]:
+    """Messages from and to a process, which leads a group and ends with the block."""
+    process = await _started(start)
     received, to_session = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     from_session, sent = anyio.create_memory_object_stream[SessionMessage](0)
     pump = _Pump(process)
@@ -68,6 +46,17 @@ async def stdio_streams(program: Program, stderr: IO[bytes]) -> AsyncIterator[St
     finally:
         with anyio.CancelScope(shield=True):
             await _uninterrupted(asyncio.ensure_future(_end(process, tasks)))
+
+
+async def _started(start: Callable[[], Awaitable[Process]]) -> Process:
+    launching = asyncio.ensure_future(start())
+    try:
+        # Cancelled half-way, asyncio kills the launcher alone and waits for what it forked.
+        return await asyncio.shield(launching)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await _uninterrupted(asyncio.ensure_future(_end(await launching, [])))
+        raise
 
 
 async def _uninterrupted(ending: asyncio.Future[None]) -> None:
@@ -136,7 +125,7 @@ class _Pump:
 
 
 async def _end(process: Process, tasks: list[asyncio.Task[None]]) -> None:
-    """Closes the input, as the specification says, and kills what is left of the group."""
+    """Closes the input, as the specification says, and kills what does not end by itself."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -148,8 +137,8 @@ async def _end(process: Process, tasks: list[asyncio.Task[None]]) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(GRACE_S):
             await process.wait()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode is None:
+        await asyncio.to_thread(kill_tree, process.pid)
     await process.wait()
     drained.cancel()
 

@@ -11,8 +11,9 @@ import asyncio
 import json
 import os
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -27,7 +28,6 @@ TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 (the sandbox's own)
 FONT_FOLDER = "/tmp/matplotlib"  # noqa: S108 (the sandbox's own)
 SETPRIV = Path("/usr/bin/setpriv")
 PRELOADED = ("cloudpickle",)
-START = "from tool_adapters.sandbox.inside.supervisor import main; main()"
 ENVIRONMENT = {
     "HOME": WORKSPACE,
     "LANG": "C.UTF-8",
@@ -39,27 +39,77 @@ ENVIRONMENT = {
 # Bubblewrap's own process 1 would outlive its parent and wait to be reaped.
 ISOLATION = (
     *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"),
-    *("--as-pid-1", "--new-session", "--clearenv", "--hostname", "sandbox", "--cap-drop", "ALL"),
+    *("--as-pid-1", "--new-session", "--hostname", "sandbox", "--cap-drop", "ALL"),
 )
 # Not /dev/zero: mapped and shared it is memory that no limit counts.
 DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
+LINE_BYTES_MAX = 64 * 1024
 
 
-async def launch(bwrap: Path, sizes: Sizes, fonts: Path | None, errors: IO[bytes]) -> Process:
-    """A started sandbox that waits for its job; `fonts` is matplotlib's list, if it is known."""
+@dataclass(frozen=True)
+class World:
+    """What a sandboxed process is and sees, besides a workspace and a /tmp of its own.
+
+    `hidden` are folders inside of mounts that appear empty. The environment is complete.
+    """
+
+    command: tuple[str, ...]
+    mounts: tuple[runtime.Mount, ...]
+    environment: Mapping[str, str]
+    sizes: Sizes
+    hidden: tuple[Path, ...] = ()
+
+
+def code_world(sizes: Sizes, fonts: Path | None) -> World:
+    """For Python that models write; `fonts` is matplotlib's list, if it is known."""
+    mounts = (*runtime.python_mounts(), *runtime.package_mounts())
+    if fonts:
+        mounts = (*mounts, runtime.Mount(fonts, f"{FONT_FOLDER}/{fonts.name}"))
+    # Only listed packages are for the code, not those installed beside the interpreter.
+    hidden = tuple(runtime.hidden_folders())
+    command = (str(runtime.PYTHON), "-I", "-S", "-c", _start("supervisor"), _settings())
+    return World(command, mounts, ENVIRONMENT, sizes, hidden)
+
+
+def program_world(
+    command: tuple[str, ...],
+    folders: tuple[Path, ...],
+    environment: Mapping[str, str],
+    limits: Mapping[str, int],
+    sizes: Sizes,
+) -> World:
+    """For a program that sees our Python with all of its packages, and `folders`.
+
+    `limits` are by their name in the module `resource`.
+    """
+    mounts = (
+        *runtime.python_mounts(),
+        *runtime.environment_mounts(),
+        *(runtime.Mount(folder, str(folder)) for folder in folders),
+    )
+    start = (str(runtime.PYTHON), "-I", "-S", "-c", _start("program"), json.dumps(dict(limits)))
+    return World((*start, *command), mounts, environment, sizes)
+
+
+async def launch(
+    bwrap: Path, world: World, errors: IO[bytes], line_bytes_max: int = LINE_BYTES_MAX
+) -> Process:
+    """A started sandbox, process 1 of which is the world's command."""
     with ExitStack() as stack:
         program = stack.enter_context(_memory_file(filter_program()))
-        outer = _drop_root(bwrap, fonts) if os.geteuid() == 0 else []
+        outer = _drop_root(bwrap, world) if os.geteuid() == 0 else []
         return await asyncio.create_subprocess_exec(
             *outer,
-            *_isolate(bwrap, sizes, fonts, program),
+            *_isolate(bwrap, world, program),
             stdin=PIPE,
             stdout=PIPE,
             stderr=errors,
             pass_fds=[program],
-            env={},
+            # Not as options: every user of the machine can read a command line.
+            env=dict(world.environment),
             cwd="/",
             start_new_session=True,
+            limit=line_bytes_max,
         )
 
 
@@ -74,8 +124,8 @@ def _memory_file(content: bytes) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _drop_root(bwrap: Path, fonts: Path | None) -> list[str]:
-    shown = [*(mount.source for mount in _mounts(fonts)), *runtime.launcher_paths(), SETPRIV]
+def _drop_root(bwrap: Path, world: World) -> list[str]:
+    shown = [*(mount.source for mount in world.mounts), *runtime.launcher_paths(), SETPRIV]
     # The inner bubblewrap begins its own world by mounting over /tmp, which must be there.
     folders = {Path("/tmp"), *(folder for path in shown for folder in path.parents)}  # noqa: S108
     identity = str(UNPRIVILEGED_ID)
@@ -90,14 +140,14 @@ def _drop_root(bwrap: Path, fonts: Path | None) -> list[str]:
     ]
 
 
-def _isolate(bwrap: Path, sizes: Sizes, fonts: Path | None, program: int) -> list[str]:
-    hidden = [str(folder) for folder in runtime.hidden_folders()]
+def _isolate(bwrap: Path, world: World, program: int) -> list[str]:
+    hidden, sizes = [str(folder) for folder in world.hidden], world.sizes
+    mounts = ((str(mount.source), mount.target) for mount in world.mounts)
     return [
         *(str(bwrap), *ISOLATION, "--seccomp", str(program)),
         *("--size", str(sizes.temporary_bytes), "--tmpfs", "/tmp"),  # noqa: S108
-        *(part for each in _mounts(fonts) for part in ("--ro-bind", str(each.source), each.target)),
+        *(part for source, target in mounts for part in ("--ro-bind", source, target)),
         *_links(),
-        # Only listed packages are for the code, not those installed beside the interpreter.
         *(part for folder in hidden for part in ("--tmpfs", folder)),
         # Settings of the kernel are the machine's, whoever may write them.
         *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
@@ -106,14 +156,8 @@ def _isolate(bwrap: Path, sizes: Sizes, fonts: Path | None, program: int) -> lis
         *("--size", str(sizes.workspace_bytes), "--tmpfs", WORKSPACE, "--chdir", WORKSPACE),
         # What stays writable is three memory file systems with a size.
         *(part for path in ("/", *hidden) for part in ("--remount-ro", path)),
-        *(part for pair in ENVIRONMENT.items() for part in ("--setenv", *pair)),
-        *("--", str(runtime.PYTHON), "-I", "-S", "-c", _start(), _settings()),
+        *("--", *world.command),
     ]
-
-
-def _mounts(fonts: Path | None) -> tuple[runtime.Mount, ...]:
-    mounts = (*runtime.python_mounts(), *runtime.package_mounts())
-    return (*mounts, runtime.Mount(fonts, f"{FONT_FOLDER}/{fonts.name}")) if fonts else mounts
 
 
 def _links() -> list[str]:
@@ -121,8 +165,9 @@ def _links() -> list[str]:
     return [part for path, target in links for part in ("--symlink", target, path)]
 
 
-def _start() -> str:
-    return f"import sys; sys.path.insert(0, {runtime.SUPERVISOR_ROOT!r}); {START}"
+def _start(module: str) -> str:
+    path = f"import sys; sys.path.insert(0, {runtime.SUPERVISOR_ROOT!r})"
+    return f"{path}; from tool_adapters.sandbox.inside.{module} import main; main()"
 
 
 def _settings() -> str:

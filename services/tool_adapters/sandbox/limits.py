@@ -51,14 +51,26 @@ class Limits:
 
     def resource_limits(self) -> dict[str, int]:
         """What the kernel keeps, by its name in the module `resource`."""
-        return {
-            "RLIMIT_AS": self.memory_bytes,
-            # The supervisor's clock comes first: it knows what to say.
-            "RLIMIT_CPU": math.ceil(self.wall_time_s) + 1,
-            "RLIMIT_NPROC": self.processes,
-            "RLIMIT_FSIZE": self.sizes.workspace_bytes,
-            "RLIMIT_NOFILE": self.open_files,
-            "RLIMIT_CORE": CORE_BYTES,
-            "RLIMIT_MEMLOCK": 0,
-            "RLIMIT_MSGQUEUE": 0,
-        }
+        limits = kernel_limits(
+            memory_bytes=self.memory_bytes,
+            processes=self.processes,
+            file_bytes=self.sizes.workspace_bytes,
+            open_files=self.open_files,
+        )
+        # The supervisor's clock comes first: it knows what to say.
+        return {**limits, "RLIMIT_CPU": math.ceil(self.wall_time_s) + 1}
+
+
+def kernel_limits(
+    *, memory_bytes: int, processes: int, file_bytes: int, open_files: int
+) -> dict[str, int]:
+    """What the kernel keeps of each process, by its name in the module `resource`."""
+    return {
+        "RLIMIT_AS": memory_bytes,
+        "RLIMIT_NPROC": processes,
+        "RLIMIT_FSIZE": file_bytes,
+        "RLIMIT_NOFILE": open_files,
+        "RLIMIT_CORE": CORE_BYTES,
+        "RLIMIT_MEMLOCK": 0,
+        "RLIMIT_MSGQUEUE": 0,
+    }

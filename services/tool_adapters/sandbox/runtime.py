@@ -45,6 +45,18 @@ def python_mounts() -> Iterator[Mount]:
     yield Mount(INSIDE, INSIDE_PATH)
 
 
+def environment_mounts() -> Iterator[Mount]:
+    """The environment our Python runs in, with its programs and packages."""
+    yield Mount(Path(sys.prefix), sys.prefix)
+    # Programs of the environment name the interpreter by links that lead out of it.
+    link = Path(sys.executable)
+    while link.is_symlink():
+        link = link.parent / link.readlink()
+        if not link.is_relative_to(sys.prefix):
+            yield Mount(PYTHON, str(link))
+    yield Mount(standard_library(), sysconfig.get_path("stdlib"))
+
+
 def standard_library() -> Path:
     """Its folder; what is installed inside is not for the sandbox (see hidden_folders)."""
     return Path(sysconfig.get_path("stdlib")).resolve()

@@ -14,7 +14,7 @@ from typing import IO, Self
 
 import psutil
 
-from tool_adapters.sandbox.launch import launch
+from tool_adapters.sandbox.launch import code_world, launch
 from tool_adapters.sandbox.limits import Sizes
 from tool_adapters.sandbox.report import BrokenReport, Report, read_report
 from tool_adapters.sandbox.runner import Job, SandboxBroken
@@ -42,7 +42,7 @@ class Session:
     async def start(cls, bwrap: Path, sizes: Sizes, fonts: Path | None) -> Self:
         """A sandbox that is ready. Raises SandboxBroken."""
         errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `end`)
-        launching = asyncio.create_task(launch(bwrap, sizes, fonts, errors))
+        launching = asyncio.create_task(launch(bwrap, code_world(sizes, fonts), errors))
         try:
             # Cancelled half-way, asyncio kills the launcher alone and waits for what it forked.
             session = cls(await asyncio.shield(launching), errors, sizes)
@@ -91,7 +91,7 @@ class Session:
         if self._errors.closed:
             return
         if self.alive:
-            await asyncio.to_thread(_kill_tree, self._process.pid)
+            await asyncio.to_thread(kill_tree, self._process.pid)
         await self._process.wait()
         self.complaint = _beginning(self._errors)
         self._errors.close()
@@ -120,7 +120,7 @@ def _beginning(errors: IO[bytes]) -> str:
     return errors.read(ERROR_BYTES_MAX).decode(errors="replace").strip()
 
 
-def _kill_tree(pid: int) -> None:
+def kill_tree(pid: int) -> None:
     """Kills the launcher and everything below it, however far the start has come.
 
     The group is stopped first: what is stopped forks no more, so the tree is complete

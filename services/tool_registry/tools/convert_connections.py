@@ -85,7 +85,7 @@ def _check_mcp(mcp: tool_pb2.McpConnection) -> None:
     _require("connection.mcp.tool_name", mcp.tool_name)
     match mcp.WhichOneof("transport"):
         case "stdio":
-            _require("connection.mcp.stdio.command", mcp.stdio.command)
+            _require("connection.mcp.stdio.server", mcp.stdio.server)
         case "http":
             _check_url("connection.mcp.http.url", mcp.http.url)
         case _:

@@ -15,7 +15,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from bench.figures import Figures, say
 from bench.tools.serving import TOOL_SERVER, Serving, serving
-from integration.tool_adapters.tool_specs import http_spec, mcp_http_spec, mcp_spec
+from integration.tool_adapters.tool_specs import define_server, http_spec, mcp_http_spec, mcp_spec
 
 CALLS = 100
 ROUNDS = 7
@@ -39,11 +39,12 @@ async def measure_overhead(figures: Figures) -> None:
     program = (str(TOOL_SERVER), "mcp-stdio")
     stdio = StdioServerParameters(command=sys.executable, args=list(program))
     async with serving() as running:
-        url = f"{running.http_url}/double"
+        url, servers = f"{running.http_url}/double", running.adapters.mcp_servers
+        server = define_server(servers, "double", *program, folders=[str(TOOL_SERVER.parent)])
         kinds = {
             "http": (http_spec(url), _http(url)),
             "mcp_http": (mcp_http_spec("double", running.mcp_url), _mcp(running.mcp_url)),
-            "mcp_stdio": (mcp_spec("double", *program), _mcp(stdio_client(stdio))),
+            "mcp_stdio": (mcp_spec("double", server), _mcp(stdio_client(stdio))),
         }
         for kind, (spec, opened) in kinds.items():
             say(f"calls of a tool of kind {kind}, direct and through the adapters")

@@ -63,7 +63,8 @@ async def _adapters(folder: Path, url: str) -> AsyncIterator[tuple[AdaptersUnder
             await asyncio.wait_for(channel.channel_ready(), STARTUP_TIMEOUT_S)
             assert process.pid is not None
             stub = ToolAdapterServiceStub(channel)
-            yield AdaptersUnderTest(port, keys, registry, stub), process.pid
+            servers = folder / "mcp-servers"
+            yield AdaptersUnderTest(port, keys, registry, stub, servers), process.pid
         finally:
             await process.terminate()
 

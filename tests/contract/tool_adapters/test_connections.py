@@ -37,12 +37,11 @@ def test_a_model_without_an_api_is_rejected() -> None:
         connection_from_proto(pb.Connection(llm=llm))
 
 
-def test_secrets_of_an_mcp_server_stay_references() -> None:
-    stdio = pb.McpStdio(command="server", secret_env={"TOKEN": pb.SecretRef(name="airline")})
+def test_an_mcp_server_that_runs_as_a_process_is_a_name() -> None:
+    stdio = pb.McpStdio(server="airline")
     mcp = connection_from_proto(pb.Connection(mcp=pb.McpConnection(stdio=stdio)))
     assert isinstance(mcp, McpConnection)
-    assert isinstance(mcp.transport, McpStdio)
-    assert mcp.transport.secret_env == {"TOKEN": "airline"}
+    assert mcp.transport == McpStdio("airline")
 
 
 def test_a_connection_without_a_target_is_rejected() -> None:

@@ -19,7 +19,7 @@ def test_every_kind_has_a_connection(kind: ToolKind) -> None:
     tool.spec.kind = tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}")
     getattr(tool.spec.connection, kind.value).SetInParent()
     if kind is ToolKind.MCP:
-        tool.spec.connection.mcp.stdio.command = "server"
+        tool.spec.connection.mcp.stdio.server = "server"
     assert tool_from_proto(tool).kind is kind
 
 

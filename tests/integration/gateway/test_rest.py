@@ -42,6 +42,18 @@ async def test_camel_and_snake_case_go_in_and_the_contracts_names_come_out(
     assert spec["tags"] == []
 
 
+async def test_a_program_and_its_environment_are_no_part_of_a_request(
+    gateway: GatewayUnderTest,
+) -> None:
+    shell = {"PYTHONWARNINGS": "all:0:antigravity.x:0:0", "BROWSER": "sh -c id #%s"}
+    stdio = {"command": "tau2-mock-mcp-eval", "env": shell}
+    async with gateway.http(await gateway.new_key(scopes=["tools:write"])) as http:
+        body = {"connection": {"stdio": stdio}}
+        reply = await http.post("/v1/tools/discover-mcp", json=body)
+    assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "MALFORMED_REQUEST")
+    assert 'no field named "command"' in reply.json()["error"]["message"]
+
+
 async def test_validate_only_stores_nothing(gateway: GatewayUnderTest) -> None:
     async with gateway.http() as http:
         await http.post("/v1/tools", json={**CALCULATOR, "validate_only": True})

@@ -13,7 +13,13 @@ from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
 from integration.misbehaviour.faults import Fault
 from integration.misbehaviour.http_server import MisbehavingServer, as_json, mcp_greeting
 from integration.misbehaviour.memory import bounded_memory
-from integration.tool_adapters.tool_specs import mcp_http_spec, mcp_spec, tool_limits
+from integration.tool_adapters.tool_specs import (
+    define_server,
+    mcp_http_spec,
+    mcp_spec,
+    tool_limits,
+)
+from integration.tools_platform.running_platform import ToolsPlatform
 from podium.registry.v1 import tool_pb2
 
 EXPECTED = {
@@ -53,9 +59,9 @@ def test_all_faults_are_there() -> None:
 
 @pytest.mark.parametrize(("transport", "fault"), CASES)
 async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
-    calls: ChargedCalls, transport: str, fault: Fault
+    platform: ToolsPlatform, calls: ChargedCalls, transport: str, fault: Fault
 ) -> None:
-    async with _misbehaving(transport, fault) as spec:
+    async with _misbehaving(platform, transport, fault) as spec:
         spec.name = f"weather-{transport}"
         with bounded_memory():
             call = await calls.made(spec, fault)
@@ -64,12 +70,18 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
 
 
 @asynccontextmanager
-async def _misbehaving(transport: str, fault: Fault) -> AsyncIterator[tool_pb2.ToolSpec]:
+async def _misbehaving(
+    platform: ToolsPlatform, transport: str, fault: Fault
+) -> AsyncIterator[tool_pb2.ToolSpec]:
     # A process needs its time to start.
     limits = tool_limits(timeout_s=4)
     if transport == "stdio":
         program = Path(mcp_program.__file__)
-        yield mcp_spec("weather", str(program), fault.value, limits=limits)
+        folder = platform.adapters_settings.mcp_servers_folder
+        assert folder is not None
+        args, folders = (str(program), fault.value), [str(program.parent)]
+        define_server(folder, "weather", *args, folders=folders)
+        yield mcp_spec("weather", "weather", limits=limits)
         return
     async with MisbehavingServer(fault, well=_answer_well) as server:
         yield mcp_http_spec("weather", f"{server.url}/mcp", limits=limits)

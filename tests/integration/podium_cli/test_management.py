@@ -290,15 +290,15 @@ def test_models_can_be_asked_for_with_a_policy(podium: CommandLine) -> None:
 
 
 def test_the_bundled_mcp_server_is_imported_by_hand(podium: CommandLine) -> None:
-    imported = podium("tools", "import-mcp", "--prefix", "mine_", "--", "tau2-mock-mcp-eval")
+    imported = podium("tools", "import-mcp", "--prefix", "mine_", "tau2-mock")
     assert "mine_create_task v1 registered" in imported.stdout
-    rejected = podium("tools", "import-mcp", "--prefix", "sh_", "--", "bash")
+    rejected = podium("tools", "import-mcp", "--prefix", "sh_", "bash")
     assert rejected.returncode == 1
-    assert "TOOL_ADAPTERS_MCP_COMMANDS" in rejected.stderr
+    assert "defined are: tau2-mock" in rejected.stderr
 
 
 def test_an_mcp_server_is_followed_until_it_is_unfollowed(podium: CommandLine) -> None:
-    follow = ("tools", "follow-mcp", "tau2-mock-mcp-eval", "--prefix", "kept_")
+    follow = ("tools", "follow-mcp", "tau2-mock", "--prefix", "kept_")
     asked = podium.json(*follow)["server"]
     # The same prefix again is the same server, as it is named now.
     again = podium.json(*follow, "--tag", "kept")["server"]
@@ -308,9 +308,9 @@ def test_an_mcp_server_is_followed_until_it_is_unfollowed(podium: CommandLine) -
         [server] = podium.json("tools", "followed")["servers"]
         assert not server["problem"]
     rejected = podium("tools", "follow-mcp", "bash", "--prefix", "sh_")
-    assert rejected.returncode == 1 and "TOOL_ADAPTERS_MCP_COMMANDS" in rejected.stderr
+    assert rejected.returncode == 1 and "defined no such server" in rejected.stderr
     [line] = podium("tools", "followed").stdout.splitlines()[1:]
-    assert line.split()[:2] == ["kept_", "tau2-mock-mcp-eval"]
+    assert line.split()[:2] == ["kept_", "tau2-mock"]
     assert podium("tools", "unfollow-mcp", "kept_").returncode == 0
     unknown = podium("tools", "unfollow-mcp", "kept_")
     assert unknown.returncode == 1 and "`podium tools followed` lists" in unknown.stderr

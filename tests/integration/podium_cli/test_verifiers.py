@@ -14,6 +14,7 @@ from openai_server import OpenAiServer
 from podium_training.synthesis.draft import Draft
 from podium_training.synthesis.pipeline import task_of
 from podium_training.tasks.task import Split, Task
+from unit.house.source_files import ROOT
 from unit.podium_training.synthesis.library_domain import make_domain, make_draft
 
 DOMAIN = make_domain()
@@ -90,11 +91,17 @@ def test_the_state_of_a_synthesized_domain_is_compared_with_that_of_the_golden_c
 ) -> None:
     domain = tmp_path / "domain.json"
     domain.write_text(DOMAIN.model_dump_json())
-    environment = ("env", f"PYTHONPATH={os.pathsep.join(sys.path)}")
-    server = (*environment, "python", "-m", "podium_training.synthesis.server", str(domain))
+    # As root the server runs as a user without an account.
+    tmp_path.chmod(0o755)
+    server = {
+        "argv": ["python", "-m", "podium_training.synthesis.server", str(domain)],
+        "env": {"PYTHONPATH": os.pathsep.join(sys.path)},
+        "folders": [str(tmp_path), str(ROOT)],
+    }
+    (podium.state_dir / "mcp-servers" / "library.yaml").write_text(json.dumps(server))
     imported = podium(
         *("tools", "import-mcp", "--shared", "--prefix", f"{DOMAIN.name}_"),
-        *("--sku", "tool/tau2_mock", "--", *server),
+        *("--sku", "tool/tau2_mock", "library"),
     )
     assert imported.returncode == 0, imported.stderr
     task = task_of(DOMAIN, Draft.model_validate(make_draft()))

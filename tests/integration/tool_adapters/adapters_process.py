@@ -27,6 +27,7 @@ def adapters_process(
         "SIGNING_KEY__KEY_ID": keys.key_id,
         "SIGNING_KEY__PRIVATE_KEY_FILE": str(folder / "signing.pem"),
         "WORKSPACES_FOLDER": str(folder / "workspaces"),
+        "MCP_SERVERS_FOLDER": str(folder / "mcp-servers"),
     }
     environment = needed | dict(settings or {})
     return ManagedProcess(

@@ -89,6 +89,8 @@ class AdaptersUnderTest:
     keys: KeyPair
     registry: RegistryOf
     stub: "ToolAdapterServiceAsyncStub"
+    # Definitions of MCP servers.
+    mcp_servers: Path
     _numbers: "count[int]" = field(default_factory=count)
 
     def register(self, spec: tool_pb2.ToolSpec, *, shared: bool = True) -> str:
@@ -133,6 +135,7 @@ async def run_adapters(
         tool_registry_target=f"127.0.0.1:{registry.port}",
         signing_key=SigningKey(key_id=keys.key_id, private_key_file=private_key_file),
         workspaces_folder=folder / "workspaces",
+        mcp_servers_folder=folder / "mcp-servers",
         warm_sandboxes=0,
         drain_grace_s=0.0,
         **settings,
@@ -142,4 +145,5 @@ async def run_adapters(
         running_server(configured, *served) as port,
         client_channel(port, make_identity(), keys) as channel,
     ):
-        yield AdaptersUnderTest(port, keys, registry, ToolAdapterServiceStub(channel))
+        stub = ToolAdapterServiceStub(channel)
+        yield AdaptersUnderTest(port, keys, registry, stub, folder / "mcp-servers")

@@ -17,6 +17,7 @@ from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
 from tool_adapters.grpc.methods import GrpcMethods
 from tool_adapters.http.client import HttpClient, HttpRequest
+from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.servers import McpServers, ServerOwner
 from tool_adapters.models import (
     Connection,
@@ -88,7 +89,7 @@ async def by_http(host: str, port: int) -> object:
 
 
 async def by_mcp(host: str, port: int) -> object:
-    servers = McpServers(MountedSecrets(None), NetworkGuard())
+    servers = McpServers(MountedSecrets(None), NetworkGuard(), McpDefinitions(None))
     server, owner = McpHttp(f"http://{host}:{port}/mcp"), ServerOwner("acme", shared=False)
     async with servers.opened(server, owner) as client:
         return await client.list_tools()

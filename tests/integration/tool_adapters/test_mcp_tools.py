@@ -1,34 +1,32 @@
 """Tools of kind mcp on a third-party server (tau2-mock-mcp-eval), as real processes."""
 
 import json
+import shutil
+import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-import grpc
 import psutil
 import pytest
 
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
-from integration.tool_adapters.tool_specs import mcp_spec
+from integration.tool_adapters.tool_specs import define_server, mcp_spec
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2
 from podium.registry.v1 import tool_pb2
-from podium_kit.rpc.identity import Scope
+from podium_kit.bundled_files import bundled_folder
 from process_owner import Processes
 
 Servers = Callable[[], list[psutil.Process]]
-# Its state is a file; a relative path lies in the session's own folder.
-STDIO = tool_pb2.McpStdio(command="tau2-mock-mcp-eval", env={"TAU2_MOCK_MCP_STATE_DIR": "state"})
 DISCOVERY = pb.DiscoverMcpToolsRequest(
-    connection=tool_pb2.McpConnection(stdio=STDIO), name_prefix="board_"
+    connection=tool_pb2.McpConnection(stdio=tool_pb2.McpStdio(server="tau2-mock")),
+    name_prefix="board_",
 )
 
 
 async def discovered(adapters: AdaptersUnderTest) -> pb.DiscoverMcpToolsResponse:
-    async with adapters.as_caller(scope=Scope.PLATFORM_ADMIN) as admin:
-        return await admin.DiscoverMcpTools(DISCOVERY)
+    shutil.copytree(bundled_folder() / "mcp_servers", adapters.mcp_servers, dirs_exist_ok=True)
+    return await adapters.stub.DiscoverMcpTools(DISCOVERY)
 
 
 async def import_board(adapters: AdaptersUnderTest) -> None:
@@ -43,8 +41,13 @@ def task_ids(answer: pb.InvokeResponse) -> list[str]:
 
 @pytest.fixture
 def servers(own_processes: Processes) -> Servers:
-    """The server's processes that this test started."""
-    return partial(own_processes, "tau2-mock-mcp-eval")
+    """The server's processes that this test started, without those that isolate them."""
+
+    def running() -> list[psutil.Process]:
+        found = own_processes("tau2-mock-mcp-eval")
+        return [process for process in found if process.name() != "bwrap"]
+
+    return running
 
 
 async def test_a_servers_tools_are_listed_ready_to_register(
@@ -119,10 +122,14 @@ async def test_a_server_sees_none_of_our_environment(
     await import_board(adapters)
     await adapters.call("board_get_users")
     (process,) = servers()
-    environment = process.environ()
-    harmless = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "TMPDIR"}
-    assert environment.keys() <= harmless | {"TAU2_MOCK_MCP_STATE_DIR"}
-    assert Path(environment["HOME"]).name.startswith("podium-mcp-")
+    assert process.environ() == {
+        "PATH": str(Path(sys.executable).parent),
+        "HOME": "/workspace",
+        "TMPDIR": "/workspace",
+        "LANG": "C.UTF-8",
+        "PWD": "/workspace",
+        "TAU2_MOCK_MCP_STATE_DIR": "state",
+    }
 
 
 @pytest.mark.parametrize(
@@ -135,25 +142,21 @@ async def test_a_server_sees_none_of_our_environment(
 async def test_a_program_that_is_no_server_is_rejected_with_the_reason(
     adapters: AdaptersUnderTest, args: tuple[str, ...], words: str
 ) -> None:
-    answer = await adapters.call(adapters.register(mcp_spec("tool", *args)))
+    define_server(adapters.mcp_servers, "wrong", *args)
+    answer = await adapters.call(adapters.register(mcp_spec("tool", "wrong")))
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
     assert words in answer.failure.message
-
-
-async def test_a_tenant_starts_no_programs_on_our_machine(adapters: AdaptersUnderTest) -> None:
-    answer = await adapters.call(adapters.register(mcp_spec("tool", "-c", "pass"), shared=False))
-    assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
-    with pytest.raises(grpc.aio.AioRpcError) as error:
-        await adapters.stub.DiscoverMcpTools(DISCOVERY)
-    assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION
 
 
 async def test_a_secret_reaches_the_server_it_is_for(
     adapters: AdaptersUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOL_ADAPTERS_SECRET_BOARD", "s3cr3t-value")
-    secret_env: dict[str, Any] = {"BOARD_TOKEN": tool_pb2.SecretRef(name="board")}
     complaint = "import os; raise SystemExit('bad token ' + os.environ['BOARD_TOKEN'])"
-    spec = mcp_spec("tool", "-c", complaint, stdio={"secret_env": secret_env})
-    answer = await adapters.call(adapters.register(spec))
+    secret_env = {"BOARD_TOKEN": "board"}
+    define_server(adapters.mcp_servers, "guarded", "-c", complaint, secret_env=secret_env)
+    answer = await adapters.call(adapters.register(mcp_spec("tool", "guarded")))
     assert "bad token [secret]" in answer.failure.message
+    # A tenant's tool of the same server gets the tenant's own, which is not there.
+    own = await adapters.call(adapters.register(mcp_spec("own", "guarded"), shared=False))
+    assert "s3cr3t" not in own.failure.message and "bad token" not in own.failure.message

@@ -6,18 +6,19 @@ from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2
 from podium.registry.v1 import tool_pb2
-from podium_kit.rpc.identity import Scope
 
-SERVER = tool_pb2.McpStdio(command="mcp-server-time", args=["--local-timezone", "UTC"])
+DEFINITION = "argv: [mcp-server-time, --local-timezone, UTC]"
 DISCOVERY = pb.DiscoverMcpToolsRequest(
-    connection=tool_pb2.McpConnection(stdio=SERVER), name_prefix="clock_"
+    connection=tool_pb2.McpConnection(stdio=tool_pb2.McpStdio(server="time")),
+    name_prefix="clock_",
 )
 CONVERSION = {"source_timezone": "Asia/Tokyo", "target_timezone": "Asia/Kolkata"}
 
 
 async def test_the_reference_server_is_imported_and_answers(adapters: AdaptersUnderTest) -> None:
-    async with adapters.as_caller(scope=Scope.PLATFORM_ADMIN) as admin:
-        found = await admin.DiscoverMcpTools(DISCOVERY)
+    adapters.mcp_servers.mkdir()
+    (adapters.mcp_servers / "time.yaml").write_text(DEFINITION)
+    found = await adapters.stub.DiscoverMcpTools(DISCOVERY)
     assert {adapters.register(spec) for spec in found.specs} == {
         "clock_convert_time",
         "clock_get_current_time",

@@ -16,6 +16,7 @@ from integration.tool_adapters.adapters_under_test import AdaptersUnderTest, run
 from integration.tool_adapters.repeating_server import repeating_grpc_server, repeating_web_server
 from integration.tool_adapters.tool_specs import (
     ANY_OBJECT,
+    define_server,
     http_spec,
     llm_spec,
     mcp_http_spec,
@@ -60,7 +61,6 @@ def tools(web_url: str, grpc_target: str) -> list[tool_pb2.ToolSpec]:
         secret=secret("grpc"),
         plaintext=True,
     )
-    stdio = {"secret_env": {"TOKEN": secret("mcp-stdio")}}
     http: dict[str, Any] = {"http": {"secret": secret("http")}}
     mcp_http = mcp_http_spec("mcp_http", f"{web_url}/mcp")
     mcp_http.connection.mcp.http.secret.name = "mcp-http"
@@ -71,7 +71,7 @@ def tools(web_url: str, grpc_target: str) -> list[tool_pb2.ToolSpec]:
         *(http_spec(f"{web_url}/accept", http={"auth": auth}) for auth in ways(web_url)),
         llm_spec(f"{web_url}/v1", secret="openai"),
         llm_spec(f"{web_url}/v1", "ANTHROPIC_MESSAGES", secret="anthropic"),
-        mcp_spec("mcp_stdio", "-c", COMPLAINT, stdio=stdio),
+        mcp_spec("mcp_stdio", "complaining"),
         mcp_http,
         tool_spec("grpc", "GRPC", ANY_OBJECT, connection=tool_pb2.Connection(grpc=grpc_connection)),
     ]
@@ -130,7 +130,9 @@ async def test_no_secret_is_in_answers_logs_spans_or_the_database(
         try:
             await asyncio.wait_for(channel.channel_ready(), 60)
             stub = ToolAdapterServiceStub(channel)
-            adapters = AdaptersUnderTest(port, keys, registry, stub)
+            adapters = AdaptersUnderTest(port, keys, registry, stub, tmp_path / "mcp-servers")
+            token = {"TOKEN": "mcp-stdio"}
+            define_server(adapters.mcp_servers, "complaining", "-c", COMPLAINT, secret_env=token)
             names = [adapters.register(spec) for spec in tools(web_url, grpc_target)]
             answers = [await adapters.call(name, task="What is it?") for name in names]
         finally:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
@@ -79,9 +80,17 @@ def llm_spec(base_url: str, api: str = "OPENAI_CHAT", **fields: Any) -> pb.ToolS
     return tool_spec("expert", "LLM", parameters, connection=pb.Connection(llm=llm), **fields)
 
 
-def mcp_spec(tool_name: str, *args: str, **fields: Any) -> pb.ToolSpec:
-    """A tool of an MCP server that runs as a process: `python <args>`."""
-    stdio = pb.McpStdio(command=sys.executable, args=args, **fields.pop("stdio", {}))
+def define_server(folder: Path, name: str, *args: str, **fields: Any) -> str:
+    """Has the operator define an MCP server that runs as `python <args>`; its name."""
+    folder.mkdir(exist_ok=True)
+    definition = {"argv": [sys.executable, *args], **fields}
+    (folder / f"{name}.yaml").write_text(json.dumps(definition))
+    return name
+
+
+def mcp_spec(tool_name: str, server: str, **fields: Any) -> pb.ToolSpec:
+    """A tool of an MCP server that the operator defined."""
+    stdio = pb.McpStdio(server=server)
     connection = pb.Connection(mcp=pb.McpConnection(tool_name=tool_name, stdio=stdio))
     return tool_spec(tool_name, "MCP", ANY_OBJECT, connection=connection, **fields)
 

@@ -39,10 +39,12 @@ class Domain:
     def state_variable(self) -> str:
         return f"TAU2_{self.name.upper()}_MCP_STATE_DIR"
 
-    @property
-    def stdio(self) -> tool_pb2.McpStdio:
-        """As a user would import it: a relative path lies in the session's own folder."""
-        return tool_pb2.McpStdio(command="env", args=[f"{self.state_variable}=state", self.program])
+    def define(self, servers: Path) -> tool_pb2.McpStdio:
+        """As an operator does it: a relative path lies in the session's own folder."""
+        servers.mkdir(exist_ok=True)
+        definition = {"argv": [self.program], "env": {self.state_variable: "state"}}
+        (servers / f"{self.program}.yaml").write_text(json.dumps(definition))
+        return tool_pb2.McpStdio(server=self.program)
 
     def golden_actions(self) -> dict[str, list[Action]]:
         """The recorded actions of every task that has any, in order."""

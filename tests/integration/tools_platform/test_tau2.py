@@ -25,8 +25,6 @@ from smallest_instance import smallest_instance
 PRICE = Decimal("0.001")
 ACTIONS = 48
 SKU = "tool/tau2"
-# Of the folders the adapters give to the servers they run.
-FOLDER = "podium-mcp-"
 Tools = dict[str, toolset_pb2.ResolvedTool]
 
 
@@ -43,7 +41,9 @@ async def set_price(platform: ToolsPlatform) -> None:
 async def import_domain(platform: ToolsPlatform, domain: Domain) -> dict[str, tool_pb2.Tool]:
     """Registers every tool of the server; the tools by their name there."""
     admin = await platform.admin()
-    connection = tool_pb2.McpConnection(stdio=domain.stdio)
+    servers = platform.adapters_settings.mcp_servers_folder
+    assert servers is not None
+    connection = tool_pb2.McpConnection(stdio=domain.define(servers))
     found = await admin.adapters.DiscoverMcpTools(
         adapters_pb.DiscoverMcpToolsRequest(connection=connection, name_prefix=f"{domain.name}_")
     )
@@ -89,11 +89,10 @@ async def charged_call(
 
 
 def session_database(domain: Domain) -> dict[str, Any]:
-    """What the only server of the domain that the adapters run keeps in its own folder."""
+    """What the only server of the domain that the adapters run keeps in its own workspace."""
     of_domain = [each for each in descendants() if domain.program in command_line(each)]
-    folders = {child.cwd() for child in of_domain if Path(child.cwd()).name.startswith(FOLDER)}
-    (folder,) = folders
-    return database(Path(folder))
+    (server,) = [each for each in of_domain if each.name() != "bwrap"]
+    return database(Path("/proc", str(server.pid), "cwd"))
 
 
 @dataclass(frozen=True)

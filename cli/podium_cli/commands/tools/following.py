@@ -1,6 +1,5 @@
 """`podium tools follow-mcp`, `unfollow-mcp` and `followed`: MCP servers whose changes arrive."""
 
-import shlex
 from typing import Annotated
 from uuid import uuid4
 
@@ -33,7 +32,7 @@ async def follow_mcp(
 ) -> None:
     """Register every tool of a Model Context Protocol server, and its changes from now on.
 
-    podium tools follow-mcp --prefix board_ -- tau2-mock-mcp-eval
+    podium tools follow-mcp --prefix board_ tau2-mock
 
     A changed tool gets a version, a vanished one is deprecated, within seconds. The same
     prefix again follows the server named now.
@@ -113,6 +112,4 @@ async def _all(gateway: Gateway) -> tool_adapter_service_pb2.ListFollowedMcpServ
 
 
 def _address(connection: tool_pb2.McpConnection) -> str:
-    if connection.HasField("http"):
-        return connection.http.url
-    return shlex.join([connection.stdio.command, *connection.stdio.args])
+    return connection.http.url or connection.stdio.server

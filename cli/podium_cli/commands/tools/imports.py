@@ -15,7 +15,7 @@ from podium_cli.documents.openapi_import import read_openapi
 from podium_kit.client.errors import UsageError
 
 McpServer = Annotated[
-    list[str], typer.Argument(help="URL, or a command and its arguments after --.")
+    str, typer.Argument(help="URL, or the name of a server that the operator defined.")
 ]
 Prefix = Annotated[str, typer.Option(help="Put before every name, like airline_.")]
 Sku = Annotated[str, typer.Option(help="SKU in the price book for all of them.")]
@@ -63,7 +63,7 @@ async def import_mcp(
 ) -> None:
     """Register every tool of a Model Context Protocol server.
 
-    podium tools import-mcp --prefix board_ -- tau2-mock-mcp-eval
+    podium tools import-mcp --prefix board_ tau2-mock
 
     Again, it registers new versions of what changed and deprecates what the server no
     longer has.

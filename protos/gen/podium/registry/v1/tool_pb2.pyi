@@ -488,7 +488,7 @@ class McpConnection(_message.Message):
     """Name of the tool on the server."""
     @_builtins.property
     def stdio(self) -> Global___McpStdio:
-        """A process the adapters start and speak to over its standard streams."""
+        """A process that the adapters start in a sandbox and speak to over its standard streams."""
 
     @_builtins.property
     def http(self) -> Global___McpHttp:
@@ -513,80 +513,23 @@ Global___McpConnection: _TypeAlias = McpConnection  # noqa: Y015
 
 @_typing.final
 class McpStdio(_message.Message):
-    """A server started as a process."""
+    """A server started as a process. What is started, and how, is defined where the adapters run:
+    nobody who registers a tool chooses a program, an argument or an environment variable.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class EnvEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class SecretEnvEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        @_builtins.property
-        def value(self) -> Global___SecretRef: ...
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: Global___SecretRef | None = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    COMMAND_FIELD_NUMBER: _builtins.int
-    ARGS_FIELD_NUMBER: _builtins.int
-    ENV_FIELD_NUMBER: _builtins.int
-    SECRET_ENV_FIELD_NUMBER: _builtins.int
-    command: _builtins.str
-    """Program name or path."""
-    @_builtins.property
-    def args(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Its arguments."""
-
-    @_builtins.property
-    def env(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Plain environment variables."""
-
-    @_builtins.property
-    def secret_env(self) -> _containers.MessageMap[_builtins.str, Global___SecretRef]:
-        """Environment variables filled from secrets."""
-
+    SERVER_FIELD_NUMBER: _builtins.int
+    server: _builtins.str
+    """Name of a server that the platform's operator defined."""
     def __init__(
         self,
         *,
-        command: _builtins.str = ...,
-        args: _abc.Iterable[_builtins.str] | None = ...,
-        env: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-        secret_env: _abc.Mapping[_builtins.str, Global___SecretRef] | None = ...,
+        server: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["args", b"args", "command", b"command", "env", b"env", "secret_env", b"secret_env"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["server", b"server"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
