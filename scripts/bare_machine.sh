@@ -18,7 +18,7 @@ chroot "$root" id ada >/dev/null 2>&1 || chroot "$root" useradd --create-home ad
 rm -rf "$root/home/ada/podium"
 mkdir -p "$root/home/ada/podium"
 git archive HEAD | tar -C "$root/home/ada/podium" -xf -
-chroot "$root" chown -R ada: /home/ada/podium
+chroot "$root" sh -c 'chown -R ada: ~ada/podium'
 
 # inside USER COMMAND: in namespaces of its own, so that no process outlives the command.
 inside() {
