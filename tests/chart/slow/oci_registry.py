@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import helm_python
 import pytest
@@ -69,17 +70,20 @@ class Publisher:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name, self.secret, self.public = name, folder / "secret.gpg", folder / "public.gpg"
-        home = folder / "home"
-        home.mkdir(mode=0o700, parents=True)
-        self._gpg(home, "--passphrase", "", "--quick-generate-key", name, "ed25519", "sign", "1d")
-        self.secret.write_bytes(self._gpg(home, "--passphrase", "", "--export-secret-keys"))
-        self.public.write_bytes(self._gpg(home, "--export"))
-        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], check=True)
+        folder.mkdir()
+        # The path of the agent's socket, which is in its home, has at most 107 bytes.
+        with TemporaryDirectory(prefix="gpg-") as home:
+            self._gpg(
+                home, "--passphrase", "", "--quick-generate-key", name, "ed25519", "sign", "1d"
+            )
+            self.secret.write_bytes(self._gpg(home, "--passphrase", "", "--export-secret-keys"))
+            self.public.write_bytes(self._gpg(home, "--export"))
+            subprocess.run(["gpgconf", "--homedir", home, "--kill", "gpg-agent"], check=True)
 
-    def _gpg(self, home: Path, *arguments: str) -> bytes:
+    def _gpg(self, home: str, *arguments: str) -> bytes:
         command = ["gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", *arguments]
-        environment = {**os.environ, "GNUPGHOME": str(home)}
-        return subprocess.run(command, env=environment, capture_output=True, check=True).stdout
+        environment = {**os.environ, "GNUPGHOME": home}
+        return subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
 
 
 @pytest.fixture
