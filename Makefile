@@ -121,9 +121,9 @@ test: setup ## Every service for real; WORKERS=n in parallel, SEED=n repeats an 
 test-all: setup lint ## Besides: lint, killed servers, vLLM, training, and with root the images
 	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm"
 	$(PYTEST) -m "chaos or vllm"
-	@if test "$$(id -u)" = 0 && command -v buildah podman runc >/dev/null; then $(MAKE) chart-slow; \
-	  else echo "not run: tests/chart/slow builds and runs images, as root with buildah, podman and" \
-	  "runc: make chart-slow"; fi
+	@if test "$$(id -u)" = 0 && $(CONTAINERS) true; then $(MAKE) chart-slow; \
+	  else echo "not run: tests/chart/slow builds and runs images, as root with buildah, podman," \
+	  "runc, catatonit and debootstrap: make chart-slow"; fi
 
 chaos: setup ## Kill PostgreSQL, the ledger and its callers at named points; KILLS=n SEED=n
 	KILLS=$(or $(KILLS),100) $(PYTEST) tests/integration/cost_ledger/kills

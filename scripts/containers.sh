@@ -8,7 +8,7 @@
 # images is reachable. Needs root and debootstrap.
 set -euo pipefail
 here=$(realpath "${PODIUM_CONTAINERS:-build/containers}")
-for program in buildah podman runc debootstrap; do
+for program in buildah podman runc catatonit debootstrap; do
   command -v "$program" >/dev/null || {
     echo "images are built by $program, which is missing: apt-get install $program" >&2
     exit 1

@@ -38,7 +38,7 @@ def container() -> Json:
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def keeper() -> Iterator[Keeper]:
     server = KServeServer(of_kind(rendered("production"), "InferenceService")[0])
     with TemporaryDirectory(prefix="podium-engines-") as made:
@@ -64,11 +64,15 @@ def keeper() -> Iterator[Keeper]:
             server.close()
 
 
-def test_it_makes_the_engine_of_a_version_it_finds(keeper: Keeper) -> None:
+def wait_for_the_engine(keeper: Keeper) -> None:
     deadline = time.monotonic() + MADE_WITHIN_S
     while VERSION not in keeper.server.objects:
         assert time.monotonic() < deadline, podman("logs", NAME)
         time.sleep(1)
+
+
+def test_it_makes_the_engine_of_a_version_it_finds(keeper: Keeper) -> None:
+    wait_for_the_engine(keeper)
     made = keeper.server.objects[VERSION]["spec"]["predictor"]["model"]
     assert made["storageUri"] == f"pvc://podium-adapters/{VERSION}"
 
@@ -80,6 +84,8 @@ def test_it_runs_unprivileged_without_capabilities(keeper: Keeper) -> None:
 
 
 def test_it_ends_on_sigterm_within_its_grace(keeper: Keeper) -> None:
+    # Before, nothing may handle the signal yet.
+    wait_for_the_engine(keeper)
     podman("stop", "--time", "30", NAME)
     # Ended by the signal's own handling, not by a kill after the grace.
     assert podman("inspect", "--format={{.State.ExitCode}}", NAME).strip() == "0"

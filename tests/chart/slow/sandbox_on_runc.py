@@ -7,6 +7,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -102,7 +103,8 @@ def test_under_the_default_profile_it_is_not_ready_and_names_the_fix(node: Node)
 
 
 def test_with_a_masked_proc_it_is_not_ready(node: Node) -> None:
-    deployment = sandbox(userNamespaces=ON_RUNC)
+    # What is rendered once is shared by all tests.
+    deployment = deepcopy(sandbox(userNamespaces=ON_RUNC))
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     del container["securityContext"]["procMount"]
     run_restricted(node, deployment)

@@ -45,7 +45,6 @@ def test_it_runs_unprivileged_and_can_write_only_to_mounts() -> None:
 
 
 def test_what_it_trains_with_is_there() -> None:
-    program = (
-        "import torch, transformers, safetensors, xgrammar, grpo; print(torch.ones(2).sum().item())"
-    )
+    modules = "torch, transformers, safetensors, xgrammar, podium_training.grpo"
+    program = f"import {modules}; print(torch.ones(2).sum().item())"
     assert restricted("python", "-c", program).split()[-1] == "2.0"
