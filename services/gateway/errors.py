@@ -212,6 +212,19 @@ class AnswerTooLate(DeadlineExceeded):
         )
 
 
+class WatchLost(Unavailable):
+    """What reports on an episode was away for longer than a restart takes."""
+
+    def __init__(self, episode_id: str) -> None:
+        super().__init__(
+            f"episode {episode_id} goes on, but its progress cannot be read now; "
+            f"follow it at /v1/episodes/{episode_id}/events",
+            episode_id=episode_id,
+            # The same request again would be a second episode.
+            retryable="false",
+        )
+
+
 class EpisodeCancelled(FailedPrecondition):
     """Someone cancelled the episode, so there is no answer."""
 

@@ -10,11 +10,11 @@ from gateway.chat.request import ChatRequest
 from gateway.chat.response import Chunks, Json, completion
 from gateway.episode_ids import EpisodeId
 from gateway.error_responses import error_body
-from gateway.errors import AnswerTooLate
+from gateway.errors import AnswerTooLate, WatchLost
 from gateway.models import EpisodeOrder, Outcome, Progress
 from gateway.sse import data
 from podium_kit import telemetry
-from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.errors import DomainError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -91,5 +91,7 @@ class ChatRun:
                 event = await asyncio.wait_for(anext(source), deadline - time.monotonic())
             except TimeoutError as error:
                 raise AnswerTooLate(self.episode_id, self._wait_s) from error
+            except Unavailable as error:
+                raise WatchLost(self.episode_id) from error
             self._ended = isinstance(event, Outcome)
             yield event

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
+from openai import InternalServerError
 
 from integration.gateway.gateway_under_test import GatewayUnderTest
 
-CHAT = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
+CHAT: dict[str, Any] = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
 START = {"spec": {"task": "6*7?"}}
 STARTS = [("/v1/chat/completions", CHAT), ("/v1/episodes", START)]
 
@@ -27,6 +28,20 @@ async def test_three_retries_without_a_key_run_one_episode(
         assert f"/v1/episodes/{only}" in error["message"]
         assert reply.headers["retry-after"]
     assert replies[2].headers["x-podium-episode"] == only
+
+
+async def test_a_client_whose_watch_is_lost_is_told_not_to_start_again(
+    gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.clients.WATCH_PATIENCE_S", 0.0)
+    gateway.episodes.watches_to_break = 1
+    async with gateway.openai().with_options(max_retries=3) as client:
+        with pytest.raises(InternalServerError) as lost:
+            await client.chat.completions.create(**CHAT)
+    assert lost.value.status_code == 503
+    [only] = gateway.episodes.episodes
+    assert f"/v1/episodes/{only}/events" in lost.value.message
+    assert lost.value.response.headers["x-should-retry"] == "false"
 
 
 async def test_the_client_can_ask_what_became_of_a_start(gateway: GatewayUnderTest) -> None:
