@@ -294,7 +294,7 @@ def test_the_bundled_mcp_server_is_imported_by_hand(podium: CommandLine) -> None
     assert "mine_create_task v1 registered" in imported.stdout
     rejected = podium("tools", "import-mcp", "--prefix", "sh_", "bash")
     assert rejected.returncode == 1
-    assert "defined are: tau2-mock" in rejected.stderr
+    assert "defined are: library, tau2-mock" in rejected.stderr
 
 
 def test_an_mcp_server_is_followed_until_it_is_unfollowed(podium: CommandLine) -> None:

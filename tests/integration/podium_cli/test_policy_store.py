@@ -75,7 +75,7 @@ def test_a_version_reaches_users_when_an_administrator_promotes_it(
     promoted = podium.json("train", "promote", VERSION)
     assert promoted["version"]["aliases"] == ["candidate", "promoted"]
     assert podium("run", TASK.question).stdout.strip() == "42"
-    entries = podium.json("audit", "log", "--action", "PromoteModelVersion")["entries"]
+    entries = podium.json("audit", "log", "--shared", "--action", "PromoteModelVersion")["entries"]
     outcomes = [(each["resource"], each["outcome"]) for each in entries]
     assert outcomes == [(VERSION, "done"), (VERSION, "rejected")]
     assert entries[0]["subject"]

@@ -21,6 +21,9 @@ async def show(
     resource: Annotated[str, typer.Option(help="Only this resource, like a tool's name.")] = "",
     since: Annotated[str, typer.Option(help="Like 2026-01-31T00:00:00Z.")] = "",
     until: Annotated[str, typer.Option(help="Like 2026-02-01T00:00:00Z.")] = "",
+    shared: Annotated[
+        bool, typer.Option("--shared", help="What platform admins changed for every tenant.")
+    ] = False,
     limit: Annotated[int, typer.Option(min=1, help="How many entries.")] = 50,
 ) -> None:
     """Show administrative changes of your tenant: keys, tools, policies, budgets, prices."""
@@ -33,7 +36,7 @@ async def show(
     }
     entries: list[dict[str, Any]] = []
     token = ""
-    async with session.gateway() as gateway:
+    async with session.gateway(admin=shared) as gateway:
         while len(entries) < limit:
             size = min(limit - len(entries), PAGE_SIZE_MAX)
             query = {**keep, "page_size": size, "page_token": token}
