@@ -1,7 +1,8 @@
 """Checks the shapes in the trainer's annotations at every call, in the processes of tests."""
 
-import sys
+import importlib
 
+import pytest
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 
@@ -18,7 +19,16 @@ MODULES = [
 
 # As PEP 484 has it, an int is a float.
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
-# While the hook imports, the whole process names bytecode files as checked code. An import in
-# another thread can end that too early, and checked code is then cached as if it were plain.
-sys.dont_write_bytecode = True
-install_import_hook(MODULES, f"{__name__}.checked")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Imports them now, unless the tests run in other processes.
+
+    While the hook imports, the whole process names bytecode files as checked code. With a
+    thread that imports too, checked code would be cached as if it were plain.
+    """
+    if config.getoption("numprocesses", None):
+        return
+    with install_import_hook(MODULES, f"{__name__}.checked"):
+        for module in MODULES:
+            importlib.import_module(module)
