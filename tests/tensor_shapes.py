@@ -1,6 +1,8 @@
 """Checks the shapes in the trainer's annotations at every call, in the processes of tests."""
 
 import importlib
+import sys
+from importlib.machinery import SourceFileLoader
 
 import pytest
 from beartype import BeartypeConf, beartype
@@ -22,13 +24,14 @@ checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Imports them now, unless the tests run in other processes.
-
-    While the hook imports, the whole process names bytecode files as checked code. With a
-    thread that imports too, checked code would be cached as if it were plain.
-    """
+    """Imports them now, unless the tests run in other processes."""
     if config.getoption("numprocesses", None):
         return
     with install_import_hook(MODULES, f"{__name__}.checked"):
         for module in MODULES:
             importlib.import_module(module)
+    # A worker of Temporal asks every loader for its code, and the hook's would cache checked
+    # code as if it were plain.
+    for name, module in sys.modules.items():
+        if name.startswith(tuple(MODULES)):
+            module.__loader__ = SourceFileLoader(name, str(module.__file__))

@@ -90,7 +90,9 @@ async def _assert_on_topic_once(
 
 
 async def _on_topic(platform: EpisodesPlatform) -> Counter[str]:
-    records = await read_topic(platform.kafka.bootstrap_servers, platform.topic, EPISODES)
+    records = await read_topic(
+        platform.kafka.bootstrap_servers, platform.topic, EPISODES, platform.tenant
+    )
     return Counter(r.trajectory.episode_id for r in records if r.HasField("trajectory"))
 
 

@@ -79,7 +79,7 @@ async def test_what_is_published_during_a_reconciliation_does_not_look_lost(
     findings = [await stream.reconciler.reconcile() for _ in range(3)]
     assert findings == [Findings(present=2, lost=0)] * 3
     await stream.relay.relay()
-    records = await read_topic(kafka.bootstrap_servers, stream.topic._topic, 7)
+    records = await read_topic(kafka.bootstrap_servers, stream.topic._topic, 7, "acme")
     ids = [record.trajectory.episode_id for record in records]
     assert len(ids) == len(set(ids)) == 7
 

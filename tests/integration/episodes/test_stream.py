@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -16,65 +17,66 @@ from integration.episodes.platform_under_test import (
     start,
 )
 from integration.episodes.topic import read_topic
-from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.temporal import EmbeddedTemporal
 
 
 async def test_finished_episode_is_one_trajectory_and_one_closed_group(
-    own_platform: EpisodesPlatform,
+    platform: EpisodesPlatform,
 ) -> None:
-    own_platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
-    async with own_platform.client() as client:
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
+    async with platform.client() as client:
         episode = await finished(client, (await start(client)).id)
-    records = await read_topic(own_platform.kafka.bootstrap_servers, own_platform.topic, 2)
+    records = await _records(platform, 2)
     assert [record.WhichOneof("record") for record in records] == ["trajectory", "group_closed"]
     trajectory, closed = records[0].trajectory, records[1].group_closed
     assert trajectory.episode_id == trajectory.group_id == closed.group_id == episode.id
     assert [len(turn.tool_invocations) for turn in trajectory.turns] == [1, 0]
     assert list(trajectory.turns[0].model_call.response.completion_token_ids) == [4, 5]
-    assert (trajectory.tenant, trajectory.training_consent) == ("acme", True)
+    assert (trajectory.tenant, trajectory.training_consent) == (platform.tenant, True)
 
 
 async def test_group_is_closed_once_after_its_last_member_whatever_its_end(
-    own_platform: EpisodesPlatform,
+    platform: EpisodesPlatform,
 ) -> None:
-    async with own_platform.client() as client:
+    async with platform.client() as client:
         members = [
             await start(client, group={"id": "g1", "size": 3, "sample_index": index})
             for index in range(3)
         ]
         await asyncio.gather(*(finished(client, member.id) for member in members))
-    records = await read_topic(own_platform.kafka.bootstrap_servers, own_platform.topic, 4)
+    records = await _records(platform, 4)
     kinds = Counter(record.WhichOneof("record") for record in records)
     assert kinds == {"trajectory": 3, "group_closed": 1}
     assert records[-1].WhichOneof("record") == "group_closed"
     assert list(records[-1].group_closed.episode_ids) == [member.id for member in members]
 
 
-async def test_large_trajectory_travels_by_reference(own_platform: EpisodesPlatform) -> None:
-    own_platform.neighbours.adapters.content = lambda request: "x" * 60_000
+async def test_large_trajectory_travels_by_reference(platform: EpisodesPlatform) -> None:
+    platform.neighbours.adapters.content = lambda request: "x" * 60_000
     many = calls(*(call("search", index=index) for index in range(20)))
-    own_platform.neighbours.orchestrator.decide = in_turns(many, answer("done"))
-    async with own_platform.client() as client:
+    platform.neighbours.orchestrator.decide = in_turns(many, answer("done"))
+    async with platform.client() as client:
         episode = await finished(client, (await start(client)).id)
-    records = await read_topic(own_platform.kafka.bootstrap_servers, own_platform.topic, 2)
+    records = await _records(platform, 2)
     assert records[0].reference.episode_id == episode.id
     assert records[0].reference.size_bytes > 1_000_000
 
 
 async def test_trajectory_a_trainer_could_not_use_is_kept_aside(
-    own_platform: EpisodesPlatform,
+    platform: EpisodesPlatform,
 ) -> None:
-    own_platform.neighbours.orchestrator.logprobs = [float("nan"), -0.2]
-    async with own_platform.client() as client:
+    platform.neighbours.orchestrator.logprobs = [float("nan"), -0.2]
+    async with platform.client() as client:
         episode = await finished(client, (await start(client)).id)
-    records = await read_topic(own_platform.kafka.bootstrap_servers, own_platform.topic, 1)
+    records = await _records(platform, 1)
     assert [record.WhichOneof("record") for record in records] == ["group_closed"]
-    assert "logprob" in await _dead_letter_reason(own_platform, episode.id)
+    assert "logprob" in await _dead_letter_reason(platform, episode.id)
 
 
+@pytest.mark.chaos
 async def test_records_the_broker_lost_are_published_again(
     database: Database, temporal: EmbeddedTemporal, tmp_path: Path
 ) -> None:
@@ -86,15 +88,21 @@ async def test_records_the_broker_lost_are_published_again(
         platform.client() as client,
     ):
         episode = await finished(client, (await start(client)).id)
-        await read_topic(kafka.bootstrap_servers, platform.topic, 2)
+        await _records(platform, 2)
         # The embedded broker keeps its log in memory, so a restart loses what it acknowledged.
         await kafka.kill()
         await kafka.start()
         await kafka.create_topics({platform.topic: 3})
-        records = await read_topic(kafka.bootstrap_servers, platform.topic, 2)
+        records = await _records(platform, 2)
     await kafka.stop()
     assert records[0].trajectory.episode_id == episode.id
     assert episode.stop_reason == episode_pb2.STOP_REASON_ANSWERED
+
+
+async def _records(platform: EpisodesPlatform, count: int) -> list[trajectory_pb2.TrajectoryRecord]:
+    """The records of the platform's tenant, once there are at least `count`."""
+    servers = platform.kafka.bootstrap_servers
+    return await read_topic(servers, platform.topic, count, platform.tenant)
 
 
 async def _dead_letter_reason(platform: EpisodesPlatform, episode_id: str) -> str:

@@ -7,12 +7,21 @@ from kafka import KafkaConsumer, TopicPartition
 from podium.episodes.v1 import trajectory_pb2 as pb
 
 
-async def read_topic(bootstrap: str, topic: str, count: int) -> list[pb.TrajectoryRecord]:
-    """The records of the topic, once there are at least `count`."""
+async def read_topic(
+    bootstrap: str, topic: str, count: int, tenant: str
+) -> list[pb.TrajectoryRecord]:
+    """A tenant's records of the topic, once there are at least `count`."""
     async with asyncio.timeout(60):
-        while len(records := await asyncio.to_thread(_read, bootstrap, topic)) < count:
+        while True:
+            records = await asyncio.to_thread(_read, bootstrap, topic)
+            found = [record for record in records if _tenant(record) == tenant]
+            if len(found) >= count:
+                return found
             await asyncio.sleep(0.1)
-    return records
+
+
+def _tenant(record: pb.TrajectoryRecord) -> str:
+    return str(getattr(record, record.WhichOneof("record")).tenant)
 
 
 def _read(bootstrap: str, topic: str) -> list[pb.TrajectoryRecord]:
