@@ -69,6 +69,7 @@ def check_subject(subject: Subject) -> None:
 
 def check_usage(usage: Usage) -> None:
     check_text("usage.provider_request_id", usage.provider_request_id)
+    check_text("usage.unusable_reason", usage.unusable_reason)
     check_quantities(usage.quantities)
 
 

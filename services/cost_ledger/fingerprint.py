@@ -26,11 +26,13 @@ def quantities_text(quantities: tuple[Quantity, ...]) -> dict[str, str]:
 
 
 def usage_text(usage: Usage) -> dict[str, object]:
-    return {
+    text: dict[str, object] = {
         "quantities": quantities_text(usage.quantities),
         "source": usage.source.value,
         "provider_request_id": usage.provider_request_id,
     }
+    # Left out when empty: what was captured before the field existed keeps its hash.
+    return text | ({"unusable_reason": usage.unusable_reason} if usage.unusable_reason else {})
 
 
 # A group's entries share its time and their budgets' windows.

@@ -33,6 +33,8 @@ from podium_kit.rpc.errors import DomainError
 
 DESCRIPTION = """Runs tasks as episodes of an orchestrator and its tools.
 Every request carries `Authorization: Bearer pod_...`, or a token of your identity provider."""
+# A name that a client made up may have megabytes.
+PARAM_CHARACTERS_MAX = 200
 EXPOSED_HEADERS = [
     "x-podium-episode",
     "x-request-id",
@@ -100,7 +102,7 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        param = ".".join(str(part) for part in first["loc"][1:]) or None
+        param = ".".join(str(part) for part in first["loc"][1:])[:PARAM_CHARACTERS_MAX] or None
         where = f"{param}: " if param else ""
         return error_response(MalformedRequest(f"{where}{first['msg']}", param=param))
 

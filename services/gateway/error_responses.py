@@ -30,6 +30,7 @@ PARAM_OF_REASON = {
     "TOOL_NOT_FOUND": "tools",
     "TOOL_NOT_ALLOWED": "tools",
 }
+CHARACTERS_MAX = 2_000
 ErrorBody = dict[str, dict[str, object]]
 
 
@@ -45,14 +46,19 @@ def error_body(error: errors.DomainError) -> ErrorBody:
     """`reason` is stable and for machines; `code` is the same as OpenAI spells it."""
     return {
         "error": {
-            "message": error.message,
+            "message": _cut(error.message),
             "type": http_status(error)[1],
-            "param": error.metadata.get("param") or PARAM_OF_REASON.get(error.reason),
+            "param": _cut(error.metadata.get("param", "")) or PARAM_OF_REASON.get(error.reason),
             "code": error.reason.lower(),
             "reason": error.reason,
-            "metadata": error.metadata,
+            "metadata": {key: _cut(value) for key, value in error.metadata.items()},
         }
     }
+
+
+def _cut(text: str) -> str:
+    """No answer echoes megabytes of what was sent."""
+    return text if len(text) <= CHARACTERS_MAX else f"{text[:CHARACTERS_MAX]}..."
 
 
 def error_response(error: errors.DomainError) -> JSONResponse:

@@ -4,14 +4,16 @@ The paper trains with another price schedule per example. A factor scales every 
 price alike, so a call's cost under the schedule is its cost times the factor, whatever it used.
 """
 
+import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
-from podium_kit.money import Money
+from podium_kit.money import InvalidMoney, Money
 from podium_kit.rpc.errors import InvalidArgument
 
 FACTORS_MAX = 1_000
 FACTOR_MAX = Decimal(1_000)
+_FACTOR = re.compile(r"[0-9]{1,10}(\.[0-9]{1,20})?")
 
 
 class InvalidPriceFactors(InvalidArgument):
@@ -38,16 +40,18 @@ class PriceFactors:
         return self._factors.get(sku, Decimal(1))
 
     def cost(self, cost: Money | None, sku: str) -> Money | None:
-        """What a call would have cost; unknown stays unknown."""
-        return None if cost is None else (cost * self.of(sku)).quantized()
+        """What a call would have cost; unknown, and beyond any amount, is unknown."""
+        try:
+            return None if cost is None else (cost * self.of(sku)).quantized()
+        except InvalidMoney:
+            return None
 
 
 def _factor(sku: str, text: str) -> Decimal:
-    try:
-        factor = Decimal(text)
-    except InvalidOperation as error:
-        raise InvalidPriceFactors(f"the price factor of {sku} is no decimal: {text!r}") from error
-    if not (factor.is_finite() and 1 / FACTOR_MAX <= factor <= FACTOR_MAX):
+    if not _FACTOR.fullmatch(text):
+        raise InvalidPriceFactors(f"the price factor of {sku} is {text[:40]!r}; write it like 0.25")
+    factor = Decimal(text)
+    if not 1 / FACTOR_MAX <= factor <= FACTOR_MAX:
         raise InvalidPriceFactors(
             f"the price factor of {sku} is {text}; give {1 / FACTOR_MAX} to {FACTOR_MAX}"
         )

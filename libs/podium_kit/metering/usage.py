@@ -48,16 +48,22 @@ class Quantity:
 
     def __post_init__(self) -> None:
         if not self.amount.is_finite() or self.amount < 0:
-            raise InvalidUsage(f"{self.dimension.value} is {self.amount}; it must not be negative")
+            raise InvalidUsage(
+                f"{self.dimension.value} is {self.amount:.20}; it must not be negative"
+            )
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What one call used. A dimension appears at most once."""
+    """What one call used. A dimension appears at most once.
+
+    `unusable_reason` says why figures of the provider cannot be priced; empty: they can.
+    """
 
     quantities: tuple[Quantity, ...]
     source: UsageSource
     provider_request_id: str = ""
+    unusable_reason: str = ""
 
     def __post_init__(self) -> None:
         dimensions = [quantity.dimension for quantity in self.quantities]

@@ -4,11 +4,14 @@ OpenAI and vLLM count cached tokens inside the prompt and reasoning inside the c
 Anthropic counts cache reads and writes beside its input. A part that is larger than its
 whole is cut to it, so the quantities always add up to what the provider counted. A report
 that counts nothing at all is no report: None, and the caller estimates; an explicit zero is
-a count. Sources: the API references of OpenAI (chat completions and responses, "usage"),
-Anthropic (messages, "usage"; prompt caching) and vLLM (OpenAI-compatible server).
+a count. A total that no model can reach, or that is negative, makes a usage without
+quantities that says why: priced by such figures, the bill would be wrong. Sources: the API
+references of OpenAI (chat completions and responses, "usage"), Anthropic (messages,
+"usage"; prompt caching) and vLLM (OpenAI-compatible server).
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, TypeGuard
 
 from podium_kit.metering.usage import Usage, UsageSource
@@ -16,10 +19,14 @@ from podium_kit.metering.usage import Usage, UsageSource
 Report = Mapping[str, Any]
 # Of English text in the tokenizers of both; used only where no report arrived.
 BYTES_PER_TOKEN = 4
+# Far above any context window, far below what sums of money can hold.
+COUNT_MAX = 10**12
 
 
 def openai_usage(report: Report, request_id: object = "") -> Usage | None:
     """Chat completions: quantities whose sum is prompt_tokens + completion_tokens."""
+    if reason := _unusable(report, "prompt_tokens", "completion_tokens"):
+        return _unusable_usage(request_id, reason)
     if not _counts_any(report, "prompt_tokens", "completion_tokens"):
         return None
     inside_prompt = _details(report, "prompt_tokens_details")
@@ -46,6 +53,8 @@ def openai_usage(report: Report, request_id: object = "") -> Usage | None:
 
 def openai_responses_usage(report: Report, request_id: object = "") -> Usage | None:
     """Responses: quantities whose sum is input_tokens + output_tokens."""
+    if reason := _unusable(report, "input_tokens", "output_tokens"):
+        return _unusable_usage(request_id, reason)
     if not _counts_any(report, "input_tokens", "output_tokens"):
         return None
     cached, fresh = _split(
@@ -63,6 +72,8 @@ def openai_responses_usage(report: Report, request_id: object = "") -> Usage | N
 
 def anthropic_usage(report: Report, request_id: object = "") -> Usage | None:
     """Messages: input and output tokens, cache reads, cache writes by lifetime."""
+    if reason := _unusable(report, "input_tokens", "output_tokens"):
+        return _unusable_usage(request_id, reason)
     if not _counts_any(report, "input_tokens", "output_tokens"):
         return None
     writes = _details(report, "cache_creation")
@@ -127,10 +138,31 @@ def _split(whole: int, *parts: int) -> tuple[int, ...]:
 
 
 def _provider_usage(request_id: object, **amounts: int) -> Usage:
+    if reason := _unusable(amounts, *amounts):
+        return _unusable_usage(request_id, reason)
     usage = Usage.of(UsageSource.PROVIDER, **amounts)
+    return Usage(usage.quantities, usage.source, _id(request_id))
+
+
+def _unusable_usage(request_id: object, reason: str) -> Usage:
+    return Usage((), UsageSource.PROVIDER, _id(request_id), reason)
+
+
+def _id(request_id: object) -> str:
     # Some servers send no id, or null; the word "None" would be an id that calls share.
-    known = request_id if isinstance(request_id, str) else ""
-    return Usage(usage.quantities, usage.source, known)
+    return request_id if isinstance(request_id, str) else ""
+
+
+def _unusable(report: Report, *names: str) -> str:
+    """Which number cannot be a count of tokens; empty when all can."""
+    for name in names:
+        value = report.get(name)
+        if not isinstance(value, int | float):
+            continue
+        # NaN is in no range.
+        if not 0 <= value <= COUNT_MAX:
+            return f"the provider reported {Decimal(value):.6g} as {name}; at most 10^12 can be"
+    return ""
 
 
 def _estimated_tokens(text: str) -> int:

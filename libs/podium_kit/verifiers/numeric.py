@@ -26,7 +26,7 @@ class NumericMatch(Verifier):
     version: ClassVar[str] = "1"
 
     expected: Annotated[Expected, AfterValidator(_one_number)]
-    tolerance: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)] = Decimal(0)
+    tolerance: Annotated[Decimal, Field(ge=0, max_digits=40)] = Decimal(0)
     """Absolute and inclusive."""
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
@@ -35,4 +35,5 @@ class NumericMatch(Verifier):
         if not found:
             return Verdict.of(False, "the answer holds no number")
         right = abs(found[-1] - wanted) <= self.tolerance
-        return Verdict.of(right, f"found {found[-1]}, expected {wanted} within {self.tolerance}")
+        words = f"found {found[-1]:.40}, expected {wanted:.40} within {self.tolerance}"
+        return Verdict.of(right, words)

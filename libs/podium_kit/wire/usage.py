@@ -52,7 +52,8 @@ def dimension_to_proto(dimension: Dimension) -> usage_pb2.UsageDimension.ValueTy
 def _quantity_from_proto(message: usage_pb2.Quantity) -> Quantity:
     dimension = dimension_from_proto(message.dimension)
     if not _AMOUNT.fullmatch(message.amount):
-        raise InvalidUsage(f"quantity.amount {message.amount!r} is not a decimal like 1532 or 0.25")
+        shown = message.amount[:40]
+        raise InvalidUsage(f"quantity.amount {shown!r} is not a decimal like 1532 or 0.25")
     return Quantity(dimension, Decimal(message.amount))
 
 
@@ -61,6 +62,7 @@ def usage_to_proto(usage: Usage) -> usage_pb2.Usage:
         quantities=quantities_to_proto(usage.quantities),
         source=_SOURCE_TO_WIRE[usage.source],
         provider_request_id=usage.provider_request_id,
+        unusable_reason=usage.unusable_reason,
     )
 
 
@@ -72,4 +74,5 @@ def usage_from_proto(message: usage_pb2.Usage) -> Usage:
         quantities_from_proto(message.quantities),
         _SOURCE_FROM_WIRE[message.source],
         message.provider_request_id,
+        message.unusable_reason,
     )

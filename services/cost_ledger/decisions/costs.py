@@ -11,6 +11,7 @@ from cost_ledger.errors import InvalidOperation, PeriodClosed
 from cost_ledger.models import Call, Entry, EntryKind, Fallback, Hold, HoldState, Postings
 from cost_ledger.prices.models import PriceVersion
 from podium_kit.metering import Usage, UsageSource
+from podium_kit.money import InvalidMoney, Money
 
 CLOCK_SKEW_MAX = timedelta(minutes=5)
 
@@ -55,8 +56,9 @@ def post_cost(
     at: datetime,
     ended: Postings = postings.NOTHING,
 ) -> Entry:
-    """Posts what a usage costs, unknown when the price is, and counts it in the budgets."""
-    amount = price.cost(usage.quantities, at) if price else None
+    """Posts what a usage costs, unknown when it cannot be priced, and counts it in the budgets."""
+    amount = _amount(usage, price, at)
+    price = None if amount is None else price
     move(books, call, posted=amount)
     return post(
         books,
@@ -64,9 +66,20 @@ def post_cost(
         call,
         postings.spend(amount, ended),
         price_version_id=price.id if price else "",
-        usage=usage,
+        # The trajectory keeps the reason; the journal has no column for it.
+        usage=replace(usage, unusable_reason=""),
         occur_time=at,
     )
+
+
+def _amount(usage: Usage, price: PriceVersion | None, at: datetime) -> Money | None:
+    """The cost; None when the price is unknown, the figures are unusable or too large to pay."""
+    if price is None or usage.unusable_reason:
+        return None
+    try:
+        return price.cost(usage.quantities, at)
+    except InvalidMoney:
+        return None
 
 
 def post_provisional(hold: Hold, ended: Postings, books: Books) -> Entry:

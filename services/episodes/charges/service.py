@@ -5,6 +5,7 @@ models say how short an answer is still worth paying for, and are clamped to wha
 ledger grants; a rejection names what would fit instead.
 """
 
+import logging
 from dataclasses import dataclass
 
 from episodes.charges.purchases import Purchase, output_tokens
@@ -20,6 +21,7 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium.registry.v1 import policy_pb2, tool_pb2
 from podium_kit.money import Money
+from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.wire import (
     duration_to_proto,
     optional_money_from_proto,
@@ -27,10 +29,13 @@ from podium_kit.wire import (
     quantities_to_proto,
 )
 
+logger = logging.getLogger(__name__)
+
 # What a call that was never made costs. Its currency does not matter to a sum of zeros,
 # but Money has one.
 DEFAULT_CURRENCY = "USD"
 HOLD_MARGIN_S = 600.0
+UNUSABLE_REASON_MAX = 400
 UNKNOWN_PRICE = {
     policy_pb2.UNKNOWN_PRICE_RULE_UNSPECIFIED: hold_pb2.UNKNOWN_PRICE_POLICY_REJECT,
     policy_pb2.UNKNOWN_PRICE_RULE_REJECT: hold_pb2.UNKNOWN_PRICE_POLICY_REJECT,
@@ -74,14 +79,15 @@ class Charges:
 
         One reply per purchase: what is granted, or why nothing is.
         """
-        captures = [step for step in log.unsettled() if _charged_usage(log, step) is not None]
+        captures = [step for step in log.unsettled() if log.charged_usage(step) is not None]
         releases = [step for step in log.unsettled() if _never_began(episode, log, step)]
-        operations = [
-            *(_capture(log, step) for step in captures),
-            *(pb.Operation(release=pb.ReleaseRequest(key=step.key)) for step in releases),
-            *(_reserve(episode, purchase) for purchase in purchases),
-        ]
-        results = await self._ledger.apply(operations) if operations else []
+        results = await self._apply(
+            [_capture(log, step) for step in captures],
+            [
+                *(pb.Operation(release=pb.ReleaseRequest(key=step.key)) for step in releases),
+                *(_reserve(episode, purchase) for purchase in purchases),
+            ],
+        )
         for step, result in zip(captures, results, strict=False):
             cost = optional_money_from_proto(result.capture.entry.amount)
             self._logs.settle(log, step, cost)
@@ -89,28 +95,41 @@ class Charges:
         reserves = [result.reserve for result in results[len(captures) + len(releases) :]]
         return [_reply(*pair) for pair in zip(reserves, purchases, strict=True)]
 
+    async def _apply(
+        self, captures: list[pb.Operation], others: list[pb.Operation]
+    ) -> list[pb.OperationResult]:
+        """All in one transaction, unless the ledger rejects a usage: then that one goes alone."""
+        if not captures and not others:
+            return []
+        try:
+            return await self._ledger.apply([*captures, *others])
+        except InvalidArgument:
+            if not captures:
+                raise
+        captured = [await self._capture_alone(capture) for capture in captures]
+        return [*captured, *await self._apply([], others)]
+
+    async def _capture_alone(self, operation: pb.Operation) -> pb.OperationResult:
+        """The capture as it is, or else without a price: no usage may keep an episode open."""
+        try:
+            [result] = await self._ledger.apply([operation])
+        except InvalidArgument as error:
+            capture = operation.capture
+            logger.warning("%s is recorded without a price: %s", capture.key, error.message)
+            reason = f"the ledger rejected the usage: {error.message}"[:UNUSABLE_REASON_MAX]
+            source = capture.usage.source or usage_pb2.USAGE_SOURCE_PROVIDER
+            capture.usage.CopyFrom(usage_pb2.Usage(source=source, unusable_reason=reason))
+            [result] = await self._ledger.apply([operation])
+        return result
+
     async def release(self, episode: RunningEpisode) -> None:
         """Gives back what was held for calls that will never be made."""
         await self._ledger.release_episode(episode.id)
 
     def _settle_free_steps(self, log: StepLog) -> None:
         for step in log.unsettled():
-            if _charged_usage(log, step) is None:
+            if log.charged_usage(step) is None:
                 self._logs.settle(log, step, Money.zero(DEFAULT_CURRENCY))
-
-
-def _charged_usage(log: StepLog, step: Step) -> usage_pb2.Usage | None:
-    """What a step used; None when it made no billable call."""
-    if step.kind is StepKind.MODEL:
-        call = log.model_calls[step.turn]
-        return call.response.usage if call.HasField("response") else None
-    if step.kind is StepKind.TOOL:
-        invocation: trajectory_pb2.ToolInvocation = log.tool_calls[step.turn][step.call_index]
-        return invocation.usage if invocation.HasField("usage") else None
-    if step.kind is StepKind.VERIFIER:
-        verifying = log.verifier_calls[step.call_index]
-        return verifying.usage if verifying.HasField("usage") else None
-    return None
 
 
 def _never_began(episode: RunningEpisode, log: StepLog, step: Step) -> bool:
@@ -126,7 +145,7 @@ def _never_began(episode: RunningEpisode, log: StepLog, step: Step) -> bool:
 
 
 def _capture(log: StepLog, step: Step) -> pb.Operation:
-    usage, answered_by = _charged_usage(log, step), _answered_by(log, step)
+    usage, answered_by = log.charged_usage(step), _answered_by(log, step)
     return pb.Operation(
         capture=pb.CaptureRequest(key=step.key, usage=usage, answered_by=answered_by)
     )

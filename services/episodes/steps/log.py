@@ -12,6 +12,7 @@ from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
+from podium.common.v1 import usage_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium_kit.money import Money
 
@@ -75,6 +76,22 @@ class StepLog:
                     self.verifier_calls if verifies else self.tool_calls.setdefault(step.turn, {})
                 )
                 calls[step.call_index] = body
+
+    def charged_usage(self, step: Step) -> usage_pb2.Usage | None:
+        """What a step used; None when it made no billable call."""
+        record: trajectory_pb2.ToolInvocation
+        match step.kind:
+            case StepKind.MODEL:
+                call = self.model_calls[step.turn]
+                # A response without a usage is unknown, not free: the ledger decides.
+                return call.response.usage if call.HasField("response") else None
+            case StepKind.TOOL:
+                record = self.tool_calls[step.turn][step.call_index]
+            case StepKind.VERIFIER:
+                record = self.verifier_calls[step.call_index]
+            case _:
+                return None
+        return record.usage if record.HasField("usage") else None
 
     def settle(self, step: Step, cost: Money | None) -> None:
         place = self.steps.index(step)

@@ -11,8 +11,8 @@ from episodes.steps.log import StepLog
 from episodes.stop_reasons import STOP_REASON_TO_WIRE
 from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
-from podium_kit.metering import PriceFactors, Usage
-from podium_kit.money import Money
+from podium_kit.metering import InvalidUsage, PriceFactors, Usage
+from podium_kit.money import InvalidMoney, Money
 from podium_kit.wire import (
     duration_to_proto,
     money_to_proto,
@@ -103,11 +103,14 @@ def summarize(log: StepLog) -> Progress:
 
 
 def total_cost(costs: list[Money | None]) -> Money | None:
-    """Sum of the known costs; None when nothing was ever priced."""
+    """Sum of the known costs; None when nothing was ever priced, or they have no sum."""
     known = [cost for cost in costs if cost is not None]
     # Calls that were never made cost a zero that takes the currency of the others.
     priced = [cost for cost in known if cost.amount] or known
-    return sum(priced[1:], start=priced[0]) if priced else None
+    try:
+        return sum(priced[1:], start=priced[0]) if priced else None
+    except InvalidMoney:
+        return None  # of two currencies, or larger than any amount: an episode ends all the same
 
 
 def children_cost(log: StepLog) -> Money | None:
@@ -214,9 +217,9 @@ def _call_counts(log: StepLog, names: list[str]) -> list[int]:
 
 
 def _usage(log: StepLog, step: Step) -> Usage | None:
-    if step.kind is StepKind.MODEL:
-        return usage_from_proto(log.model_calls[step.turn].response.usage)
-    verifies = step.kind is StepKind.VERIFIER
-    calls = log.verifier_calls if verifies else log.tool_calls[step.turn]
-    invocation = calls[step.call_index]
-    return usage_from_proto(invocation.usage) if invocation.HasField("usage") else None
+    """What a step used; None when it used nothing, or what nobody can read."""
+    used = log.charged_usage(step)
+    try:
+        return None if used is None else usage_from_proto(used)
+    except InvalidUsage:
+        return None  # the ledger recorded it without a price

@@ -163,4 +163,6 @@ def _sum(usages: list[Usage]) -> Usage:
     sources = {usage.source for usage in usages}
     source = next((one for one in SOURCES if one in sources), UsageSource.MEASURED)
     request_ids = [usage.provider_request_id for usage in usages if usage.provider_request_id]
-    return Usage(Usage.total(usages), source, request_ids[-1] if request_ids else "")
+    unusable_reason = next(filter(None, (usage.unusable_reason for usage in usages)), "")
+    request_id = request_ids[-1] if request_ids else ""
+    return Usage(Usage.total(usages), source, request_id, unusable_reason)

@@ -20,6 +20,8 @@ WORDS: dict[str, dict[str, int]] = yaml.safe_load(
     Path(__file__).with_name("number_words.yaml").read_text(encoding="utf-8")
 )
 SCALES = WORDS["scales"]
+# Beyond every float.
+EXPONENT_MAX = 400
 _SPELLED = re.compile(
     rf"\b(?:({'|'.join(WORDS['tens'])})(?:[ -]({'|'.join(WORDS['units'])}))?"
     rf"|({'|'.join(WORDS['units'] | WORDS['teens'])}))\b",
@@ -79,4 +81,8 @@ def _decimal(fraction: re.Match[str]) -> str:
 
 
 def _multiplied(scaled: re.Match[str]) -> str:
-    return f"{Decimal(without_separators(scaled[1])) * SCALES[scaled[2].lower()]:f}"
+    number = Decimal(without_separators(scaled[1]))
+    # Written out, an exponent of nine digits is a text of a gigabyte.
+    if abs(number.adjusted()) > EXPONENT_MAX:
+        return scaled[0]
+    return f"{number * SCALES[scaled[2].lower()]:f}"

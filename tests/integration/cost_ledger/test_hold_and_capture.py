@@ -7,6 +7,7 @@ from integration.cost_ledger.builders import (
     make_budget,
     make_capture,
     make_key,
+    make_price,
     make_record,
     make_reserve,
     make_usage,
@@ -14,9 +15,11 @@ from integration.cost_ledger.builders import (
     usd,
 )
 from integration.cost_ledger.running_ledger import Client
+from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 
 
 async def status_of(client: Client, budget_id: str = "cap") -> budgets_pb.BudgetStatus:
@@ -214,3 +217,30 @@ async def test_only_costs_can_be_reversed(worker: Client) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await worker.ledger.Reverse(request)
         assert rejected.value.code() is code
+
+
+async def test_unusable_figures_are_posted_without_a_price_and_end_the_hold(
+    worker: Client, admin: Client
+) -> None:
+    await add_budget(admin)
+    await worker.ledger.Reserve(make_reserve("k"))
+    reason = "the provider reported 1.00000e+17 as prompt_tokens"
+    usage = usage_pb2.Usage(source=usage_pb2.USAGE_SOURCE_PROVIDER, unusable_reason=reason)
+    request = pb.CaptureRequest(key="k", usage=usage)
+    entry = (await worker.ledger.Capture(request)).entry
+    assert not entry.HasField("amount")
+    assert (await worker.ledger.Capture(request)).entry == entry
+    status = await status_of(worker)
+    assert (status.held, status.posted) == (usd("0"), usd("0"))
+
+
+async def test_a_cost_above_any_amount_is_posted_without_a_price(
+    worker: Client, admin: Client
+) -> None:
+    price = make_price("gold", {"output_text": ("999999999999", "1")}, tenant_override=True)
+    await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
+    await worker.ledger.Reserve(make_reserve("k", sku="gold", worst_case=quantities(output_text=1)))
+    usage = make_usage(output_text=10**12)
+    entry = (await worker.ledger.Capture(make_capture("k", usage=usage))).entry
+    assert not entry.HasField("amount")
+    assert entry.usage.quantities[0].amount == "1000000000000"

@@ -27,6 +27,8 @@ from podium.registry.v1 import policy_service_pb2 as policies_pb
 from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
+from podium_kit.metering import InvalidUsage
+from podium_kit.wire import usage_from_proto
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Decide = Callable[[orchestrator_pb.NextActionRequest], orchestrator_pb.Action]
@@ -60,6 +62,8 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         self.decide: Decide = in_turns(answer("42"))
         self.delay_s = 0.0
         self.logprobs = [-0.1, -0.2]
+        # What every call reports, in place of the size of its task.
+        self.usage: usage_pb2.Usage | None = None
         self.error: tuple[grpc.StatusCode, str] | None = None
         # The task it fails at; "" means at every one.
         self.error_task = ""
@@ -88,7 +92,7 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
             completion_token_ids=[4, 5],
             completion_logprobs=self.logprobs,
             finish_reason="stop",
-            usage=tokens(len(request.task) + 7 * len(request.turns), 11),
+            usage=self.usage or tokens(len(request.task) + 7 * len(request.turns), 11),
             model_version="scripted-1",
             sku="orchestrator/scripted",
         )
@@ -151,6 +155,8 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
     def __init__(self) -> None:
         self.holds: dict[str, ledger_pb.ReserveRequest] = {}
         self.captured: dict[str, Decimal] = {}
+        # Why a call has no price.
+        self.unpriced: dict[str, str] = {}
         self.answered_by: dict[str, hold_pb2.Fallback] = {}
         self.released: set[str] = set()
         self.reject_after: int | None = None
@@ -166,6 +172,9 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
     async def Apply(
         self, request: ledger_pb.ApplyRequest, context: Context
     ) -> ledger_pb.ApplyResponse:
+        for operation in request.operations:
+            if operation.HasField("capture"):
+                await self._check_usage(operation.capture.usage, context)
         results = [self._apply(operation) for operation in request.operations]
         return ledger_pb.ApplyResponse(results=results)
 
@@ -181,6 +190,13 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
     ) -> budget_pb.CreateBudgetResponse:
         self.budgets.append(request.budget)
         return budget_pb.CreateBudgetResponse(budget=request.budget)
+
+    async def _check_usage(self, usage: usage_pb2.Usage, context: Context) -> None:
+        """Rejects the whole transaction for a usage that the ledger cannot read."""
+        try:
+            usage_from_proto(usage)
+        except InvalidUsage as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.message)
 
     def _apply(self, operation: ledger_pb.Operation) -> ledger_pb.OperationResult:
         if operation.HasField("reserve"):
@@ -217,6 +233,9 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         assert self.captured.setdefault(request.key, amount) == amount, "two truths for a key"
         if request.HasField("answered_by"):
             self.answered_by[request.key] = request.answered_by
+        if request.usage.unusable_reason:
+            self.unpriced[request.key] = request.usage.unusable_reason
+            return ledger_pb.CaptureResponse(entry=hold_pb2.Entry(key=request.key))
         money = money_pb2.Money(currency_code="USD", amount=f"{amount:f}")
         return ledger_pb.CaptureResponse(entry=hold_pb2.Entry(key=request.key, amount=money))
 

@@ -203,11 +203,27 @@ def test_an_id_that_is_null_or_no_text_is_no_id(
 
 
 @pytest.mark.parametrize(("reader", "names"), READERS.items())
-@pytest.mark.parametrize("value", [-3, True, "12", 1.5, [], {}])
+@pytest.mark.parametrize("value", [True, "12", 1.5, [], {}])
 def test_what_is_no_count_counts_nothing(
     reader: Reader, names: tuple[str, str], value: object
 ) -> None:
     assert amounts(read(reader, {names[0]: value, names[1]: 4})) == {"output_text": 4}
+
+
+@pytest.mark.parametrize(("reader", "names"), READERS.items())
+@pytest.mark.parametrize("value", [-3, 10**17, 10**400, float("nan"), float("inf"), -0.5])
+def test_a_number_no_model_can_reach_is_unusable_and_says_why(
+    reader: Reader, names: tuple[str, str], value: float
+) -> None:
+    usage = read(reader, {names[0]: 9, names[1]: value}, "chatcmpl-1")
+    assert (usage.quantities, usage.provider_request_id) == ((), "chatcmpl-1")
+    assert f"as {names[1]}" in usage.unusable_reason
+    assert len(usage.unusable_reason) < 200
+
+
+def test_a_part_beside_the_total_is_bounded_too() -> None:
+    report = {"input_tokens": 9, "output_tokens": 4, "cache_read_input_tokens": 10**17}
+    assert "as cache_read" in read(anthropic_usage, report).unusable_reason
 
 
 def test_vllm_reports_a_request_cut_before_its_first_token_by_the_prompt_alone() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from podium_kit.failures import FailureKind
 from tool_adapters.functions.errors import FunctionFailed
+from tool_adapters.functions.numerals import plain_numbers
 from tool_adapters.functions.table import FUNCTIONS
 
 convert_units = FUNCTIONS["convert_units"]
@@ -142,3 +143,8 @@ def test_no_text_raises_anything_but_a_failure(
         convert_units({"value": value, "from_unit": from_unit, "to_unit": to_unit})
     except FunctionFailed as failed:
         assert failed.failure.message
+
+
+@pytest.mark.parametrize("number", ["1e200000000", "1e999980", "1e-999980"])
+def test_a_number_of_a_gigabyte_is_not_written_out(number: str) -> None:
+    assert plain_numbers(f"{number} million") == f"{number} million"

@@ -156,11 +156,16 @@ class Usage(_message.Message):
     QUANTITIES_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     PROVIDER_REQUEST_ID_FIELD_NUMBER: _builtins.int
+    UNUSABLE_REASON_FIELD_NUMBER: _builtins.int
     source: Global___UsageSource.ValueType
     """Where the figures come from."""
     provider_request_id: _builtins.str
     """The provider's own id of the request, for reconciliation. Not unique, not
     an identity; unset when there is none.
+    """
+    unusable_reason: _builtins.str
+    """Why the provider's figures cannot be used, for example a count of 10^17
+    tokens. The call is then recorded without a price. Unset: they can be.
     """
     @_builtins.property
     def quantities(self) -> _containers.RepeatedCompositeFieldContainer[Global___Quantity]:
@@ -172,10 +177,11 @@ class Usage(_message.Message):
         quantities: _abc.Iterable[Global___Quantity] | None = ...,
         source: Global___UsageSource.ValueType = ...,
         provider_request_id: _builtins.str = ...,
+        unusable_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["provider_request_id", b"provider_request_id", "quantities", b"quantities", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["provider_request_id", b"provider_request_id", "quantities", b"quantities", "source", b"source", "unusable_reason", b"unusable_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,49 @@
+"""What one client sends or asks for has a ceiling before it costs memory."""
+
+import tracemalloc
+
+import pytest
+
+from integration.gateway.gateway_under_test import GatewayUnderTest
+from podium_kit.money import InvalidMoney, Money
+
+MIB = 1024 * 1024
+NUMBERS = ["1e200000000", "1e-200000000", "-1e200000000", "9" * MIB, "0." + "1" * MIB, "NaN", "inf"]
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:12])
+async def test_a_budget_of_a_gigabyte_of_digits_is_rejected_without_writing_them(
+    gateway: GatewayUnderTest, number: str
+) -> None:
+    body = {
+        "model": "podium",
+        "messages": [{"role": "user", "content": "6*7?"}],
+        "podium": {"budget_usd": number},
+    }
+    tracemalloc.start()
+    async with gateway.http() as client:
+        reply = await client.post("/v1/chat/completions", json=body)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "podium.budget_usd")
+    assert len(reply.content) < 1_000
+    assert peak_bytes < 40 * MIB
+    assert not gateway.episodes.episodes
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:12])
+def test_money_of_a_gigabyte_of_digits_is_rejected_without_writing_them(number: str) -> None:
+    with pytest.raises(InvalidMoney) as caught:
+        Money.parse(number, "USD")
+    assert len(caught.value.message) < 200
+
+
+async def test_a_made_up_name_of_a_megabyte_is_not_echoed(gateway: GatewayUnderTest) -> None:
+    task = [{"role": "user", "content": "6*7?"}]
+    for made_up in ({"x" * MIB: 1}, {"podium": {"x" * MIB: 1}}, {"model": "x" * MIB}):
+        async with gateway.http() as client:
+            reply = await client.post(
+                "/v1/chat/completions", json={"model": "podium", "messages": task, **made_up}
+            )
+        assert 400 <= reply.status_code < 500
+        assert len(reply.content) < 10_000
