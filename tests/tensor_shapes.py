@@ -32,6 +32,6 @@ def pytest_configure(config: pytest.Config) -> None:
             importlib.import_module(module)
     # A worker of Temporal asks every loader for its code, and the hook's would cache checked
     # code as if it were plain.
-    for name, module in sys.modules.items():
+    for name, checked in sys.modules.items():
         if name.startswith(tuple(MODULES)):
-            module.__loader__ = SourceFileLoader(name, str(module.__file__))
+            checked.__loader__ = SourceFileLoader(name, str(checked.__file__))

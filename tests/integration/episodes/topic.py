@@ -21,7 +21,7 @@ async def read_topic(
 
 
 def _tenant(record: pb.TrajectoryRecord) -> str:
-    return str(getattr(record, record.WhichOneof("record")).tenant)
+    return str(getattr(record, record.WhichOneof("record") or "").tenant)
 
 
 def _read(bootstrap: str, topic: str) -> list[pb.TrajectoryRecord]:
