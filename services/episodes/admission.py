@@ -18,6 +18,9 @@ DEFAULT_TIME_LIMIT_S = 1800.0
 TIME_LIMIT_MAX_S = 24 * 3600.0
 TASK_BYTES_MAX = 256 * 1024
 CHECK_BYTES_MAX = 64 * 1024
+# History, tool names and all else; every list of episodes carries it.
+SPEC_BYTES_MAX = 1024 * 1024
+HISTORY_MESSAGES_MAX = 1_000
 LABELS_MAX = 16
 LABEL_CHARACTERS_MAX = 256
 GROUP_SIZE_MAX = 1024
@@ -34,6 +37,15 @@ def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec, running_limit:
         raise InvalidEpisode("the task is empty; say in words what to do")
     if len(spec.task.encode()) > TASK_BYTES_MAX:
         raise InvalidEpisode(f"the task is longer than {TASK_BYTES_MAX // 1024} KiB")
+    if len(spec.history) > HISTORY_MESSAGES_MAX:
+        raise InvalidEpisode(
+            f"history holds {len(spec.history)} messages; keep the last {HISTORY_MESSAGES_MAX}"
+        )
+    if spec.ByteSize() > SPEC_BYTES_MAX:
+        raise InvalidEpisode(
+            f"the episode's description is longer than {SPEC_BYTES_MAX // 1024} KiB;"
+            " shorten its history"
+        )
     if not 0 <= spec.turn_limit <= TURN_LIMIT_MAX:
         raise InvalidEpisode(f"turn_limit is {spec.turn_limit}; give 1 to {TURN_LIMIT_MAX}")
     if not 0 <= time_limit_s(spec) <= TIME_LIMIT_MAX_S:

@@ -81,9 +81,9 @@ class Episodes:
         """The caller's episode. Raises EpisodeNotFound."""
         return await self.store.get(current_identity().tenant, episode_id)
 
-    async def find(self, keep: EpisodeFilter, limit: int) -> list[StoredEpisode]:
-        """The caller's episodes, newest first."""
-        return await self.store.find(current_identity().tenant, keep, limit)
+    async def find(self, keep: EpisodeFilter, size: int) -> tuple[list[StoredEpisode], bool]:
+        """A page of the caller's episodes, newest first, and whether there are more."""
+        return await self.store.find(current_identity().tenant, keep, size)
 
     async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
         """What happened after an event, and what happens, until the episode ends."""

@@ -39,9 +39,8 @@ class EpisodesServicer(EpisodeServiceServicer):
         self, request: pb.ListEpisodesRequest, context: Context
     ) -> pb.ListEpisodesResponse:
         size = page_size(request.page_size, default=50, maximum=500)
-        found = await self._episodes.find(filter_from_proto(request), size + 1)
-        page = [episode_to_proto(stored) for stored in found[:size]]
-        more = len(found) > size
+        found, more = await self._episodes.find(filter_from_proto(request), size)
+        page = [episode_to_proto(stored) for stored in found]
         token = encode_page_token({"before": page[-1].id}) if more else ""
         return pb.ListEpisodesResponse(episodes=page, next_page_token=token)
 

@@ -44,8 +44,8 @@ RUNNING = text(
 )
 
 # What a running episode has done is summed from its steps; an ended one keeps its sums.
-PROGRESS = """
-    SELECT e.*, g.body AS toolset, s.last_kind,
+_PROGRESS = """
+    SELECT e.*, {toolset} AS toolset, s.last_kind,
            COALESCE(NULLIF(e.turn_count, 0), s.turns, 0) AS turn_count,
            COALESCE(NULLIF(e.tool_call_count, 0), s.tool_calls, 0) AS tool_call_count,
            COALESCE(e.cost, s.cost) AS cost,
@@ -61,6 +61,19 @@ PROGRESS = """
                (array_agg(kind ORDER BY sequence DESC))[1] AS last_kind
         FROM steps WHERE episode_id = e.id AND e.stop_reason IS NULL
     ) s ON true
+"""
+PROGRESS = _PROGRESS.format(toolset="g.body")
+WITHOUT_TOOLSET = _PROGRESS.format(toolset="CAST('' AS bytea)")
+# A page ends before it gets larger, but holds one episode at least.
+PAGE_BYTES_MAX = 4 * 1024 * 1024
+_PAGE = """
+    SELECT * FROM (
+        SELECT found.*, count(*) OVER () AS candidates,
+               row_number() OVER newest_first AS place,
+               sum(octet_length(spec) + COALESCE(octet_length(answer), 0)) OVER newest_first
+                   AS page_bytes
+        FROM ({found}) found WINDOW newest_first AS (ORDER BY id DESC)
+    ) page WHERE place = 1 OR page_bytes <= :page_bytes ORDER BY id DESC
 """
 
 HAS_ENDED = text("SELECT stop_reason IS NOT NULL FROM episodes WHERE id = CAST(:id AS uuid)")
@@ -143,17 +156,24 @@ class EpisodeStore:
             raise EpisodeNotFound(episode_id)
         return episode_of(row)
 
-    async def find(self, tenant: str, keep: EpisodeFilter, limit: int) -> list[StoredEpisode]:
-        """The tenant's episodes, newest first."""
+    async def find(
+        self, tenant: str, keep: EpisodeFilter, size: int
+    ) -> tuple[list[StoredEpisode], bool]:
+        """A page of the tenant's episodes without their toolsets, newest first.
+
+        With it, whether there are more.
+        """
         values = {
             "tenant": tenant,
-            "limit": limit,
+            "limit": size + 1,
+            "page_bytes": PAGE_BYTES_MAX,
             "before": keep.before_id or None,
             "labels": json.dumps(keep.labels or {}),
         }
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(_list_statement(keep.states), values)).all()
-        return [episode_of(row) for row in rows]
+        page = [episode_of(row) for row in rows[:size]]
+        return page, bool(rows) and rows[0].candidates > len(page)
 
     async def unfinished(self, after_id: str, limit: int) -> list[StoredEpisode]:
         """Episodes of all tenants that have not ended, in the order of their ids."""
@@ -218,9 +238,10 @@ def _insert_values(new: NewEpisode) -> dict[str, object]:
 
 def _list_statement(states: Sequence[EpisodeState]) -> TextClause:
     wanted = " OR ".join(STATE_FILTERS[state] for state in states) or "true"
-    return text(
-        f"{PROGRESS} WHERE e.tenant = :tenant AND ({wanted})"
+    found = (
+        f"{WITHOUT_TOOLSET} WHERE e.tenant = :tenant AND ({wanted})"
         " AND e.labels @> CAST(:labels AS jsonb)"
         " AND (CAST(:before AS uuid) IS NULL OR e.id < CAST(:before AS uuid))"
         " ORDER BY e.id DESC LIMIT :limit"
     )
+    return text(_PAGE.format(found=found))

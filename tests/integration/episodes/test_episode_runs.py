@@ -279,6 +279,17 @@ async def test_list_pages_from_newest_to_oldest(platform: EpisodesPlatform) -> N
     assert not second.next_page_token
 
 
+async def test_a_page_ends_before_it_holds_too_many_bytes(platform: EpisodesPlatform) -> None:
+    long = {"role": "user", "content": "x" * 1_000_000}
+    async with platform.client() as client:
+        ids = [(await start(client, history=[long])).id for _ in range(6)]
+        first = await client.ListEpisodes(pb.ListEpisodesRequest())
+        second = await client.ListEpisodes(pb.ListEpisodesRequest(page_token=first.next_page_token))
+    assert [len(first.episodes), len(second.episodes)] == [4, 2]
+    assert [episode.id for episode in [*first.episodes, *second.episodes]] == ids[::-1]
+    assert not second.next_page_token
+
+
 @pytest.mark.parametrize(
     ("spec", "complaint"),
     [
@@ -288,6 +299,8 @@ async def test_list_pages_from_newest_to_oldest(platform: EpisodesPlatform) -> N
         ({"task": "x", "budget": {"currency_code": "USD", "amount": "-1"}}, "above zero"),
         ({"task": "x", "budget": {"currency_code": "USD", "amount": "1e3"}}, "not a decimal"),
         ({"task": "x", "group": {"size": 2}}, "needs group.id"),
+        ({"task": "x", "history": [{}] * 1_001}, "keep the last 1000"),
+        ({"task": "x", "tool_names": ["x" * 1_100_000]}, "longer than 1024 KiB"),
     ],
 )
 async def test_wrong_input_names_the_cause(
