@@ -136,6 +136,13 @@ class TooManyRequests(ResourceExhausted):
     """The tenant sends more requests, or has more of them open, than it may."""
 
 
+class ServerBusy(Unavailable):
+    """Large bodies take turns, so that together they do not take all memory."""
+
+    def __init__(self) -> None:
+        super().__init__("many large requests arrive at once; send yours again", retry_after_s=1)
+
+
 class UnsupportedParameter(InvalidArgument):
     """An OpenAI parameter the orchestrator cannot honour."""
 

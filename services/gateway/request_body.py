@@ -1,61 +1,129 @@
-"""Bodies have a largest size and a longest time to arrive, and no text that cannot be stored."""
+"""Bodies have a largest size, a longest time to arrive and bounded JSON, and no unstorable text."""
 
 import asyncio
 import json
 import time
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext, suppress
 
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.error_responses import plain_error_response
+from gateway.error_responses import error_response, plain_error_response
+from gateway.errors import MalformedRequest, ServerBusy
+from gateway.json_structure import require_bounded_json
 from podium_kit.rpc.texts import require_no_nul_in
+
+LARGE_BYTES = 1024 * 1024
+# Parsed, a body can take many times its size.
+LARGE_AT_ONCE = 2
+
+
+class BodyRejected(Exception):
+    """The body is larger or slower than bodies may be."""
+
+    def __init__(self, status: int, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.response = plain_error_response(status, message, reason)
+
+
+class LargeBodies:
+    """Large bodies, of all tenants together, take turns."""
+
+    def __init__(self, patience_s: float, turn_s: float) -> None:
+        self._patience_s = patience_s
+        self._turn_s = turn_s
+        self._turns = asyncio.Semaphore(LARGE_AT_ONCE)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Waits for a turn. Raises ServerBusy."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._turns.acquire()
+        except TimeoutError as error:
+            raise ServerBusy from error
+        # A chat may wait for its answer for hours; its body is parsed long before.
+        loop = asyncio.get_running_loop()
+        end = loop.call_later(self._turn_s, self._turns.release)
+        try:
+            yield
+        finally:
+            if end.when() > loop.time():
+                end.cancel()
+                self._turns.release()
 
 
 class RequestBodyMiddleware:
-    """Rejects a body by its announced size at once, by its real size as it arrives."""
+    """Passes a request on once its whole body is there and its JSON is bounded."""
 
     def __init__(self, app: ASGIApp, bytes_max: int, timeout_s: float) -> None:
         self._app = app
         self._bytes_max = bytes_max
         self._timeout_s = timeout_s
+        # A turn is one timeout to arrive and one to be parsed.
+        self._large = LargeBodies(timeout_s, 2 * timeout_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes the request on with a guarded body."""
+        """Answers 400, 408, 413 or 503 itself."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        announced = Headers(scope=scope).get("content-length", "0")
-        if announced.isdecimal() and int(announced) > self._bytes_max:
-            rejection = plain_error_response(413, self._too_large(), "BODY_TOO_LARGE")
-            await rejection(scope, receive, send)
+        headers = Headers(scope=scope)
+        announced = headers.get("content-length", "0")
+        announced_bytes = int(announced) if announced.isdecimal() else 0
+        large = announced_bytes > LARGE_BYTES or "transfer-encoding" in headers
+        try:
+            self._require_size(announced_bytes)
+            async with self._large.turn() if large else nullcontext():
+                body = await self._read(receive)
+                require_bounded_json(body)
+                await self._app(scope, _replaying(body, receive), send)
             return
-        await self._app(scope, self._guarded(receive), send)
+        except ClientDisconnect:
+            return
+        except BodyRejected as rejected:
+            rejection: Response = rejected.response
+        except (MalformedRequest, ServerBusy) as error:
+            rejection = error_response(error)
+        await rejection(scope, receive, send)
 
-    def _guarded(self, receive: Receive) -> Receive:
+    async def _read(self, receive: Receive) -> bytes:
         deadline = time.monotonic() + self._timeout_s
+        parts: list[bytes] = []
         received_bytes, complete = 0, False
-
-        async def guarded() -> Message:
-            nonlocal received_bytes, complete
-            if complete:  # what follows is the disconnect, for which one may wait for hours
-                return await receive()
+        while not complete:
             try:
                 message = await asyncio.wait_for(receive(), deadline - time.monotonic())
             except TimeoutError:
-                raise HTTPException(408, f"no body within {self._timeout_s:g} s") from None
-            received_bytes += len(message.get("body", b""))
+                slow = f"no body within {self._timeout_s:g} s"
+                raise BodyRejected(408, slow, "BODY_TOO_SLOW") from None
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            parts.append(message.get("body", b""))
+            received_bytes += len(parts[-1])
+            self._require_size(received_bytes)
             complete = not message.get("more_body", False)
-            if received_bytes > self._bytes_max:
-                raise HTTPException(413, self._too_large())
-            return message
+        return b"".join(parts)
 
-        return guarded
+    def _require_size(self, size_bytes: int) -> None:
+        if size_bytes > self._bytes_max:
+            large = f"the body is larger than {self._bytes_max} bytes; send less at once"
+            raise BodyRejected(413, large, "BODY_TOO_LARGE")
 
-    def _too_large(self) -> str:
-        return f"the body is larger than {self._bytes_max} bytes; send less at once"
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    left = [body]
+
+    async def replaying() -> Message:
+        # What follows the body is the disconnect.
+        if not left:
+            return await receive()
+        return {"type": "http.request", "body": left.pop(), "more_body": False}
+
+    return replaying
 
 
 async def require_texts(request: Request) -> None:
