@@ -204,7 +204,7 @@ async def test_a_failure_in_a_stream_is_an_error_event(gateway: GatewayUnderTest
         ({"messages": [{"role": "user", "content": "  "}]}, 400, "messages", "empty"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "messages", "must be user"),
         ({"podium": {"turnlimit": 3}}, 400, "podium.turnlimit", "not permitted"),
-        ({"podium": {"budget_usd": "0.0000000000001"}}, 400, None, "12 decimals"),
+        ({"podium": {"budget_usd": "1e-13"}}, 400, "podium.budget_usd", "12 decimal places"),
         ({"podium": {"tools": ["wether"]}}, 404, "tools", "no tool wether"),
     ],
 )
