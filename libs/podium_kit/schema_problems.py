@@ -6,13 +6,21 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from podium_kit.linear_patterns import UnsupportedPattern, use_linear_patterns
+
+use_linear_patterns()
+
 PROBLEMS_SHOWN = 3
 WORDS_MAX = 300
 
 
 def problems(validator: Draft202012Validator, instance: Any) -> str:
     """The first few problems, each with its path; empty when there are none."""
-    errors = sorted(validator.iter_errors(instance), key=lambda error: list(map(str, error.path)))
+    try:
+        found = list(validator.iter_errors(instance))
+    except UnsupportedPattern as error:
+        return f"a pattern of the schema has an {error.message}"
+    errors = sorted(found, key=lambda error: list(map(str, error.path)))
     shown = "; ".join(_problem(error) for error in errors[:PROBLEMS_SHOWN])
     left_out = len(errors) - PROBLEMS_SHOWN
     return f"{shown}; and {left_out} more" if left_out > 0 else shown

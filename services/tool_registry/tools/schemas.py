@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 
 from jsonschema import Draft202012Validator, SchemaError
 
+from podium_kit.linear_patterns import UnsupportedPattern, compiled
 from tool_registry.errors import InvalidSchema
 from tool_registry.tools.schema_references import check_references
-from tool_registry.tools.schema_walk import DEPTH_MAX, depth_of
+from tool_registry.tools.schema_walk import DEPTH_MAX, depth_of, subschemas
 
 SCHEMA_BYTES_MAX = 64 * 1024
 PROBLEM_CHARACTERS_MAX = 300
@@ -42,7 +43,23 @@ def check_schema(field: str, text: str) -> dict[str, Any]:
         problem = error.message[:PROBLEM_CHARACTERS_MAX]
         raise InvalidSchema(field, error.json_path, problem) from error
     check_references(field, schema)
+    _check_patterns(field, schema)
     return schema
+
+
+def _check_patterns(field: str, schema: dict[str, Any]) -> None:
+    """Raises InvalidSchema for one that takes more than linear time."""
+    for path, node in subschemas(schema):
+        pattern, of_names = node.get("pattern"), node.get("patternProperties")
+        patterns = {f"{path}.pattern": pattern}
+        if isinstance(of_names, dict):
+            patterns |= {f"{path}.patternProperties": "|".join(of_names)}
+        for place, found in patterns.items():
+            try:
+                if isinstance(found, str):
+                    compiled(found)
+            except UnsupportedPattern as error:
+                raise InvalidSchema(field, place, error.message) from error
 
 
 def _parse(field: str, text: str) -> Any:

@@ -53,6 +53,8 @@ def test_data_and_names_that_look_like_references_are_none() -> None:
         ({}, "$.type"),
         (with_property(type="strin"), "$.properties.x.type"),
         (with_property(pattern="("), "$.properties.x.pattern"),
+        (with_property(pattern="^(?=a)"), "$.properties.x.pattern"),
+        (with_property(patternProperties={r"(a)\1": {}}), "$.properties.x.patternProperties"),
         ({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"}, "$.$schema"),
         (with_property(**{"$ref": "https://example.com/s.json"}), "$.properties.x.$ref"),
         (with_property(**{"$ref": "#/$defs/none"}), "$.properties.x.$ref"),
