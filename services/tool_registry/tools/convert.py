@@ -11,6 +11,7 @@ from tool_registry.models import (
     ToolVersion,
 )
 from tool_registry.tools.convert_connections import check_connection
+from tool_registry.tools.convert_limits import check_limits
 
 DEFAULT_TIMEOUT_S = 30.0
 KIND_TO_WIRE = {kind: tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}") for kind in ToolKind}
@@ -33,6 +34,7 @@ def new_spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
     if spec.side_effect not in SIDE_EFFECTS:
         raise InvalidTool("side_effect is unset; retries depend on it")
     check_connection(spec)
+    check_limits(spec)
     return _spec_from_proto(spec)
 
 

@@ -227,7 +227,7 @@ class EpisodeSpec(_message.Message):
 
     @_builtins.property
     def history(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.ConversationMessage]:
-        """Earlier messages of the conversation, oldest first."""
+        """Earlier messages of the conversation, oldest first, at most 1,000."""
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:

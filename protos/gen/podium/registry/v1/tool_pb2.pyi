@@ -574,7 +574,7 @@ class CodeConnection(_message.Message):
     stateful: _builtins.bool
     """Whether files and variables live as long as the episode."""
     memory_bytes: _builtins.int
-    """Memory limit in bytes; 0 means the adapters' default."""
+    """Memory limit in bytes, at most 4 GiB; 0 means the adapters' default."""
     def __init__(
         self,
         *,
@@ -876,14 +876,14 @@ class ToolLimits(_message.Message):
     MAX_OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     max_concurrency: _builtins.int
-    """Calls in flight per adapters process; 0 means 16."""
+    """Calls in flight per adapters process, at most 256; 0 means 16."""
     max_output_bytes: _builtins.int
-    """Largest output in bytes; 0 means 65536."""
+    """Largest output in bytes, at most 16 MiB; 0 means 65536."""
     max_attempts: _builtins.int
-    """Attempts for retryable failures of pure and idempotent tools; 0 means 2."""
+    """Attempts for retryable failures of pure and idempotent tools, at most 10; 0 means 2."""
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """Longest call; unset means 30 seconds."""
+        """Longest call, at most an hour; unset means 30 seconds."""
 
     def __init__(
         self,
