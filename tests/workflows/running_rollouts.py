@@ -64,6 +64,8 @@ async def running(
     worker = Worker(
         client,
         task_queue=queue,
+        # Temporal's default hashes the code of every module that the tests have imported.
+        build_id="tests",
         workflows=[RolloutWorkflow],
         activities=[activities.plan_run, activities.roll_group],
         workflow_runner=UnsandboxedWorkflowRunner(),

@@ -129,7 +129,13 @@ async def test_a_worker_keeps_running_under_the_renewed_certificate(
 ) -> None:
     files, renewed = (authority.issue(name) for name in ("old", "new"))
     temporal = await TemporalConnection.open(frontend, "default", settings_of(files))
-    async with Worker(temporal.client, task_queue="renewal", activities=[echo]) as worker:
+    async with Worker(
+        temporal.client,
+        task_queue="renewal",
+        # Temporal's default hashes the code of every module that the tests have imported.
+        build_id="tests",
+        activities=[echo],
+    ) as worker:
         temporal.follow(partial(setattr, worker, "client"))
         renewed.certificate.replace(files.certificate)
         renewed.private_key.replace(files.private_key)
