@@ -2,11 +2,14 @@
 
 from pathlib import Path
 from tempfile import gettempdir
+from typing import ClassVar
 
 from pydantic import BaseModel, Field
 from pydantic_settings import SettingsConfigDict
 
 from podium_kit.rpc.settings import ServerSettings, SigningKey
+
+SECRET_PREFIX = "TOOL_ADAPTERS_SECRET_"  # noqa: S105  a name
 
 
 class EmbeddingsSettings(BaseModel, frozen=True):
@@ -27,6 +30,7 @@ class Settings(ServerSettings):
     model_config = SettingsConfigDict(
         env_prefix="TOOL_ADAPTERS_", env_nested_delimiter="__", frozen=True
     )
+    variables_beside: ClassVar[tuple[str, ...]] = (SECRET_PREFIX,)
 
     database_url: str = Field(description="SQLAlchemy URL of its own database")
     tool_registry_target: str = Field(description="gRPC target of tool-registry")

@@ -15,8 +15,8 @@ from cachetools import LRUCache
 
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
+from tool_adapters.config import SECRET_PREFIX
 
-PREFIX = "TOOL_ADAPTERS_SECRET_"
 PLATFORM = ""
 REDACTED = "[secret]"
 # Shorter values would also be found in words that are no secret.
@@ -57,7 +57,9 @@ class MountedSecrets:
         """The value; a variable comes before a file. Raises CallFailed."""
         if not _NAME.fullmatch(name) or (owner and not _NAME.fullmatch(owner)):
             raise _missing(f"{name!r} cannot be the name of a secret")
-        variable = PREFIX + "__".join(filter(None, (owner, name))).upper().translate(_TO_VARIABLE)
+        variable = SECRET_PREFIX + "__".join(filter(None, (owner, name))).upper().translate(
+            _TO_VARIABLE
+        )
         value = self._environment.get(variable) or self._from_file(owner, name)
         if not value:
             where = f"set {variable}" + (f" or mount the file {name}" if self._folder else "")

@@ -1,9 +1,12 @@
 """Settings every server shares, read once from the environment."""
 
 import json
+import os
 import sys
+from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self, TypeVar, get_args
 
 from pydantic import BaseModel, Field, FilePath, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsError
@@ -73,6 +76,9 @@ def load_settings(kind: type[S]) -> S:
     if {"-h", "--help"} & set(sys.argv[1:]):
         sys.stdout.write(describe_settings(kind))
         raise SystemExit(0)
+    if unknown := list(_unknown_variables(kind)):
+        sys.stderr.write("".join(["settings are not usable; no such setting:\n", *unknown]))
+        raise SystemExit(2)
     try:
         return kind()
     except ValidationError as error:
@@ -94,6 +100,45 @@ def describe_settings(kind: type[BaseSettings]) -> str:
             value = f"default {field.get_default(call_default_factory=True)}"
         lines.append(f"  {(prefix + name).upper():44} {field.description or ''} ({value})\n")
     return "".join(lines)
+
+
+def _unknown_variables(kind: type[BaseSettings]) -> Iterator[str]:
+    """A line for each variable under the prefix of the settings that is none of them.
+
+    A misspelt setting would leave its default in force, unnoticed.
+    """
+    prefix = kind.model_config.get("env_prefix", "").upper()
+    # Longer prefixes are of other settings, or of variables that are no settings.
+    others = [other for other in _prefixes() if other.startswith(prefix) and other != prefix]
+    others += getattr(kind, "variables_beside", ())
+    known = {name.upper() for each in (kind, *_extensions(kind)) for name in _names(each)}
+    given = {name for name in os.environ if prefix and name.startswith(prefix)}
+    for variable in sorted(given - {prefix + name for name in known}):
+        if not variable.startswith(tuple(others)):
+            close = get_close_matches(variable.removeprefix(prefix), known, 1)
+            yield f"{variable}{f': do you mean {prefix}{close[0]}?' if close else ''}\n"
+
+
+def _prefixes() -> Iterator[str]:
+    """Of all settings of the process."""
+    for kind in _extensions(BaseSettings):
+        yield kind.model_config.get("env_prefix", "").upper()
+
+
+def _extensions(kind: type[BaseSettings]) -> Iterator[type[BaseSettings]]:
+    """Settings with more fields: a command reads some of its service's."""
+    for other in kind.__subclasses__():
+        yield other
+        yield from _extensions(other)
+
+
+def _names(kind: type[BaseModel]) -> Iterator[str]:
+    """Of the fields, and as `outer__inner` of those of nested models."""
+    for name, field in kind.model_fields.items():
+        yield name
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from (f"{name}__{nested}" for nested in _names(inner))
 
 
 def _explain(kind: type[BaseSettings], error: ValidationError) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import uuid_utils
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from pydantic_settings import BaseSettings
 
 from callers import (
     KeyPair,
@@ -20,6 +21,7 @@ from callers import (
     make_key_pair,
     write_verify_keys,
 )
+from episodes.config import ServerConfig
 from integration.episodes.tenants import Neighbours, TenantNeighbours
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
@@ -127,7 +129,7 @@ async def run_platform(
 ) -> AsyncIterator[EpisodesPlatform]:
     """Server and worker on a fresh database, namespace-wide queue and topic of their own.
 
-    `settings` are further ones of both.
+    `settings` are further ones, each for whom it is known to.
     """
     keys, port, health_port = make_key_pair(), free_port(), free_port()
     neighbours = Neighbours()
@@ -144,10 +146,11 @@ async def run_platform(
             **dict.fromkeys(UPSTREAM_TARGETS, f"127.0.0.1:{upstream}"),
             **(settings or {}),
         }
+        known = {name: shared[name] for name in shared if _known(name, ServerConfig)}
         server = _process(
             "episodes",
             folder,
-            {**shared, "port": str(port), "verify_keys_file": str(verify)},
+            {**known, "port": str(port), "verify_keys_file": str(verify)},
         )
         worker = _process(
             "episodes.worker",
@@ -182,6 +185,10 @@ async def run_platform(
         finally:
             await worker.terminate()
             await server.terminate()
+
+
+def _known(setting: str, kind: type[BaseSettings]) -> bool:
+    return setting.partition("__")[0] in kind.model_fields
 
 
 def _process(module: str, folder: Path, settings: dict[str, str]) -> ManagedProcess:

@@ -19,6 +19,18 @@ class Settings(ServerSettings):
     oven_key: SecretStr = Field(min_length=8, description="key of the oven")
 
 
+class ShopSettings(ServerSettings):
+    """Another program, whose prefix begins as ours does."""
+
+    model_config = SettingsConfigDict(env_prefix="BAKERY_SHOP_")
+
+
+class DeliverySettings(Settings):
+    """More settings under the same prefix."""
+
+    vans: int = 0
+
+
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """Everything the bakery needs."""
@@ -53,6 +65,32 @@ def test_missing_variable_is_named(
 ) -> None:
     environment.delenv(name)
     assert f"{name}: Field required" in rejection(capsys)
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("BAKERY_DRAIN_GRACE", "do you mean BAKERY_DRAIN_GRACE_S?"),
+        ("BAKERY_TELEMETRY__LOGLEVEL", "do you mean BAKERY_TELEMETRY__LOG_LEVEL?"),
+        ("BAKERY_PORT__MIN", "do you mean BAKERY_PORT?"),
+        ("BAKERY_CONCURRENCY_PER_KEY", ""),
+    ],
+)
+def test_a_setting_that_does_not_exist_stops_the_start(
+    environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, fix: str
+) -> None:
+    environment.setenv(name, "5")
+    [said] = [line for line in rejection(capsys).splitlines() if name in line]
+    assert said == (f"{name}: {fix}" if fix else name)
+
+
+@pytest.mark.usefixtures("environment")
+def test_settings_of_another_program_and_of_an_extension_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BAKERY_SHOP_DOORS", "2")
+    monkeypatch.setenv("BAKERY_VANS", "3")
+    assert load_settings(Settings).port == 7001
 
 
 def test_every_missing_variable_is_named_at_once(
