@@ -8,7 +8,7 @@ import re
 
 from gateway.errors import MalformedRequest
 
-MARKS_MAX = 400_000
+MARKS_MAX = 100_000
 DEPTH_MAX = 100
 # Never fails once it has begun and never goes back, so it reads every byte once.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
