@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from integration.misbehaviour.faults import Fault
+from integration.tool_adapters.tool_specs import tool_limits
 from integration.tools_platform.running_platform import Caller, ToolsPlatform
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.common.v1 import failure_pb2, usage_pb2
@@ -17,6 +18,11 @@ SKU = "tool/misbehaving"
 CALL_PRICE = Decimal("0.001")
 UNIT_PRICES = {"CALL": f"{CALL_PRICE}", "SECOND": "0.0001", "INPUT_FRESH": "1", "OUTPUT_TEXT": "2"}
 WORST_CASE = {"CALL": "1", "SECOND": "60", "INPUT_FRESH": "10000", "OUTPUT_TEXT": "10000"}
+
+
+def limits_for(failure: str) -> tool_pb2.ToolLimits:
+    """Only a call that is to time out gets little time: a busy machine is no finding."""
+    return tool_limits(timeout_s=2 if failure == "TIMEOUT" else 30)
 
 
 @dataclass(frozen=True)

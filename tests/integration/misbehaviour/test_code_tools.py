@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
+from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls, limits_for
 from integration.misbehaviour.faults import DEGREES, Fault
 from integration.misbehaviour.memory import bounded_memory
-from integration.tool_adapters.tool_specs import ANY_OBJECT, tool_limits, tool_spec
+from integration.tool_adapters.tool_specs import ANY_OBJECT, tool_spec
 from podium.registry.v1 import tool_pb2
 
 EXPECTED = {
@@ -47,7 +47,7 @@ async def test_a_bad_answer_is_a_typed_failure_charged_by_time(
         "CODE",
         ANY_OBJECT,
         connection=tool_pb2.Connection(code=tool_pb2.CodeConnection()),
-        limits=tool_limits(timeout_s=4),
+        limits=limits_for(failure),
         result_json_schema=DEGREES,
     )
     with bounded_memory():

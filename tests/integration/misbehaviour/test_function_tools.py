@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
+from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls, limits_for
 from integration.misbehaviour.faults import DEGREES, Fault
-from integration.tool_adapters.tool_specs import ANY_OBJECT, tool_limits, tool_spec
+from integration.tool_adapters.tool_specs import ANY_OBJECT, tool_spec
 from podium.registry.v1 import tool_pb2
 
 EXPECTED = {
@@ -38,8 +38,7 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
         "FUNCTION",
         ANY_OBJECT,
         connection=tool_pb2.Connection(function=function),
-        # A query may take longer than one second; the first use of the database may, too.
-        limits=tool_limits(timeout_s=1 if fault is Fault.HANG else 10),
+        limits=limits_for(failure),
         result_json_schema=DEGREES,
     )
     call = await calls.made(spec, fault, json.dumps({"sql": sql}))

@@ -2,10 +2,10 @@
 
 import pytest
 
-from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
+from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls, limits_for
 from integration.misbehaviour.faults import DEGREES, Fault
 from integration.misbehaviour.grpc_server import METHOD, descriptor_set, misbehaving_grpc
-from integration.tool_adapters.tool_specs import ANY_OBJECT, tool_limits, tool_spec
+from integration.tool_adapters.tool_specs import ANY_OBJECT, tool_spec
 from podium.registry.v1 import tool_pb2
 
 EXPECTED = {
@@ -37,7 +37,7 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
             "GRPC",
             ANY_OBJECT,
             connection=tool_pb2.Connection(grpc=grpc),
-            limits=tool_limits(timeout_s=2),
+            limits=limits_for(EXPECTED[fault]),
             result_json_schema=DEGREES,
         )
         call = await calls.made(spec, fault)

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
+from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls, limits_for
 from integration.misbehaviour.faults import DEGREES, Fault
 from integration.misbehaviour.http_server import MisbehavingServer
 from integration.misbehaviour.memory import bounded_memory
-from integration.tool_adapters.tool_specs import http_spec, tool_limits
+from integration.tool_adapters.tool_specs import http_spec
 from podium.common.v1 import failure_pb2
 
 EXPECTED = {
@@ -33,7 +33,7 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
 ) -> None:
     wrong = json.dumps({"degrees": "warm"}).encode()
     async with MisbehavingServer(fault, wrong) as server:
-        spec = http_spec(server.url, limits=tool_limits(timeout_s=2), result_json_schema=DEGREES)
+        spec = http_spec(server.url, limits=limits_for(EXPECTED[fault]), result_json_schema=DEGREES)
         with bounded_memory():
             call = await calls.made(spec, fault)
     call.assert_failed(EXPECTED[fault])

@@ -2,11 +2,11 @@
 
 import pytest
 
-from integration.misbehaviour.charged_calls import ChargedCalls
+from integration.misbehaviour.charged_calls import ChargedCalls, limits_for
 from integration.misbehaviour.faults import Fault
 from integration.misbehaviour.http_server import MisbehavingServer
 from integration.misbehaviour.memory import bounded_memory
-from integration.tool_adapters.tool_specs import llm_spec, tool_limits
+from integration.tool_adapters.tool_specs import llm_spec
 from podium.registry.v1 import tool_pb2
 
 EXPECTED = {
@@ -47,7 +47,7 @@ async def test_a_bad_answer_is_a_typed_failure_charged_for_what_came(
 ) -> None:
     half = (STREAM, HALF_STREAMS[api].encode())
     async with MisbehavingServer(fault, b'{"choices": "none", "content": 5}', half) as server:
-        spec = llm_spec(f"{server.url}/v1", api, limits=tool_limits(timeout_s=2), llm=ROLE)
+        spec = llm_spec(f"{server.url}/v1", api, limits=limits_for(EXPECTED[fault]), llm=ROLE)
         spec.name = api.partition("_")[0].lower()
         with bounded_memory():
             call = await calls.made(spec, fault)

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from integration.misbehaviour import mcp_program
-from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls
+from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls, limits_for
 from integration.misbehaviour.faults import Fault
 from integration.misbehaviour.http_server import MisbehavingServer, as_json, mcp_greeting
 from integration.misbehaviour.memory import bounded_memory
@@ -17,7 +17,6 @@ from integration.tool_adapters.tool_specs import (
     define_server,
     mcp_http_spec,
     mcp_spec,
-    tool_limits,
 )
 from integration.tools_platform.running_platform import ToolsPlatform
 from podium.registry.v1 import tool_pb2
@@ -73,8 +72,7 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
 async def _misbehaving(
     platform: ToolsPlatform, transport: str, fault: Fault
 ) -> AsyncIterator[tool_pb2.ToolSpec]:
-    # A process needs its time to start.
-    limits = tool_limits(timeout_s=4)
+    limits = limits_for(EXPECTED[transport][fault])
     if transport == "stdio":
         program = Path(mcp_program.__file__)
         folder = platform.adapters_settings.mcp_servers_folder

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from embedded_servers import Database
+from integration.misbehaviour.charged_calls import limits_for
 from integration.misbehaviour.faults import Fault
 from integration.misbehaviour.grpc_server import misbehaving_grpc
 from integration.tool_adapters.adapters_under_test import run_adapters, running_registry
-from integration.tool_adapters.tool_specs import ANY_OBJECT, tool_limits, tool_spec
+from integration.tool_adapters.tool_specs import ANY_OBJECT, tool_spec
 from podium.adapters.v1 import sandbox_service_pb2 as pb
 from podium.common.v1 import failure_pb2
 from podium.registry.v1 import tool_pb2
@@ -43,7 +44,7 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_call(
         "CODE",
         ANY_OBJECT,
         connection=tool_pb2.Connection(code=tool_pb2.CodeConnection()),
-        limits=tool_limits(timeout_s=4),
+        limits=limits_for(EXPECTED[fault]),
     )
     async with (
         misbehaving_grpc(fault, WRONG) as target,
