@@ -20,7 +20,13 @@ def history(path: Path) -> WorkflowHistory:
 
 
 def replayer(kind: type, runner: WorkflowRunner) -> Replayer:
-    return Replayer(workflows=[kind], workflow_runner=runner, data_converter=DATA_CONVERTER)
+    return Replayer(
+        workflows=[kind],
+        workflow_runner=runner,
+        data_converter=DATA_CONVERTER,
+        # Temporal's default hashes the code of every module that the tests have imported.
+        build_id="tests",
+    )
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
