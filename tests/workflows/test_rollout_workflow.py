@@ -81,6 +81,8 @@ async def test_recorded_history_replays(path: Path) -> None:
         workflows=[RolloutWorkflow],
         workflow_runner=UnsandboxedWorkflowRunner(),
         data_converter=DATA_CONVERTER,
+        # Temporal's default hashes the code of every module that the tests have imported.
+        build_id="tests",
     )
     await replayer.replay_workflow(history(path))
 
