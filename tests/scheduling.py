@@ -16,7 +16,6 @@ TOGETHER = (
     "tests/e2e/",
     "tests/integration/misbehaviour/",
     "tests/workflows/",
-    "tests/integration/tenancy/",
     "tests/integration/cost_ledger/complaints/",
     "tests/integration/podium_training/grpo/",
     "tests/chart/",

@@ -1,6 +1,8 @@
-"""Checks the shapes in the trainer's annotations at every call, in the processes of tests."""
+"""Checks the shapes in the trainer's annotations at every call of a test.
 
-import importlib
+Modules are checked that are imported while the tests are collected.
+"""
+
 import sys
 from importlib.machinery import SourceFileLoader
 
@@ -23,15 +25,16 @@ MODULES = [
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Imports them now, unless the tests run in other processes."""
-    if config.getoption("numprocesses", None):
-        return
-    with install_import_hook(MODULES, f"{__name__}.checked"):
-        for module in MODULES:
-            importlib.import_module(module)
-    # A worker of Temporal asks every loader for its code, and the hook's would cache checked
-    # code as if it were plain.
-    for name, checked in sys.modules.items():
+hook = install_import_hook(MODULES, f"{__name__}.checked")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Ends the checked imports: a worker of Temporal asks every loader for its code.
+
+    The hook's would cache checked code as if it were plain.
+    """
+    hook.uninstall()
+    for name, module in sys.modules.items():
         if name.startswith(tuple(MODULES)):
-            checked.__loader__ = SourceFileLoader(name, str(checked.__file__))
+            module.__loader__ = SourceFileLoader(name, str(module.__file__))

@@ -1,5 +1,6 @@
 """The charts as tests see them: loaded once, rendered in process by Helm itself."""
 
+import os
 from collections.abc import Iterator
 from functools import cache
 from itertools import combinations
@@ -7,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+# Helm is a library of Go here; the default spends a third of a rendering on collecting garbage.
+os.environ.setdefault("GOGC", "400")
 from helm_python import Chart
 
 ROOT = Path(__file__).parents[2]

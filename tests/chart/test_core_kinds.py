@@ -5,8 +5,12 @@ from functools import cache
 
 import kubernetes_validate
 import pytest
+from kubernetes_validate import utils
 
 from chart.rendering import Json, cases, label, of_kind, parsed, render, rendered
+
+# It would parse a version's megabytes of definitions for every object.
+utils.schema_contents = cache(utils.schema_contents)
 
 VERSIONS = ("1.30", "1.37")
 BUILT_IN_GROUPS = {

@@ -20,6 +20,8 @@ MODEL = "scripted-model"
 SUM = {"thought": "I will compute it.", "tool": "calculator", "arguments": {"expression": "6*7"}}
 SLOW_TASK = "take your time"
 PAUSED_TASK = "think before you check"
+# In everything that the owner among tenancy's tenants writes.
+CANARY = "canary-7f3a9c"
 
 
 def first_action(body: Mapping[str, Any]) -> Reply:
@@ -35,7 +37,13 @@ def second_action(body: Mapping[str, Any]) -> Reply:
     return Reply(json.dumps(checked), delay_s=8.0 if paused else 0.0)
 
 
-SCRIPT: list[Scripted] = [first_action, second_action, {"answer": "42"}]
+def conclusion(body: Mapping[str, Any]) -> dict[str, str]:
+    """The answer, with a tenant's secret where the prompt holds it."""
+    quoted = CANARY in json.dumps(body["messages"])
+    return {"answer": f"42 {CANARY}" if quoted else "42"}
+
+
+SCRIPT: list[Scripted] = [first_action, second_action, conclusion]
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,7 @@ class WholePlatform:
             headers={"Authorization": f"Bearer {key}"},
             timeout=120,
             trust_env=False,
+            verify=False,
         )
 
 

@@ -55,6 +55,17 @@ class Cluster:
         command = [*container["command"], *container.get("args", [])]
         return podman("exec", "podium-gateway-gateway", *command, check=False)
 
+    async def until_ready(self) -> None:
+        """Waits for every pod."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        for deployment in self.deployments:
+            address = self.node.addresses[deployment["metadata"]["name"]]
+            (container,) = deployment["spec"]["template"]["spec"]["containers"]
+            while not await is_ready(address, container):
+                name = container_of(deployment)
+                assert time.monotonic() < deadline, (name, podman("logs", "--tail", "20", name))
+                await asyncio.sleep(1)
+
     def gateway(self, key: str) -> httpx.AsyncClient:
         """A client of the gateway with an API key."""
         return httpx.AsyncClient(
@@ -85,7 +96,9 @@ async def cluster() -> AsyncIterator[Cluster]:
             node.folder.mkdir()
             try:
                 play(node, deployments)
-                yield Cluster(objects, node)
+                cluster = Cluster(objects, node)
+                await cluster.until_ready()
+                yield cluster
             finally:
                 podman("pod", "rm", "--force", "--ignore", "--time", "1", *names, check=False)
 
@@ -129,17 +142,6 @@ async def is_ready(address: str, container: Json) -> bool:
             return False
 
 
-async def test_every_pod_becomes_ready(cluster: Cluster) -> None:
-    deadline = time.monotonic() + READY_TIMEOUT_S
-    for deployment in cluster.deployments:
-        address = cluster.node.addresses[deployment["metadata"]["name"]]
-        (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        while not await is_ready(address, container):
-            name = container_of(deployment)
-            assert time.monotonic() < deadline, (name, podman("logs", "--tail", "20", name))
-            await asyncio.sleep(1)
-
-
 async def test_the_charts_own_test_finds_every_service_ready(cluster: Cluster) -> None:
     lines = cluster.helm_test("podium-test-readiness").splitlines()
     assert len(lines) == len(cluster.deployments) - 1, lines  # the worker serves no port
@@ -181,7 +183,9 @@ async def test_an_episode_with_a_tool_completes_through_the_gateway(cluster: Clu
     assert "42" in call["observation"]["content"]
 
 
-async def test_every_container_ends_by_itself_when_asked(cluster: Cluster) -> None:
+async def test_every_container_ends_by_itself_when_asked_and_starts_again(
+    cluster: Cluster,
+) -> None:
     for deployment in reversed(cluster.deployments):
         name, spec = container_of(deployment), deployment["spec"]["template"]["spec"]
         grace_s = spec["terminationGracePeriodSeconds"]
@@ -191,3 +195,6 @@ async def test_every_container_ends_by_itself_when_asked(cluster: Cluster) -> No
         # 137 would be the kill that follows the grace period.
         state = json.loads(podman("inspect", "--format", "{{json .State}}", name))
         assert state["ExitCode"] == 0, (name, podman("logs", "--tail", "20", name))
+    for deployment in cluster.deployments:
+        podman("start", container_of(deployment))
+    await cluster.until_ready()

@@ -10,6 +10,7 @@ import pytest
 from integration.cost_ledger.builders import make_budget, make_record, usd
 from integration.cost_ledger.running_ledger import Client
 from podium.ledger.v1 import budget_service_pb2 as pb
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 
 ZONES = [
     "UTC",
@@ -85,10 +86,12 @@ async def test_every_instant_is_in_the_one_window_of_its_local_date(
     ]
     for window in LOCAL:
         await add_budget(admin, f"w{window}", window=window, time_zone=name)
+    batch = ledger_pb.ApplyRequest()
     for number, moment in enumerate(chosen):
         record = make_record(f"k{number}")
         record.occur_time.FromDatetime(moment)
-        await worker.ledger.Record(record)
+        batch.operations.add(record=record)
+    await worker.ledger.Apply(batch)
     for window, local_start in LOCAL.items():
         expected = {local_start(moment.astimezone(zone).date()) for moment in chosen}
         starts = await windows_of(worker, f"w{window}")

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
@@ -293,11 +294,13 @@ async def test_a_broken_watch_resumes_where_it_broke(gateway: GatewayUnderTest) 
 
 async def test_256_requests_wait_at_once(gateway: GatewayUnderTest) -> None:
     gateway.episodes.pause_s = 0.5
-    async with gateway.http() as http:
-        body = {"model": "podium", "messages": TASK}
-        replies = await asyncio.gather(
-            *(http.post("/v1/chat/completions", json=body) for _ in range(256))
-        )
+    body = {"model": "podium", "messages": TASK}
+
+    async def ask() -> httpx.Response:
+        async with gateway.http() as http:
+            return await http.post("/v1/chat/completions", json=body)
+
+    replies = await asyncio.gather(*(ask() for _ in range(256)))
     assert {reply.status_code for reply in replies} == {200}
     ids = {json.loads(reply.content)["podium"]["episode_id"] for reply in replies}
     assert len(ids) == 256

@@ -16,6 +16,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
+from e2e.conftest import CANARY
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
 from gateway.server import api_keys
@@ -25,7 +26,6 @@ from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.identity import Identity, Role, Scope, acting_as
 from podium_kit.rpc.tokens import TokenSigner
 
-CANARY = "canary-7f3a9c"
 OWNER, STRANGER, OTHER_STRANGER = "acme", "umbrella", "globex"
 SERVICE_OF_PACKAGE = {
     "podium.episodes.v1": "episodes",
@@ -52,6 +52,7 @@ class TwoTenants:
             base_url=self.platform.gateway_url,
             headers={"authorization": f"Bearer {self.keys[tenant]}"},
             trust_env=False,
+            verify=False,
             timeout=30,
         )
 
@@ -109,7 +110,7 @@ async def own_something(platform: LocalPlatform) -> TwoTenants:
 
 
 async def _own(owner: httpx.AsyncClient, tenants: TwoTenants) -> None:
-    episode_id = str(uuid_utils.uuid7())
+    episode_id, held = str(uuid_utils.uuid7()), str(uuid_utils.uuid7())
     tenants.things |= {
         "tool": "acme_sum",
         "policy": "acme-policy",
@@ -118,7 +119,9 @@ async def _own(owner: httpx.AsyncClient, tenants: TwoTenants) -> None:
         "document": "acme-document",
         "sku": "acme/sku",
         "episode": episode_id,
-        "hold": f"{episode_id}/7/tool/0",
+        # Apart from the episode, which must cost what its own calls cost.
+        "held_episode": held,
+        "hold": f"{held}/7/tool/0",
         "unknown": str(uuid_utils.uuid7()),
     }
     for method, path, body in _belongings(tenants.things):

@@ -6,10 +6,11 @@ from typing import Any
 import grpc
 import httpx
 
+from e2e.conftest import CANARY
+from e2e.tenancy.cases import NAMELESS, NOT_SERVED, OWN, REJECTED, RPCS, filled
+from e2e.tenancy.cases import ROUTES as GATEWAY_ROUTES
+from e2e.tenancy.two_tenants import OTHER_STRANGER, OWNER, STRANGER, TwoTenants
 from gateway.rest.routes import ROUTES
-from integration.tenancy.cases import NAMELESS, NOT_SERVED, OWN, REJECTED, RPCS, filled
-from integration.tenancy.cases import ROUTES as GATEWAY_ROUTES
-from integration.tenancy.two_tenants import CANARY, OTHER_STRANGER, OWNER, STRANGER, TwoTenants
 from unit.house.test_rpc_access import contract_methods
 
 METHODS = {f"{m.containing_service.name}/{m.name}": m for m in contract_methods()}

@@ -5,9 +5,9 @@ from typing import Any
 import grpc
 import pytest
 
-from integration.tenancy.cases import HOLD, SUBJECT, USAGE, filled
-from integration.tenancy.test_cross_tenant import METHODS
-from integration.tenancy.two_tenants import OWNER, STRANGER, Answer, TwoTenants
+from e2e.tenancy.cases import HOLD, SUBJECT, USAGE, filled
+from e2e.tenancy.test_cross_tenant import METHODS
+from e2e.tenancy.two_tenants import OWNER, STRANGER, Answer, TwoTenants
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 
 
@@ -16,7 +16,7 @@ class Ledger:
 
     def __init__(self, tenants: TwoTenants, turn: int) -> None:
         self._tenants = tenants
-        self.key = f"{tenants.things['episode']}/{turn}/tool/0"
+        self.key = f"{tenants.things['held_episode']}/{turn}/tool/0"
         self._turn = turn
 
     async def hold(self) -> None:
@@ -30,7 +30,7 @@ class Ledger:
 
     async def entries(self) -> list[bytes]:
         """What the owner's journal says of the hold."""
-        answer = await self.call(OWNER, "ListEntries", {"episode_id": "$episode"})
+        answer = await self.call(OWNER, "ListEntries", {"episode_id": "$held_episode"})
         listed = pb.ListEntriesResponse.FromString(answer.seen).entries
         return [one.SerializeToString() for one in listed if one.subject.turn == self._turn]
 
@@ -54,7 +54,7 @@ async def test_a_hold_is_unchanged_after_another_tenant_tried_everything(
     for rpc, values in tries.items():
         answer = await ledger.call(STRANGER, rpc, values)
         assert answer.code is grpc.StatusCode.NOT_FOUND, (rpc, answer)
-    await ledger.call(STRANGER, "ReleaseEpisode", {"episode_id": "$episode"})
+    await ledger.call(STRANGER, "ReleaseEpisode", {"episode_id": "$held_episode"})
     assert await ledger.entries() == before
     rpc, values = mine
     answer = await ledger.call(OWNER, rpc, {"key": ledger.key, **values})

@@ -9,12 +9,12 @@ import httpx
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
+from e2e.tenancy.cases import NOT_SERVED, RPCS
+from e2e.tenancy.test_cross_tenant import METHODS
+from e2e.tenancy.two_tenants import OWNER, TwoTenants
 from gateway.rest.messages import method_of
 from gateway.rest.openapi import PATH_PARAMETER
 from gateway.rest.routes import ROUTES
-from integration.tenancy.cases import NOT_SERVED, RPCS
-from integration.tenancy.test_cross_tenant import METHODS
-from integration.tenancy.two_tenants import OWNER, TwoTenants
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.texts import takes_any_characters
 

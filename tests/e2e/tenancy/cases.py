@@ -14,7 +14,7 @@ Case = tuple[str, dict[str, Any]]
 
 EPISODE = {"episode_id": "$episode"}
 SPEC = {"name": "$policy", "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT"}
-SUBJECT = {"episode_id": "$episode", "turn": 7, "tool": "$tool"}
+SUBJECT = {"episode_id": "$held_episode", "turn": 7, "tool": "$tool"}
 CALL = [{"dimension": "USAGE_DIMENSION_CALL", "amount": "1"}]
 USAGE = {"quantities": CALL, "source": "USAGE_SOURCE_PROVIDER"}
 HOLD = {
