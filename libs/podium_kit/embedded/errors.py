@@ -17,6 +17,13 @@ class StartupFailed(EmbeddedError):
         self.log_path = log_path
 
 
+class NoFreePort(EmbeddedError):
+    """Every port that servers are given here is taken."""
+
+    def __init__(self, ports: range) -> None:
+        super().__init__(f"ports {ports[0]} to {ports[-1]} are all taken: stop what holds them")
+
+
 class PortTaken(EmbeddedError):
     """Somebody else listens on the wanted port."""
 

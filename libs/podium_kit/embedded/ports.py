@@ -1,26 +1,46 @@
 """Loopback ports: free ones, and who holds a taken one."""
 
+import secrets
 import socket
-from contextlib import ExitStack, closing
+from contextlib import closing
+from itertools import count
 
 import psutil
 
-from podium_kit.embedded.errors import PortTaken
+from podium_kit.embedded.errors import NoFreePort, PortTaken
 
 LOOPBACK = "127.0.0.1"
+PORTS = range(15_000, 30_000)
+_TURN = count(secrets.randbelow(len(PORTS)))
 
 
-def free_ports(count: int) -> list[int]:
-    """Distinct free ports; bind them soon, nothing reserves them."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
-        for each in sockets:
-            each.bind((LOOPBACK, 0))
-        return [each.getsockname()[1] for each in sockets]
+def free_ports(wanted: int) -> list[int]:
+    """Distinct free ports; bind them soon, nothing reserves them.
+
+    Systems give outgoing connections ports above these. Each process goes through them from a
+    start of its own, so that two that ask at the same time are not told the same.
+    """
+    found: list[int] = []
+    for _ in range(len(PORTS)):
+        port = PORTS[next(_TURN) % len(PORTS)]
+        if _is_free(port):
+            found.append(port)
+        if len(found) == wanted:
+            return found
+    raise NoFreePort(PORTS)
 
 
 def free_port() -> int:
     return free_ports(1)[0]
+
+
+def _is_free(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
 
 
 def require_free(port: int) -> None:

@@ -27,3 +27,9 @@ def test_a_taken_port_names_the_process_that_holds_it() -> None:
             require_free(port)
         assert accepts_connections(port)
     assert not accepts_connections(port)
+
+
+def test_a_taken_port_is_not_promised() -> None:
+    (port,) = free_ports(1)
+    with socket.create_server((LOOPBACK, port + 1)):
+        assert free_ports(1) != [port + 1]
