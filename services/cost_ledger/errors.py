@@ -1,5 +1,6 @@
 """What can be wrong with money."""
 
+from podium_kit.metering import OWN
 from podium_kit.rpc.errors import (
     Aborted,
     AlreadyExists,
@@ -7,6 +8,7 @@ from podium_kit.rpc.errors import (
     FailedPrecondition,
     InvalidArgument,
     NotFound,
+    PermissionDenied,
 )
 
 
@@ -16,6 +18,17 @@ class InvalidOperation(InvalidArgument):
 
 class InvalidPrice(InvalidArgument):
     """The price cannot be understood exactly."""
+
+
+class ForeignPrice(PermissionDenied):
+    """A tenant sets a price that is the operator's."""
+
+    def __init__(self, sku: str, tenant: str) -> None:
+        super().__init__(
+            f"the price of {sku[:200]!r} is the operator's: {tenant} prices SKUs that start with "
+            f"{OWN!r}, of tools it brings along; ask a platform administrator for any other",
+            sku=sku[:200],
+        )
 
 
 class InvalidBudget(InvalidArgument):

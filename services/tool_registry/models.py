@@ -150,6 +150,15 @@ class PolicySpec:
     budget_ids: tuple[str, ...]
     approval_timeout_s: float
     wire: bytes
+    # The tenant's floor, whose rules bind as well; None in the floor itself.
+    floor: "PolicySpec | None" = None
+
+    @property
+    def has_price_ceiling(self) -> bool:
+        """Its own, or the floor's."""
+        return self.price_ceiling is not None or (
+            self.floor is not None and self.floor.has_price_ceiling
+        )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from podium_cli.listing import listing
 from podium_cli.prices.lists import read_price_list
 from podium_cli.prices.text import format_price, format_sku
 from podium_kit.client.errors import UserError
+from podium_kit.metering import is_own
 
 app = typer.Typer(name="prices", help="List, get, import.", no_args_is_help=True)
 
@@ -90,7 +91,8 @@ async def import_prices(
     ],
     dry_run: DryRun = False,
 ) -> None:
-    """Add the prices of a list: all of them, or none. List prices need an admin key.
+    """Add the prices of a list: all of them, or none. SKUs that start with own/
+    are the tenant's to price; all others need an admin key.
 
     What holds already stays as it is, so a list may be imported again. A price that differs
     becomes a new version from its start on; nothing that was posted changes.
@@ -98,7 +100,7 @@ async def import_prices(
     specs = read_price_list(file)
     if len(specs) > BATCH:
         raise UserError(f"{file} holds {len(specs)} prices", f"split it: at most {BATCH} at once")
-    admin = not all(spec.tenant_override for spec in specs)
+    admin = not all(is_own(spec.sku) for spec in specs)
     async with session.gateway(admin=admin) as gateway:
         reply = await gateway.post(
             "/v1/prices",

@@ -61,7 +61,7 @@ class Bootstrap:
     async def _price(self, specs: list[price_book_service_pb2.PriceSpec]) -> None:
         """Creates missing list prices; existing ones stay as they are."""
         listed = await self._gateway.all("/v1/prices", price_book_service_pb2.ListPricesResponse)
-        known = {each.spec.sku for each in listed.prices if not each.spec.tenant_override}
+        known = {each.spec.sku for each in listed.prices if not each.spec.tenant}
         if new := [spec for spec in specs if spec.sku not in known]:
             await self._gateway.post(
                 "/v1/prices",

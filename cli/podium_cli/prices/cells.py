@@ -66,7 +66,6 @@ KINDS: Mapping[str, CellKind] = {
     "end": TIME_OF_DAY,
     "valid_from": MOMENT,
     "valid_until": MOMENT,
-    "tenant_override": _word_of(["true", "false"]),
 }
 REQUIRED = ("sku", "dimension", "unit_price")
 

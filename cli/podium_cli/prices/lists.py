@@ -1,11 +1,11 @@
 """Price lists: YAML or JSON in the form of the contract, or CSV as a spreadsheet writes it.
 
-A line of CSV is one component. Lines that agree on SKU, class, region, tenant_override and
+A line of CSV is one component. Lines that agree on SKU, class, region, tenant and
 validity are one price. Only sku, dimension and unit_price are required; an empty cell is
 unset. Columns:
 
     sku,dimension,unit_price,per,currency,from_tokens,until_tokens,weekdays,start,end,
-    service_class,region,valid_from,valid_until,tenant_override,source,corrects_price_id
+    service_class,region,valid_from,valid_until,tenant,source,corrects_price_id
 """
 
 import csv
@@ -23,7 +23,7 @@ PRICE_COLUMNS = {
     "region": "region",
     "valid_from": "start_time",
     "valid_until": "end_time",
-    "tenant_override": "tenant_override",
+    "tenant": "tenant",
     "source": "source",
     "corrects_price_id": "corrects_price_id",
 }
@@ -81,8 +81,6 @@ def _price(row: Row) -> dict[str, Any]:
     for column, field in PRICE_COLUMNS.items():
         if text := row.get(column):
             values[field] = text
-    if override := values.get("tenant_override"):
-        values["tenant_override"] = override == "true"
     return values
 
 

@@ -24,8 +24,8 @@ def format_price(spec: prices_pb2.PriceSpec) -> str:
 
 
 def format_sku(spec: prices_pb2.PriceSpec) -> str:
-    """The SKU and, where the price is not the default one, its class, region and owner."""
-    marks = [spec.service_class, spec.region, "own" if spec.tenant_override else ""]
+    """The SKU and, where the price is not the default one, its class, region and tenant."""
+    marks = [spec.service_class, spec.region, spec.tenant]
     qualifiers = ", ".join(mark for mark in marks if mark)
     return f"{spec.sku} ({qualifiers})" if qualifiers else spec.sku
 

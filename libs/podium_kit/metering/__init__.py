@@ -2,9 +2,11 @@
 
 from podium_kit.metering.histogram import LatencyHistogram
 from podium_kit.metering.price_factors import InvalidPriceFactors, PriceFactors
+from podium_kit.metering.skus import OWN, is_own
 from podium_kit.metering.usage import Dimension, InvalidUsage, Quantity, Usage, UsageSource
 
 __all__ = [
+    "OWN",
     "Dimension",
     "InvalidPriceFactors",
     "InvalidUsage",
@@ -13,4 +15,5 @@ __all__ = [
     "Quantity",
     "Usage",
     "UsageSource",
+    "is_own",
 ]

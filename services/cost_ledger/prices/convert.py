@@ -12,7 +12,7 @@ from cost_ledger.prices.service import PriceQuestion
 from cost_ledger.prices.specs import Placement, PriceChange, PriceKey, PriceSpec
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import price_book_service_pb2 as pb
-from podium_kit.metering import Dimension
+from podium_kit.metering import Dimension, is_own
 from podium_kit.rpc.identity import Identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token
 from podium_kit.wire import optional_time, timestamp_to_proto
@@ -28,7 +28,7 @@ _CHANGES = {change: pb.PriceChange.Value(f"PRICE_CHANGE_{change.name}") for chan
 
 def spec_from_proto(message: pb.PriceSpec, caller: Identity) -> PriceSpec:
     """The spec. Raises InvalidPrice naming the SKU and what is wrong."""
-    tenant = caller.tenant if message.tenant_override else ""
+    tenant = message.tenant or (caller.tenant if is_own(message.sku) else "")
     return PriceSpec(
         key=PriceKey(tenant, message.sku, message.service_class, message.region),
         currency_code=message.currency_code,
@@ -71,7 +71,7 @@ def price_to_proto(version: PriceVersion) -> pb.Price:
         components=[_component_to_proto(component) for component in version.components],
         start_time=timestamp_to_proto(version.start_time) if version.start_time else None,
         end_time=timestamp_to_proto(version.end_time) if version.end_time else None,
-        tenant_override=bool(version.tenant),
+        tenant=version.tenant,
         source=version.source,
         service_class=version.service_class,
         region=version.region,

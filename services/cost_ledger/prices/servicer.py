@@ -13,9 +13,10 @@ from cost_ledger.prices.convert import (
     spec_from_proto,
 )
 from cost_ledger.prices.service import PriceBook
+from cost_ledger.prices.specs import check_owned
 from podium.ledger.v1 import price_book_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2_grpc as rpc
-from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from podium_kit.rpc.identity import Scope, current_identity
 from podium_kit.rpc.pages import page_size
 from podium_kit.wire import optional_time
 
@@ -23,7 +24,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class PriceBookServicer(rpc.PriceBookServiceServicer):
-    """List prices need the platform's admin, a tenant's own prices its admin."""
+    """A tenant's admin prices what the tenant brings along, the platform's admin all else."""
 
     def __init__(self, prices: PriceBook) -> None:
         self._prices = prices
@@ -31,9 +32,10 @@ class PriceBookServicer(rpc.PriceBookServiceServicer):
     async def CreatePrices(
         self, request: pb.CreatePricesRequest, context: Context
     ) -> pb.CreatePricesResponse:
-        if not all(spec.tenant_override for spec in request.specs):
-            require_scope(Scope.PLATFORM_ADMIN)
-        specs = [spec_from_proto(spec, current_identity()) for spec in request.specs]
+        caller = current_identity()
+        specs = [spec_from_proto(spec, caller) for spec in request.specs]
+        if not caller.may(Scope.PLATFORM_ADMIN):
+            check_owned(specs, caller.tenant)
         return created_to_proto(await self._prices.create(specs, request.validate_only))
 
     async def ListPrices(

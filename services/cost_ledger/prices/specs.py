@@ -1,13 +1,15 @@
 """What the author of a price writes, and where its version fits among those there are."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from cost_ledger.checks import check_text
-from cost_ledger.errors import InvalidPrice, PriceNotFound, PriceOverlap
+from cost_ledger.errors import ForeignPrice, InvalidPrice, PriceNotFound, PriceOverlap
 from cost_ledger.prices.components import PriceComponent, check_components
 from cost_ledger.prices.models import PriceVersion
+from podium_kit.metering import is_own
 from podium_kit.money import Money
 
 
@@ -54,10 +56,21 @@ class PriceSpec:
         if self.start_time and self.end_time and self.end_time <= self.start_time:
             raise InvalidPrice(f"{sku} ends before it starts")
 
+    def is_owned_by(self, tenant: str) -> bool:
+        """Whether it is a tenant's alone: a price of its own for what it brought along."""
+        return is_own(self.key.sku) and self.key.tenant == tenant
+
     def same_price(self, version: PriceVersion) -> bool:
         """Whether the version charges the same; its author does not matter."""
         same_parts = set(self.components) == set(version.components)
         return version.currency_code == self.currency_code and same_parts
+
+
+def check_owned(specs: Iterable[PriceSpec], tenant: str) -> None:
+    """Raises ForeignPrice for the first one that is the operator's to set."""
+    for spec in specs:
+        if not spec.is_owned_by(tenant):
+            raise ForeignPrice(spec.key.sku, tenant)
 
 
 @dataclass(frozen=True, slots=True)

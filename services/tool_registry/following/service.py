@@ -75,7 +75,7 @@ class Following:
             )
         if listed.common != followed.common:
             raise OutsideFollowing(f"{spec.name} differs from what its owner laid down")
-        check_tool(spec)
+        check_tool(spec, followed.owner == PLATFORM)
         await self.tools.register(
             followed.owner,
             spec,

@@ -4,6 +4,8 @@ What is decided on is a choice: a tool, or one model of an llm tool. An llm tool
 when any of its models is, and offers only those. The rules, in the order they are asked:
 
     deny > required tags > allow > unknown price > price ceiling > latency ceiling
+
+The tenant's floor is asked first, in the same order.
 """
 
 from dataclasses import dataclass
@@ -23,11 +25,19 @@ class Circumstances:
 
 def rejection(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances) -> str:
     """The rule that keeps a choice out, in words; empty when it is in."""
+    if policy.floor is not None and (binding := rejection(policy.floor, spec, choice, now)):
+        return f"{binding} (the tenant's floor)"
     return (
         _selection_rejection(policy, spec, choice)
         or _price_rejection(policy, now)
         or _latency_rejection(policy, now.latency_p95_s)
     )
+
+
+def needs_approval(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> bool:
+    """Whether a person decides on each call."""
+    wanted = bool(match(policy.approval, spec, choice))
+    return wanted or (policy.floor is not None and needs_approval(policy.floor, spec, choice))
 
 
 def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:

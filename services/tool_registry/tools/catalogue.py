@@ -11,6 +11,7 @@ from cachetools import LRUCache
 
 from tool_registry.errors import PolicyNotFound, ToolDeprecated, ToolNotFound
 from tool_registry.models import PLATFORM, Activation, PolicySpec, PolicyVersion, ToolVersion
+from tool_registry.policies.floor import FLOOR
 from tool_registry.policies.presets import DEFAULT_POLICY
 from tool_registry.policies.store import PolicyStore
 from tool_registry.tools.store import ChangedVersion, ToolStore
@@ -97,6 +98,12 @@ class Catalogue:
             if policy.spec.name == name and version in (0, policy.version):
                 return replace(policy, active=(name, policy.version) == active)
         raise PolicyNotFound(name, version)
+
+    @cached_property
+    def floor(self) -> PolicyVersion | None:
+        """The newest version of the policy that binds all episodes, where the tenant has one."""
+        newest_first = reversed(self.policies)
+        return next((policy for policy in newest_first if policy.spec.name == FLOOR), None)
 
     def newest_policies(self, now: datetime) -> list[PolicyVersion]:
         """The newest version of each policy, presets first."""

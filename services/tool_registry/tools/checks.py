@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from podium_kit.metering import OWN, is_own
 from tool_registry.errors import InvalidSchema, InvalidTool
 from tool_registry.models import ToolKind, ToolSpec
 from tool_registry.tools.schemas import PARAMETERS, check_parameters_schema, check_schema
@@ -17,8 +18,13 @@ TASK_ARGUMENT = "task"
 MODEL_ARGUMENT = "model"
 
 
-def check_tool(spec: ToolSpec) -> None:
+def check_tool(spec: ToolSpec, shared: bool) -> None:
     """Raises InvalidTool or InvalidSchema, naming what to change."""
+    if shared and (own := next(filter(is_own, spec.skus), "")):
+        raise InvalidTool(
+            f"{own} is a SKU that every tenant prices for itself, and a shared tool is the "
+            f"operator's to price; name it without {OWN!r}, like tool/{spec.name}"
+        )
     if not NAME.fullmatch(spec.name):
         raise InvalidTool(
             f"name {spec.name!r} must start with a letter and hold at most 64 of a-z 0-9 _ -"

@@ -29,7 +29,7 @@ def read_openapi(request: pb.ReadOpenApiRequest) -> pb.ReadOpenApiResponse:
     for operation in operations:
         spec = _spec(operation, request.secret)
         try:
-            check_tool(new_spec_from_proto(spec))
+            check_tool(new_spec_from_proto(spec), shared=False)
         except InvalidArgument as error:
             skipped.append(Skipped(f"{operation.method} {operation.path}", error.message))
         else:

@@ -39,7 +39,7 @@ class Registry:
         if shared:
             require_scope(Scope.PLATFORM_ADMIN)
         owner = PLATFORM if shared else identity.tenant
-        check_tool(spec)
+        check_tool(spec, shared)
         return await self.tools.register(
             owner, spec, digest_of(spec.wire), identity.subject, validate_only
         )

@@ -7,7 +7,7 @@ rejected now, also in an episode that began before.
 from dataclasses import dataclass
 
 from tool_registry.models import ModelChoice, PolicySpec, ToolSpec, ToolVersion
-from tool_registry.policies.compiled import admission, match
+from tool_registry.policies.compiled import admission, needs_approval
 from tool_registry.toolsets.resolver import Known, rejects
 
 
@@ -40,7 +40,7 @@ def decide_call(
         return CallDecision(False, f"{call.tool_name} has no model {call.model_alias}", False)
     if reason := rejects(policy, tool.spec, choice, known):
         return CallDecision(False, reason, False)
-    approval = bool(match(policy.approval, tool.spec, choice))
+    approval = needs_approval(policy, tool.spec, choice)
     return CallDecision(True, admission(policy, tool.spec, choice), approval)
 
 

@@ -16,6 +16,7 @@ from tool_registry.models import (
     Source,
     Toolset,
 )
+from tool_registry.policies.floor import bound
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.store import ToolStore
 from tool_registry.toolsets.call_decisions import CallDecision, PlannedCall, decide_call
@@ -108,10 +109,10 @@ class Resolution:
     def _policy(self, catalogue: Catalogue, name: str, spec: PolicySpec | None) -> PolicyVersion:
         now = self.clock()
         if spec is None:
-            return catalogue.policy(name, 0, now)
+            return bound(catalogue.policy(name, 0, now), catalogue.floor)
         if name:
             raise InvalidArgument("give policy or spec, not both")
-        return PolicyVersion(0, spec, "", now, "")
+        return bound(PolicyVersion(0, spec, "", now, ""), catalogue.floor)
 
     async def _sources(self) -> tuple[Catalogue, Sources]:
         tenant = current_identity().tenant

@@ -18,7 +18,7 @@ from tool_registry.models import (
     ToolSpec,
     ToolVersion,
 )
-from tool_registry.policies.compiled import Circumstances, admission, match, rejection
+from tool_registry.policies.compiled import Circumstances, admission, needs_approval, rejection
 from tool_registry.toolsets.prices import worst_case_of
 from tool_registry.toolsets.views import (
     FactsByModel,
@@ -76,7 +76,7 @@ def rejects(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, known: Know
     now = Circumstances(
         # What an orchestrator calls is decided and priced when it calls it.
         price_known=choice.sku in known.prices or spec.kind is ToolKind.PODIUM,
-        worst_case=_worst_case(spec, choice, known) if policy.price_ceiling is not None else None,
+        worst_case=_worst_case(spec, choice, known) if policy.has_price_ceiling else None,
         latency_p95_s=None if facts is None else facts.latency_p95_s,
     )
     return rejection(policy, spec, choice, now)
@@ -112,7 +112,7 @@ def _view(
         parameters_schema=parameters_with_models(spec, choices),
         models=tuple(choice for choice in choices if choice.alias),
         weight=policy.preferences.tools.get(spec.name, 0.0),
-        needs_approval=any(match(policy.approval, spec, choice) for choice in choices),
+        needs_approval=any(needs_approval(policy, spec, choice) for choice in choices),
         price_per_call=_most_expensive([_worst_case(spec, choice, known) for choice in choices]),
     )
 

@@ -36,7 +36,6 @@ PRICE = {
     "sku": "$sku",
     "currency_code": "USD",
     "components": [{"dimension": "USAGE_DIMENSION_CALL", "unit_price": "9", "per": "1"}],
-    "tenant_override": True,
 }
 BUDGET = {
     "id": "$budget",

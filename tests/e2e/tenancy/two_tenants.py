@@ -117,7 +117,7 @@ async def _own(owner: httpx.AsyncClient, tenants: TwoTenants) -> None:
         "budget": "acme-budget",
         "corpus": "acme_corpus",
         "document": "acme-document",
-        "sku": "acme/sku",
+        "sku": "own/acme",
         "episode": episode_id,
         # Apart from the episode, which must cost what its own calls cost.
         "held_episode": held,
@@ -153,7 +153,7 @@ def _belongings(things: dict[str, str]) -> list[tuple[str, str, Any]]:
     budget = {"id": things["budget"], "scope": "BUDGET_SCOPE_TENANT", "hard_limit": usd}
     episode = {"task": f"what is {CANARY}?", "policy": things["policy"]}
     return [
-        ("POST", "/v1/prices", {"specs": [{**price, "tenant_override": True, "source": CANARY}]}),
+        ("POST", "/v1/prices", {"specs": [{**price, "source": CANARY}]}),
         ("POST", "/v1/tools", {"spec": tool}),
         ("POST", "/v1/policies", {"spec": policy}),
         ("POST", "/v1/budgets", {"budget": {**budget, "window": "BUDGET_WINDOW_TOTAL"}}),

@@ -51,7 +51,7 @@ async def test_spending_is_read_with_its_scope(ledger: RunningLedger) -> None:
 async def test_only_the_platform_sets_list_prices(ledger: RunningLedger) -> None:
     admin = ledger.as_("acme", Scope.TENANT_ADMIN)
     listed = prices_pb.CreatePricesRequest(specs=[make_price("tool/a")])
-    own = prices_pb.CreatePricesRequest(specs=[make_price("tool/a", tenant_override=True)])
+    own = prices_pb.CreatePricesRequest(specs=[make_price("own/a")])
     assert await code_of(admin.prices.CreatePrices(listed)) is grpc.StatusCode.PERMISSION_DENIED
     assert (await admin.prices.CreatePrices(own)).created_count == 1
     runner = ledger.as_("acme", Scope.EPISODES_RUN)
@@ -72,10 +72,10 @@ async def test_no_answer_to_one_tenant_holds_a_byte_of_another(ledger: RunningLe
     zeta = ledger.as_("zeta", Scope.TENANT_ADMIN, Scope.LEDGER_WRITE)
     budget = make_budget("canary")
     await acme.budgets.CreateBudget(budgets_pb.CreateBudgetRequest(budget=budget))
-    own = make_price("canary", tenant_override=True, source="canary")
+    own = make_price("own/canary", source="canary")
     await acme.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[own]))
     subject = {"episode_id": "canary", "tool": "canary", "model": "canary"}
-    await acme.ledger.Reserve(make_reserve("canary", subject=subject, sku="canary"))
+    await acme.ledger.Reserve(make_reserve("canary", subject=subject, sku="own/canary"))
     await acme.ledger.Capture(make_capture("canary"))
     groups = [pb.SPEND_DIMENSION_MODEL, pb.SPEND_DIMENSION_TOOL, pb.SPEND_DIMENSION_USER]
     answers = [
@@ -85,7 +85,9 @@ async def test_no_answer_to_one_tenant_holds_a_byte_of_another(ledger: RunningLe
         await zeta.ledger.ReleaseEpisode(pb.ReleaseEpisodeRequest(episode_id="canary")),
         await zeta.budgets.ListBudgets(budgets_pb.ListBudgetsRequest()),
         await zeta.prices.ListPrices(prices_pb.ListPricesRequest()),
-        await zeta.prices.GetEffectivePrices(prices_pb.GetEffectivePricesRequest(skus=["canary"])),
+        await zeta.prices.GetEffectivePrices(
+            prices_pb.GetEffectivePricesRequest(skus=["own/canary"])
+        ),
     ]
     assert all(b"canary" not in answer.SerializeToString() for answer in answers)
     foreign = zeta.budgets.GetBudget(budgets_pb.GetBudgetRequest(id="canary"))

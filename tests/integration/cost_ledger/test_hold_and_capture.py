@@ -237,9 +237,11 @@ async def test_unusable_figures_are_posted_without_a_price_and_end_the_hold(
 async def test_a_cost_above_any_amount_is_posted_without_a_price(
     worker: Client, admin: Client
 ) -> None:
-    price = make_price("gold", {"output_text": ("999999999999", "1")}, tenant_override=True)
+    price = make_price("own/gold", {"output_text": ("999999999999", "1")})
     await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
-    await worker.ledger.Reserve(make_reserve("k", sku="gold", worst_case=quantities(output_text=1)))
+    await worker.ledger.Reserve(
+        make_reserve("k", sku="own/gold", worst_case=quantities(output_text=1))
+    )
     usage = make_usage(output_text=10**12)
     entry = (await worker.ledger.Capture(make_capture("k", usage=usage))).entry
     assert not entry.HasField("amount")

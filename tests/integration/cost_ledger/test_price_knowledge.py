@@ -156,7 +156,7 @@ async def test_a_region_has_its_own_price_or_that_of_every_region(
 async def test_bands_and_hours_survive_the_database_and_price_a_call(
     ledger: RunningLedger, worker: Client
 ) -> None:
-    price = make_price("m", {"output_text": ("1", "1000000")}, tenant_override=True)
+    price = make_price("own/m", {"output_text": ("1", "1000000")})
     band, peak = price.components.add(), price.components.add()
     price.components[0].band.until_tokens = 1000
     band.CopyFrom(price.components[0])
@@ -177,7 +177,7 @@ async def test_bands_and_hours_survive_the_database_and_price_a_call(
             (1000, monday, "0.003"),
         ]
     ):
-        record = make_record(f"k{number}", sku="m")
+        record = make_record(f"k{number}", sku="own/m")
         del record.usage.quantities[:]
         record.usage.quantities.extend(quantities(input_fresh=prompt, output_text=1000))
         record.occur_time.FromDatetime(moment)

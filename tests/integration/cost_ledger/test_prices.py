@@ -19,7 +19,6 @@ from integration.cost_ledger.running_ledger import Client, RunningLedger
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium.ledger.v1 import price_book_service_pb2 as pb
-from podium_kit.rpc.identity import Scope
 
 DEARER = {"input_fresh": ("2.5", "1000000"), "output_text": ("20", "1000000")}
 
@@ -78,8 +77,8 @@ async def test_a_call_is_captured_at_the_price_it_was_admitted_at(
 
 
 async def test_a_tenants_own_price_is_its_alone(ledger: RunningLedger, worker: Client) -> None:
-    own = make_price(components={"output_text": ("1", "1000000")}, tenant_override=True)
-    await create(ledger.as_("acme", Scope.TENANT_ADMIN), own)
+    own = make_price(components={"output_text": ("1", "1000000")}, tenant="acme")
+    await create(ledger.admin(), own)
     assert (await worker.ledger.Record(make_record("k"))).entry.amount == usd("0.0001")
     zeta = ledger.as_("zeta")
     assert (await zeta.ledger.Record(make_record("k"))).entry.amount == usd("0.00225")

@@ -21,10 +21,10 @@ from podium_cli.app import app
 from podium_kit.embedded.postgres import EmbeddedPostgres
 
 TENANT = "auditee"
-PRICES = """sku,dimension,unit_price,per,tenant_override,source
-orchestrator/scripted-model,input_fresh,0.2,1000000,true,the contract
-orchestrator/scripted-model,output_text,0.9,1000000,true,the contract
-tool/calculator,call,0.00012,,true,the contract
+PRICES = """sku,dimension,unit_price,per,tenant,source
+orchestrator/scripted-model,input_fresh,0.2,1000000,auditee,the contract
+orchestrator/scripted-model,output_text,0.9,1000000,auditee,the contract
+tool/calculator,call,0.00012,,auditee,the contract
 """
 QUESTIONS = ("6 * 7", "3 * 7", "1 / 0")
 
@@ -126,7 +126,7 @@ def open_books(platform: Platform, folder: Path) -> Books:
     """The tenant with its prices, after some episodes: answered ones and one whose tool failed."""
     podium = as_tenant(platform, "tenant-admin")
     (folder / "prices.csv").write_text(PRICES)
-    imported = podium("prices", "import", str(folder / "prices.csv"))
+    imported = platform.podium("prices", "import", str(folder / "prices.csv"))
     assert imported.returncode == 0, imported.stderr
     return Books(
         podium, [run(platform, podium, each) for each in QUESTIONS], dsn(platform, "cost_ledger")

@@ -19,7 +19,7 @@ TASK = "How many moons has Mars?"
 # 0.2 dollars per million tokens, in or out.
 TOKEN = Decimal("0.0000002")
 PRICE = """
-tenant_override: true
+tenant: default
 currency_code: USD
 components:
   - {dimension: input_fresh, unit_price: "0.2", per: "1000000"}

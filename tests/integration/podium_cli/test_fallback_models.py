@@ -70,7 +70,7 @@ def price_of(alias: str, price: Decimal) -> dict[str, Any]:
     ]
     return {
         "sku": f"{alias}-sku",
-        "tenant_override": True,
+        "tenant": "default",
         "currency_code": "USD",
         "components": components,
     }

@@ -206,19 +206,19 @@ def test_spend_prices_and_budgets_are_reported_exactly(
     assert spent == Decimal(episode["cost"]["amount"]) > 0
     prices = tmp_path / "prices.yaml"
     prices.write_text(
-        "specs: [{sku: tool/mine, currency_code: USD, tenant_override: true,"
+        "specs: [{sku: own/mine, currency_code: USD,"
         " components: [{dimension: call, unit_price: '0.5'}]}]"
     )
     assert "1 prices would be added" in podium("prices", "import", str(prices), "--dry-run").stdout
     assert "1 prices added" in podium("prices", "import", str(prices)).stdout
-    assert "$0.5 per call" in podium("prices", "list", "--sku", "tool/mine").stdout
+    assert "$0.5 per call" in podium("prices", "list", "--sku", "own/mine").stdout
     prices.write_text(prices.read_text().replace("0.5", "0.75"))
     changed = podium("prices", "import", str(prices), "--dry-run").stdout
     assert "~ changed" in changed
     assert "was $0.5 per call" in changed
-    assert "$0.5 per call" in podium("prices", "get", "tool/mine").stdout
-    unknown = podium("prices", "get", "tool/mine", "--known-at", "2026-01-01")
-    assert "the price of tool/mine is unknown" in unknown.stderr
+    assert "$0.5 per call" in podium("prices", "get", "own/mine").stdout
+    unknown = podium("prices", "get", "own/mine", "--known-at", "2026-01-01")
+    assert "the price of own/mine is unknown" in unknown.stderr
     assert (
         podium("budgets", "create", "monthly", "--limit", "5", "--window", "month").returncode == 0
     )

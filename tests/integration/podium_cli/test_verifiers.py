@@ -20,9 +20,9 @@ from unit.podium_training.synthesis.library_domain import make_domain, make_draf
 DOMAIN = make_domain()
 ROLLOUT_TIMEOUT_S = 150
 # So that a budget covers what the model asks for and not the sandbox, at any earlier cost.
-CHEAP_MODEL = """sku,dimension,unit_price,per,tenant_override
-orchestrator/scripted-model,input_fresh,0.000001,1000000,true
-orchestrator/scripted-model,output_text,0.000001,1000000,true
+CHEAP_MODEL = """sku,dimension,unit_price,per,tenant
+orchestrator/scripted-model,input_fresh,0.000001,1000000,default
+orchestrator/scripted-model,output_text,0.000001,1000000,default
 """
 POLICY = "{name: judged, preset: balanced, unknown_price: UNKNOWN_PRICE_RULE_ADMIT}"
 

@@ -56,12 +56,12 @@ def test_a_service_class_is_a_price_of_its_own(tmp_path: Path) -> None:
 
 
 def test_validity_and_owner_are_parsed(tmp_path: Path) -> None:
-    header = "sku,dimension,unit_price,currency,valid_from,valid_until,tenant_override,source"
-    line = "m,call,1,EUR,2026-01-01T00:00:00Z,2027-01-01T00:00:00Z,true,the contract"
+    header = "sku,dimension,unit_price,currency,valid_from,valid_until,tenant,source"
+    line = "m,call,1,EUR,2026-01-01T00:00:00Z,2027-01-01T00:00:00Z,acme,the contract"
     (price,) = read(tmp_path, line, header=header)
-    assert (price.currency_code, price.tenant_override, price.source) == (
+    assert (price.currency_code, price.tenant, price.source) == (
         "EUR",
-        True,
+        "acme",
         "the contract",
     )
     assert price.end_time.ToDatetime().year - price.start_time.ToDatetime().year == 1
@@ -78,11 +78,6 @@ def test_validity_and_owner_are_parsed(tmp_path: Path) -> None:
         (HEADER, "m,call,1,,few,,,,,", "line 2: from_tokens is 'few'"),
         (HEADER, "m,call,1,,,,someday,01:00,02:00,", "line 2: weekdays is 'someday'"),
         (HEADER, "m,call,1,,,,monday,1:00,02:00,", "line 2: start is '1:00'"),
-        (
-            "sku,dimension,unit_price,tenant_override",
-            "m,call,1,maybe",
-            "tenant_override is 'maybe'",
-        ),
         ("sku,dimension,unit_price,valid_from", "m,call,1,2026", "valid_from is '2026'"),
     ],
 )

@@ -25,7 +25,7 @@ def register(memory_bytes: int = 0, **limits: Any) -> None:
         connection=tool_pb2.Connection(code=code),
         limits=tool_pb2.ToolLimits(**limits),
     )
-    check_tool(new_spec_from_proto(spec))
+    check_tool(new_spec_from_proto(spec), shared=False)
 
 
 @pytest.mark.parametrize(

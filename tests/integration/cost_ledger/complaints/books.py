@@ -66,8 +66,9 @@ class Books:
         self, sku: str, components: Mapping[str, tuple[str, str]], **fields: Any
     ) -> None:
         """A price of this tenant alone."""
-        spec = make_price(sku, components, tenant_override=True, **fields)
-        await self.admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[spec]))
+        spec = make_price(sku, components, tenant=self.tenant, **fields)
+        operator = self.replicas.first.as_("operator", Scope.PLATFORM_ADMIN)
+        await operator.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[spec]))
 
     async def status(self, id: str = "cap") -> budgets_pb.BudgetStatus:
         """What a budget counts now."""

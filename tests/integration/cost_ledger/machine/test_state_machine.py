@@ -59,8 +59,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.driver.reset_clock()
-        tenant = f"tenant-{next(TENANTS)}"
-        self.client: Any = self.driver.ledger.as_(tenant, Scope.PLATFORM_ADMIN)
+        self.tenant = f"tenant-{next(TENANTS)}"
+        self.client: Any = self.driver.ledger.as_(self.tenant, Scope.PLATFORM_ADMIN)
         self.model = Model()
         self.sequences: dict[str, int] = {}
         for id, fields in {
@@ -171,7 +171,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(price=st.sampled_from(["5", "10", "20"]))
     def publish_price(self, price: str) -> None:
         """From now on; what is held keeps the price it was held at."""
-        spec = make_price(components={"output_text": (price, "1000000")}, tenant_override=True)
+        spec = make_price(components={"output_text": (price, "1000000")}, tenant=self.tenant)
         spec.start_time.FromDatetime(datetime.now(UTC) + self.driver.shifted())
         request = prices_pb.CreatePricesRequest(specs=[spec])
         assert self._ask(self.client.prices.CreatePrices(request))[0] is Answer.OK

@@ -217,18 +217,22 @@ class PriceSpec(_message.Message):
     COMPONENTS_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
-    TENANT_OVERRIDE_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     SERVICE_CLASS_FIELD_NUMBER: _builtins.int
     REGION_FIELD_NUMBER: _builtins.int
     CORRECTS_PRICE_ID_FIELD_NUMBER: _builtins.int
     sku: _builtins.str
-    """What is priced, for example "openai/gpt-5" or "tool/calculator"."""
+    """What is priced, for example "openai/gpt-5" or "tool/calculator"; what a
+    tenant brings along is "own/" and any name.
+    """
     currency_code: _builtins.str
     """ISO 4217 code, upper case."""
-    tenant_override: _builtins.bool
-    """Whether only the caller's tenant pays it; otherwise it is the list price
-    of every tenant, which needs the admin scope.
+    tenant: _builtins.str
+    """The only tenant that pays it. Unset means the caller's for a SKU that starts
+    with "own/", and otherwise the list price of every tenant. A tenant's admin
+    prices own/ SKUs alone; all else is the operator's to price and needs the
+    platform's scope.
     """
     source: _builtins.str
     """Where the price was read, for the auditor."""
@@ -270,7 +274,7 @@ class PriceSpec(_message.Message):
         components: _abc.Iterable[Global___PriceComponent] | None = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
-        tenant_override: _builtins.bool = ...,
+        tenant: _builtins.str = ...,
         source: _builtins.str = ...,
         service_class: _builtins.str = ...,
         region: _builtins.str = ...,
@@ -278,7 +282,7 @@ class PriceSpec(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["components", b"components", "corrects_price_id", b"corrects_price_id", "currency_code", b"currency_code", "end_time", b"end_time", "region", b"region", "service_class", b"service_class", "sku", b"sku", "source", b"source", "start_time", b"start_time", "tenant_override", b"tenant_override"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["components", b"components", "corrects_price_id", b"corrects_price_id", "currency_code", b"currency_code", "end_time", b"end_time", "region", b"region", "service_class", b"service_class", "sku", b"sku", "source", b"source", "start_time", b"start_time", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
