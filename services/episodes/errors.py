@@ -6,6 +6,7 @@ from podium_kit.rpc.errors import (
     FailedPrecondition,
     InvalidArgument,
     NotFound,
+    PermissionDenied,
     ResourceExhausted,
 )
 
@@ -77,6 +78,17 @@ class EpisodeNotFinished(FailedPrecondition):
     def __init__(self, episode_id: str) -> None:
         super().__init__(
             f"episode {episode_id} still runs; watch it, or cancel it", episode_id=episode_id
+        )
+
+
+class SelfApproval(PermissionDenied):
+    """Whoever started an episode wants to approve one of its calls."""
+
+    def __init__(self, episode_id: str, subject: str) -> None:
+        super().__init__(
+            f"{subject} started episode {episode_id}; its calls are for somebody else to approve: "
+            "use another subject's key, or set self_approval in the policy",
+            episode_id=episode_id,
         )
 
 

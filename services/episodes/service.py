@@ -15,6 +15,7 @@ from episodes.errors import (
     EpisodeNotFound,
     InvalidEpisode,
     NothingToApprove,
+    SelfApproval,
     StartTooLate,
 )
 from episodes.model_catalogue import ModelCatalogue
@@ -22,6 +23,7 @@ from episodes.models import EpisodeState, NewEpisode, StoredEpisode
 from episodes.steps.watch import EpisodeProgress, Watcher
 from episodes.store import EpisodeFilter, EpisodeStore
 from episodes.stream.store_outbox import OutboxStore
+from episodes.workflows.convert import self_approval
 from episodes.workflows.payloads import Approval
 from episodes.workflows.starter import TemporalUnavailable, WorkflowStarter
 from podium.episodes.v1 import episode_pb2
@@ -101,9 +103,11 @@ class Episodes:
     async def approve(
         self, episode_id: str, turn: int, call_index: int, approved: bool, reason: str
     ) -> StoredEpisode:
-        """Decides a waiting call. Raises NothingToApprove."""
-        stored = await self.get(episode_id)
-        approval = Approval(turn, call_index, approved, current_identity().subject, reason)
+        """Decides a waiting call. Raises NothingToApprove, SelfApproval."""
+        stored, actor = await self.get(episode_id), current_identity().subject
+        if approved and actor == stored.new.subject and not self_approval(stored.new.toolset):
+            raise SelfApproval(episode_id, actor)
+        approval = Approval(turn, call_index, approved, actor, reason)
         if stored.ending is not None or not await self.starter.decide(episode_id, approval):
             raise NothingToApprove(episode_id, turn, call_index)
         return stored

@@ -120,6 +120,17 @@ class PresetName(AlreadyExists):
         )
 
 
+class PresetDisabled(FailedPrecondition):
+    """The tenant's floor wants policies that the tenant wrote."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} is a preset, and the tenant's floor allows none; "
+            "name a policy of the tenant's own, or activate one",
+            policy=name,
+        )
+
+
 class PolicyNotFound(NotFound):
     """No such policy, for this tenant."""
 

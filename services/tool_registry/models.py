@@ -149,6 +149,8 @@ class PolicySpec:
     training_consent: bool
     budget_ids: tuple[str, ...]
     approval_timeout_s: float
+    self_approval: bool
+    no_presets: bool
     wire: bytes
     # The tenant's floor, whose rules bind as well; None in the floor itself.
     floor: "PolicySpec | None" = None

@@ -20,6 +20,8 @@ class Scope(StrEnum):
     TENANT_ADMIN = "tenant:admin"
     TOOLS_WRITE = "tools:write"
     EPISODES_RUN = "episodes:run"
+    CALLS_APPROVE = "calls:approve"
+    TRAJECTORIES_READ = "trajectories:read"
     SPEND_READ = "spend:read"
     AUDIT_READ = "audit:read"
     LEDGER_WRITE = "ledger:write"
@@ -38,6 +40,7 @@ class Role(StrEnum):
     TENANT_ADMIN = "tenant-admin"
     TOOL_OWNER = "tool-owner"
     DEVELOPER = "developer"
+    APPROVER = "approver"
     AUDITOR = "auditor"
 
 
@@ -48,8 +51,10 @@ ROLE_SCOPES = {
     Role.TENANT_ADMIN: frozenset({Scope.TENANT_ADMIN}),
     # Registers tools and corpora, and tries them.
     Role.TOOL_OWNER: frozenset({Scope.TOOLS_WRITE, Scope.EPISODES_RUN}),
-    # Runs episodes and sees what they cost.
-    Role.DEVELOPER: frozenset({Scope.EPISODES_RUN, Scope.SPEND_READ}),
+    # Runs episodes, sees what they did and what they cost.
+    Role.DEVELOPER: frozenset({Scope.EPISODES_RUN, Scope.TRAJECTORIES_READ, Scope.SPEND_READ}),
+    # Decides on calls that wait for a person.
+    Role.APPROVER: frozenset({Scope.CALLS_APPROVE}),
     # Sees spending and administrative changes; changes nothing.
     Role.AUDITOR: frozenset({Scope.SPEND_READ, Scope.AUDIT_READ}),
 }
@@ -59,6 +64,8 @@ TENANT_SCOPES = frozenset(
         Scope.TENANT_ADMIN,
         Scope.TOOLS_WRITE,
         Scope.EPISODES_RUN,
+        Scope.CALLS_APPROVE,
+        Scope.TRAJECTORIES_READ,
         Scope.SPEND_READ,
         Scope.AUDIT_READ,
     }

@@ -20,3 +20,8 @@ def approval_timeout_s(toolset: bytes) -> float:
     """Seconds a call of an episode with the serialized toolset waits before it is denied."""
     timeout = toolset_pb2.Toolset.FromString(toolset).approval_timeout
     return duration_from_proto(timeout) or APPROVAL_TIMEOUT_S
+
+
+def self_approval(toolset: bytes) -> bool:
+    """Whether whoever started an episode with the serialized toolset may approve its calls."""
+    return toolset_pb2.Toolset.FromString(toolset).self_approval

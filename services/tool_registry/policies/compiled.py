@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from podium_kit.money import Money
 from tool_registry.models import ModelChoice, PolicySpec, Selector, ToolSpec, UnknownPriceRule
+from tool_registry.policies.floor import disabled
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Circumstances:
 
 def rejection(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances) -> str:
     """The rule that keeps a choice out, in words; empty when it is in."""
+    if disabled(policy):
+        return f"{policy.name} is a preset, and the tenant's floor allows none"
     if policy.floor is not None and (binding := rejection(policy.floor, spec, choice, now)):
         return f"{binding} (the tenant's floor)"
     return (

@@ -14,6 +14,7 @@ from tool_registry.models import (
     ToolKind,
     UnknownPriceRule,
 )
+from tool_registry.policies.floor import FLOOR
 from tool_registry.policies.presets import INSTRUCTIONS, PRESETS, preset_unknown_price_rule
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -58,6 +59,8 @@ def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
         training_consent=spec.training_consent,
         budget_ids=tuple(spec.budget_ids),
         approval_timeout_s=duration_from_proto(spec.approval_timeout),
+        self_approval=spec.self_approval,
+        no_presets=spec.no_presets,
         wire=spec.SerializeToString(deterministic=True),
     )
 
@@ -139,6 +142,8 @@ def _check(spec: policy_pb2.PolicySpec) -> None:
         raise InvalidPolicy("unknown prices are admitted at the ceiling, but there is no ceiling")
     if spec.HasField("allow") and _selector(spec.allow).empty:
         raise InvalidPolicy("allow is set and names nothing; leave it unset to allow every tool")
+    if spec.no_presets and spec.name != FLOOR:
+        raise InvalidPolicy(f"no_presets binds all episodes; set it in the policy named {FLOOR}")
     _check_ceilings(spec)
 
 

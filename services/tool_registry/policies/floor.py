@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from podium_kit.money import Money
-from tool_registry.models import PolicyVersion, UnknownPriceRule
+from tool_registry.models import PolicySpec, PolicyVersion, UnknownPriceRule
+from tool_registry.policies.presets import PRESETS
 
 # A policy of this name is the floor, from its first version on.
 FLOOR = "floor"
@@ -31,10 +32,16 @@ def bound(policy: PolicyVersion, floor: PolicyVersion | None) -> PolicyVersion:
         price_ceiling=_lower(spec.price_ceiling, least.price_ceiling),
         training_consent=spec.training_consent and least.training_consent,
         budget_ids=tuple(dict.fromkeys((*least.budget_ids, *spec.budget_ids))),
+        self_approval=spec.self_approval and least.self_approval,
         approval_timeout_s=_shorter((spec.approval_timeout_s, least.approval_timeout_s)),
     )
     digest = f"{policy.digest}/{floor.digest}" if policy.digest else ""
     return replace(policy, spec=tightened, digest=digest)
+
+
+def disabled(policy: PolicySpec) -> bool:
+    """Whether it is a preset where the floor wants policies that the tenant wrote."""
+    return policy.name in PRESETS and policy.floor is not None and policy.floor.no_presets
 
 
 def _lower(own: Money | None, least: Money | None) -> Money | None:

@@ -43,6 +43,7 @@ class ToolsetWriter:
             unknown_price=unknown_price_to_proto(policy.unknown_price),
             training_consent=policy.training_consent,
             budget_ids=policy.budget_ids,
+            self_approval=policy.self_approval,
         )
         if policy.approval_timeout_s:
             message.approval_timeout.CopyFrom(duration_to_proto(policy.approval_timeout_s))

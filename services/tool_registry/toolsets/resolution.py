@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from podium_kit.metering import PriceFactors
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.rpc.identity import current_identity
+from tool_registry.errors import PresetDisabled
 from tool_registry.facts.measurements import Clock, MeasurementBook
 from tool_registry.models import (
     Decision,
@@ -16,7 +17,7 @@ from tool_registry.models import (
     Source,
     Toolset,
 )
-from tool_registry.policies.floor import bound
+from tool_registry.policies.floor import bound, disabled
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.store import ToolStore
 from tool_registry.toolsets.call_decisions import CallDecision, PlannedCall, decide_call
@@ -42,9 +43,12 @@ class Resolution:
     async def resolve(self, policy: str, wanted: Sequence[str], factors: PriceFactors) -> Toolset:
         """The frozen toolset; its descriptions tell prices times their factors.
 
-        Raises PolicyNotFound, ToolNotFound, ToolRejected, PricesUnavailable.
+        Raises PolicyNotFound, PresetDisabled, ToolNotFound, ToolRejected, PricesUnavailable.
         """
-        toolset = narrowed(await self._toolset(policy, None), wanted)
+        offered = await self._toolset(policy, None)
+        if disabled(offered.policy.spec):
+            raise PresetDisabled(offered.policy.spec.name)
+        toolset = narrowed(offered, wanted)
         if not factors:
             return toolset
         _, sources = await self._sources()

@@ -66,9 +66,11 @@ class EpisodesPlatform:
         return replace(self, tenant=tenant, neighbours=self.tenants.add(tenant))
 
     @asynccontextmanager
-    async def client(self, tenant: str = "") -> AsyncIterator["EpisodeServiceAsyncStub"]:
+    async def client(
+        self, tenant: str = "", subject: str = "ada"
+    ) -> AsyncIterator["EpisodeServiceAsyncStub"]:
         """A client of the server, by default the platform's tenant."""
-        identity = make_identity(tenant or self.tenant)
+        identity = make_identity(tenant or self.tenant, subject)
         async with client_channel(self.port, identity, self.keys) as channel:
             yield EpisodeServiceStub(channel)
 

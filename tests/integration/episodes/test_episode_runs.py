@@ -148,7 +148,7 @@ async def test_call_that_needs_approval_waits_for_a_person(platform: EpisodesPla
     platform.neighbours.orchestrator.decide = in_turns(
         calls(call("pay"), call("pay", index=1)), answer("paid")
     )
-    async with platform.client() as client:
+    async with platform.client() as client, platform.client(subject="boss") as boss:
         episode_id = (await start(client)).id
         waiting = []
         async for response in client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id)):
@@ -157,7 +157,7 @@ async def test_call_that_needs_approval_waits_for_a_person(platform: EpisodesPla
             if len(waiting) == 2:
                 break
         for index, approved in ((0, True), (1, False)):
-            await client.ApproveToolCall(
+            await boss.ApproveToolCall(
                 pb.ApproveToolCallRequest(
                     episode_id=episode_id,
                     turn=1,
@@ -175,8 +175,8 @@ async def test_call_that_needs_approval_waits_for_a_person(platform: EpisodesPla
     assert len([key for key in invoked if key.startswith(episode_id)]) == 1
     recorded = [made.approval for made in reply.trajectory.turns[0].tool_invocations]
     assert [(each.approved, each.actor, each.reason) for each in recorded] == [
-        (True, "ada", "as agreed"),
-        (False, "ada", "too dear"),
+        (True, "boss", "as agreed"),
+        (False, "boss", "too dear"),
     ]
 
 
@@ -208,10 +208,10 @@ async def test_a_policy_changed_mid_episode_rejects_the_next_call(
 
 
 async def test_unrequested_decision_is_rejected(platform: EpisodesPlatform) -> None:
-    async with platform.client() as client:
+    async with platform.client() as client, platform.client(subject="boss") as boss:
         episode = await finished(client, (await start(client)).id)
         with pytest.raises(grpc.aio.AioRpcError) as rejected:
-            await client.ApproveToolCall(
+            await boss.ApproveToolCall(
                 pb.ApproveToolCallRequest(episode_id=episode.id, turn=1, approved=True)
             )
     assert rejected.value.code() == grpc.StatusCode.FAILED_PRECONDITION

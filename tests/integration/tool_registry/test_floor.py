@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from integration.tool_registry.builders import make_price, make_spec
-from integration.tool_registry.running_registry import Caller, RunningRegistry
+from integration.tool_registry.running_registry import Caller, RunningRegistry, rejected
 from podium.common.v1 import money_pb2
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
@@ -106,3 +107,27 @@ async def test_a_policy_that_is_only_tried_stands_on_the_floor_and_a_floor_on_no
         spec = policy_pb2.PolicySpec(name=name, unknown_price=ADMIT)
         reply = await ada.policies.ExplainToolset(pb.ExplainToolsetRequest(spec=spec))
         assert [each.allowed for each in reply.decisions] == [allowed]
+
+
+async def test_a_floor_without_presets_leaves_the_tenants_own_policies(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec("mail"))
+    await ada.create_policy("mine", unknown_price=ADMIT)
+    await ada.create_policy("floor", unknown_price=ADMIT, no_presets=True)
+    for preset in ("", "balanced", "cost-first"):
+        error = await rejected(ada.resolve(policy=preset))
+        assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert "name a policy of the tenant's own" in (error.details() or "")
+        # In an episode that runs already, too.
+        decision = await decided(ada, preset)
+        assert not decision.allowed
+        assert "the tenant's floor allows none" in decision.reason
+    assert (await ada.resolve(policy="mine")).toolset.tools
+    assert (await decided(ada, "mine")).allowed
+
+
+async def test_only_the_floor_rules_out_presets(registry: RunningRegistry) -> None:
+    error = await rejected(registry.as_().create_policy("mine", no_presets=True))
+    assert "set it in the policy named floor" in (error.details() or "")

@@ -10,18 +10,22 @@ from unit.house.test_rpc_access import contract_methods, method_path
 METHODS = [method_path(method) for method in contract_methods()]
 # What a role's holder may call besides what is open to every caller of a tenant.
 WRITES_TOOLS = {"RegisterTool", "DeprecateTool", "DeleteTool", "PutDocuments", "DeleteDocuments"}
-RUNS = {"StartEpisode", "CancelEpisode", "ApproveToolCall", "NextAction", "Invoke"}
+RUNS = {"StartEpisode", "CancelEpisode", "NextAction", "Invoke"}
+APPROVES, READS_TRAJECTORIES = {"ApproveToolCall"}, {"GetTrajectory"}
 SEES_MONEY = {"ListEntries", "ReportSpend"}
 ADMINISTERS = {"CreatePolicy", "ActivatePolicy", "CreatePrices"}
 POSTS_COSTS = {"Reserve", "Capture", "Release", "Record", "Reverse", "Apply", "RecordToolFacts"}
+LISTED = (
+    WRITES_TOOLS | RUNS | APPROVES | READS_TRAJECTORIES | SEES_MONEY | ADMINISTERS | POSTS_COSTS
+)
 EXPECTED = {
-    Role.PLATFORM_ADMIN: WRITES_TOOLS | RUNS | SEES_MONEY | ADMINISTERS | POSTS_COSTS,
-    Role.TENANT_ADMIN: WRITES_TOOLS | RUNS | SEES_MONEY | ADMINISTERS,
+    Role.PLATFORM_ADMIN: LISTED,
+    Role.TENANT_ADMIN: LISTED - POSTS_COSTS,
     Role.TOOL_OWNER: WRITES_TOOLS | RUNS,
-    Role.DEVELOPER: RUNS | SEES_MONEY,
+    Role.DEVELOPER: RUNS | READS_TRAJECTORIES | SEES_MONEY,
+    Role.APPROVER: APPROVES,
     Role.AUDITOR: SEES_MONEY,
 }
-LISTED = WRITES_TOOLS | RUNS | SEES_MONEY | ADMINISTERS | POSTS_COSTS
 
 
 def allowed(identity: Identity, method: str) -> bool:

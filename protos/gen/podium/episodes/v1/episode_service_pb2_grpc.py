@@ -113,7 +113,8 @@ class EpisodeServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ApproveToolCall(self, request, context):
-        """Decides a call that waits for approval.
+        """Decides a call that waits for approval. Whoever started the episode may deny
+        its calls, and approve them only where the policy says so.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

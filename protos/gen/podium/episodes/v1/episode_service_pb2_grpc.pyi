@@ -46,7 +46,9 @@ class EpisodeServiceStub:
     CancelEpisode: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.CancelEpisodeRequest, _episode_service_pb2.CancelEpisodeResponse]
     """Cancels an episode. Cancelling one that has ended changes nothing."""
     ApproveToolCall: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.ApproveToolCallRequest, _episode_service_pb2.ApproveToolCallResponse]
-    """Decides a call that waits for approval."""
+    """Decides a call that waits for approval. Whoever started the episode may deny
+    its calls, and approve them only where the policy says so.
+    """
     GetTrajectory: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.GetTrajectoryRequest, _episode_service_pb2.GetTrajectoryResponse]
     """Returns the trajectory of an ended episode."""
 
@@ -68,7 +70,9 @@ class EpisodeServiceAsyncStub(EpisodeServiceStub):
     CancelEpisode: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.CancelEpisodeRequest, _episode_service_pb2.CancelEpisodeResponse]  # type: ignore[assignment]
     """Cancels an episode. Cancelling one that has ended changes nothing."""
     ApproveToolCall: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.ApproveToolCallRequest, _episode_service_pb2.ApproveToolCallResponse]  # type: ignore[assignment]
-    """Decides a call that waits for approval."""
+    """Decides a call that waits for approval. Whoever started the episode may deny
+    its calls, and approve them only where the policy says so.
+    """
     GetTrajectory: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.GetTrajectoryRequest, _episode_service_pb2.GetTrajectoryResponse]  # type: ignore[assignment]
     """Returns the trajectory of an ended episode."""
 
@@ -123,7 +127,9 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _episode_service_pb2.ApproveToolCallRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_episode_service_pb2.ApproveToolCallResponse, _abc.Awaitable[_episode_service_pb2.ApproveToolCallResponse]]:
-        """Decides a call that waits for approval."""
+        """Decides a call that waits for approval. Whoever started the episode may deny
+        its calls, and approve them only where the policy says so.
+        """
 
     @_abc_1.abstractmethod
     def GetTrajectory(

@@ -207,6 +207,8 @@ class PolicySpec(_message.Message):
     BUDGET_IDS_FIELD_NUMBER: _builtins.int
     TRAINING_CONSENT_FIELD_NUMBER: _builtins.int
     APPROVAL_TIMEOUT_FIELD_NUMBER: _builtins.int
+    SELF_APPROVAL_FIELD_NUMBER: _builtins.int
+    NO_PRESETS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower-case name, unique per tenant, at most 64 characters."""
     preset: Global___PolicyPreset.ValueType
@@ -217,6 +219,12 @@ class PolicySpec(_message.Message):
     """Preference in words, shown to the orchestrator; unset means none."""
     training_consent: _builtins.bool
     """Whether trajectories under this policy may train a model."""
+    self_approval: _builtins.bool
+    """Whether whoever starts an episode may approve its calls."""
+    no_presets: _builtins.bool
+    """Whether episodes must run under a policy that the tenant wrote; only in the
+    policy named "floor".
+    """
     @_builtins.property
     def preferences(self) -> Global___PreferenceVector:
         """Weights."""
@@ -274,10 +282,12 @@ class PolicySpec(_message.Message):
         budget_ids: _abc.Iterable[_builtins.str] | None = ...,
         training_consent: _builtins.bool = ...,
         approval_timeout: _duration_pb2.Duration | None = ...,
+        self_approval: _builtins.bool = ...,
+        no_presets: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "deny", b"deny", "latency_ceiling", b"latency_ceiling", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "deny", b"deny", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "name", b"name", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "deny", b"deny", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "name", b"name", "no_presets", b"no_presets", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "self_approval", b"self_approval", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -195,6 +195,7 @@ class Toolset(_message.Message):
     TRAINING_CONSENT_FIELD_NUMBER: _builtins.int
     BUDGET_IDS_FIELD_NUMBER: _builtins.int
     APPROVAL_TIMEOUT_FIELD_NUMBER: _builtins.int
+    SELF_APPROVAL_FIELD_NUMBER: _builtins.int
     digest: _builtins.str
     """Hexadecimal SHA-256 over the rest; recorded in the trajectory."""
     policy_name: _builtins.str
@@ -207,6 +208,8 @@ class Toolset(_message.Message):
     """What happens to a call whose price is unknown."""
     training_consent: _builtins.bool
     """Whether the trajectory may train a model."""
+    self_approval: _builtins.bool
+    """Whether whoever started the episode may approve its calls."""
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResolvedTool]:
         """The tools, in name order."""
@@ -241,10 +244,11 @@ class Toolset(_message.Message):
         training_consent: _builtins.bool = ...,
         budget_ids: _abc.Iterable[_builtins.str] | None = ...,
         approval_timeout: _duration_pb2.Duration | None = ...,
+        self_approval: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "digest", b"digest", "instruction", b"instruction", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_ceiling", b"price_ceiling", "tools", b"tools", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "digest", b"digest", "instruction", b"instruction", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_ceiling", b"price_ceiling", "self_approval", b"self_approval", "tools", b"tools", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

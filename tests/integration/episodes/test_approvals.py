@@ -1,0 +1,81 @@
+"""Whoever starts an episode does not approve its calls, unless the policy says so."""
+
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
+from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
+
+
+def pays(platform: EpisodesPlatform, self_approval: bool = False) -> None:
+    toolset = make_toolset("pay", needs_approval=True)
+    toolset.self_approval = self_approval
+    platform.neighbours.registry.toolset = toolset
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("pay")), answer("paid"))
+
+
+async def until_asked(client: "EpisodeServiceAsyncStub", episode_id: str) -> None:
+    async for response in client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id)):
+        if response.event.HasField("approval_requested"):
+            return
+
+
+async def decide(client: "EpisodeServiceAsyncStub", episode_id: str, approved: bool) -> None:
+    await client.ApproveToolCall(
+        pb.ApproveToolCallRequest(episode_id=episode_id, turn=1, approved=approved)
+    )
+
+
+async def decision_of(
+    client: "EpisodeServiceAsyncStub", episode_id: str
+) -> trajectory_pb2.ApprovalDecision:
+    await finished(client, episode_id)
+    reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode_id))
+    return reply.trajectory.turns[0].tool_invocations[0].approval
+
+
+async def asked(client: "EpisodeServiceAsyncStub") -> episode_pb2.Episode:
+    """An episode whose first call waits."""
+    episode = await start(client)
+    await until_asked(client, episode.id)
+    return episode
+
+
+async def test_the_starter_is_rejected_and_somebody_else_approves(
+    platform: EpisodesPlatform,
+) -> None:
+    pays(platform)
+    async with platform.client() as ada, platform.client(subject="boss") as boss:
+        episode = await asked(ada)
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
+            await decide(ada, episode.id, approved=True)
+        assert rejected.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert "for somebody else to approve" in (rejected.value.details() or "")
+        await decide(boss, episode.id, approved=True)
+        made = await decision_of(ada, episode.id)
+    assert (made.approved, made.actor) == (True, "boss")
+
+
+async def test_the_starter_may_deny(platform: EpisodesPlatform) -> None:
+    pays(platform)
+    async with platform.client() as ada:
+        episode = await asked(ada)
+        await decide(ada, episode.id, approved=False)
+        made = await decision_of(ada, episode.id)
+    assert (made.approved, made.actor) == (False, "ada")
+
+
+async def test_a_policy_may_let_the_starter_approve(platform: EpisodesPlatform) -> None:
+    pays(platform, self_approval=True)
+    async with platform.client() as ada:
+        episode = await asked(ada)
+        await decide(ada, episode.id, approved=True)
+        made = await decision_of(ada, episode.id)
+    assert (made.approved, made.actor) == (True, "ada")
