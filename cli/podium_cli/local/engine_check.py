@@ -3,11 +3,14 @@
 from difflib import get_close_matches
 
 import httpx
+import tenacity
 
 from podium_cli.local.engines import EngineChoice
 from podium_kit.client.errors import UserError
 
 TIMEOUT_S = 10.0
+# It may have been started a moment ago.
+STARTING_S = 15.0
 
 
 async def check_engine(choice: EngineChoice) -> None:
@@ -25,8 +28,7 @@ async def _served_models(choice: EngineChoice) -> list[str]:
     url = f"{choice.openai_base_url.rstrip('/')}/models"
     headers = {"authorization": f"Bearer {choice.openai_api_key}"} if choice.openai_api_key else {}
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_S, headers=headers) as client:
-            reply = await client.get(url)
+        reply = await _answer(url, headers)
     except (httpx.TransportError, httpx.InvalidURL) as error:
         raise UserError(
             f"no model server answers at {url} ({type(error).__name__})",
@@ -41,3 +43,14 @@ async def _served_models(choice: EngineChoice) -> list[str]:
             f"{url} answers HTTP {reply.status_code} and no list of models",
             "check --openai-base-url; it ends with /v1",
         ) from error
+
+
+@tenacity.retry(
+    retry=tenacity.retry_if_exception_type(httpx.ConnectError),
+    wait=tenacity.wait_fixed(0.5),
+    stop=tenacity.stop_after_delay(STARTING_S),
+    reraise=True,
+)
+async def _answer(url: str, headers: dict[str, str]) -> httpx.Response:
+    async with httpx.AsyncClient(timeout=TIMEOUT_S, headers=headers) as client:
+        return await client.get(url)

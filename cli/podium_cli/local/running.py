@@ -26,8 +26,11 @@ async def running_platform(
 
     Raises AlreadyUp, StateFolderUnusable, EmbeddedError; nothing is left running then.
     """
-    await check_engine(options.engine)
     with Checklist(console) as checklist:
+        if options.engine.openai_base_url:
+            checklist.report("model server", False)
+            await check_engine(options.engine)
+            checklist.report("model server", True)
         platform = LocalPlatform(options, checklist.report)
         await platform.start()
         try:

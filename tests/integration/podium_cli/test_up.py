@@ -58,6 +58,7 @@ def test_a_platform_interrupted_while_it_starts_leaves_nothing_running(
     with OpenAiServer() as model:
         process = CommandLine(tmp_path).start("up", *engine_options(model))
         assert process.stderr is not None
+        assert "model server ready" in process.stderr.readline()
         assert "PostgreSQL ready" in process.stderr.readline()
         end_quietly(process, with_signal)
     assert not (tmp_path / "connection.json").exists()
