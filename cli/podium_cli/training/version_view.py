@@ -29,6 +29,11 @@ def decision_table(decision: Decision) -> Table:
     return listing(("", ""), rows)
 
 
+def is_tried(version: pb.ModelVersion) -> bool:
+    """Whether an engine serves it, or somebody has found out why none does."""
+    return bool(version.replica_count or version.faults)
+
+
 def _row(version: pb.ModelVersion) -> tuple[str, ...]:
     verdict = enum_word(pb.GateVerdict.Name(version.gate_verdict), "GATE_VERDICT_")
     return (
@@ -42,6 +47,6 @@ def _row(version: pb.ModelVersion) -> tuple[str, ...]:
 
 
 def _served(version: pb.ModelVersion) -> str:
-    if not version.replica_count and not version.faults:
+    if not is_tried(version):
         return "not seen yet"
     return f"{version.replica_ready_count} of {version.replica_count}"

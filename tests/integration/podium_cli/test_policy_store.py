@@ -1,7 +1,6 @@
 """A trained version on its way to users: published, compared, promoted, asked, rolled back."""
 
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from policy_version_builders import make_base, publish_adapter
 from vllm_server import BASE, VllmServer
 
 VERSION, UNSEEN = "policy-demo-v1", "policy-demo-v9"
-PATIENCE_S = 60
 TASK = Task(
     "sum-1",
     "arithmetic",
@@ -43,13 +41,11 @@ def podium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
 
 
 def the_version(podium: CommandLine) -> dict[str, Any]:
-    """As it is listed once the engine serves it."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        found: list[dict[str, Any]] = podium.json("train", "versions")["versions"]
-        if found and found[0]["served"]:
-            return found[0]
-    raise AssertionError(podium("train", "versions").stdout)
+    """As it is listed once an engine has tried it."""
+    found: list[dict[str, Any]] = podium.json("train", "versions", "--wait")["versions"]
+    (version,) = found
+    assert version["served"]
+    return version
 
 
 def evaluation(podium: CommandLine, folder: Path, model: str) -> Path:

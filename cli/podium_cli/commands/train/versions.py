@@ -4,12 +4,13 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated
 
+import tenacity
 import typer
 
 from podium.orchestrator.v1 import model_version_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
-from podium_cli.training.version_view import decision_table, version_table
+from podium_cli.training.version_view import decision_table, is_tried, version_table
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway, message_values, segment
 from podium_kit.policy_versions import Alias, Aliases, VersionName, VersionStore
@@ -28,6 +29,7 @@ from podium_training.gate import (
     write_decision,
 )
 
+WAIT_S = 120.0
 Store = Annotated[
     Path,
     typer.Option(envvar="PODIUM_POLICY_STORE", help="Folder of the policy versions.", exists=True),
@@ -56,13 +58,19 @@ async def publish(
 
 
 @command(app, "versions")
-async def versions(session: Session) -> None:
+async def versions(
+    session: Session,
+    *,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Until the engines have tried them, two minutes at most.")
+    ] = False,
+) -> None:
     """List the versions: who serves them, what the gate said, which the aliases mean.
 
     Platform admins only, as for promote and rollback.
     """
     async with session.gateway(admin=True) as gateway:
-        found = await _versions(gateway)
+        found = await (_tried_versions(gateway) if wait else _versions(gateway))
     session.output.result(message_values(found), version_table(found.versions))
 
 
@@ -143,6 +151,24 @@ async def prune(session: Session, *, store: Store) -> None:
 
 async def _versions(gateway: Gateway) -> pb.ListModelVersionsResponse:
     return await gateway.all("/v1/model-versions", pb.ListModelVersionsResponse)
+
+
+async def _tried_versions(gateway: Gateway) -> pb.ListModelVersionsResponse:
+    """All of them, once no version is left that no engine has tried."""
+    again = tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_result(lambda found: not _all_tried(found)),
+        wait=tenacity.wait_fixed(1),
+        stop=tenacity.stop_after_delay(WAIT_S),
+    )
+    try:
+        return await again(_versions, gateway)
+    except tenacity.RetryError as error:
+        cause = f"after {WAIT_S:.0f} s there is none, or one that no engine has tried"
+        raise UserError(cause, "see `podium train versions` and `podium status`") from error
+
+
+def _all_tried(found: pb.ListModelVersionsResponse) -> bool:
+    return bool(found.versions) and all(map(is_tried, found.versions))
 
 
 async def _promoted(gateway: Gateway) -> str:
