@@ -14,6 +14,7 @@ from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict, Too
 from episodes.models import EpisodeState, NewEpisode, StoredEpisode
 from episodes.store_rows import episode_of
 from podium_kit.postgres.engine import autocommit, transaction
+from podium_kit.rpc.pages import PAGE_BYTES_MAX
 
 INSERT = text(
     """
@@ -65,7 +66,6 @@ _PROGRESS = """
 PROGRESS = _PROGRESS.format(toolset="g.body")
 WITHOUT_TOOLSET = _PROGRESS.format(toolset="CAST('' AS bytea)")
 # A page ends before it gets larger, but holds one episode at least.
-PAGE_BYTES_MAX = 4 * 1024 * 1024
 _PAGE = """
     SELECT * FROM (
         SELECT found.*, count(*) OVER () AS candidates,

@@ -66,7 +66,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         )
         newest = tools.newest() if request.include_deprecated else tools.current
         found = [tool for tool in newest if keep.keeps(tool)]
-        page, token = take_page(found, _name, request.page_size, request.page_token)
+        page, token = take_page(found, _name, request.page_size, request.page_token, _bytes)
         return pb.ListToolsResponse(
             tools=[tool_to_proto(tool) for tool in page], next_page_token=token
         )
@@ -75,7 +75,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         self, request: pb.ListToolVersionsRequest, context: Context
     ) -> pb.ListToolVersionsResponse:
         versions = (await self._registry.catalogue()).tools.versions(request.name)[::-1]
-        page, token = take_page(versions, _age, request.page_size, request.page_token)
+        page, token = take_page(versions, _age, request.page_size, request.page_token, _bytes)
         return pb.ListToolVersionsResponse(
             tools=[tool_to_proto(tool) for tool in page], next_page_token=token
         )
@@ -177,6 +177,10 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
 
 def _name(tool: ToolVersion) -> str:
     return tool.spec.name
+
+
+def _bytes(tool: ToolVersion) -> int:
+    return len(tool.spec.wire)
 
 
 def _age(tool: ToolVersion) -> str:

@@ -55,7 +55,7 @@ class PolicyServicer(PolicyServiceServicer):
         self, request: pb.ListPoliciesRequest, context: Context
     ) -> pb.ListPoliciesResponse:
         policies = sorted(await self._registry.newest_policies(), key=_place)
-        page, token = take_page(policies, _place, request.page_size, request.page_token)
+        page, token = take_page(policies, _place, request.page_size, request.page_token, _bytes)
         return pb.ListPoliciesResponse(
             policies=[policy_to_proto(policy) for policy in page], next_page_token=token
         )
@@ -119,6 +119,10 @@ def _age(activation: Activation) -> str:
     """Sorts newest first; of two for the same moment the later one is newer."""
     moment = int(activation.effective_time.timestamp() * 1e6)
     return f"{MOMENT_MAX - moment:020}{SEQUENCE_MAX - activation.sequence:020}"
+
+
+def _bytes(policy: PolicyVersion) -> int:
+    return len(policy.spec.wire)
 
 
 def _place(policy: PolicyVersion) -> str:

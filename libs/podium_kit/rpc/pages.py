@@ -7,6 +7,9 @@ import json
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.rpc.texts import NUL
 
+# A page ends before the row that would make it larger, whatever was asked for; one row always fits.
+PAGE_BYTES_MAX = 4 * 1024 * 1024
+
 
 class InvalidPageToken(InvalidArgument):
     """The token did not come from a previous page of this list."""

@@ -2,9 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeVar
 
-from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
+from podium_kit.rpc.pages import (
+    PAGE_BYTES_MAX,
+    decode_page_token,
+    encode_page_token,
+    page_size,
+)
 from tool_registry.models import ToolKind, ToolVersion
 
 DEFAULT_PAGE = 50
@@ -31,15 +37,20 @@ class ToolFilter:
 
 
 def take_page(
-    items: Sequence[T], key: Callable[[T], str], requested: int, token: str
+    items: Sequence[T],
+    key: Callable[[T], str],
+    requested: int,
+    token: str,
+    size_of: Callable[[T], int] = lambda item: 0,
 ) -> tuple[Sequence[T], str]:
     """A page of items in key order, and the token of the next one.
 
-    The token holds the last key, so what is added meanwhile moves nothing.
+    The token holds the last key, so what is added meanwhile moves nothing. The sizes are in bytes.
     """
     size = page_size(requested, DEFAULT_PAGE, MAXIMUM_PAGE)
     after = decode_page_token(token).get("after")
     rest = items if after is None else [item for item in items if key(item) > after]
-    page = rest[:size]
-    more = len(rest) > size
+    sums = accumulate(map(size_of, rest[:size]))
+    page = rest[: max(1, sum(total <= PAGE_BYTES_MAX for total in sums))]
+    more = len(rest) > len(page)
     return page, encode_page_token({"after": key(page[-1])}) if more else ""
