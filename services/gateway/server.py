@@ -22,6 +22,7 @@ from gateway.chat.catalogue import Catalogue
 from gateway.chat.routes import ChatApi
 from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
 from gateway.config import DatabaseSettings, Settings
+from gateway.connection import BoundedHttp
 from gateway.episode_ids import EpisodeIds
 from gateway.health_routes import Check, health_router
 from gateway.keys.service import ApiKeys
@@ -180,5 +181,6 @@ def _uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         lifespan="off",
+        http=BoundedHttp,
         timeout_graceful_shutdown=max(1, round(settings.drain_grace_s)),
     )

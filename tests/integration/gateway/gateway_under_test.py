@@ -13,6 +13,7 @@ from openai import AsyncOpenAI
 
 from callers import KeyPair, make_identity, make_key_pair, write_verify_keys
 from gateway.config import DatabaseSettings, Settings
+from gateway.connection import BoundedHttp
 from gateway.keys.models import KeyRequest
 from gateway.server import api_keys, application
 from integration.gateway.neighbours import (
@@ -152,6 +153,7 @@ async def _served(app: object, settings: Settings, draining: asyncio.Event) -> A
         log_config=None,
         access_log=False,
         lifespan="off",
+        http=BoundedHttp,
         timeout_graceful_shutdown=1,
     )
     server = SignallessServer(config)
