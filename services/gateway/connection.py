@@ -15,7 +15,7 @@ KIB = 1024
 class BoundedHttp(HttpToolsProtocol):
     """One connection."""
 
-    header_timeout_s = 10.0
+    header_timeout_s = 60.0
     header_bytes_max = 64 * KIB
 
     _clock: asyncio.TimerHandle | None = None
