@@ -141,7 +141,9 @@ def _settings(
     key_file.write_text(pair.private_pem)
     targets = dict.fromkeys(TARGETS, f"127.0.0.1:{upstream_port}")
     values = {"port": 0, "database_url": database_url, "signing_key_file": key_file, **targets}
-    return Settings.model_validate({**values, "drain_grace_s": 1, **settings})
+    # A busy machine is not away.
+    patient = {"answer_timeout_s": 300, "database_timeout_s": 300, "body_timeout_s": 300}
+    return Settings.model_validate({**values, **patient, "drain_grace_s": 1, **settings})
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """A trained version on its way to users: published, compared, promoted, asked, rolled back."""
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,7 +83,7 @@ def test_a_version_reaches_users_when_an_administrator_promotes_it(
 def test_moving_versions_needs_a_platform_administrators_key(podium: CommandLine) -> None:
     made = podium.json("keys", "create", "mallory", "--role", "tenant-admin")
     stranger = CommandLine(podium.state_dir, {"PODIUM_API_KEY": made["key"]})
-    url = podium.json("status")["url"]
+    url = json.loads((podium.state_dir / "connection.json").read_text())["gateway_url"]
     for arguments in (("versions",), ("promote", VERSION), ("rollback", VERSION)):
         ended = stranger("train", *arguments, "--url", url)
         assert ended.returncode == 1
