@@ -2,7 +2,7 @@
 
 from podium_kit.stream.check_kafka import BrokerCheck
 from podium_kit.stream.offsets_kafka import end_offsets
-from podium_kit.stream.producer_kafka import Producer, StreamRecord
+from podium_kit.stream.producer_kafka import Place, Producer, Rejection, StreamRecord
 from podium_kit.stream.rejections import BrokerUnavailable
 from podium_kit.stream.settings import KafkaSettings
 
@@ -10,7 +10,9 @@ __all__ = [
     "BrokerCheck",
     "BrokerUnavailable",
     "KafkaSettings",
+    "Place",
     "Producer",
+    "Rejection",
     "StreamRecord",
     "end_offsets",
 ]

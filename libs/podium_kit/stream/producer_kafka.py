@@ -9,9 +9,16 @@ import importlib.util
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import (
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+)
 
 from podium_kit.stream.rejections import BrokerUnavailable
 from podium_kit.stream.settings import KafkaSettings
@@ -23,6 +30,15 @@ REQUEST_TIMEOUT_MS = 3_000
 MAX_BLOCK_MS = 5_000
 
 
+# What is wrong with a record, not with the broker: trying it again changes nothing.
+OF_THE_RECORD = (
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+)
+
+
 @dataclass(frozen=True)
 class StreamRecord:
     """One record as it goes to the topic."""
@@ -30,6 +46,24 @@ class StreamRecord:
     key: str
     value: bytes
     headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an acknowledged record lies."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why the topic will never take a record."""
+
+    reason: str
+
+
+Outcome = Place | Rejection
 
 
 class Producer:
@@ -42,13 +76,36 @@ class Producer:
         self._kafka = kafka
         self._producer: KafkaProducer | None = None
 
-    async def send(self, topic: str, records: Sequence[StreamRecord]) -> list[tuple[int, int]]:
-        """Partition and offset of each record. Raises BrokerUnavailable."""
+    async def send(self, topic: str, records: Sequence[StreamRecord]) -> list[Outcome]:
+        """What became of each record. Raises BrokerUnavailable.
+
+        The broker takes or rejects batches. So once one is rejected, each record that has no place
+        yet is sent alone.
+        """
+        outcomes = await self._attempt(topic, records)
+        if len(records) > 1 and any(isinstance(each, Rejection) for each in outcomes):
+            for number, outcome in enumerate(outcomes):
+                if not isinstance(outcome, Place):
+                    outcomes[number] = (await self._attempt(topic, [records[number]]))[0]
+        return [await self._decided(outcome) for outcome in outcomes]
+
+    async def _attempt(
+        self, topic: str, records: Sequence[StreamRecord]
+    ) -> list[Outcome | Exception]:
+        """Raises BrokerUnavailable when nothing can be sent at all."""
         try:
-            return await asyncio.to_thread(self._send, topic, records)
+            outcomes = await asyncio.to_thread(self._send, topic, records)
         except (KafkaError, OSError) as error:
             await self.close()
             raise await asyncio.to_thread(BrokerUnavailable, self._kafka, error) from error
+        if not all(isinstance(each, Place) for each in outcomes):
+            await self.close()
+        return outcomes
+
+    async def _decided(self, outcome: Outcome | Exception) -> Outcome:
+        if isinstance(outcome, Exception):
+            raise await asyncio.to_thread(BrokerUnavailable, self._kafka, outcome) from outcome
+        return outcome
 
     async def close(self) -> None:
         """Drops the producer; the next send makes a fresh one."""
@@ -56,21 +113,12 @@ class Producer:
         if producer is not None:
             await asyncio.to_thread(producer.close, 1.0)
 
-    def _send(self, topic: str, records: Sequence[StreamRecord]) -> list[tuple[int, int]]:
+    def _send(self, topic: str, records: Sequence[StreamRecord]) -> list[Outcome | Exception]:
         if self._producer is None:
             self._producer = self._connect()
-        futures = [
-            self._producer.send(
-                topic,
-                key=record.key.encode(),
-                value=record.value,
-                headers=[(name, value.encode()) for name, value in record.headers.items()],
-            )
-            for record in records
-        ]
+        started = [_started(self._producer, topic, record) for record in records]
         self._producer.flush(DELIVERY_TIMEOUT_MS / 1000)
-        placed = [future.get(timeout=DELIVERY_TIMEOUT_MS / 1000) for future in futures]
-        return [(metadata.partition, metadata.offset) for metadata in placed]
+        return [_outcome(each) for each in started]
 
     def _connect(self) -> KafkaProducer:
         return KafkaProducer(
@@ -84,3 +132,28 @@ class Producer:
             max_request_size=4 * 1024 * 1024,
             bootstrap_timeout_ms=MAX_BLOCK_MS,
         )
+
+
+def _started(producer: KafkaProducer, topic: str, record: StreamRecord) -> Any:
+    """The future of a record on its way; a Rejection when the client itself will not send it."""
+    headers = [(name, value.encode()) for name, value in record.headers.items()]
+    try:
+        return producer.send(topic, key=record.key.encode(), value=record.value, headers=headers)
+    except OF_THE_RECORD as error:
+        return Rejection(_words(error))
+
+
+def _outcome(started: Any) -> Outcome | Exception:
+    if isinstance(started, Rejection):
+        return started
+    try:
+        metadata = started.get(timeout=DELIVERY_TIMEOUT_MS / 1000)
+    except OF_THE_RECORD as error:
+        return Rejection(_words(error))
+    except KafkaError as error:
+        return cast("Exception", error)
+    return Place(metadata.partition, metadata.offset)
+
+
+def _words(error: Exception) -> str:
+    return f"the broker rejects it: {type(error).__name__.removesuffix('Error')}: {error}"[:500]

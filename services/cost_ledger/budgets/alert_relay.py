@@ -4,7 +4,7 @@ import logging
 
 from cost_ledger.budgets.convert_alerts import alert_record
 from cost_ledger.budgets.store_alerts import AlertStore
-from podium_kit.stream import Producer
+from podium_kit.stream import Producer, Rejection
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,10 @@ class AlertRelay:
         """Publishes one batch; whether there was one. Raises Unavailable."""
         async with self._owed.publishing(BATCH) as alerts:
             if alerts:
-                await self._producer.send(self._topic, [alert_record(each) for each in alerts])
+                records = [alert_record(each) for each in alerts]
+                for outcome in await self._producer.send(self._topic, records):
+                    if isinstance(outcome, Rejection):
+                        log.error("a budget alert is on no topic: %s", outcome.reason)
         for alert in alerts:
             log.warning(
                 "tenant %s: budget %s passed its soft limit %s",

@@ -1,10 +1,11 @@
 """Publishes what the outbox owes, oldest first, from one worker at a time."""
 
 import logging
+from collections.abc import Sequence
 
 from episodes.stream.records import InvalidTrajectory, stream_body, validate
 from episodes.stream.store_outbox import OutboxStore, OwedRecord
-from podium_kit.stream import Producer, StreamRecord
+from podium_kit.stream import Place, Producer, Rejection, StreamRecord
 
 log = logging.getLogger(__name__)
 
@@ -25,20 +26,33 @@ class Relay:
         owed = await self._outbox.owed(BATCH)
         sendable = [entry for entry in owed if await self._is_valid(entry)]
         if sendable:
-            places = await self._producer.send(self._topic, [_stream_record(e) for e in sendable])
-            await self._outbox.mark_published(
-                [(entry.row_id, *place) for entry, place in zip(sendable, places, strict=True)]
-            )
+            outcomes = await self._producer.send(self._topic, [_stream_record(e) for e in sendable])
+            await self._note(list(zip(sendable, outcomes, strict=True)))
         return bool(owed)
+
+    async def _note(self, outcomes: Sequence[tuple[OwedRecord, Place | Rejection]]) -> None:
+        await self._outbox.mark_published(
+            [
+                (entry.row_id, outcome.partition, outcome.offset)
+                for entry, outcome in outcomes
+                if isinstance(outcome, Place)
+            ]
+        )
+        for entry, outcome in outcomes:
+            if isinstance(outcome, Rejection):
+                await self._keep_aside(entry, outcome.reason)
 
     async def _is_valid(self, entry: OwedRecord) -> bool:
         try:
             validate(entry.record.body)
         except InvalidTrajectory as error:
-            log.warning("record %s is dead-lettered: %s", entry.record.record_id, error)
-            await self._outbox.mark_dead(entry.row_id, error.message)
+            await self._keep_aside(entry, error.message)
             return False
         return True
+
+    async def _keep_aside(self, entry: OwedRecord, reason: str) -> None:
+        log.error("record %s is dead-lettered: %s", entry.record.record_id, reason)
+        await self._outbox.mark_dead(entry.row_id, reason)
 
 
 def _stream_record(entry: OwedRecord) -> StreamRecord:

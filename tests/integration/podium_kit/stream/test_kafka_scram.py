@@ -12,7 +12,14 @@ from certificates import Authority
 from episodes.stream.topic_kafka import TopicReader, create_topic
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
-from podium_kit.stream import BrokerCheck, BrokerUnavailable, KafkaSettings, Producer, StreamRecord
+from podium_kit.stream import (
+    BrokerCheck,
+    BrokerUnavailable,
+    KafkaSettings,
+    Place,
+    Producer,
+    StreamRecord,
+)
 from scram_gate import ScramGate
 from tls_terminator import TlsTerminator
 
@@ -68,9 +75,12 @@ async def test_producer_consumer_and_check_prove_their_password(broker: Broker) 
         BrokerCheck(settings),
     )
     await check.check()
-    ((partition, offset),) = await producer.send(TOPIC, [RECORD])
+    (place,) = await producer.send(TOPIC, [RECORD])
+    assert isinstance(place, Place)
     ends = await asyncio.to_thread(reader.end_offsets)
-    assert await asyncio.to_thread(reader.digests, {partition: offset}, ends) == {"one": "d"}
+    assert await asyncio.to_thread(reader.digests, {place.partition: place.offset}, ends) == {
+        "one": "d"
+    }
     assert broker.gate.admitted >= before + 3
     await producer.close()
     await check.close()

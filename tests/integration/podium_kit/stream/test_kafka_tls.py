@@ -12,7 +12,14 @@ from episodes.stream.topic_kafka import TopicReader
 from integration.podium_kit.stream.conftest import TOPIC, SecuredBroker
 from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.settings import TlsFiles
-from podium_kit.stream import BrokerCheck, BrokerUnavailable, KafkaSettings, Producer, StreamRecord
+from podium_kit.stream import (
+    BrokerCheck,
+    BrokerUnavailable,
+    KafkaSettings,
+    Place,
+    Producer,
+    StreamRecord,
+)
 
 RECORD = StreamRecord("group", b"body", {"record-id": "one", "digest": "d"})
 
@@ -25,9 +32,10 @@ async def test_producer_consumer_and_check_speak_mutual_tls(broker: SecuredBroke
         BrokerCheck(settings),
     )
     await check.check()
-    ((partition, offset),) = await producer.send(TOPIC, [RECORD])
+    (place,) = await producer.send(TOPIC, [RECORD])
+    assert isinstance(place, Place)
     ends = await asyncio.to_thread(reader.end_offsets)
-    found = await asyncio.to_thread(reader.digests, {partition: offset}, ends)
+    found = await asyncio.to_thread(reader.digests, {place.partition: place.offset}, ends)
     assert found == {"one": "d"}
     assert "worker" in broker.terminator.seen
     await producer.close()
