@@ -81,6 +81,24 @@ class EpisodeNotFinished(FailedPrecondition):
         )
 
 
+class DeadLetterNotFound(NotFound):
+    """No record of that id is kept aside, for this tenant."""
+
+    def __init__(self, record_id: str) -> None:
+        super().__init__(
+            f"no record {record_id[:100]} is kept aside, and none was published; "
+            "`podium trajectories dead-letters` lists them",
+            record_id=record_id[:100],
+        )
+
+
+class TooManyRecords(InvalidArgument):
+    """More records are named than one request may name."""
+
+    def __init__(self, count: int, maximum: int) -> None:
+        super().__init__(f"record_ids has {count} ids; give at most {maximum}, or none for all")
+
+
 class SelfApproval(PermissionDenied):
     """Whoever started an episode wants to approve one of its calls."""
 

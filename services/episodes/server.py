@@ -5,6 +5,8 @@ from pathlib import Path
 
 from episodes.clients import Ledger, Orchestrator, Registry
 from episodes.config import ServerConfig
+from episodes.dead_letters.servicer import DeadLettersServicer
+from episodes.dead_letters.store import DeadLetterStore
 from episodes.model_catalogue import ModelCatalogue
 from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
@@ -15,6 +17,7 @@ from episodes.store import EpisodeStore
 from episodes.stream.store_outbox import OutboxStore
 from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
 from episodes.workflows.starter import WorkflowStarter
+from podium.episodes.v1.dead_letter_service_pb2_grpc import add_DeadLetterServiceServicer_to_server
 from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
 from podium_kit import telemetry
 from podium_kit.postgres.engine import check, open_engine
@@ -47,17 +50,24 @@ async def serve(config: ServerConfig) -> None:
         ledger=Ledger(channel_to(config.cost_ledger_target)),
         models=ModelCatalogue(Orchestrator(channel_to(config.orchestrator_inference_target))),
     )
-    service = Service(
-        add_EpisodeServiceServicer_to_server,
-        EpisodesServicer(episodes),
-        "podium.episodes.v1.EpisodeService",
-    )
+    services = [
+        Service(
+            add_EpisodeServiceServicer_to_server,
+            EpisodesServicer(episodes),
+            "podium.episodes.v1.EpisodeService",
+        ),
+        Service(
+            add_DeadLetterServiceServicer_to_server,
+            DeadLettersServicer(DeadLetterStore(engine)),
+            "podium.episodes.v1.DeadLetterService",
+        ),
+    ]
     tasks = [
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
         BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
     ]
     try:
-        await run_server(config, [service], {"postgres": partial(check, engine)}, tasks)
+        await run_server(config, services, {"postgres": partial(check, engine)}, tasks)
     finally:
         await notifications.close()
         await engine.dispose()

@@ -16,7 +16,12 @@ from gateway.errors import UpstreamFault
 from gateway.limits.service import current_limits
 from gateway.models import EpisodeOrder, OrchestratorModel, Outcome, Progress
 from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
-from podium.episodes.v1 import episode_pb2, episode_service_pb2, episode_service_pb2_grpc
+from podium.episodes.v1 import (
+    dead_letter_service_pb2,
+    episode_pb2,
+    episode_service_pb2,
+    episode_service_pb2_grpc,
+)
 from podium.ledger.v1 import (
     audit_service_pb2,
     budget_service_pb2,
@@ -41,6 +46,7 @@ from podium_kit.rpc.tokens import TokenSigner
 
 # The REST routes find their RPCs by name: importing a contract is what makes it known.
 CONTRACTS = (
+    dead_letter_service_pb2,
     corpus_service_pb2,
     tool_adapter_service_pb2,
     audit_service_pb2,

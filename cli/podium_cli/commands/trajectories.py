@@ -1,15 +1,19 @@
-"""`podium trajectories tail`: the records that training reads."""
+"""`podium trajectories`: tail, dead-letters, redrive: the records that training reads."""
 
 from typing import Annotated
 
 import typer
 
+from podium.episodes.v1 import dead_letter_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.episodes.trajectory_view import record_view
+from podium_cli.formats import format_time
+from podium_cli.listing import listing
+from podium_kit.client.errors import UsageError
 
 app = typer.Typer(
     name="trajectories",
-    help="Read the trajectory stream.",
+    help="Read the trajectory stream, and what is kept aside from it.",
     no_args_is_help=True,
 )
 
@@ -34,3 +38,39 @@ async def tail(
             session.output.json(record)
         else:
             session.output.results.print(record_view(record))
+
+
+AllTenants = Annotated[bool, typer.Option(help="Of every tenant; platform admins only.")]
+
+
+@command(app, "dead-letters")
+async def dead_letters(session: Session, *, all_tenants: AllTenants = False) -> None:
+    """List records that could not be published, with the reason, newest first."""
+    query = {"all_tenants": "true"} if all_tenants else {}
+    async with session.gateway(admin=all_tenants) as gateway:
+        found = await gateway.all("/v1/dead-letters", pb.ListDeadLettersResponse, **query)
+    columns = ("when", "tenant", "record", "reason…")
+    rows = [
+        (format_time(each.create_time), each.tenant, each.record_id, each.reason)
+        for each in found.dead_letters
+    ]
+    session.output.result(found, listing(columns, rows))
+
+
+@command(app, "redrive")
+async def redrive(
+    session: Session,
+    record_ids: Annotated[
+        list[str] | None, typer.Argument(help="Records; see dead-letters.", show_default=False)
+    ] = None,
+    *,
+    all_records: Annotated[bool, typer.Option("--all", help="All of your tenant.")] = False,
+    all_tenants: AllTenants = False,
+) -> None:
+    """Publish records again after the cause was fixed."""
+    if bool(record_ids) == (all_records or all_tenants):
+        raise UsageError("name records or take all of them", "give ids, --all or --all-tenants")
+    body = {"record_ids": record_ids or [], "all_tenants": all_tenants}
+    async with session.gateway(admin=all_tenants) as gateway:
+        found = await gateway.post("/v1/dead-letters/redrive", body, pb.RedriveDeadLettersResponse)
+    session.output.result(found, f"{found.count} records are published again")

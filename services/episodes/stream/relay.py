@@ -5,9 +5,14 @@ from collections.abc import Sequence
 
 from episodes.stream.records import InvalidTrajectory, stream_body, validate
 from episodes.stream.store_outbox import OutboxStore, OwedRecord
+from podium_kit import telemetry
 from podium_kit.stream import Place, Producer, Rejection, StreamRecord
 
 log = logging.getLogger(__name__)
+
+_dead_letters = telemetry.get_meter(__name__).create_counter(
+    "podium.stream.dead_letters", "{record}", "records that are kept aside from the stream"
+)
 
 POLL_INTERVAL_S = 0.25
 BATCH = 200
@@ -53,6 +58,7 @@ class Relay:
     async def _keep_aside(self, entry: OwedRecord, reason: str) -> None:
         log.error("record %s is dead-lettered: %s", entry.record.record_id, reason)
         await self._outbox.mark_dead(entry.row_id, reason)
+        _dead_letters.add(1, {"podium.record.kind": entry.record.kind})
 
 
 def _stream_record(entry: OwedRecord) -> StreamRecord:

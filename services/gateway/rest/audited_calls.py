@@ -13,6 +13,7 @@ from gateway.rest.messages import merge_fields, method_of, new_request, to_json
 from gateway.rest.routes import (
     ADAPTERS,
     BUDGETS,
+    DEAD_LETTERS,
     DESCRIPTIONS,
     LEDGER,
     POLICIES,
@@ -54,6 +55,7 @@ RESOURCES = {
     f"{LEDGER}/ClosePeriod": Resource("end_time"),
     f"{VERSIONS}/PromoteModelVersion": Resource("name", VERSIONS, "GetModelVersion", "name"),
     f"{VERSIONS}/RollBackModelVersion": Resource("name", VERSIONS, "GetModelVersion", "name"),
+    f"{DEAD_LETTERS}/RedriveDeadLetters": Resource("record_ids"),
     # A proposal cannot be read by its id; the answer shows what became of it.
     f"{DESCRIPTIONS}/ApproveProposal": Resource("id"),
     f"{DESCRIPTIONS}/RejectProposal": Resource("id"),

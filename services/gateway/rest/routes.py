@@ -7,6 +7,7 @@ the JSON body for POST, PUT and PATCH, from the query for GET and DELETE.
 from dataclasses import dataclass
 
 EPISODES = "podium.episodes.v1.EpisodeService"
+DEAD_LETTERS = "podium.episodes.v1.DeadLetterService"
 TOOLS = "podium.registry.v1.ToolRegistryService"
 POLICIES = "podium.registry.v1.PolicyService"
 DESCRIPTIONS = "podium.registry.v1.DescriptionService"
@@ -41,6 +42,8 @@ ROUTES = (
     Route("POST", "/v1/episodes/{episode_id}/cancel", EPISODES, "CancelEpisode"),
     Route("POST", "/v1/episodes/{episode_id}/approve", EPISODES, "ApproveToolCall"),
     Route("GET", "/v1/episodes/{episode_id}/trajectory", EPISODES, "GetTrajectory"),
+    Route("GET", "/v1/dead-letters", DEAD_LETTERS, "ListDeadLetters"),
+    Route("POST", "/v1/dead-letters/redrive", DEAD_LETTERS, "RedriveDeadLetters"),
     Route("POST", "/v1/tools", TOOLS, "RegisterTool"),
     Route("GET", "/v1/tools", TOOLS, "ListTools"),
     Route("POST", "/v1/tools/discover-mcp", ADAPTERS, "DiscoverMcpTools"),

@@ -54,6 +54,8 @@ RPCS: dict[str, Case] = {
     "EpisodeService/GetTrajectory": (REJECTED, EPISODE),
     "EpisodeService/StartEpisode": (REJECTED, {**EPISODE, "spec": {"task": "whose id is this?"}}),
     "EpisodeService/ListEpisodes": (OWN, {}),
+    "DeadLetterService/ListDeadLetters": (OWN, {}),
+    "DeadLetterService/RedriveDeadLetters": (REJECTED, {"record_ids": ["$episode"]}),
     "ToolRegistryService/GetTool": (REJECTED, {"name": "$tool"}),
     "ToolRegistryService/ListToolVersions": (REJECTED, {"name": "$tool"}),
     "ToolRegistryService/DeprecateTool": (REJECTED, {"name": "$tool"}),

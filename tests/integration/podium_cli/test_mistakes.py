@@ -21,6 +21,8 @@ from integration.podium_cli.conftest import CommandLine
         (["run", "x", "--prompt-mode", "loud"], 2, "'loud'", "stateless"),
         (["spend", "--by", "colour"], 2, "'colour'", "tool"),
         (["episodes", "list", "--state", "gone"], 2, "'gone'", "running"),
+        (["trajectories", "redrive"], 2, "name records", "--all-tenants"),
+        (["trajectories", "redrive", "r1"], 1, "no record r1", "dead-letters"),
         (["tools", "apply", "-f", "nowhere.yaml"], 2, "nowhere.yaml", "path"),
         (["run", "x", "--url", "http://127.0.0.1:1", "--api-key", "k"], 1, "no gateway", "--url"),
     ],
