@@ -86,7 +86,8 @@ def test_loss_and_gradient_are_those_of_trl(name: str, tmp_path: Path) -> None:
         old=padded(batch.old_logprobs, ROWS),
         reference=None if reference is None else padded(reference, ROWS),
     )
-    assert found.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-7)
+    # Our attention and theirs add up in different orders.
+    assert found.item() == pytest.approx(expected.item(), rel=1e-5, abs=1e-6)
     found.backward()
     expected.backward()
     assert (gradient(ours) - gradient(theirs)).norm() / gradient(theirs).norm() < 2e-5

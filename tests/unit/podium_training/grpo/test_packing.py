@@ -90,7 +90,7 @@ def test_a_token_sees_its_ancestors_alone() -> None:
     packed = pack([make_row([3], [4, 5]), make_row([3], [6, 7])])
     [block] = blocks(packed)
     tokens = packed.tokens.tolist()
-    seen = block.seen[block.mask[0, 0, tokens.index(6)]]
+    seen = block.seen[block.bias[tokens.index(6)] == 0]
     assert packed.tokens[seen].tolist() == [3, 6]
 
 
