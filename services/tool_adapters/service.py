@@ -101,7 +101,8 @@ class Invoker:
 
     async def _measured(self, tool: ToolDefinition, call: ToolCall, timeout_s: float) -> Answer:
         alias = tool.model_alias(call.arguments)
-        answer = await self._guarded(Progress(call, tool), self.gates.of(tool, alias), timeout_s)
+        gate = self.gates.of(call.tenant, tool, alias)
+        answer = await self._guarded(Progress(call, tool), gate, timeout_s)
         if answer.attempts:
             well = not isinstance(answer.outcome, ToolFailure)
             subject = (tool.name, alias)
@@ -117,7 +118,7 @@ class Invoker:
             gate.breaker.abandon()
             raise
         if answer.attempts:
-            gate.breaker.record(unwell=_is_unwell(answer))
+            gate.breaker.record(unwell=_is_unwell(progress.tool, answer))
         else:
             gate.breaker.abandon()
         return answer
@@ -126,7 +127,7 @@ class Invoker:
         """Waiting for a slot and every attempt share the time."""
         tool = progress.tool
         try:
-            async with asyncio.timeout(timeout_s), gate.slots:
+            async with asyncio.timeout(timeout_s), gate.places.place(progress.call.tenant):
                 return await self.attempts.make(progress)
         except TimeoutError:
             return progress.answer(_too_slow(progress) if progress.started else _busy(tool))
@@ -160,8 +161,12 @@ def _call(request: CallRequest, tenant: str, arguments: JsonObject) -> ToolCall:
     )
 
 
-def _is_unwell(answer: Answer) -> bool:
-    return isinstance(answer.outcome, ToolFailure) and answer.outcome.kind in UNWELL
+def _is_unwell(tool: ToolDefinition, answer: Answer) -> bool:
+    if not isinstance(answer.outcome, ToolFailure):
+        return False
+    # A program that runs for too long is not the sandbox's illness.
+    unwell = UNWELL - {FailureKind.TIMEOUT} if tool.kind is ToolKind.CODE else UNWELL
+    return answer.outcome.kind in unwell
 
 
 def _resting(tool: ToolDefinition, gate: Gate) -> ToolFailure:

@@ -1,10 +1,10 @@
 """One gate per tool and model: how many calls are in flight, and whether it is well."""
 
-import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
 
 from tool_adapters.calls.breaker import Breaker
+from tool_adapters.calls.places import Places
 from tool_adapters.models import ToolDefinition
 
 GATES_KEPT = 10_000
@@ -12,25 +12,28 @@ GATES_KEPT = 10_000
 
 @dataclass(frozen=True)
 class Gate:
-    """What calls of one tool share in this process."""
+    """What a tenant's calls of one tool meet in this process."""
 
-    slots: asyncio.Semaphore
+    places: Places
+    """All tenants share them."""
     breaker: Breaker
+    """The tenant's own: what its arguments break is well for the others."""
 
 
 class Gates:
     """Gates by tool version and model; the least recently used are forgotten."""
 
     def __init__(self) -> None:
-        self._gates: OrderedDict[tuple[ToolDefinition, str], Gate] = OrderedDict()
+        self._places: OrderedDict[tuple[ToolDefinition, str], Places] = OrderedDict()
+        self._breakers: OrderedDict[tuple[str, ToolDefinition, str], Breaker] = OrderedDict()
 
-    def of(self, tool: ToolDefinition, model_alias: str) -> Gate:
-        """The gate of a tool, or of one model of an llm tool."""
+    def of(self, tenant: str, tool: ToolDefinition, model_alias: str) -> Gate:
+        """The tenant's gate of a tool, or of one model of an llm tool."""
         key = (tool, model_alias)
-        gate = self._gates.pop(key, None)
-        if gate is None:
-            gate = Gate(asyncio.Semaphore(tool.limits.max_concurrency), Breaker())
-        self._gates[key] = gate
-        while len(self._gates) > GATES_KEPT:
-            self._gates.popitem(last=False)
-        return gate
+        places = self._places.pop(key, None) or Places(tool.limits.max_concurrency)
+        breaker = self._breakers.pop((tenant, *key), None) or Breaker()
+        self._places[key], self._breakers[tenant, *key] = places, breaker
+        for kept in (self._places, self._breakers):
+            while len(kept) > GATES_KEPT:
+                kept.popitem(last=False)
+        return Gate(places, breaker)

@@ -10,6 +10,7 @@ from podium_kit.metering import UsageSource
 from podium_kit.rpc.identity import acting_as
 from tool_adapters.adapter import AdapterResult, Answer, Output, ToolCall
 from tool_adapters.calls.attempts import Attempts
+from tool_adapters.calls.breaker import FAILURES_TO_OPEN
 from tool_adapters.calls.bulkheads import Gates
 from tool_adapters.calls.effects import Claim, EffectLog
 from tool_adapters.calls.facts import FactsBook
@@ -62,11 +63,11 @@ class NoEffects:
         raise AssertionError
 
 
-def make_tool(**limits: Any) -> ToolDefinition:
+def make_tool(kind: ToolKind = ToolKind.FUNCTION, **limits: Any) -> ToolDefinition:
     return ToolDefinition(
         name="oracle",
         version=1,
-        kind=ToolKind.FUNCTION,
+        kind=kind,
         parameters_schema={"type": "object"},
         result_schema=None,
         connection=FunctionConnection("oracle"),
@@ -76,7 +77,7 @@ def make_tool(**limits: Any) -> ToolDefinition:
 
 
 def make_invoker(tool: ToolDefinition, behaviour: Behaviour, gates: Gates | None = None) -> Invoker:
-    adapters = {ToolKind.FUNCTION: ScriptedAdapter(behaviour)}
+    adapters = {tool.kind: ScriptedAdapter(behaviour)}
     return Invoker(
         tools=OneTool(tool),
         adapters=adapters,
@@ -87,8 +88,8 @@ def make_invoker(tool: ToolDefinition, behaviour: Behaviour, gates: Gates | None
     )
 
 
-async def invoke(invoker: Invoker) -> Answer:
-    with acting_as(make_identity()):
+async def invoke(invoker: Invoker, tenant: str = "acme") -> Answer:
+    with acting_as(make_identity(tenant)):
         return await invoker.invoke(CallRequest("e/0/tool/0", "e", "oracle", 1, "{}", "", "", 0))
 
 
@@ -107,13 +108,41 @@ async def test_a_call_that_finds_no_place_used_nothing() -> None:
         raise AssertionError
 
     tool, gates = make_tool(timeout_s=0.05, max_concurrency=1), Gates()
-    async with gates.of(tool, "").slots:
+    async with gates.of("acme", tool, "").places.place("acme"):
         answer = await invoke(make_invoker(tool, never, gates))
     assert isinstance(answer.outcome, ToolFailure)
     assert answer.outcome.kind is FailureKind.UNAVAILABLE
     assert "busy" in answer.outcome.message
     assert answer.attempts == 0
     assert not answer.usage.quantities
+
+
+async def test_a_tool_that_one_tenant_finds_unwell_is_well_for_others() -> None:
+    async def away() -> AdapterResult:
+        return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, "connection refused"))
+
+    async def talk() -> AdapterResult:
+        return AdapterResult(Output("here"))
+
+    tool, gates = make_tool(), Gates()
+    for _ in range(FAILURES_TO_OPEN):
+        await invoke(make_invoker(tool, away, gates))
+    rested = await invoke(make_invoker(tool, talk, gates))
+    assert isinstance(rested.outcome, ToolFailure)
+    assert "left alone" in rested.outcome.message
+    other = await invoke(make_invoker(tool, talk, gates), "other")
+    assert isinstance(other.outcome, Output)
+
+
+async def test_programs_that_run_for_too_long_do_not_make_the_sandbox_unwell() -> None:
+    async def hang() -> AdapterResult:
+        return AdapterResult(ToolFailure(FailureKind.TIMEOUT, "the program ran for 10 s"))
+
+    tool, gates = make_tool(ToolKind.CODE), Gates()
+    for _ in range(FAILURES_TO_OPEN + 1):
+        answer = await invoke(make_invoker(tool, hang, gates))
+        assert isinstance(answer.outcome, ToolFailure)
+        assert answer.outcome.kind is FailureKind.TIMEOUT
 
 
 async def test_a_timeout_inside_of_the_tool_is_not_the_calls_timeout() -> None:
@@ -149,4 +178,4 @@ async def test_a_cancelled_call_does_not_keep_its_place() -> None:
     await started.wait()
     running.cancel()
     await asyncio.wait({running})
-    assert not gates.of(tool, "").slots.locked()
+    assert not gates.of("acme", tool, "").places.all_taken

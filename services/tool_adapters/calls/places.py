@@ -1,0 +1,71 @@
+"""A tool's places, shared fairly by the tenants that call it."""
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Places:
+    """So many calls at once; a place that becomes free goes to the tenant that has the fewest.
+
+    One tenant alone may have all of them. Those of a tenant wait in their order.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._taken: Counter[str] = Counter()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    @property
+    def all_taken(self) -> bool:
+        return self._free == 0
+
+    @asynccontextmanager
+    async def place(self, tenant: str) -> AsyncIterator[None]:
+        """Waits for a place and holds it."""
+        await self._enter(tenant)
+        try:
+            yield
+        finally:
+            self._leave(tenant)
+
+    async def _enter(self, tenant: str) -> None:
+        if self._free:
+            self._take(tenant)
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                # It was given a place in the moment in which it was cancelled.
+                self._leave(tenant)
+            else:
+                self._forget(tenant, turn)
+            raise
+
+    def _take(self, tenant: str) -> None:
+        self._free -= 1
+        self._taken[tenant] += 1
+
+    def _leave(self, tenant: str) -> None:
+        self._free += 1
+        self._taken[tenant] -= 1
+        # Counts of 0 would be kept for every tenant that ever called.
+        self._taken = +self._taken
+        if self._waiting:
+            # Of several with as few, the one that has waited longest: `min` takes the first.
+            following = min(self._waiting, key=lambda each: self._taken[each])
+            turn = self._waiting[following][0]
+            self._forget(following, turn)
+            self._take(following)
+            turn.set_result(None)
+
+    def _forget(self, tenant: str, turn: "asyncio.Future[None]") -> None:
+        waiting = self._waiting.pop(tenant)
+        waiting.remove(turn)
+        if waiting:
+            # Whoever was served goes behind the others.
+            self._waiting[tenant] = waiting
