@@ -22,23 +22,27 @@ app = typer.Typer(
 # Takes a limit or an end away.
 NONE = "none"
 Id = Annotated[str, typer.Argument(help="Budget id.", show_default=False)]
+Tenant = Annotated[
+    str,
+    typer.Option(help="Another tenant, whose budgets begin with platform:; platform admins only."),
+]
 
 
 @command(app, "list")
-async def list_budgets(session: Session) -> None:
+async def list_budgets(session: Session, *, tenant: Tenant = "") -> None:
     """List budgets with the spending of their current windows."""
-    async with session.gateway() as gateway:
-        found = await gateway.all("/v1/budgets", budgets_pb2.ListBudgetsResponse)
+    async with session.gateway(admin=bool(tenant)) as gateway:
+        found = await gateway.all("/v1/budgets", budgets_pb2.ListBudgetsResponse, tenant=tenant)
     columns = ("budget", "covers", "window", "limit#", "spent#", "held#", "left#", "")
     session.output.result(found, listing(columns, [_row(each) for each in found.statuses]))
 
 
 @command(app, "get")
-async def get(session: Session, budget_id: Id) -> None:
+async def get(session: Session, budget_id: Id, *, tenant: Tenant = "") -> None:
     """Show a budget with the spending of its current window."""
-    async with session.gateway() as gateway:
+    async with session.gateway(admin=bool(tenant)) as gateway:
         path = f"/v1/budgets/{segment(budget_id)}"
-        status = (await gateway.get(path, budgets_pb2.GetBudgetResponse)).status
+        status = (await gateway.get(path, budgets_pb2.GetBudgetResponse, tenant=tenant)).status
     session.output.result(status, listing(("", ""), _details(status)))
 
 
@@ -46,11 +50,12 @@ async def get(session: Session, budget_id: Id) -> None:
 async def alerts(
     session: Session,
     budget: Annotated[str, typer.Option(help="Only of this budget.")] = "",
+    tenant: Tenant = "",
 ) -> None:
     """List the soft limits that were passed, newest first."""
-    async with session.gateway() as gateway:
+    async with session.gateway(admin=bool(tenant)) as gateway:
         found = await gateway.all(
-            "/v1/budget-alerts", budgets_pb2.ListAlertsResponse, budget_id=budget
+            "/v1/budget-alerts", budgets_pb2.ListAlertsResponse, budget_id=budget, tenant=tenant
         )
     columns = ("when", "budget", "window from", "passed#", "spent#", "limit#", "")
     rows = [
@@ -86,6 +91,7 @@ async def create(
     ] = None,
     start: Annotated[str, typer.Option("--from", help="Decides calls from then on.")] = "",
     end: Annotated[str, typer.Option("--until", help="Decides no call after that.")] = "",
+    tenant: Tenant = "",
 ) -> None:
     """Create a budget; a call that would pass its limit is rejected."""
     budget = budgets_pb2.Budget(
@@ -102,10 +108,10 @@ async def create(
     for field, text in (("start_time", start), ("end_time", end)):
         if moment := parse_time(text):
             getattr(budget, field).FromJsonString(moment)
-    async with session.gateway() as gateway:
+    async with session.gateway(admin=bool(tenant)) as gateway:
         reply = await gateway.post(
             "/v1/budgets",
-            budgets_pb2.CreateBudgetRequest(budget=budget),
+            budgets_pb2.CreateBudgetRequest(budget=budget, tenant=tenant),
             budgets_pb2.CreateBudgetResponse,
         )
     session.output.result(reply, f"budget {reply.budget.id} holds")
@@ -127,9 +133,10 @@ async def update(
     version: Annotated[
         int, typer.Option(help="Only if it still has this version, as `get` shows it.")
     ] = 0,
+    tenant: Tenant = "",
 ) -> None:
     """Change limits or the end of a budget; what was spent stays counted."""
-    request = budgets_pb2.UpdateBudgetRequest(id=budget_id, version=version)
+    request = budgets_pb2.UpdateBudgetRequest(id=budget_id, version=version, tenant=tenant)
     if limit:
         request.update_mask.paths.append("hard_limit")
         request.hard_limit.CopyFrom(money_to_proto(parse_money(limit)))
@@ -143,18 +150,18 @@ async def update(
             request.end_time.FromJsonString(moment)
     if not request.update_mask.paths:
         raise UsageError("nothing changes", "give --limit, --alert-at or --until")
-    async with session.gateway() as gateway:
+    async with session.gateway(admin=bool(tenant)) as gateway:
         path = f"/v1/budgets/{segment(budget_id)}"
         reply = await gateway.patch(path, request, budgets_pb2.UpdateBudgetResponse)
     session.output.result(reply, f"budget {budget_id} holds at version {reply.budget.version}")
 
 
 @command(app, "close")
-async def close(session: Session, budget_id: Id) -> None:
+async def close(session: Session, budget_id: Id, *, tenant: Tenant = "") -> None:
     """End a budget: it decides no further call."""
-    async with session.gateway() as gateway:
+    async with session.gateway(admin=bool(tenant)) as gateway:
         path = f"/v1/budgets/{segment(budget_id)}/close"
-        reply = await gateway.post(path, {}, budgets_pb2.CloseBudgetResponse)
+        reply = await gateway.post(path, {"tenant": tenant}, budgets_pb2.CloseBudgetResponse)
     session.output.result(reply, f"budget {reply.budget.id} is closed")
 
 

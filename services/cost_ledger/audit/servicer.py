@@ -5,7 +5,7 @@ from typing import Any
 
 import grpc
 
-from cost_ledger.audit.access import audited_tenant
+from cost_ledger.access import tenant_named
 from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.convert import (
     anchor_to_proto,
@@ -55,13 +55,13 @@ class AuditServicer(rpc.AuditServiceServicer):
     async def ExplainEntry(
         self, request: pb.ExplainEntryRequest, context: Context
     ) -> pb.ExplainEntryResponse:
-        explanation = await self._audit.explain(audited_tenant(request.tenant), request.entry)
+        explanation = await self._audit.explain(tenant_named(request.tenant), request.entry)
         return pb.ExplainEntryResponse(explanation=explanation_to_proto(explanation))
 
     async def VerifyLedger(
         self, request: pb.VerifyLedgerRequest, context: Context
     ) -> pb.VerifyLedgerResponse:
-        tenant = audited_tenant(request.tenant)
+        tenant = tenant_named(request.tenant)
         return step_to_proto(await self._verification.step(tenant, *range_from_proto(request)))
 
     async def ListAnchors(
@@ -80,13 +80,13 @@ class AuditServicer(rpc.AuditServiceServicer):
     async def ProveEntry(
         self, request: pb.ProveEntryRequest, context: Context
     ) -> pb.ProveEntryResponse:
-        proven = await self._audit.prove(audited_tenant(request.tenant), request.entry)
+        proven = await self._audit.prove(tenant_named(request.tenant), request.entry)
         return pb.ProveEntryResponse(proof=proof_to_proto(*proven))
 
     async def ListCharges(
         self, request: pb.ListChargesRequest, context: Context
     ) -> pb.ListChargesResponse:
-        tenant = audited_tenant(request.tenant)
+        tenant = tenant_named(request.tenant)
         month = month_from_proto(request.month)
         after = token_number(decode_page_token(request.page_token), "after", 0)
         limit = page_size(request.page_size, 1000, 5000)
@@ -95,7 +95,7 @@ class AuditServicer(rpc.AuditServiceServicer):
     async def ExportCharges(
         self, request: pb.ExportChargesRequest, context: Context
     ) -> AsyncIterator[pb.ExportChargesResponse]:
-        tenant, table = audited_tenant(request.tenant), table_from_proto(request.format)
+        tenant, table = tenant_named(request.tenant), table_from_proto(request.format)
         month = month_from_proto(request.month)
         async for page in self._charges.pages(tenant, month, request.after_sequence):
             yield export_to_proto(table, page)
@@ -130,7 +130,7 @@ class AuditServicer(rpc.AuditServiceServicer):
     async def SimulatePrices(
         self, request: pb.SimulatePricesRequest, context: Context
     ) -> pb.SimulatePricesResponse:
-        tenant = audited_tenant(request.tenant)
+        tenant = tenant_named(request.tenant)
         specs = [spec_from_proto(spec, current_identity()) for spec in request.specs]
         return simulated_to_proto(
             *await self._audit.simulate(tenant, specs, window_from_proto(request))

@@ -4,6 +4,7 @@ from typing import Any
 
 import grpc
 
+from cost_ledger.access import tenant_named
 from cost_ledger.budgets.access import require_budget_write
 from cost_ledger.budgets.convert import (
     budget_from_proto,
@@ -15,14 +16,13 @@ from cost_ledger.budgets.convert_alerts import alert_to_proto, before_from_token
 from cost_ledger.budgets.service import BudgetBook
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2_grpc as rpc
-from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class BudgetServicer(rpc.BudgetServiceServicer):
-    """The caller's tenant's budgets."""
+    """Budgets of the caller's tenant; for the platform's admin, of any."""
 
     def __init__(self, budgets: BudgetBook) -> None:
         self._budgets = budgets
@@ -30,14 +30,14 @@ class BudgetServicer(rpc.BudgetServiceServicer):
     async def CreateBudget(
         self, request: pb.CreateBudgetRequest, context: Context
     ) -> pb.CreateBudgetResponse:
-        budget = budget_from_proto(request.budget, current_identity().tenant)
-        require_budget_write(budget.scope, budget.id)
+        budget = budget_from_proto(request.budget, tenant_named(request.tenant))
+        require_budget_write(budget)
         return pb.CreateBudgetResponse(budget=budget_to_proto(await self._budgets.create(budget)))
 
     async def GetBudget(
         self, request: pb.GetBudgetRequest, context: Context
     ) -> pb.GetBudgetResponse:
-        status = await self._budgets.status(current_identity().tenant, request.id)
+        status = await self._budgets.status(tenant_named(request.tenant), request.id)
         return pb.GetBudgetResponse(status=status_to_proto(status))
 
     async def ListBudgets(
@@ -45,7 +45,7 @@ class BudgetServicer(rpc.BudgetServiceServicer):
     ) -> pb.ListBudgetsResponse:
         limit = page_size(request.page_size, 50, 500)
         after = decode_page_token(request.page_token).get("after", "")
-        statuses = await self._budgets.page(current_identity().tenant, after, limit)
+        statuses = await self._budgets.page(tenant_named(request.tenant), after, limit)
         more = len(statuses) == limit
         return pb.ListBudgetsResponse(
             statuses=[status_to_proto(status) for status in statuses],
@@ -55,17 +55,17 @@ class BudgetServicer(rpc.BudgetServiceServicer):
     async def UpdateBudget(
         self, request: pb.UpdateBudgetRequest, context: Context
     ) -> pb.UpdateBudgetResponse:
-        change = change_from_proto(request, current_identity().tenant)
+        change = change_from_proto(request, tenant_named(request.tenant))
         status = await self._budgets.status(change.tenant, change.budget_id)
-        require_budget_write(status.budget.scope)
+        require_budget_write(status.budget)
         return pb.UpdateBudgetResponse(budget=budget_to_proto(await self._budgets.update(change)))
 
     async def CloseBudget(
         self, request: pb.CloseBudgetRequest, context: Context
     ) -> pb.CloseBudgetResponse:
-        tenant = current_identity().tenant
+        tenant = tenant_named(request.tenant)
         status = await self._budgets.status(tenant, request.id)
-        require_budget_write(status.budget.scope, status.budget.id)
+        require_budget_write(status.budget)
         return pb.CloseBudgetResponse(
             budget=budget_to_proto(await self._budgets.close(tenant, request.id))
         )
@@ -76,7 +76,7 @@ class BudgetServicer(rpc.BudgetServiceServicer):
         limit = page_size(request.page_size, 50, 500)
         before = before_from_token(request.page_token)
         alerts = await self._budgets.alerts(
-            current_identity().tenant, request.budget_id, before, limit
+            tenant_named(request.tenant), request.budget_id, before, limit
         )
         return pb.ListAlertsResponse(
             alerts=[alert_to_proto(alert) for alert in alerts],

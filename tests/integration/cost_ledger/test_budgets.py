@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import grpc
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from integration.cost_ledger.builders import (
     make_budget,
@@ -238,3 +239,51 @@ async def test_whoever_runs_episodes_limits_episodes_and_nothing_else(
         assert await code_of(add_budget(runner, id, scope=scope)) is (
             grpc.StatusCode.PERMISSION_DENIED
         )
+
+
+async def test_a_budget_of_the_platform_binds_a_tenant_that_cannot_change_it(
+    ledger: RunningLedger, worker: Client, admin: Client
+) -> None:
+    operator = ledger.as_("operators", Scope.PLATFORM_ADMIN)
+    budget = make_budget("platform:cap", "0.005")
+    await operator.budgets.CreateBudget(pb.CreateBudgetRequest(budget=budget, tenant="acme"))
+    rejection = (await worker.ledger.Reserve(make_reserve("k"))).rejection
+    assert rejection.budget_id == "platform:cap"
+    assert (await status_of(admin, "platform:cap")).budget.hard_limit == usd("0.005")
+    for call in (
+        add_budget(admin, "platform:mine"),
+        admin.budgets.CloseBudget(pb.CloseBudgetRequest(id="platform:cap")),
+        admin.budgets.UpdateBudget(
+            pb.UpdateBudgetRequest(
+                id="platform:cap",
+                update_mask=FieldMask(paths=["hard_limit"]),
+                hard_limit=usd("9"),
+            )
+        ),
+    ):
+        assert await code_of(call) is grpc.StatusCode.PERMISSION_DENIED
+    closed = await operator.budgets.CloseBudget(
+        pb.CloseBudgetRequest(id="platform:cap", tenant="acme")
+    )
+    assert closed.budget.HasField("close_time")
+    assert (await worker.ledger.Reserve(make_reserve("k2"))).HasField("hold")
+
+
+async def test_another_tenants_budgets_are_the_platforms_to_see_and_to_set(
+    ledger: RunningLedger, admin: Client
+) -> None:
+    await add_budget(admin)
+    stranger = ledger.as_("zeta", Scope.TENANT_ADMIN)
+    theirs = pb.CreateBudgetRequest(budget=make_budget("platform:x", "1"), tenant="acme")
+    for call in (
+        stranger.budgets.ListBudgets(pb.ListBudgetsRequest(tenant="acme")),
+        stranger.budgets.GetBudget(pb.GetBudgetRequest(id="cap", tenant="acme")),
+        stranger.budgets.CreateBudget(theirs),
+        stranger.budgets.ListAlerts(pb.ListAlertsRequest(tenant="acme")),
+    ):
+        assert await code_of(call) is grpc.StatusCode.PERMISSION_DENIED
+    operator = ledger.as_("operators", Scope.PLATFORM_ADMIN)
+    found = await operator.budgets.ListBudgets(pb.ListBudgetsRequest(tenant="acme"))
+    assert [status.budget.id for status in found.statuses] == ["cap"]
+    plain = pb.CreateBudgetRequest(budget=make_budget("x", "1"), tenant="acme")
+    assert await code_of(operator.budgets.CreateBudget(plain)) is grpc.StatusCode.INVALID_ARGUMENT

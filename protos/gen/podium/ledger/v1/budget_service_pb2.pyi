@@ -120,7 +120,9 @@ class Budget(_message.Message):
     END_TIME_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """Id chosen by the caller, unique per tenant, at most 128 characters."""
+    """Id chosen by the caller, unique per tenant, at most 128 characters. One that begins with
+    "platform:" is set by a platform admin; the tenant sees it and cannot change it.
+    """
     scope: Global___BudgetScope.ValueType
     """Whose calls it covers."""
     scope_id: _builtins.str
@@ -243,6 +245,9 @@ class CreateBudgetRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     BUDGET_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    """Another tenant; platform admins only. Unset means the caller's."""
     @_builtins.property
     def budget(self) -> Global___Budget:
         """The budget; times are ignored."""
@@ -251,10 +256,11 @@ class CreateBudgetRequest(_message.Message):
         self,
         *,
         budget: Global___Budget | None = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -291,16 +297,20 @@ class GetBudgetRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Its id."""
+    tenant: _builtins.str
+    """Another tenant; platform admins only. Unset means the caller's."""
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -338,19 +348,23 @@ class ListBudgetsRequest(_message.Message):
 
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
     """From the previous page; unset means the first."""
+    tenant: _builtins.str
+    """Another tenant; platform admins only. Unset means the caller's."""
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -396,12 +410,15 @@ class UpdateBudgetRequest(_message.Message):
     HARD_LIMIT_FIELD_NUMBER: _builtins.int
     SOFT_LIMITS_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Its id."""
     version: _builtins.int
     """The version that the change was made from: another one by now is ABORTED and
     changes nothing. 0 means whichever it is.
     """
+    tenant: _builtins.str
+    """Another tenant; platform admins only. Unset means the caller's."""
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """What changes: "hard_limit", "soft_limits", "end_time", at least one. A field
@@ -433,10 +450,11 @@ class UpdateBudgetRequest(_message.Message):
         hard_limit: _money_pb2.Money | None = ...,
         soft_limits: _abc.Iterable[_money_pb2.Money] | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "hard_limit", b"hard_limit", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "hard_limit", b"hard_limit", "id", b"id", "soft_limits", b"soft_limits", "update_mask", b"update_mask", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "hard_limit", b"hard_limit", "id", b"id", "soft_limits", b"soft_limits", "tenant", b"tenant", "update_mask", b"update_mask", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -473,16 +491,20 @@ class CloseBudgetRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Its id."""
+    tenant: _builtins.str
+    """Another tenant; platform admins only. Unset means the caller's."""
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -521,22 +543,26 @@ class ListAlertsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     BUDGET_ID_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
     """From the previous page; unset means the first."""
     budget_id: _builtins.str
     """Keeps only this budget; unset means all."""
+    tenant: _builtins.str
+    """Another tenant; platform admins only. Unset means the caller's."""
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         budget_id: _builtins.str = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_id", b"budget_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_id", b"budget_id", "page_size", b"page_size", "page_token", b"page_token", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
