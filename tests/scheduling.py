@@ -2,6 +2,8 @@
 
 These folders come first and the longest of them foremost, or a run would end with one worker
 waiting for the other; the files of all others follow in random order, each a piece of work.
+What such a folder shares ends with its last test: an idle platform would take processor time from
+the rest of the run.
 """
 
 from typing import Any
@@ -21,6 +23,9 @@ TOGETHER = (
     "tests/chart/",
 )
 
+Shared = tuple[pytest.FixtureDef[Any], pytest.FixtureRequest]
+SHARED = pytest.StashKey[list[Shared]]()
+
 
 class ByPlatform(LoadScopeScheduling):  # type: ignore[misc]  # xdist leaves it untyped
     """A piece of work is such a folder, or a file."""
@@ -39,6 +44,27 @@ def rank(nodeid: str) -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # Sorting keeps the random order within each place.
     items.sort(key=lambda item: rank(item.nodeid))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> None:
+    is_shared = fixturedef.scope in {"session", "package"}
+    if is_shared and rank(f"{fixturedef.baseid}/") < len(TOGETHER):
+        request.session.stash.setdefault(SHARED, []).append((fixturedef, request))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    place = rank(item.nodeid)
+    if place == len(TOGETHER) or (nextitem is not None and rank(nextitem.nodeid) == place):
+        return
+    # pytest itself ends what belongs to a session when the session ends.
+    shared = item.session.stash.get(SHARED, [])
+    while shared:
+        fixture, request = shared.pop()
+        fixture.finish(request)  # type: ignore[arg-type]  # set up for this request
 
 
 @pytest.hookimpl(optionalhook=True)
