@@ -39,10 +39,12 @@ async def serve(config: ServerConfig) -> None:
     )
     channel_to = partial(open_channel, tls=config.tls, deadline_s=config.answer_timeout_s)
     store = EpisodeStore(engine)
-    watcher = Watcher(store, StepStore(engine))
+    steps = StepStore(engine)
+    watcher = Watcher(store, steps)
     notifications = Notifications(engine, watcher.notify)
     episodes = Episodes(
         store=store,
+        steps=steps,
         outbox=OutboxStore(engine),
         starter=WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s),
         watcher=watcher,

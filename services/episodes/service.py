@@ -18,8 +18,10 @@ from episodes.errors import (
     SelfApproval,
     StartTooLate,
 )
+from episodes.keys import StepKind
 from episodes.model_catalogue import ModelCatalogue
 from episodes.models import EpisodeState, NewEpisode, StoredEpisode
+from episodes.steps.store import StepStore
 from episodes.steps.watch import EpisodeProgress, Watcher
 from episodes.store import EpisodeFilter, EpisodeStore
 from episodes.stream.store_outbox import OutboxStore
@@ -41,6 +43,7 @@ class Episodes:
     """What the episode service can do."""
 
     store: EpisodeStore
+    steps: StepStore
     outbox: OutboxStore
     starter: WorkflowStarter
     watcher: Watcher
@@ -108,7 +111,10 @@ class Episodes:
         if approved and actor == stored.new.subject and not self_approval(stored.new.toolset):
             raise SelfApproval(episode_id, actor)
         approval = Approval(turn, call_index, approved, actor, reason)
-        if stored.ending is not None or not await self.starter.decide(episode_id, approval):
+        asked = stored.ending is None and await self.steps.exists(
+            episode_id, turn, StepKind.APPROVAL, call_index
+        )
+        if not asked or not await self.starter.decide(episode_id, approval):
             raise NothingToApprove(episode_id, turn, call_index)
         return stored
 

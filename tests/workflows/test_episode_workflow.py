@@ -103,16 +103,37 @@ async def test_approved_calls_are_made_and_others_denied(temporal: EmbeddedTempo
     assert activities.turns[1].decided["1"] == Approval(1, 1, False, "ada", "too dear")
 
 
-async def test_decision_on_a_call_that_does_not_wait_is_rejected(
-    temporal: EmbeddedTemporal,
+@pytest.mark.parametrize("turn", [0, 1000])
+async def test_a_decision_on_another_turn_is_rejected(
+    temporal: EmbeddedTemporal, turn: int
 ) -> None:
     activities = ScriptedActivities(answers_in(50), delay_s=0.3)
     async with running_workflows(await connect(temporal), activities) as workflows:
         handle = await workflows.start()
+        while not activities.turns:
+            await asyncio.sleep(0.01)
         with pytest.raises(WorkflowUpdateFailedError):
-            await handle.execute_update(EpisodeWorkflow.decide, Approval(1, 0, True, "ada"))
+            await handle.execute_update(EpisodeWorkflow.decide, Approval(turn, 0, True, "ada"))
         await handle.cancel()
         await handle.result()
+
+
+async def test_a_decision_may_come_before_the_turn_returns_and_be_repeated(
+    temporal: EmbeddedTemporal,
+) -> None:
+    activities = ScriptedActivities(waits_for_approval, delay_s=0.5)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start()
+        while not activities.turns:
+            await asyncio.sleep(0.01)
+        approval = Approval(1, 0, True, "ada")
+        for _ in range(2):
+            await handle.execute_update(EpisodeWorkflow.decide, approval)
+        with pytest.raises(WorkflowUpdateFailedError):
+            await handle.execute_update(EpisodeWorkflow.decide, Approval(1, 0, False, "boss"))
+        await handle.execute_update(EpisodeWorkflow.decide, Approval(1, 1, False, "ada"))
+        await handle.result()
+    assert activities.turns[1].approvals == {"0": True, "1": False}
 
 
 async def test_an_approval_that_times_out_is_a_denial(

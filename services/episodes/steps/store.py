@@ -11,6 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.store_rows import step_of
 from podium_kit.money import Money
@@ -21,6 +22,15 @@ READ = text(
     SELECT s.*, g.body FROM steps s JOIN segments g USING (digest)
     WHERE s.episode_id = CAST(:episode_id AS uuid) AND s.sequence > :after
     ORDER BY s.sequence
+    """
+)
+EXISTS = text(
+    """
+    SELECT EXISTS (
+        SELECT FROM steps
+        WHERE episode_id = CAST(:episode_id AS uuid)
+        AND turn = :turn AND kind = :kind AND call_index = :call_index
+    )
     """
 )
 APPEND = text(
@@ -69,6 +79,12 @@ class StepStore:
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(READ, {"episode_id": episode_id, "after": after})
             return [step_of(row) for row in rows]
+
+    async def exists(self, episode_id: str, turn: int, kind: StepKind, call_index: int) -> bool:
+        values = {"turn": turn, "kind": kind.value, "call_index": call_index}
+        async with autocommit(self._engine) as connection:
+            found = await connection.execute(EXISTS, {"episode_id": episode_id, **values})
+            return bool(found.scalar_one())
 
     async def append(self, steps: Sequence[Step]) -> bool:
         """Stores new steps of one episode at once.

@@ -55,10 +55,10 @@ R = TypeVar("R")
 
 @workflow.defn(name="Episode")
 class EpisodeWorkflow:
-    """State is small: decisions that wait and decisions that were taken."""
+    """State is small: the turn whose calls may be decided, and what was decided."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, list[int]] = {}
+        self._deciding = 0
         self._decided: dict[int, dict[str, Approval]] = {}
         self._ending = False
         self._deadline = datetime.max
@@ -81,13 +81,18 @@ class EpisodeWorkflow:
 
     @workflow.update
     async def decide(self, approval: Approval) -> None:
-        """Takes a person's decision on a waiting call."""
-        self._waiting[approval.turn].remove(approval.call_index)
-        self._decided[approval.turn][str(approval.call_index)] = approval
+        """Takes a person's decision on a call.
+
+        A person is asked before the turn's activity returns, so the decision may come first.
+        """
+        self._decided.setdefault(approval.turn, {})[str(approval.call_index)] = approval
 
     @decide.validator
-    def _reject_unknown_call(self, approval: Approval) -> None:
-        if approval.call_index not in self._waiting.get(approval.turn, []):
+    def _reject_closed_call(self, approval: Approval) -> None:
+        before = self._decided.get(approval.turn, {}).get(str(approval.call_index))
+        if before == approval:
+            return  # a retry
+        if before is not None or approval.turn != self._deciding:
             raise ApplicationError("no such call waits for approval", type="NothingToApprove")
 
     async def _as_child(self, call: ChildCall) -> TurnResult:
@@ -169,10 +174,13 @@ class EpisodeWorkflow:
 
     async def _take_turn(self, episode: EpisodeInput, turn: int) -> TurnResult:
         asked = TurnInput(episode.episode_id, turn, last=turn == episode.turn_limit)
+        self._deciding = turn
         result = await self._run_turn(episode, asked)
         if result.pending:
             asked = await self._decided_turn(episode, asked, result.pending)
+            self._deciding = 0
             result = await self._run_turn(episode, asked)
+        self._deciding = 0
         return await self._join(episode, asked, result) if result.children else result
 
     async def _decided_turn(
@@ -242,15 +250,13 @@ class EpisodeWorkflow:
         self, episode: EpisodeInput, turn: int, pending: list[int]
     ) -> dict[str, Approval]:
         """Waits for people, for as long as the policy says; who decided what."""
-        self._waiting[turn] = list(pending)
-        self._decided[turn] = {}
+        decided = self._decided.setdefault(turn, {})
         with suppress(asyncio.TimeoutError):
             await workflow.wait_condition(
-                lambda: not self._waiting[turn],
+                lambda: all(str(index) in decided for index in pending),
                 timeout=timedelta(seconds=episode.approval_timeout_s),
             )
-        self._waiting[turn] = []
-        return self._decided[turn]
+        return dict(decided)
 
 
 async def _uninterrupted(activity: Awaitable[R]) -> tuple[R, bool]:

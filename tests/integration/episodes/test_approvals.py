@@ -79,3 +79,18 @@ async def test_a_policy_may_let_the_starter_approve(platform: EpisodesPlatform) 
         await decide(ada, episode.id, approved=True)
         made = await decision_of(ada, episode.id)
     assert (made.approved, made.actor) == (True, "ada")
+
+
+async def test_only_a_call_that_was_asked_about_is_decided(platform: EpisodesPlatform) -> None:
+    pays(platform)
+    async with platform.client() as ada, platform.client(subject="boss") as boss:
+        episode = await asked(ada)
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
+            await boss.ApproveToolCall(
+                pb.ApproveToolCallRequest(
+                    episode_id=episode.id, turn=1, call_index=1, approved=True
+                )
+            )
+        assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        await decide(boss, episode.id, approved=True)
+        assert (await decision_of(ada, episode.id)).approved
