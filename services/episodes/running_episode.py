@@ -45,6 +45,7 @@ class RunningEpisode:
             pb.ToolDefinition(
                 name=tool.name,
                 description=tool.description,
+                terms=tool.terms,
                 parameters_json_schema=tool.parameters_json_schema,
                 section=SECTION_OF_KIND.get(tool.kind, pb.RESULT_SECTION_ATTEMPT),
             )

@@ -8,9 +8,11 @@ from orchestrator_inference.models import (
     Action,
     Decision,
     EngineModel,
+    Left,
     Message,
     Observation,
     PastTurn,
+    Preferences,
     PromptMode,
     ResultSection,
     Sampling,
@@ -20,7 +22,14 @@ from orchestrator_inference.models import (
 )
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.rpc.errors import InvalidArgument
-from podium_kit.wire import duration_to_proto, failure_from_proto, failure_to_proto, usage_to_proto
+from podium_kit.wire import (
+    duration_from_proto,
+    duration_to_proto,
+    failure_from_proto,
+    failure_to_proto,
+    optional_money_from_proto,
+    usage_to_proto,
+)
 
 SECTIONS = {
     pb.RESULT_SECTION_UNSPECIFIED: ResultSection.ATTEMPT,
@@ -51,6 +60,8 @@ def situation_from_proto(request: pb.NextActionRequest) -> Situation:
         history=tuple(_message_from_proto(message) for message in request.history),
         sampling=_sampling_from_proto(request.sampling),
         must_answer=request.must_answer,
+        preferences=_preferences_from_proto(request),
+        left=_left_from_proto(request),
     )
 
 
@@ -58,7 +69,24 @@ def _tool_from_proto(tool: pb.ToolDefinition) -> ToolDefinition:
     if not tool.name:
         raise InvalidArgument("tools.name is unset")
     section = SECTIONS.get(tool.section, ResultSection.ATTEMPT)
-    return ToolDefinition(tool.name, tool.description, tool.parameters_json_schema, section)
+    return ToolDefinition(
+        tool.name, tool.description, tool.parameters_json_schema, section, tool.terms
+    )
+
+
+def _preferences_from_proto(request: pb.NextActionRequest) -> Preferences | None:
+    if not request.HasField("preferences"):
+        return None
+    given = request.preferences
+    return Preferences(given.outcome, given.compute, given.latency)
+
+
+def _left_from_proto(request: pb.NextActionRequest) -> Left:
+    timed = request.HasField("time_left")
+    return Left(
+        optional_money_from_proto(request.money_left),
+        duration_from_proto(request.time_left) if timed else None,
+    )
 
 
 def _message_from_proto(message: pb.ConversationMessage) -> Message:

@@ -7,6 +7,7 @@ from typing import Any
 
 from podium_kit.failures import ToolFailure
 from podium_kit.metering import Usage
+from podium_kit.money import Money
 
 DEFAULT_MAX_TOKENS = 512
 # How the model is told that its tokens ran out; later turns recognise it by these words.
@@ -36,6 +37,24 @@ class ToolDefinition:
     description: str
     parameters_json_schema: str
     section: ResultSection = ResultSection.ATTEMPT
+    terms: str = ""
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """The tenant's weights, each in [0, 1]; those of tools stand in their terms."""
+
+    outcome: float
+    compute: float
+    latency: float
+
+
+@dataclass(frozen=True)
+class Left:
+    """What an episode may still spend; None is not limited."""
+
+    money: Money | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +132,8 @@ class Situation:
     history: tuple[Message, ...] = ()
     sampling: Sampling = field(default_factory=Sampling)
     must_answer: bool = False
+    preferences: Preferences | None = None
+    left: Left = field(default_factory=Left)
 
 
 @dataclass(frozen=True)

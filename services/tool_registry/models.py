@@ -235,6 +235,11 @@ class Facts:
         return self.latencies.quantile_s(0.5)
 
     @cached_property
+    def latency_p90_s(self) -> float:
+        """90th percentile of latency in seconds."""
+        return self.latencies.quantile_s(0.9)
+
+    @cached_property
     def latency_p95_s(self) -> float:
         """95th percentile of latency in seconds."""
         return self.latencies.quantile_s(0.95)
@@ -279,6 +284,7 @@ class ResolvedTool:
 
     version: ToolVersion
     description: str
+    terms: str
     parameters_schema: str
     models: tuple[ModelChoice, ...]
     weight: float

@@ -45,7 +45,7 @@ from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import Gateway
 from podium_kit.wire import duration_to_proto
 
-COMPLETION_TOKENS_MAX = 128
+COMPLETION_TOKENS_MAX = 256
 REPORT = Path("build") / "demo" / "report.html"
 
 

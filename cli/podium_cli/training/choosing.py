@@ -51,6 +51,7 @@ Temperature = Annotated[
     float,
     typer.Option(min=0.1, max=2.0, help="Of sampling; the lower, the nearer to what users get."),
 ]
+MaxTokens = Annotated[int, typer.Option(min=16, max=32_768, help="Of the completion of a turn.")]
 
 
 def make_tasks(count: int, split: SplitName, seed: int, family: list[str] | None) -> list[Task]:

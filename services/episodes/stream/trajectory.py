@@ -38,7 +38,7 @@ def build_trajectory(
     new, place = episode.stored.new, episode.stored.new.membership
     now = datetime.now(UTC)
     latency = duration_to_proto((now - episode.stored.create_time).total_seconds())
-    names = [tool.name for tool in episode.toolset.tools]
+    names = _weighable_names(episode)
     cost = _wire_cost(progress.cost)
     below = children_cost(log)
     told_costs = _told_costs(episode, log)
@@ -206,13 +206,19 @@ def _wire_cost(cost: Money | None) -> money_pb2.Money | None:
     return None if cost is None else money_to_proto(cost)
 
 
+def _weighable_names(episode: RunningEpisode) -> list[str]:
+    """The tools, and behind them the models that have a weight of their own."""
+    models = [f"{tool.name}/{alias}" for tool in episode.toolset.tools for alias in tool.model_skus]
+    weights = episode.toolset.preferences.tools
+    names = [tool.name for tool in episode.toolset.tools]
+    return [*names, *sorted(name for name in models if name in weights)]
+
+
 def _call_counts(log: StepLog, names: list[str]) -> list[int]:
     """m_tool of the paper: calls per tool, zeros included, the last turn included."""
-    called = [
-        call.observation.call.tool_name
-        for turn in log.tool_calls.values()
-        for call in turn.values()
-    ]
+    calls = [call for turn in log.tool_calls.values() for call in turn.values()]
+    called = [call.observation.call.tool_name for call in calls]
+    called += [f"{call.observation.call.tool_name}/{call.model}" for call in calls if call.model]
     return [called.count(name) for name in names]
 
 

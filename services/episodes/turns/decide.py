@@ -1,6 +1,7 @@
 """One model call: hold its worst case, ask the orchestrator, log what it decided."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from episodes.charges.purchases import Purchase, estimated_tokens, token_worst_case
 from episodes.charges.service import Charges, Grant
@@ -9,9 +10,12 @@ from episodes.keys import StepKind, effect_key
 from episodes.model_catalogue import ModelCatalogue
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
+from episodes.stream.trajectory import total_cost
+from podium.common.v1 import money_pb2
 from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium_kit.wire import duration_to_proto, money_to_proto, optional_money_from_proto
 
 MODEL_TIMEOUT_S = 600.0
 DEFAULT_MAX_TOKENS = 512
@@ -76,9 +80,29 @@ def next_action_request(
         sampling=episode.spec.sampling,
         history=episode.spec.history,
         must_answer=must_answer,
+        preferences=episode.toolset.preferences,
+        money_left=_money_left(episode, log),
+        time_left=duration_to_proto(_seconds_left(episode)),
     )
     request.sampling.max_tokens = request.sampling.max_tokens or DEFAULT_MAX_TOKENS
     return request
+
+
+def _money_left(episode: RunningEpisode, log: StepLog) -> money_pb2.Money | None:
+    """Of the episode's own budget; calls of unknown cost are not in it."""
+    budget = optional_money_from_proto(episode.spec.budget)
+    if budget is None:
+        return None
+    spent = total_cost([step.cost for step in log.steps])
+    left = (
+        budget if spent is None or spent.currency_code != budget.currency_code else budget - spent
+    )
+    return money_to_proto(left)
+
+
+def _seconds_left(episode: RunningEpisode) -> float:
+    ran = datetime.now(UTC) - episode.stored.create_time
+    return max(0.0, episode.stored.new.time_limit_s - ran.total_seconds())
 
 
 def past_turn(log: StepLog, turn: int) -> pb.PastTurn:

@@ -16,7 +16,8 @@ def build_chat(situation: Situation, toolset: Toolset, room: Room, calls_max: in
         *situation.history,
         Message("user", parts.problem(situation)),
     ]
-    closing = parts.MUST_ANSWER if situation.must_answer and situation.turns else ""
+    must_answer = parts.MUST_ANSWER if situation.must_answer and situation.turns else ""
+    closing = "\n".join(filter(None, (parts.preference_line(situation), must_answer)))
     fixed = sum(estimated_tokens(message.content) for message in opening)
     left = max(0, room.prompt_tokens - fixed - estimated_tokens(closing))
     messages = opening + _newest_turns(situation.turns, left)

@@ -1,11 +1,15 @@
 """The sentences both prompt layouts share."""
 
+from decimal import Decimal
+
 from orchestrator_inference.models import Action, Observation, Situation
 from orchestrator_inference.prompt.toolset import Toolset
+from podium_kit.money import Money
 
 ONE_CALL = '{"tool": name, "arguments": {...}}'
 SEVERAL_CALLS = '{"calls": [{"tool": name, "arguments": {...}}, ...]}'
 MUST_ANSWER = 'This is the last turn: give the final answer now, as {"answer": text}.'
+TOOLS = "Tools, as name(arguments) [price, p50-p90 latency, success, weight]: use"
 CHOOSE = "Choose the next tool to call, or give the final answer if it is known."
 
 
@@ -17,7 +21,7 @@ def system_line(toolset: Toolset, calls_max: int) -> str:
     lines = ["You are good at using tools. Reply with one JSON object."]
     if toolset.listing:
         lines += [f"To call a tool: {call}", 'To finish: {"answer": text}']
-        lines += ["Tools:", toolset.listing]
+        lines += [TOOLS, toolset.listing]
     else:
         lines.append('Reply with {"answer": text}.')
     return "\n".join(lines)
@@ -29,7 +33,34 @@ def problem(situation: Situation) -> str:
 
 
 def request_line(situation: Situation) -> str:
-    return MUST_ANSWER if situation.must_answer or not situation.tools else CHOOSE
+    """What to weigh and what is left, then what to do: behind all that stays the same."""
+    wanted = MUST_ANSWER if situation.must_answer or not situation.tools else CHOOSE
+    return "\n".join(line for line in (preference_line(situation), wanted) if line)
+
+
+def preference_line(situation: Situation) -> str:
+    """For example `Weights: outcome 1, cost 0.4, latency 0.4. Left: $0.5, 110 s.`"""
+    said = []
+    if (weights := situation.preferences) is not None:
+        said += [
+            f"Weights: outcome {weights.outcome:g}, cost {weights.compute:g},"
+            f" latency {weights.latency:g}."
+        ]
+    money, seconds = situation.left.money, situation.left.seconds
+    left = [_money(money)] if money is not None else []
+    left += [f"{_short(Decimal(seconds))} s"] if seconds is not None else []
+    said += [f"Left: {', '.join(left)}."] if left else []
+    return " ".join(said)
+
+
+def _money(money: Money) -> str:
+    amount = _short(money.amount)
+    return f"${amount}" if money.currency_code == "USD" else f"{amount} {money.currency_code}"
+
+
+def _short(amount: Decimal) -> str:
+    """Two digits say enough."""
+    return f"{Decimal(f'{amount:.1e}').normalize():f}" if amount > 0 else "0"
 
 
 def call_text(observation: Observation) -> str:

@@ -13,7 +13,10 @@ from orchestrator_inference.models import ToolDefinition
 
 
 def list_tools(tools: Sequence[ToolDefinition], description_chars_max: int) -> str:
-    """Lines like `- convert(value: number, unit: "km"|"mi"): Converts lengths.`"""
+    """Lines like `- convert(value: number, unit: "km"|"mi") [$0.01, 1 s]: Converts lengths.`
+
+    Prose is cut; names, arguments and terms never are.
+    """
     return "\n".join(_line(tool, description_chars_max) for tool in tools)
 
 
@@ -23,7 +26,9 @@ def _line(tool: ToolDefinition, description_chars_max: int) -> str:
     except SchemaError as error:
         raise InvalidToolSchema(tool.name, str(error)) from error
     signature = _type(arguments)[1:-1] if "properties" in arguments else _type(arguments)
-    return f"- {tool.name}({signature}): {_shortened(tool.description, description_chars_max)}"
+    terms = f" [{tool.terms}]" if tool.terms else ""
+    prose = _shortened(tool.description, description_chars_max)
+    return f"- {tool.name}({signature}){terms}: {prose}"
 
 
 def _shortened(text: str, chars_max: int) -> str:

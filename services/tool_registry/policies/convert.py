@@ -15,8 +15,14 @@ from tool_registry.models import (
     UnknownPriceRule,
 )
 from tool_registry.policies.floor import FLOOR
-from tool_registry.policies.presets import INSTRUCTIONS, PRESETS, preset_unknown_price_rule
+from tool_registry.policies.presets import (
+    DEFAULT_POLICY,
+    INSTRUCTIONS,
+    PRESETS,
+    preset_unknown_price_rule,
+)
 
+BALANCED = PRESETS[DEFAULT_POLICY]
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 INSTRUCTION_CHARACTERS_MAX = 2000
 RULE_TO_WIRE = {
@@ -157,13 +163,14 @@ def _check_ceilings(spec: policy_pb2.PolicySpec) -> None:
 
 
 def _preferences(spec: policy_pb2.PolicySpec, preset: str) -> Preferences:
+    """The weights as written over the preset's; without any, they are those of `balanced`."""
     given = spec.preferences
-    base = PRESETS.get(preset, Preferences(outcome=0.0))
-    # A weight of zero is the wire's default, so it cannot override a preset's.
+    written = {field.name: value for field, value in given.ListFields()}
+    base = PRESETS.get(preset, Preferences(outcome=0.0)) if written or preset else BALANCED
     return Preferences(
-        outcome=given.outcome or base.outcome,
-        compute=given.compute or base.compute,
-        latency=given.latency or base.latency,
+        outcome=written.get("outcome", base.outcome),
+        compute=written.get("compute", base.compute),
+        latency=written.get("latency", base.latency),
         tools=dict(given.tools),
     )
 
@@ -174,6 +181,8 @@ def _check_weights(preferences: Preferences) -> None:
     for name, weight in weights.items():
         if not 0 <= weight <= 1:
             raise InvalidPolicy(f"the weight of {name} is {weight:g}; weights are in [0, 1]")
+    if not any(weights.values()):
+        raise InvalidPolicy("every weight is 0, so no episode is better than another; set outcome")
 
 
 def _selector(selector: policy_pb2.ToolSelector) -> Selector:

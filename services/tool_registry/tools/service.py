@@ -10,6 +10,7 @@ from tool_registry.facts.measurements import Clock
 from tool_registry.models import PLATFORM, PolicySpec, PolicyVersion, ToolSpec, ToolVersion
 from tool_registry.policies.presets import PRESETS
 from tool_registry.policies.store import PolicyStore
+from tool_registry.policies.weights import check_weighed_tools
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.checks import check_tool
 from tool_registry.tools.store import ToolStore
@@ -85,6 +86,8 @@ class Registry:
         identity = current_identity()
         if spec.name in PRESETS:
             raise PresetName(spec.name)
+        if spec.preferences.tools:
+            check_weighed_tools(spec.preferences, (await self.catalogue()).tools.current)
         return await self.policies.create(
             identity.tenant, spec, digest_of(spec.wire), identity.subject, validate_only
         )

@@ -73,6 +73,7 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
         version=tool.version.version,
         kind=spec.kind,
         description=tool.description,
+        terms=tool.terms,
         parameters_json_schema=tool.parameters_schema,
         side_effect=spec.side_effect,
         weight=tool.weight,

@@ -1,6 +1,6 @@
 """A toolset told at other prices: the price schedule of a rollout.
 
-Only the descriptions change. What is allowed, what a call may cost at most and what it is
+Only the terms change. What is allowed, what a call may cost at most and what it is
 charged follow the true prices, because the money is real.
 """
 
@@ -9,21 +9,28 @@ from dataclasses import replace
 
 from podium_kit.metering import PriceFactors
 from tool_registry.models import Price, ResolvedTool, Toolset
-from tool_registry.toolsets.views import FactsByModel, PricesBySku, describe_tool
+from tool_registry.toolsets.terms import terms_of
+from tool_registry.toolsets.views import FactsByModel, PricesBySku
 
 
 def requoted(
     toolset: Toolset, factors: PriceFactors, prices: PricesBySku, facts: FactsByModel
 ) -> Toolset:
-    """The toolset with every price in its descriptions times its SKU's factor."""
+    """The toolset with every price in its terms times its SKU's factor."""
     told = {sku: _scaled(price, sku, factors) for sku, price in prices.items()}
-    tools = tuple(_requoted(tool, told, facts) for tool in toolset.tools)
+    weights = toolset.policy.spec.preferences.tools
+    tools = tuple(_requoted(tool, told, facts, weights) for tool in toolset.tools)
     return replace(toolset, tools=tools)
 
 
-def _requoted(tool: ResolvedTool, told: Mapping[str, Price], facts: FactsByModel) -> ResolvedTool:
+def _requoted(
+    tool: ResolvedTool,
+    told: Mapping[str, Price],
+    facts: FactsByModel,
+    weights: Mapping[str, float],
+) -> ResolvedTool:
     spec = tool.version.spec
-    return replace(tool, description=describe_tool(spec, tool.models or spec.choices, told, facts))
+    return replace(tool, terms=terms_of(spec, tool.models or spec.choices, told, facts, weights))
 
 
 def _scaled(price: Price, sku: str, factors: PriceFactors) -> Price:

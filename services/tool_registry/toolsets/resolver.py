@@ -20,6 +20,7 @@ from tool_registry.models import (
 )
 from tool_registry.policies.compiled import Circumstances, admission, needs_approval, rejection
 from tool_registry.toolsets.prices import worst_case_of
+from tool_registry.toolsets.terms import terms_of
 from tool_registry.toolsets.views import (
     FactsByModel,
     PricesBySku,
@@ -108,7 +109,8 @@ def _view(
     spec = tool.spec
     return ResolvedTool(
         version=tool,
-        description=describe_tool(spec, choices, known.prices, known.facts),
+        description=describe_tool(spec, choices),
+        terms=terms_of(spec, choices, known.prices, known.facts, policy.preferences.tools),
         parameters_schema=parameters_with_models(spec, choices),
         models=tuple(choice for choice in choices if choice.alias),
         weight=policy.preferences.tools.get(spec.name, 0.0),

@@ -16,7 +16,7 @@ async def test_an_orchestrator_has_no_price_of_its_own_and_is_not_unpriced(
     await ada.register(make_podium_spec(max_depth=3, policy="frugal", tool_names=["search"]))
     await ada.create_policy(unknown_price=REJECT)
     [tool] = (await ada.resolve("mine")).toolset.tools
-    assert "Price: what it spends on models and tools, from your budget." in tool.description
+    assert tool.terms.startswith("priced by what it calls,")
     assert (tool.podium.model, tool.podium.policy, tool.podium.max_depth) == ("small", "frugal", 3)
     assert list(tool.podium.tool_names) == ["search"]
 

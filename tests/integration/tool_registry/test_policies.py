@@ -97,21 +97,6 @@ async def test_pages_list_presets_first_and_each_policy_once(registry: RunningRe
     assert names == [*PRESETS, "ant", "moose", "zebra"]
 
 
-async def test_weights_start_from_the_preset_and_may_be_overridden(
-    registry: RunningRegistry,
-) -> None:
-    ada = registry.as_()
-    await ada.register(make_spec("one"))
-    reply = await ada.create_policy(
-        preset=policy_pb2.POLICY_PRESET_COST_FIRST,
-        preferences=policy_pb2.PreferenceVector(latency=0.9, tools={"one": 0.25}),
-    )
-    weights = reply.policy.spec.preferences
-    assert (weights.outcome, weights.compute, weights.latency) == (1.0, 0.8, 0.9)
-    [tool] = (await ada.resolve("mine")).toolset.tools
-    assert tool.weight == 0.25
-
-
 async def test_approval_marks_the_tools_it_selects(registry: RunningRegistry) -> None:
     ada = registry.as_()
     await ada.register(make_spec("pay", tags=["money"]))

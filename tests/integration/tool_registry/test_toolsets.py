@@ -38,24 +38,20 @@ def reasons(reply: pb.ResolveToolsetResponse) -> dict[str, str]:
     return {one.name: one.reason for one in reply.decisions if not one.allowed}
 
 
-async def test_a_description_ends_with_the_price_and_the_measured_latency(
-    registry: RunningRegistry,
-) -> None:
+async def test_terms_are_the_price_and_what_was_measured(registry: RunningRegistry) -> None:
     await registry.platform().register(make_spec(), shared=True)
     registry.prices.give(make_price("tool/calculator", PER_CALL))
     await registry.as_("platform", Scope.LEDGER_WRITE).record(make_facts("calculator"))
     [tool] = (await registry.as_().resolve()).toolset.tools
-    assert tool.description == (
-        "Evaluates arithmetic. Price: $0.01 per call. Latency: under 1 s (p95 under 5 s)."
-        " Success: over 99 %."
-    )
+    assert tool.description == "Evaluates arithmetic."
+    assert tool.terms == "$0.01, 1-5 s, 99%"
     assert tool.price_per_call == usd("0.01")
 
 
 async def test_what_is_not_known_is_said_and_is_not_free(registry: RunningRegistry) -> None:
     await registry.as_().register(make_spec())
     [tool] = (await registry.as_().resolve()).toolset.tools
-    assert tool.description.endswith("Price: price unknown. Latency: not measured yet.")
+    assert tool.terms == "price unknown, latency unknown"
     assert not tool.HasField("price_per_call")
 
 
@@ -65,8 +61,8 @@ async def test_a_tenant_sees_the_price_it_pays(registry: RunningRegistry) -> Non
     registry.prices.give(make_price("tool/calculator", {"CALL": ("0.005", "1")}), tenant="globex")
     [listed] = (await registry.as_("acme").resolve()).toolset.tools
     [discounted] = (await registry.as_("globex").resolve()).toolset.tools
-    assert "$0.01 per call" in listed.description
-    assert "$0.005 per call" in discounted.description
+    assert listed.terms.startswith("$0.01,")
+    assert discounted.terms.startswith("$0.005,")
 
 
 async def test_a_price_schedule_is_quoted_and_changes_nothing_else(
@@ -84,11 +80,10 @@ async def test_a_price_schedule_is_quoted_and_changes_nothing_else(
     true = (await ada.resolve("mine", "calculator")).toolset
     scheduled = await ada.resolve("mine", **{"tool/calculator": "100", "llm/strong": "0.5"})
     by_name = {tool.name: tool for tool in scheduled.toolset.tools}
-    assert "Price: $1.00 per call." in by_name["calculator"].description
+    assert by_name["calculator"].terms.startswith("$1.00,")
     # Quoted above the ceiling; the charged price is unchanged.
     assert by_name["calculator"].price_per_call == usd("0.01")
-    assert "strong | $0.10 | $0.40" in by_name["answer"].description
-    assert "quick" not in by_name["answer"].description
+    assert by_name["answer"].terms == "strong: $0.10/M in + $0.40/M out, latency unknown"
     again = (await ada.resolve("mine", "calculator")).toolset
     assert again == true
     assert scheduled.toolset.digest != true.digest
@@ -99,7 +94,7 @@ async def test_a_price_schedule_does_not_make_an_unknown_price_known(
 ) -> None:
     await registry.as_().register(make_spec())
     [tool] = (await registry.as_().resolve(**{"tool/calculator": "2"})).toolset.tools
-    assert "price unknown" in tool.description
+    assert tool.terms.startswith("price unknown,")
 
 
 async def test_a_price_schedule_that_makes_no_sense_is_rejected(registry: RunningRegistry) -> None:
@@ -116,10 +111,10 @@ async def test_of_prices_by_the_hour_the_most_expensive_is_shown(registry: Runni
     at_night.unit_price = "0.005"
     registry.prices.give(price)
     [tool] = (await registry.as_().resolve()).toolset.tools
-    assert "$0.01 per call" in tool.description
+    assert tool.terms.startswith("$0.01,")
 
 
-async def test_models_are_an_enum_and_a_table(registry: RunningRegistry) -> None:
+async def test_models_are_an_enum_and_have_terms_of_their_own(registry: RunningRegistry) -> None:
     ada = registry.as_()
     await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))
     registry.prices.give(make_price("llm/strong", TOKENS))
@@ -131,11 +126,9 @@ async def test_models_are_an_enum_and_a_table(registry: RunningRegistry) -> None
     schema = json.loads(tool.parameters_json_schema)
     assert schema["properties"]["model"]["enum"] == ["strong", "quick"]
     assert schema["required"] == ["model"]
-    assert "strong | $0.20 | $0.80 | under 50 s (p95 under 50 s) | under $0.0002 | over 99 %" in (
-        tool.description
-    )
-    assert "quick | price unknown | price unknown | not measured yet | unknown | unknown" in (
-        tool.description
+    assert tool.terms == (
+        "strong: $0.20/M in + $0.80/M out, $0.0002 a call, 50 s, 99%;"
+        " quick: price unknown, latency unknown"
     )
     assert dict(tool.model_skus) == {"strong": "llm/strong", "quick": "llm/quick"}
 
@@ -186,7 +179,7 @@ async def test_what_nothing_bounds_has_no_worst_case(registry: RunningRegistry) 
         make_price("tool/search", {"CALL": ("0.01", "1"), "DOCUMENT": ("0.002", "1")})
     )
     [tool] = (await ada.resolve()).toolset.tools
-    assert "$0.01 per call, $0.002 per document" in tool.description
+    assert tool.terms.startswith("$0.01 + $0.002/document,")
     assert not tool.HasField("price_per_call")
 
 
@@ -276,7 +269,7 @@ async def test_a_change_made_by_one_replica_is_seen_by_the_next_call_of_another(
         await one.as_().register(make_spec())
         assert [tool.name for tool in (await other.as_().resolve()).toolset.tools] == ["calculator"]
         await one.as_("acme", Scope.LEDGER_WRITE).record(make_facts("calculator"))
-        assert "under 1 s" in (await other.as_().resolve()).toolset.tools[0].description
+        assert "1-5 s" in (await other.as_().resolve()).toolset.tools[0].terms
 
 
 async def test_without_the_ledger_there_is_no_toolset_rather_than_a_free_one(
@@ -335,9 +328,9 @@ async def test_a_report_counts_for_ten_minutes(registry: RunningRegistry) -> Non
     await ada.register(make_spec())
     await adapters.record(make_facts("calculator"))
     registry.clock.advance(timedelta(minutes=9, seconds=59))
-    assert "under 1 s" in (await ada.resolve()).toolset.tools[0].description
+    assert "1-5 s" in (await ada.resolve()).toolset.tools[0].terms
     registry.clock.advance(timedelta(seconds=2))
-    assert "not measured yet" in (await ada.resolve()).toolset.tools[0].description
+    assert "latency unknown" in (await ada.resolve()).toolset.tools[0].terms
 
 
 async def test_facts_of_shared_tools_are_shared_and_of_own_tools_are_not(
@@ -362,7 +355,7 @@ async def test_a_little_slower_or_one_more_call_changes_no_word(
     await adapters.record(make_facts("calculator", count=401, p50_s=0.9, p95_s=2.2))
     assert (await ada.resolve()).toolset == before
     await adapters.record(make_facts("calculator", count=402, p50_s=9_000, p95_s=9_000))
-    assert "over 5000 s" in (await ada.resolve()).toolset.tools[0].description
+    assert "5000 s" in (await ada.resolve()).toolset.tools[0].terms
 
 
 async def test_what_one_process_saw_under_two_tenants_is_added_up(

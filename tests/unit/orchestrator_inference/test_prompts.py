@@ -1,10 +1,22 @@
 """What the model reads."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+
 import pytest
 
 from orchestrator_builders import make_tool, make_turn
 from orchestrator_inference.errors import ContextTooLong
-from orchestrator_inference.models import Action, Message, PastTurn, ResultSection, Situation
+from orchestrator_inference.models import (
+    Action,
+    Left,
+    Message,
+    PastTurn,
+    Preferences,
+    ResultSection,
+    Situation,
+)
 from orchestrator_inference.prompt.budgets import (
     Room,
     SectionBudgets,
@@ -16,6 +28,7 @@ from orchestrator_inference.prompt.chat import build_chat
 from orchestrator_inference.prompt.stateless import build_stateless
 from orchestrator_inference.prompt.toolset import Toolset
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.money import Money
 
 TOOLS = (
     make_tool(),
@@ -142,3 +155,32 @@ def test_budgets_scale_with_the_context() -> None:
 
 def test_keeping_the_end_never_splits_a_character() -> None:
     assert keep_end("日本語" * 10, 2) == "本語"
+
+
+@pytest.mark.parametrize("build", [stateless, chat])
+def test_weights_and_what_is_left_stand_at_the_end(
+    build: Callable[[Situation], list[Message]],
+) -> None:
+    """What changes with the turn stands behind what an engine finds in its cache."""
+    situation = replace(
+        make_situation(make_turn("calculator", "42")),
+        preferences=Preferences(1.0, 0.4, 0.25),
+        left=Left(Money(Decimal("0.4993"), "USD"), 109.7),
+    )
+    said = "Weights: outcome 1, cost 0.4, latency 0.25. Left: $0.5, 110 s."
+    system, *_, last = build(situation)
+    assert said in last.content[last.content.index("42") :]
+    assert system == build(replace(situation, preferences=None, left=Left()))[0]
+
+
+def test_what_is_spent_up_is_said_as_nothing() -> None:
+    left = Left(Money(Decimal("-0.01"), "EUR"), 0.0)
+    assert "Left: 0 EUR, 0 s." in stateless(replace(make_situation(), left=left))[1].content
+
+
+def test_a_tools_terms_are_never_cut() -> None:
+    terms = "; ".join(f"model{number}: $0.01, 1 s" for number in range(50))
+    tool = replace(make_tool(description="x" * 2_000), terms=terms)
+    [line] = Toolset([tool], 40).listing.splitlines()
+    assert f"[{terms}]: xxx" in line
+    assert len(line) < len(terms) + 100

@@ -18,6 +18,8 @@ class RolloutLimits:
     time_limit_s: float = 120.0
     temperature: float = 1.0
     """Of sampling; 0 is greedy, for evaluation: such episodes are not trained on."""
+    max_tokens: int = 512
+    """Of one completion."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from podium_training.rollouts.evaluating import evaluated
 from podium_training.rollouts.plan import Group, Rollout
 from podium_training.tasks.task import Task
 
-COMPLETION_TOKENS_MAX = 128
 # Behaviour log-probabilities are those of the whole distribution only where none of it is cut off.
 TOP_P = 1.0
 
@@ -123,7 +122,7 @@ def _spec_of(limits: RolloutLimits) -> episode_pb2.EpisodeSpec:
         turn_limit=limits.turn_limit,
         time_limit=duration_to_proto(limits.time_limit_s),
         sampling=orchestrator_pb.Sampling(
-            temperature=limits.temperature, top_p=TOP_P, max_tokens=COMPLETION_TOKENS_MAX
+            temperature=limits.temperature, top_p=TOP_P, max_tokens=limits.max_tokens
         ),
     )
 

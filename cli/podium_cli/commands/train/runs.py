@@ -11,7 +11,13 @@ from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
 from podium_cli.inputs import parse_seconds
 from podium_cli.target import Target
-from podium_cli.training.choosing import Always, PriceSpread, Temperature, ToolSubsets
+from podium_cli.training.choosing import (
+    Always,
+    MaxTokens,
+    PriceSpread,
+    Temperature,
+    ToolSubsets,
+)
 from podium_cli.training.consent import note_consent
 from podium_kit.client.errors import UsageError
 from podium_training.rollouts import RolloutLimits
@@ -39,6 +45,7 @@ async def submit(
     time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
     run: Annotated[str, typer.Option(help="Id of an earlier run, to resume it.")] = "",
     temperature: Temperature = 1.0,
+    max_tokens: MaxTokens = 512,
     cron: Annotated[str, typer.Option(help='Again and again, like "0 3 * * *" (UTC).')] = "",
     name: Annotated[str, typer.Option(help="Name of the schedule.")] = "rollouts",
     wait: Annotated[bool, typer.Option(help="Wait for the end.")] = False,
@@ -51,7 +58,9 @@ async def submit(
         group_size=size,
         groups_at_once=at_once,
         tools_max=tools,
-        limits=RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), temperature),
+        limits=RolloutLimits(
+            policy, model, turn_limit, parse_seconds(time_limit), temperature, max_tokens
+        ),
         run_id=run or ("" if cron else str(uuid_utils.uuid7())),
         price_spread=price_spread,
         tool_subsets=tool_subsets,

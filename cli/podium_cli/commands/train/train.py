@@ -13,6 +13,7 @@ from podium_cli.training.choosing import (
     Always,
     Count,
     Family,
+    MaxTokens,
     PriceSpread,
     Seed,
     SplitName,
@@ -61,6 +62,7 @@ async def rollout(
         Path | None, typer.Option(help="JSONL file to write for `podium train gate`.")
     ] = None,
     temperature: Temperature = 1.0,
+    max_tokens: MaxTokens = 512,
     greedy: Annotated[
         bool, typer.Option("--greedy", help="The likeliest tokens, as users get; to measure only.")
     ] = False,
@@ -72,7 +74,9 @@ async def rollout(
     chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
     run_id = resume or str(uuid_utils.uuid7())
     sampled_at = _temperature(temperature, greedy)
-    limits = RolloutLimits(policy, model, turn_limit, parse_seconds(time_limit), sampled_at)
+    limits = RolloutLimits(
+        policy, model, turn_limit, parse_seconds(time_limit), sampled_at, max_tokens
+    )
     session.output.note(f"run {run_id}; `--resume {run_id}` resumes it")
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy, chosen)

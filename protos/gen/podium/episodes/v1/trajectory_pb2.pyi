@@ -226,7 +226,9 @@ class Trajectory(_message.Message):
 
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the tools it could use, in the order of the vector M."""
+        """Names of the tools it could use, in the order of the vector M; behind them
+        models with a weight of their own, as "ask_llm/expert".
+        """
 
     @_builtins.property
     def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___Turn]:

@@ -10,7 +10,9 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from podium.common.v1 import failure_pb2 as _failure_pb2
+from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
+from podium.registry.v1 import policy_pb2 as _policy_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -88,14 +90,19 @@ class ToolDefinition(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     PARAMETERS_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
     SECTION_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Function name."""
     description: _builtins.str
-    """What it does, with price and latency."""
+    """What it does; cut when it is long."""
     parameters_json_schema: _builtins.str
     """JSON Schema 2020-12 of the arguments; its root is an object."""
     section: Global___ResultSection.ValueType
     """Section of the stateless layout its results belong to."""
+    terms: _builtins.str
+    """What a call costs and takes, how often it succeeds and the tenant's weight,
+    for example "$0.01, 1-5 s, 99%, weight 0.5"; never cut.
+    """
     def __init__(
         self,
         *,
@@ -103,10 +110,11 @@ class ToolDefinition(_message.Message):
         description: _builtins.str = ...,
         parameters_json_schema: _builtins.str = ...,
         section: Global___ResultSection.ValueType = ...,
+        terms: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "section", b"section"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "section", b"section", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -341,6 +349,9 @@ class NextActionRequest(_message.Message):
     SAMPLING_FIELD_NUMBER: _builtins.int
     HISTORY_FIELD_NUMBER: _builtins.int
     MUST_ANSWER_FIELD_NUMBER: _builtins.int
+    PREFERENCES_FIELD_NUMBER: _builtins.int
+    MONEY_LEFT_FIELD_NUMBER: _builtins.int
+    TIME_LEFT_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/model/0"."""
     model: _builtins.str
@@ -369,6 +380,18 @@ class NextActionRequest(_message.Message):
     def history(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConversationMessage]:
         """Earlier messages of the conversation the task came with, oldest first."""
 
+    @_builtins.property
+    def preferences(self) -> _policy_pb2.PreferenceVector:
+        """The tenant's weights; unset leaves them out of the prompt."""
+
+    @_builtins.property
+    def money_left(self) -> _money_pb2.Money:
+        """Money left; unset when nothing limits it."""
+
+    @_builtins.property
+    def time_left(self) -> _duration_pb2.Duration:
+        """Time left; unset when nothing limits it."""
+
     def __init__(
         self,
         *,
@@ -382,10 +405,13 @@ class NextActionRequest(_message.Message):
         sampling: Global___Sampling | None = ...,
         history: _abc.Iterable[Global___ConversationMessage] | None = ...,
         must_answer: _builtins.bool = ...,
+        preferences: _policy_pb2.PreferenceVector | None = ...,
+        money_left: _money_pb2.Money | None = ...,
+        time_left: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["money_left", b"money_left", "preferences", b"preferences", "sampling", b"sampling", "time_left", b"time_left"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["history", b"history", "instruction", b"instruction", "key", b"key", "model", b"model", "must_answer", b"must_answer", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "tools", b"tools", "turns", b"turns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["history", b"history", "instruction", b"instruction", "key", b"key", "model", b"model", "money_left", b"money_left", "must_answer", b"must_answer", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_left", b"time_left", "tools", b"tools", "turns", b"turns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -121,21 +121,34 @@ class PreferenceVector(_message.Message):
     """Weight of low latency."""
     @_builtins.property
     def tools(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """Weight per tool name; a tool that is not listed weighs 0."""
+        """Weight per tool name, or per model of a tool as "ask_llm/expert"; what is not
+        listed weighs 0.
+        """
 
     def __init__(
         self,
         *,
-        outcome: _builtins.float = ...,
-        compute: _builtins.float = ...,
-        latency: _builtins.float = ...,
+        outcome: _builtins.float | None = ...,
+        compute: _builtins.float | None = ...,
+        latency: _builtins.float | None = ...,
         tools: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute", b"_compute", "_latency", b"_latency", "_outcome", b"_outcome", "compute", b"compute", "latency", b"latency", "outcome", b"outcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compute", b"compute", "latency", b"latency", "outcome", b"outcome", "tools", b"tools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute", b"_compute", "_latency", b"_latency", "_outcome", b"_outcome", "compute", b"compute", "latency", b"latency", "outcome", b"outcome", "tools", b"tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__compute: _TypeAlias = _typing.Literal["compute"]  # noqa: Y015
+    _WhichOneofArgType__compute: _TypeAlias = _typing.Literal["_compute", b"_compute"]  # noqa: Y015
+    _WhichOneofReturnType__latency: _TypeAlias = _typing.Literal["latency"]  # noqa: Y015
+    _WhichOneofArgType__latency: _TypeAlias = _typing.Literal["_latency", b"_latency"]  # noqa: Y015
+    _WhichOneofReturnType__outcome: _TypeAlias = _typing.Literal["outcome"]  # noqa: Y015
+    _WhichOneofArgType__outcome: _TypeAlias = _typing.Literal["_outcome", b"_outcome"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__compute) -> _WhichOneofReturnType__compute | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__latency) -> _WhichOneofReturnType__latency | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__outcome) -> _WhichOneofReturnType__outcome | None: ...
 
 Global___PreferenceVector: _TypeAlias = PreferenceVector  # noqa: Y015
 
