@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from podium_kit.characters import whole_characters
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.identity import current_identity
 from tool_adapters.adapter import Adapter, Answer, ToolCall
 from tool_adapters.calls.attempts import Attempts, Progress
 from tool_adapters.calls.bulkheads import Gate, Gates
-from tool_adapters.calls.characters import whole_characters
 from tool_adapters.calls.effects import EffectLog
 from tool_adapters.calls.facts import FactsBook
 from tool_adapters.calls.fallbacks import first_answer

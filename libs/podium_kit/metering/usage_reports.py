@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, TypeGuard
 
+from podium_kit.characters import storable
 from podium_kit.metering.usage import Usage, UsageSource
 
 Report = Mapping[str, Any]
@@ -21,6 +22,9 @@ Report = Mapping[str, Any]
 BYTES_PER_TOKEN = 4
 # Far above any context window, far below what sums of money can hold.
 COUNT_MAX = 10**12
+REQUEST_ID_CHARS_MAX = 256
+# Of a report within a report: those of providers have two levels.
+DEPTH_MAX = 8
 
 
 def openai_usage(report: Report, request_id: object = "") -> Usage | None:
@@ -103,7 +107,7 @@ def vllm_usage(report: Report, request_id: object = "") -> Usage | None:
     return openai_usage({**report, "completion_tokens": max(0, completion)}, request_id)
 
 
-def merged_report(earlier: Report, later: object) -> dict[str, Any]:
+def merged_report(earlier: Report, later: object, depth: int = DEPTH_MAX) -> dict[str, Any]:
     """One report of two in a stream: the counts are totals, so the larger of each stands.
 
     Anthropic reports the input when a message starts and the output as it goes on; OpenAI
@@ -114,7 +118,8 @@ def merged_report(earlier: Report, later: object) -> dict[str, Any]:
     for name, value in later.items() if isinstance(later, Mapping) else ():
         known = merged.get(name)
         if isinstance(value, Mapping):
-            merged[name] = merged_report(known if isinstance(known, Mapping) else {}, value)
+            inner = known if isinstance(known, Mapping) else {}
+            merged[name] = merged_report(inner, value, depth - 1) if depth else {}
         elif not _is_count(known) or (_is_count(value) and value > known):
             merged[name] = known if value is None else value
     return merged
@@ -150,7 +155,7 @@ def _unusable_usage(request_id: object, reason: str) -> Usage:
 
 def _id(request_id: object) -> str:
     # Some servers send no id, or null; the word "None" would be an id that calls share.
-    return request_id if isinstance(request_id, str) else ""
+    return storable(request_id)[:REQUEST_ID_CHARS_MAX] if isinstance(request_id, str) else ""
 
 
 def _unusable(report: Report, *names: str) -> str:
@@ -166,7 +171,7 @@ def _unusable(report: Report, *names: str) -> str:
 
 
 def _estimated_tokens(text: str) -> int:
-    return -(-len(text.encode()) // BYTES_PER_TOKEN)
+    return -(-len(text.encode(errors="replace")) // BYTES_PER_TOKEN)
 
 
 def _details(report: Report, name: str) -> Report:

@@ -9,6 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from episodes.models import Ending, Membership, OutboxRecord, Progress
+from podium_kit.characters import storable
 from podium_kit.postgres.engine import autocommit, transaction
 
 FINISH = text(
@@ -242,7 +243,7 @@ def _finish_values(episode_id: str, ending: Ending, progress: Progress) -> dict[
     return {
         "id": episode_id,
         "stop_reason": ending.stop_reason.value,
-        "answer": ending.answer,
+        "answer": storable(ending.answer),
         "failure": ending.failure,
         "turn_count": progress.turn_count,
         "tool_call_count": progress.tool_call_count,

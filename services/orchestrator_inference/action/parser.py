@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from orchestrator_inference.models import CUT_REPLY, Action, Completion, ToolCall
+from podium_kit.characters import storable
 from podium_kit.failures import FailureKind, ToolFailure
 
 SHAPES = '{"tool": name, "arguments": {...}} to call a tool, or {"answer": text} to finish'
@@ -71,7 +72,7 @@ def _why(error: Exception) -> str:
 
 def _action(fields: dict[str, Any]) -> Action:
     thought = fields.get("thought", "")
-    thought = sendable(thought) if isinstance(thought, str) else ""
+    thought = storable(thought) if isinstance(thought, str) else ""
     if "answer" in fields:
         if {"tool", "calls", "name"} & fields.keys():
             raise _Malformed("the reply both calls a tool and answers")
@@ -84,7 +85,7 @@ def _action(fields: dict[str, Any]) -> Action:
 
 def _answer(answer: Any) -> str:
     if isinstance(answer, str):
-        return sendable(answer)
+        return storable(answer)
     if isinstance(answer, int | float) and not isinstance(answer, bool):
         return json.dumps(answer)
     raise _Malformed('"answer" is not a string')
@@ -99,11 +100,11 @@ def _call(index: int, entry: Any) -> ToolCall:
     arguments = entry.get("arguments", {})
     if not isinstance(arguments, dict):
         raise _Malformed(f'"arguments" of {name} is not a JSON object')
-    return ToolCall(index, sendable(name), _arguments_json(arguments))
+    return ToolCall(index, storable(name), _arguments_json(arguments))
 
 
 def _arguments_json(arguments: dict[str, Any]) -> str:
-    return sendable(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
+    return storable(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
 
 
 def _native_action(completion: Completion) -> Action:
@@ -113,7 +114,7 @@ def _native_action(completion: Completion) -> Action:
         arguments = _read_object(replace(completion, text=raw, constrained=True))
         call = _call(index, {"tool": native.name, "arguments": arguments})
         calls.append(replace(call, model_call_id=native.call_id))
-    return Action(sendable(completion.text), tuple(calls))
+    return Action(storable(completion.text), tuple(calls))
 
 
 def _check(
@@ -126,13 +127,6 @@ def _check(
     for call in action.calls:
         if call.tool_name not in tool_names:
             raise _Malformed(f"there is no tool {call.tool_name!r}; choose from those listed")
-
-
-def sendable(text: str) -> str:
-    """The text without lone surrogates, which JSON can escape and UTF-8 cannot carry."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _finite(digits: str) -> float:

@@ -116,7 +116,7 @@ class OpenAiEngine:
             return completion_from(
                 response.json(), call, latency_s=latency_s, constrained=dialect.json_schema
             )
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             why = str(error) if isinstance(error, NotACompletion) else "the answer is not JSON"
             raise EngineProtocolError(self._host, why) from error
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import tenacity
 
+from podium_kit.characters import whole_characters
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.metering.usage_reports import estimated_usage
@@ -19,7 +20,6 @@ from tool_adapters.adapter import (
     Output,
     ToolCall,
 )
-from tool_adapters.calls.characters import whole_characters
 from tool_adapters.calls.schemas import result_failure
 from tool_adapters.models import LlmConnection, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.secret_store import SecretStore

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field, replace
 
+from podium_kit.characters import whole_characters
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
 from podium_kit.metering.usage_reports import estimated_usage
-from tool_adapters.calls.characters import whole_characters
 from tool_adapters.models import JsonObject
 
 

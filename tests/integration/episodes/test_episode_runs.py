@@ -33,6 +33,15 @@ async def test_episode_calls_its_tool_and_answers(platform: EpisodesPlatform) ->
     assert 'calculator says {"expression": "6*7"}' in second.turns[0].observations[0].content
 
 
+async def test_an_answer_that_cannot_be_stored_as_it_is_ends_the_episode_all_the_same(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(answer("4\x002"))
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+    assert episode.answer == "4\ufffd2"
+
+
 async def test_cost_of_the_trajectory_is_the_ledgers_to_the_last_digit(
     platform: EpisodesPlatform,
 ) -> None:

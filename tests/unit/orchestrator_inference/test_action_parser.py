@@ -103,6 +103,10 @@ def test_lone_surrogates_do_not_break_the_wire() -> None:
     pb.Action(thought=action.thought, final_answer=action.final_answer)
 
 
+def test_nul_becomes_a_character_that_can_be_stored() -> None:
+    assert parse('{"answer":"4\\u00002"}').final_answer == "4\ufffd2"
+
+
 @given(st.text())
 def test_no_text_at_all_raises(text: str) -> None:
     parse(text, constrained=False)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from grammar_values import grammar_values
 from orchestrator_builders import make_completion, make_tool
 from orchestrator_inference.action.limits import Bounds
-from orchestrator_inference.action.parser import parse_action, sendable
+from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.action.schema import ActionOptions, action_schema, build_constraint
 from orchestrator_inference.errors import InvalidToolSchema
 from orchestrator_inference.models import ResultSection, ToolDefinition
+from podium_kit.characters import storable
 from smallest_instance import smallest_instance
 
 NAMES = st.sampled_from(["a", "unit", "type", "format", "größe", 'q"uote', "$ref", "x y"])
@@ -109,7 +110,7 @@ def test_every_text_the_grammar_allows_is_an_action(
     else:
         calls = value.get("calls", [value])
         assert [call.arguments_json for call in action.calls] == [
-            sendable(json.dumps(call["arguments"], ensure_ascii=False, separators=(",", ":")))
+            storable(json.dumps(call["arguments"], ensure_ascii=False, separators=(",", ":")))
             for call in calls
         ]
 

@@ -271,3 +271,20 @@ def test_an_estimate_says_that_it_is_one() -> None:
     usage = estimated_usage("five!", "")
     assert usage.source is UsageSource.ESTIMATED
     assert usage.get(Dimension.INPUT_FRESH) == 2
+
+
+def test_an_id_that_the_ledger_could_not_store_is_cleaned_and_cut() -> None:
+    usage = read(
+        openai_usage, {"prompt_tokens": 1, "completion_tokens": 1}, "a\x00\ud83d" + "b" * 999
+    )
+    assert usage.provider_request_id == "a\ufffd\ufffd" + "b" * 253
+
+
+def test_reports_within_reports_end_somewhere() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(5_000):
+        deep = {"usage": deep}
+    merged, depth = merged_report({}, deep), 0
+    while merged := merged.get("usage", {}):
+        depth += 1
+    assert depth < 20

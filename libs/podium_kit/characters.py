@@ -12,3 +12,8 @@ def whole_characters(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def storable(text: str) -> str:
+    """The text with whole characters, and with U+FFFD for NUL, which PostgreSQL does not store."""
+    return whole_characters(text).replace("\x00", "\ufffd")
