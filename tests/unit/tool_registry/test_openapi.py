@@ -225,3 +225,27 @@ def test_a_document_of_3_1_is_json_schema_already() -> None:
     reply = with_secret(document=yaml.safe_dump(document))
     schema = json.loads(reply.specs[0].parameters_json_schema)
     assert schema["properties"]["petId"] == {"type": ["integer", "null"]}
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        (
+            changed(paths={"/a": {"get": {"responses": {"200": {"$ref": "#/components/none"}}}}}),
+            "a $ref to /components/none names nothing",
+        ),
+        (changed(servers=[{"url": "https://{zone}.example"}]), "has {zone}, and no such variable"),
+        (changed(paths=[]), "at /paths"),
+        (changed(paths={"/a": {"get": {"responses": None}}}), "/paths"),
+    ],
+)
+def test_a_fault_of_the_document_is_said_with_its_place(document: str, why: str) -> None:
+    with pytest.raises(InvalidOpenApi) as error:
+        read(document)
+    assert why in str(error.value)
+
+
+def test_half_a_character_in_a_document_becomes_a_whole_one() -> None:
+    document = json.dumps(yaml.safe_load(changed(info={"title": "a", "version": "1"})), default=str)
+    reply = read(document.replace('"title": "a"', '"title": "a\\ud800"'))
+    assert reply.title == "a\ufffd 1"

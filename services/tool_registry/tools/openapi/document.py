@@ -6,10 +6,13 @@ from typing import Any
 
 import yaml
 from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
+from referencing.exceptions import Unresolvable
 
+from podium_kit.characters import storable
 from tool_registry.tools.openapi.errors import InvalidOpenApi
 
 DOCUMENT_BYTES_MAX = 2 * 1024 * 1024
+VARIABLE = re.compile(r"\{(\w+)\}")
 # Aliases of YAML can make a short text a large document.
 NODES_MAX = 300_000
 REFERENCE_HOPS_MAX = 16
@@ -49,10 +52,12 @@ class Document:
     def server_url(self) -> str:
         """The first server, its variables at their defaults; empty when none is named."""
         servers = self.root.get("servers") or [{"url": ""}]
-        variables = servers[0].get("variables", {})
-        return re.sub(
-            r"\{(\w+)\}", lambda match: str(variables[match[1]]["default"]), servers[0]["url"]
-        )
+        url, variables = servers[0]["url"], servers[0].get("variables", {})
+        if missing := next((name for name in VARIABLE.findall(url) if name not in variables), None):
+            raise InvalidOpenApi(
+                f"servers/0: the url has {{{missing}}}, and no such variable is set"
+            )
+        return VARIABLE.sub(lambda match: str(variables[match[1]]["default"]), url)
 
     def operations(self) -> Iterator[tuple[str, str, Node, Node]]:
         """Method, path, path item and operation, in the order of the document."""
@@ -104,7 +109,12 @@ def _validate(root: Node) -> None:
     if foreign := next(_foreign_references(root), None):
         # Before the validator, which would fetch them.
         raise InvalidOpenApi(f"$ref {foreign!r} is not local; bundle the document first")
-    error = next(iter(VALIDATORS[version](root).iter_errors()), None)
+    try:
+        error = next(iter(VALIDATORS[version](root).iter_errors()), None)
+    except Unresolvable as broken:
+        raise InvalidOpenApi(f"a $ref to {broken.ref} names nothing in the document") from broken
+    except Exception as stumbled:  # The validator assumes much of what it has yet to validate.
+        raise InvalidOpenApi(f"the validator cannot read it: {stumbled!r}"[:300]) from stumbled
     if error is not None:
         place = "/".join(str(part) for part in error.absolute_path)
         raise InvalidOpenApi(f"at /{place}: {str(error.message)[:PROBLEM_CHARACTERS_MAX]}")
@@ -128,7 +138,7 @@ def _plain(node: Any, budget: Iterator[int]) -> Any:
     if next(budget, None) is None:
         raise InvalidOpenApi(f"the document holds more than {NODES_MAX} values")
     if isinstance(node, dict):
-        return {str(name): _plain(value, budget) for name, value in node.items()}
+        return {storable(str(name)): _plain(value, budget) for name, value in node.items()}
     if isinstance(node, list):
         return [_plain(value, budget) for value in node]
-    return node
+    return storable(node) if isinstance(node, str) else node
