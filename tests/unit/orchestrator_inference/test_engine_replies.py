@@ -33,7 +33,9 @@ def read(body: Any) -> Completion:
 
 
 def reply(message: Any = None, **fields: Any) -> dict[str, Any]:
-    top = {name: fields.pop(name) for name in ("model", "usage", "id") if name in fields}
+    top: dict[str, Any] = {
+        name: fields.pop(name) for name in ("model", "usage", "id") if name in fields
+    }
     return {"choices": [{"message": message or {"content": "42"}, **fields}], **top}
 
 
