@@ -71,7 +71,9 @@ class Bootstrap:
 
     async def _tools(self) -> None:
         found = [spec for _, spec in read_messages(self._folder / "tools", tool_pb2.ToolSpec)]
-        await self._bundled_tools.register([*found, self._llm_tool()])
+        # The bundled model is no expert for itself.
+        experts = [] if self._engine.is_bundled else [self._llm_tool()]
+        await self._bundled_tools.register([*found, *experts])
 
     def _llm_tool(self) -> tool_pb2.ToolSpec:
         path = self._folder / "tool_templates" / LLM_TEMPLATE

@@ -71,7 +71,13 @@ def make_engine(choice: EngineChoice, port: int, logs: Path) -> LocalEngine:
     server = EmbeddedVllm(
         directory, name, port, log_path=logs / "vllm.log", adapter_rank_max=rank_max
     )
-    engine = Engine(server.base_url, name, f"orchestrator/{name}", policy_store=choice.policy_store)
+    engine = Engine(
+        server.base_url,
+        name,
+        f"orchestrator/{name}",
+        policy_store=choice.policy_store,
+        is_bundled=choice.is_default,
+    )
     return LocalEngine(engine, server)
 
 

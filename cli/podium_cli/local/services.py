@@ -22,6 +22,8 @@ class Engine:
     sku: str
     api_key: str = ""
     policy_store: Path | None = None
+    is_bundled: bool = False
+    """Whether it serves the model that comes with Podium."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def draw_tasks(count: int, seed: int) -> Iterator[Task]:
 
 def default_tools(bundled: Path) -> list[str]:
     """What `podium up` registers of its own files."""
-    paths = [*bundled.glob("tools/*.yaml"), bundled / "tool_templates" / "ask_llm.yaml"]
+    paths = bundled.glob("tools/*.yaml")
     return sorted(str(yaml.safe_load(path.read_text())["name"]) for path in paths)
 
 
