@@ -1,15 +1,13 @@
-"""What a bundled policy learns from: all kinds, tools that hold the way, nothing of the demo's."""
+"""What a bundled policy learns from: all kinds, and nothing of the demo's."""
 
-import json
 from functools import cache
 from pathlib import Path
-from random import Random
 
 import pytest
 import yaml
 
 from podium_kit.bundled_files import bundled_folder
-from podium_training.demonstrations.course import default_tools, draw_tasks, offered, write
+from podium_training.demonstrations.course import draw_tasks, write
 from podium_training.demonstrations.demo import Demo
 from podium_training.tasks.kinds import kinds
 from podium_training.tasks.task import Split, Task
@@ -43,20 +41,10 @@ def test_the_same_seed_makes_the_same_course() -> None:
     assert list(draw_tasks(40, seed=1)) == course()[:40]
 
 
-def test_a_task_is_offered_its_tools_and_no_fewer_than_three() -> None:
-    known, random = default_tools(bundled_folder()), Random(1)
-    offers = [(task, offered(task, known, random)) for task in course()]
-    for task, tools in offers:
-        assert set(task.tools) <= set(tools) <= set(known)
-        assert len(tools) == len(set(tools))
-    assert {len(tools) for _, tools in offers} == {*range(3, 9), len(known)}
-
-
-def test_tasks_and_offers_are_written_line_by_line(tmp_path: Path) -> None:
-    write(tmp_path, 20, seed=1)
-    tasks = [Task.from_json(line) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]
-    offers = [json.loads(line) for line in (tmp_path / "offers.jsonl").read_text().splitlines()]
-    assert [task.id for task in tasks] == [offer["task_id"] for offer in offers]
+def test_tasks_are_written_line_by_line(tmp_path: Path) -> None:
+    write(tmp_path / "tasks.jsonl", 20, seed=1)
+    lines = (tmp_path / "tasks.jsonl").read_text().splitlines()
+    assert [Task.from_json(line) for line in lines] == course()[:20]
 
 
 @pytest.mark.parametrize(
