@@ -92,6 +92,7 @@ class PublishConfig(Section):
     store: Path = Field(description="folder that the engines see, too")
     run: str = Field(description="name of the run in policy-<run>-v<step>")
     every: int = Field(1, ge=1, description="checkpoints between two versions")
+    precision: PrecisionName = Field("float32", description="of the weights in the files")
 
 
 class RunConfig(Section):

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from podium_kit.policy_versions import Format, Manifest, VersionName, VersionStore
@@ -25,6 +27,8 @@ class Publisher:
     run: str
     base_digest: str
     tokenizer: PreTrainedTokenizerBase
+    precision: torch.dtype = torch.float32
+    """Of the weights in the files; half of it halves them, and rounds."""
 
     def publish(self, model: PreTrainedModel, step: int, offsets: Mapping[int, int]) -> Manifest:
         """The version of a step, numbered by it.
@@ -50,6 +54,14 @@ class Publisher:
         return written
 
     def _fill(self, model: PreTrainedModel, folder: Path) -> None:
+        self._save(model, folder)
+        for path in folder.glob("*.safetensors"):
+            weights = load_file(path)
+            if any(each.dtype is not self.precision for each in weights.values()):
+                rounded = {name: each.to(self.precision) for name, each in weights.items()}
+                save_file(rounded, path, {"format": "pt"})
+
+    def _save(self, model: PreTrainedModel, folder: Path) -> None:
         if _format(model) is Format.MERGED:
             model.save_pretrained(folder, max_shard_size=ONE_FILE)
             self.tokenizer.save_pretrained(folder)

@@ -142,7 +142,10 @@ def _publisher(config: RunConfig) -> Publisher | None:
         return None
     tokenizer = AutoTokenizer.from_pretrained(config.model)
     store = VersionStore(config.publish.store)
-    return Publisher(store, config.publish.run, base_digest(config.model), tokenizer)
+    publish = config.publish
+    return Publisher(
+        store, publish.run, base_digest(config.model), tokenizer, PRECISIONS[publish.precision]
+    )
 
 
 def make_learner(config: RunConfig, processes: ProcessGroup) -> Learner:

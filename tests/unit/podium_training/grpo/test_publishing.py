@@ -1,13 +1,16 @@
 """Publishing needs the store alone: a trainer may live where no name is resolved."""
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from podium_training.grpo.config import LoraConfig
 from podium_training.grpo.model.policy import load_policy
-from policy_version_builders import make_publisher
+from policy_version_builders import make_adapted, make_publisher
 from unit.podium_training.grpo.builders import make_model, make_tokenizer
 
 
@@ -21,3 +24,18 @@ def test_an_adapter_is_published_without_asking_a_model_hub(
     manifest = make_publisher(tmp_path / "store").publish(policy, 1, {0: 8})
     assert "adapter_model.safetensors" in manifest.files
     assert asked == []
+
+
+def test_weights_are_rounded_to_half_the_bytes_when_asked(tmp_path: Path) -> None:
+    whole = make_publisher(tmp_path / "whole")
+    rounded = replace(make_publisher(tmp_path / "rounded"), precision=torch.bfloat16)
+    for publisher in (whole, rounded):
+        publisher.publish(make_adapted(seed=1), 1, {0: 8})
+    [exact, near] = [
+        load_file(publisher.store.path("policy-demo-v1") / "adapter_model.safetensors")
+        for publisher in (whole, rounded)
+    ]
+    assert {each.dtype for each in near.values()} == {torch.bfloat16}
+    for name, weights in exact.items():
+        assert weights.dtype is torch.float32
+        torch.testing.assert_close(near[name].float(), weights, rtol=1 / 128, atol=0)
