@@ -41,7 +41,7 @@ class Bootstrap:
 
     async def run(self) -> None:
         """Raises Rejected when the platform does not take its own files."""
-        # Prices first: a tool's description quotes them.
+        # Prices first: a tool's terms quote them.
         await self._step("prices", self._prices())
         await asyncio.gather(
             self._step("bundled tools", self._tools()),
