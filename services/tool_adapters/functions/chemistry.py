@@ -17,6 +17,9 @@ from tool_adapters.functions.errors import closest, invalid, not_found
 SPELLINGS: dict[str, str] = yaml.safe_load(
     Path(__file__).with_name("element_names.yaml").read_text(encoding="utf-8")
 )
+COMPOUNDS: dict[str, str] = yaml.safe_load(
+    Path(__file__).with_name("compound_names.yaml").read_text(encoding="utf-8")
+)
 WORD_MAX = 30
 DIATOMIC = {"hydrogen", "nitrogen", "oxygen", "fluorine", "chlorine", "bromine", "iodine"}
 NOTATIONS = tuple(
@@ -99,8 +102,11 @@ def _elements() -> dict[str, Element]:
 
 
 def _formula(written: str) -> Formula:
-    """The one formula in a text such as "caffeine, C8H10N4O2". Raises FunctionFailed."""
-    plain = written
+    """The one formula in a text such as "caffeine, C8H10N4O2", or of a common name.
+
+    Raises FunctionFailed.
+    """
+    plain = COMPOUNDS.get(" ".join(written.casefold().split()).strip(" ?."), written)
     for pattern, notation in NOTATIONS:
         plain = pattern.sub(notation, plain)
     name = plain.strip().casefold()

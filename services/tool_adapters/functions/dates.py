@@ -6,7 +6,13 @@ from dateutil.relativedelta import relativedelta
 from pydantic import Field
 
 from tool_adapters.functions.errors import invalid
-from tool_adapters.functions.written_dates import TEXT_MAX, Day, written_span
+from tool_adapters.functions.written_dates import (
+    TEXT_MAX,
+    Day,
+    DayOfPair,
+    written_pair,
+    written_span,
+)
 
 Duration = Annotated[
     str,
@@ -18,12 +24,12 @@ Duration = Annotated[
 Amount = Annotated[int, Field(description="How many; negative goes back.", ge=-400_000, le=400_000)]
 
 
-def days_between(start: Day, end: Day) -> dict[str, Any]:
+def days_between(start: DayOfPair, end: DayOfPair) -> dict[str, Any]:
     """Days between two dates in either order, and the same in whole years, months and days."""
-    start, end = sorted((start, end))
-    difference = relativedelta(end, start)
+    first, last = sorted(written_pair(start, end))
+    difference = relativedelta(last, first)
     return {
-        "days": (end - start).days,
+        "days": (last - first).days,
         "years": difference.years,
         "months": difference.months,
         "remaining_days": difference.days,

@@ -11,10 +11,11 @@ from tool_adapters.functions.written_dates import Day
 Year = Annotated[int, Field(description="Year, for example 2025.", ge=1900, le=2100)]
 
 
-def public_holidays(country: CountryName, year: Year) -> list[dict[str, str]]:
-    """Public holidays of a country in a year, in date order."""
+def public_holidays(country: CountryName, year: Year) -> dict[str, Any]:
+    """Public holidays of a country in a year, in date order, and how many there are."""
     found = sorted(_holidays_of(country, year).items())
-    return [{"date": day.isoformat(), "name": name} for day, name in found]
+    listed = [{"date": day.isoformat(), "name": name} for day, name in found]
+    return {"count": len(listed), "holidays": listed}
 
 
 def is_public_holiday(country: CountryName, day: Day) -> dict[str, Any]:

@@ -54,6 +54,35 @@ def written_beginning(text: object) -> date:
     return one if (one.year, one.month) == (other.year, other.month) else written_day(text)
 
 
+def written_pair(start: str, end: str) -> tuple[date, date]:
+    """Two days, of which one may leave its year to the other: 1 March to 24 December 2025.
+
+    The year is the one that puts start next before end. Raises FunctionFailed.
+    """
+    left, right = _span_of_days(start), _span_of_days(end)
+    if _lacks_year(left) and not _lacks_year(right):
+        last = written_day(end)
+        years = (last.year, last.year - 1)
+        return next(day for day in _in_years(left[0], years, start) if day <= last), last
+    if _lacks_year(right) and not _lacks_year(left):
+        first = written_day(start)
+        years = (first.year, first.year + 1)
+        return first, next(day for day in _in_years(right[0], years, end) if day >= first)
+    return written_day(start), written_day(end)
+
+
+def _lacks_year(days: tuple[date, date]) -> bool:
+    one, other = days
+    return one.year != other.year and (one.month, one.day) == (other.month, other.day)
+
+
+def _in_years(day: date, years: tuple[int, ...], text: str) -> list[date]:
+    try:
+        return [day.replace(year=year) for year in years]
+    except ValueError as error:
+        raise invalid(f'"{text}" has no year; {HELP}') from error
+
+
 def _span_of_days(text: object) -> tuple[date, date]:
     """The same day twice, or two days that differ in what the text leaves out."""
     if isinstance(text, date):
@@ -114,6 +143,7 @@ Day = Annotated[
     BeforeValidator(written_day),
     _described("The date as written, for example 17 March 1991."),
 ]
+DayOfPair = Annotated[str, _described("The date as written, for example 17 March 1991.")]
 Beginning = Annotated[
     date,
     BeforeValidator(written_beginning),

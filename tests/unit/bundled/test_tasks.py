@@ -44,13 +44,11 @@ def verifier_of(task: dict[str, Any]) -> Verifier:
 
 
 def holds(result: str, task: dict[str, Any]) -> bool:
-    """Counted answers are the length of a list; all others stand in the result."""
+    """Whether the answer stands in the result."""
     verifier = verifier_of(task)
     if isinstance(verifier, NumericMatch):
         expected = numbers(task["answer"][0])[0]
         found = numbers(result)
-        if task["solution"][-1]["tool"] == "public_holidays":
-            found = [*found, type(expected)(len(json.loads(result)))]
         return any(abs(each - expected) <= verifier.tolerance for each in found)
     return all(normalized(each) in normalized(result) for each in task["answer"])
 

@@ -182,7 +182,7 @@ REJECTED = [
     ("element_facts", "element", "tungstn", "did you mean tungsten"),
     ("molar_mass", "formula", "co2", "CO2 or Co2"),
     ("molar_mass", "formula", "oxygen", "O or O2"),
-    ("molar_mass", "formula", "caffeine", "C6H12O6"),
+    ("molar_mass", "formula", "lemonade", "C6H12O6"),
     ("dictionary", "word", "serendipty", "did you mean serendipity"),
 ]
 

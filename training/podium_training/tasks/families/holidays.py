@@ -27,7 +27,7 @@ def draw(random: Random, split: Split) -> Draft:
     calendar = Call("public_holidays", {"country": country, "year": year})
     entities = {"country": country, "year": year}
     if kind == "count":
-        parameters = {"expected": len(solve(calendar))}
+        parameters = {"expected": solve(calendar)["count"]}
         return Draft(kind, entities, "numeric", parameters, (calendar,))
     day, name = random.choice(named(country, year))
     return Draft(kind, entities | {"holiday": name}, "contains", {"expected": day}, (calendar,))
@@ -62,14 +62,14 @@ def countries_with_holidays() -> tuple[str, ...]:
 
 
 def _readable(country: str, year: int) -> bool:
-    listed = solve(Call("public_holidays", {"country": country, "year": year}))
+    listed = solve(Call("public_holidays", {"country": country, "year": year}))["holidays"]
     return 2 < len(listed) <= LISTED_MAX and len(named(country, year)) > 2
 
 
 @cache
 def named(country: str, year: int) -> list[tuple[str, str]]:
     """Dates and names of holidays that come once in the year, with plain names."""
-    listed = solve(Call("public_holidays", {"country": country, "year": year}))
+    listed = solve(Call("public_holidays", {"country": country, "year": year}))["holidays"]
     often = Counter(each["name"] for each in listed)
     return [
         (each["date"], each["name"])
