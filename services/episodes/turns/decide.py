@@ -10,7 +10,7 @@ from episodes.keys import StepKind, effect_key
 from episodes.model_catalogue import ModelCatalogue
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
-from episodes.stream.trajectory import total_cost
+from episodes.stream.trajectory import children_cost, total_cost
 from podium.common.v1 import money_pb2
 from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import hold_pb2
@@ -89,11 +89,14 @@ def next_action_request(
 
 
 def _money_left(episode: RunningEpisode, log: StepLog) -> money_pb2.Money | None:
-    """Of the episode's own budget; calls of unknown cost are not in it."""
+    """Of the episode's own budget, which the episodes it called spend as well.
+
+    Calls of unknown cost are not in it.
+    """
     budget = optional_money_from_proto(episode.spec.budget)
     if budget is None:
         return None
-    spent = total_cost([step.cost for step in log.steps])
+    spent = total_cost([*(step.cost for step in log.steps), children_cost(log)])
     left = (
         budget if spent is None or spent.currency_code != budget.currency_code else budget - spent
     )

@@ -15,10 +15,10 @@ from pyparsing import ParseException
 from tool_adapters.functions.errors import closest, invalid, not_found
 
 SPELLINGS: dict[str, str] = yaml.safe_load(
-    Path(__file__).with_name("element_names.yaml").read_text(encoding="utf-8")
+    (Path(__file__).with_name("names") / "elements.yaml").read_text(encoding="utf-8")
 )
 COMPOUNDS: dict[str, str] = yaml.safe_load(
-    Path(__file__).with_name("compound_names.yaml").read_text(encoding="utf-8")
+    (Path(__file__).with_name("names") / "compounds.yaml").read_text(encoding="utf-8")
 )
 WORD_MAX = 30
 DIATOMIC = {"hydrogen", "nitrogen", "oxygen", "fluorine", "chlorine", "bromine", "iodine"}

@@ -27,7 +27,7 @@ CountryName = Annotated[
 ]
 ENGLISH = Locale("en")
 NAMES: dict[str, dict[str, list[str]]] = yaml.safe_load(
-    Path(__file__).with_name("country_names.yaml").read_text(encoding="utf-8")
+    (Path(__file__).with_name("names") / "countries.yaml").read_text(encoding="utf-8")
 )
 
 

@@ -14,7 +14,7 @@ from tool_adapters.functions.countries import ENGLISH, countries, country_code, 
 from tool_adapters.functions.errors import FunctionFailed, closest, not_found
 
 NAMES: dict[str, list[str]] = yaml.safe_load(
-    Path(__file__).with_name("currency_names.yaml").read_text(encoding="utf-8")
+    (Path(__file__).with_name("names") / "currencies.yaml").read_text(encoding="utf-8")
 )
 NAMED_MAX = 6
 CurrencyName = Annotated[

@@ -216,7 +216,7 @@ def _unknown(name: str, value: float | str, to_unit: str) -> str:
 
 @cache
 def _names() -> dict[str, list[str]]:
-    return yaml.safe_load(Path(__file__).with_name("unit_names.yaml").read_text())  # type: ignore[no-any-return]
+    return yaml.safe_load((Path(__file__).with_name("names") / "units.yaml").read_text())  # type: ignore[no-any-return]
 
 
 @cache

@@ -143,5 +143,5 @@ def _seconds(seconds: float) -> str:
 
 
 def _step(amount: Decimal) -> Decimal:
-    """The next of 1, 2, 5, 10, 20 ... times a power of ten."""
-    return next((step for step in STEPS if amount <= step), STEPS[-1])
+    """The next of 1, 2, 5, 10, 20 ...; what is above all of them is rounded to a whole."""
+    return next((step for step in STEPS if amount <= step), round(amount, 0))
