@@ -15,8 +15,8 @@ from simpleeval import (  # type: ignore[import-untyped]
 )
 
 from tool_adapters.functions.errors import closest, invalid, limit_exceeded, tool_error
-from tool_adapters.functions.notation import Ambiguous, python_notation
-from tool_adapters.functions.numerals import rounded
+from tool_adapters.functions.written.notation import Ambiguous, python_notation
+from tool_adapters.functions.written.numerals import rounded
 
 # Below Python's limit of 4300 digits for turning an integer into text.
 RESULT_BITS_MAX = 14_000

@@ -6,7 +6,7 @@ import ephem
 from pydantic import Field
 
 from tool_adapters.functions.public_holidays import Year
-from tool_adapters.functions.written_dates import Beginning
+from tool_adapters.functions.written.dates import Beginning
 
 MoonPhase = Literal["new", "first_quarter", "full", "last_quarter"]
 

@@ -6,7 +6,7 @@ from dateutil.relativedelta import relativedelta
 from pydantic import Field
 
 from tool_adapters.functions.errors import invalid
-from tool_adapters.functions.written_dates import (
+from tool_adapters.functions.written.dates import (
     TEXT_MAX,
     Day,
     DayOfPair,

@@ -6,7 +6,7 @@ import holidays
 from pydantic import Field
 
 from tool_adapters.functions.countries import CountryName, country_code
-from tool_adapters.functions.written_dates import Day
+from tool_adapters.functions.written.dates import Day
 
 Year = Annotated[int, Field(description="Year, for example 2025.", ge=1900, le=2100)]
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from podium_kit.failures import FailureKind
 from tool_adapters.functions.errors import FunctionFailed
-from tool_adapters.functions.numerals import plain_numbers
 from tool_adapters.functions.table import FUNCTIONS
+from tool_adapters.functions.written.numerals import plain_numbers
 
 convert_units = FUNCTIONS["convert_units"]
 

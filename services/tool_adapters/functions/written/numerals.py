@@ -17,7 +17,7 @@ GROUPED = (
 )
 NUMBER = rf"(?:(?:{GROUPED})(?:\.\d+)?|\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+(?![\w.]))?"
 WORDS: dict[str, dict[str, int]] = yaml.safe_load(
-    (Path(__file__).with_name("names") / "numbers.yaml").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "names" / "numbers.yaml").read_text(encoding="utf-8")
 )
 SCALES = WORDS["scales"]
 # Beyond every float.

@@ -14,7 +14,7 @@ from dateutil.relativedelta import relativedelta
 from pydantic import BeforeValidator, WithJsonSchema
 
 from tool_adapters.functions.errors import invalid
-from tool_adapters.functions.numerals import plain_numbers, spelled_ordinals
+from tool_adapters.functions.written.numerals import plain_numbers, spelled_ordinals
 
 TEXT_MAX = 60
 HELP = 'write day, month and year, for example "17 March 1991"'

@@ -8,7 +8,7 @@ import re
 from collections import deque
 from keyword import iskeyword
 
-from tool_adapters.functions.numerals import (
+from tool_adapters.functions.written.numerals import (
     NUMBER,
     SCALES,
     spelled_ordinals,

@@ -1,0 +1,1 @@
+"""Numbers, dates and notation as people write them."""
