@@ -53,7 +53,7 @@ def tool_from_proto(tool: tool_pb2.Tool) -> ToolDefinition:
         name=spec.name,
         version=tool.version,
         kind=KINDS[spec.kind],
-        parameters_schema=_schema(spec.parameters_json_schema) or {"type": "object"},
+        parameters_schema=_parameters_schema(spec),
         result_schema=_schema(spec.result_json_schema),
         connection=connection_from_proto(spec.connection),
         # Unknown values come from a newer registry: then the careful reading is right.
@@ -62,6 +62,16 @@ def tool_from_proto(tool: tool_pb2.Tool) -> ToolDefinition:
         sku=spec.sku,
         shared=tool.shared,
     )
+
+
+def _parameters_schema(spec: tool_pb2.ToolSpec) -> JsonObject:
+    """The owner's schema; with a choice of models it takes `model`, as the registry offers it."""
+    schema = _schema(spec.parameters_json_schema) or {"type": "object"}
+    if len(spec.connection.llm.models) > 1:
+        aliases = [model.alias for model in spec.connection.llm.models]
+        argument = {"model": {"type": "string", "enum": aliases}}
+        return schema | {"properties": schema.get("properties", {}) | argument}
+    return schema
 
 
 def connection_from_proto(connection: tool_pb2.Connection) -> Connection:
@@ -130,6 +140,7 @@ def _model(model: tool_pb2.LlmModel) -> LlmModel:
         api=LLM_APIS[model.api],
         secret=model.secret.name,
         sku=model.sku,
+        modelled_latency_s=duration_from_proto(model.modelled_latency),
     )
 
 

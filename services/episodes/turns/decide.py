@@ -42,6 +42,7 @@ class Decider:
             return reply
         # What the money covers is all the model may write.
         request.sampling.max_tokens = reply.output_tokens or request.sampling.max_tokens
+        _tell_what_is_left(request, episode, log)
         response = await self.orchestrator.next_action(request, MODEL_TIMEOUT_S)
         call = trajectory_pb2.ModelCall(
             key=request.key, response=response, granted_output_tokens=reply.output_tokens
@@ -53,7 +54,8 @@ class Decider:
         self, episode: RunningEpisode, request: pb.NextActionRequest, turn: int
     ) -> Purchase:
         model = await self.models.find(episode.spec.model)
-        # The size of the request bounds the size of the prompt that is built from it.
+        # The size of the request bounds the size of the prompt that is built from it. What is
+        # left of time and money is not in it yet: a retry must hold what the first attempt held.
         input_tokens = min(estimated_tokens(request.ByteSize()), self.prompt_tokens_max)
         return Purchase(
             key=request.key,
@@ -68,7 +70,7 @@ class Decider:
 def next_action_request(
     episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
 ) -> pb.NextActionRequest:
-    """Everything the model may know in this turn."""
+    """Everything the model may know in this turn, but what is left of time and money."""
     request = pb.NextActionRequest(
         key=effect_key(episode.id, turn, StepKind.MODEL),
         model=episode.spec.model,
@@ -81,11 +83,17 @@ def next_action_request(
         history=episode.spec.history,
         must_answer=must_answer,
         preferences=episode.toolset.preferences,
-        money_left=_money_left(episode, log),
-        time_left=duration_to_proto(_seconds_left(episode)),
     )
     request.sampling.max_tokens = request.sampling.max_tokens or DEFAULT_MAX_TOKENS
     return request
+
+
+def _tell_what_is_left(
+    request: pb.NextActionRequest, episode: RunningEpisode, log: StepLog
+) -> None:
+    request.time_left.CopyFrom(duration_to_proto(_seconds_left(episode)))
+    if (money := _money_left(episode, log)) is not None:
+        request.money_left.CopyFrom(money)
 
 
 def _money_left(episode: RunningEpisode, log: StepLog) -> money_pb2.Money | None:

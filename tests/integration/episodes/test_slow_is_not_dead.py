@@ -87,6 +87,21 @@ async def test_a_service_that_is_away_is_no_answer_and_no_end(
     assert set(ledger.holds) == set(ledger.captured)
 
 
+async def test_a_model_call_that_is_retried_asks_the_ledger_for_the_same(
+    platform: EpisodesPlatform,
+) -> None:
+    # The time that is left shrinks from attempt to attempt, and with it the request: over a second
+    # by a byte, which is an estimated token in every other request.
+    outage = platform.tenants.fail(platform.tenant, *INFERENCE, error=AWAY)
+    async with platform.client() as client:
+        started = [await start(client, task="?" * (n % 2 + 1)) for n in range(EPISODES)]
+        await _until(lambda: outage.calls >= EPISODES)
+        await asyncio.sleep(1.1)
+        outage.end()
+        ended = await asyncio.gather(*(finished(client, one.id) for one in started))
+    assert {one.stop_reason for one in ended} == {episode_pb2.STOP_REASON_ANSWERED}
+
+
 async def test_only_the_deadline_of_an_episode_ends_its_wait(platform: EpisodesPlatform) -> None:
     platform.tenants.fail(platform.tenant, *ADAPTERS, error=AWAY)
     async with platform.client() as client:
