@@ -79,8 +79,8 @@ class AdapterResult:
 class Answer:
     """What the service answers to a call: the outcome and what it took.
 
-    `latency_s` runs from the first attempt to the answer, in seconds. `model_alias` is the
-    model of an llm tool that answered, whose price `sku` is.
+    `latency_s` runs from the first attempt to the answer, in seconds, or is that of a simulated
+    model. `model_alias` is the model of an llm tool that answered, whose price `sku` is.
     """
 
     outcome: Output | ToolFailure
@@ -89,6 +89,7 @@ class Answer:
     latency_s: float
     attempts: int
     model_alias: str = ""
+    latency_modelled: bool = False
 
 
 class CallFailed(Exception):

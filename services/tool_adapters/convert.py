@@ -35,6 +35,7 @@ def answer_to_proto(answer: Answer) -> pb.InvokeResponse:
         latency=duration_to_proto(answer.latency_s),
         attempts=answer.attempts,
         model_alias=answer.model_alias,
+        latency_modelled=answer.latency_modelled,
     )
     if isinstance(answer.outcome, Output):
         response.output.CopyFrom(_output_to_proto(answer.outcome))
@@ -55,6 +56,7 @@ def answer_from_proto(response: pb.InvokeResponse) -> Answer:
         latency_s=duration_from_proto(response.latency),
         attempts=response.attempts,
         model_alias=response.model_alias,
+        latency_modelled=response.latency_modelled,
     )
 
 

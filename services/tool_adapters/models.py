@@ -158,6 +158,8 @@ class LlmModel:
     api: LlmApi
     secret: str = ""
     sku: str = ""
+    modelled_latency_s: float = 0.0
+    """What a call of a simulated model counts as; 0 means that it is measured."""
 
 
 @dataclass(frozen=True)
@@ -238,3 +240,8 @@ class ToolDefinition:
         if not isinstance(self.connection, LlmConnection):
             return ""
         return str(arguments.get("model") or self.connection.models[0].alias)
+
+    def modelled_latency_s(self, alias: str) -> float:
+        """What a call of that model counts as, in seconds; 0 means that it is measured."""
+        models = self.connection.models if isinstance(self.connection, LlmConnection) else ()
+        return sum(model.modelled_latency_s for model in models if model.alias == alias)

@@ -46,6 +46,16 @@ Always = Annotated[
     list[str] | None,
     typer.Option(help="Offer this tool to every group besides, like ask_llm; repeatable."),
 ]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy", help="Policy; the tenant's by default. Repeated, each group has one of them."
+    ),
+]
+Withhold = Annotated[
+    float,
+    typer.Option(min=0, max=1, help="Share of groups that lack the tools their task needs."),
+]
 
 Temperature = Annotated[
     float,

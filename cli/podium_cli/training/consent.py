@@ -10,15 +10,18 @@ from podium_training.tasks.task import Split, Task
 
 
 async def note_consent(
-    output: Output, gateway: Gateway, policy: str, tasks: Sequence[Task]
+    output: Output, gateway: Gateway, policies: Sequence[str], tasks: Sequence[Task]
 ) -> None:
-    """Prints a note when training tasks run under a policy without training consent.
+    """Prints a note for each policy without training consent that training tasks run under.
 
     Raises Rejected, Unreachable.
     """
-    under = await _policy_of(gateway, policy)
-    if not under.spec.training_consent and any(task.split is Split.TRAIN for task in tasks):
-        output.note(f"[bold yellow]note:[/] {_without_consent(under)}")
+    if all(task.split is not Split.TRAIN for task in tasks):
+        return
+    for name in policies:
+        policy = await _policy_of(gateway, name)
+        if not policy.spec.training_consent:
+            output.note(f"[bold yellow]note:[/] {_without_consent(policy)}")
 
 
 async def _policy_of(gateway: Gateway, name: str) -> policy_pb2.Policy:

@@ -2,8 +2,6 @@
 
 from datetime import UTC, datetime
 
-from google.protobuf import duration_pb2
-
 from episodes.keys import StepKind
 from episodes.models import Ending, Progress, Step
 from episodes.running_episode import RunningEpisode
@@ -14,6 +12,7 @@ from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium_kit.metering import InvalidUsage, PriceFactors, Usage
 from podium_kit.money import InvalidMoney, Money
 from podium_kit.wire import (
+    duration_from_proto,
     duration_to_proto,
     money_to_proto,
     optional_money_from_proto,
@@ -37,7 +36,9 @@ def build_trajectory(
     """Everything the episode saw and did. Every step must be settled."""
     new, place = episode.stored.new, episode.stored.new.membership
     now = datetime.now(UTC)
-    latency = duration_to_proto((now - episode.stored.create_time).total_seconds())
+    latency_s = (now - episode.stored.create_time).total_seconds()
+    modelled_s = _modelled_latency_s(log)
+    to_answer_s = _latency_to_answer_s(episode, judgement) or latency_s
     names = _weighable_names(episode)
     cost = _wire_cost(progress.cost)
     below = children_cost(log)
@@ -65,11 +66,12 @@ def build_trajectory(
         features=trajectory_pb2.RewardFeatures(
             tool_call_counts=_call_counts(log, names),
             cost=_wire_cost(total_cost([*told_costs, below])),
-            latency=_latency_to_answer(episode, judgement) or latency,
+            latency=duration_to_proto(to_answer_s + modelled_s),
+            modelled_latency=duration_to_proto(modelled_s) if modelled_s else None,
         ),
         cost=cost,
         unpriced_call_count=progress.unpriced_call_count,
-        latency=latency,
+        latency=duration_to_proto(latency_s),
         start_time=timestamp_to_proto(episode.stored.create_time),
         end_time=timestamp_to_proto(now),
         training_consent=episode.toolset.training_consent,
@@ -183,14 +185,23 @@ def _unjudged_reason(judgement: check_pb2.Judgement | None) -> str:
     return judgement.explanation if judgement is not None and unjudged else ""
 
 
-def _latency_to_answer(
+def _latency_to_answer_s(
     episode: RunningEpisode, judgement: check_pb2.Judgement | None
-) -> duration_pb2.Duration | None:
-    """Time to the answer, when it was judged after it; otherwise None."""
+) -> float | None:
+    """Seconds to the answer, when it was judged after it; otherwise None."""
     if judgement is None or not judgement.HasField("answer_time"):
         return None
     answered = timestamp_from_proto(judgement.answer_time)
-    return duration_to_proto((answered - episode.stored.create_time).total_seconds())
+    return (answered - episode.stored.create_time).total_seconds()
+
+
+def _modelled_latency_s(log: StepLog) -> float:
+    """What simulated models would have taken, in seconds; calls of a turn run side by side."""
+    turns = (
+        [call.latency for call in calls.values() if call.latency_modelled]
+        for calls in log.tool_calls.values()
+    )
+    return sum(max(map(duration_from_proto, turn), default=0.0) for turn in turns)
 
 
 def _billable(log: StepLog, kinds: tuple[StepKind, ...]) -> list[Step]:

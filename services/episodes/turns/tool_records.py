@@ -35,6 +35,7 @@ def note_answer(
         record.observation.content = response.output.content
     record.usage.CopyFrom(response.usage)
     record.latency.CopyFrom(response.latency)
+    record.latency_modelled = response.latency_modelled
     record.sku = response.sku
     if response.model_alias != record.model:
         record.answered_by_model = response.model_alias

@@ -46,13 +46,18 @@ class Progress:
         if self.running:
             usages.append(_usage_when_cut(self.call, self.tool))
         skus = [result.sku for result in self.results if result.sku]
+        alias = self.tool.model_alias(self.call.arguments)
+        # A call that failed took the time that it took.
+        modelled_s = self.tool.modelled_latency_s(alias) if isinstance(outcome, Output) else 0.0
+        measured_s = time.monotonic() - self.started if self.started else 0.0
         return Answer(
             outcome=outcome,
             usage=_sum(usages),
             sku=skus[-1] if skus else _sku(self.call, self.tool),
-            latency_s=time.monotonic() - self.started if self.started else 0.0,
+            latency_s=modelled_s or measured_s,
             attempts=len(usages),
-            model_alias=self.tool.model_alias(self.call.arguments),
+            model_alias=alias,
+            latency_modelled=modelled_s > 0,
         )
 
 

@@ -7,12 +7,14 @@ import re
 from urllib.parse import urlsplit
 
 from podium.registry.v1 import tool_pb2
+from podium_kit.wire import duration_from_proto
 from tool_registry.errors import InvalidTool
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
 SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"}
 # More orchestrators above each other than anybody can follow, each with a budget to spend.
 DEPTH_MIN, DEPTH_MAX = 2, 8
+MODELLED_LATENCY_MAX_S = 3600.0
 GRPC_METHOD = re.compile(r"/[\w.]+/\w+")
 
 
@@ -103,6 +105,12 @@ def _check_llm(llm: tool_pb2.LlmConnection) -> None:
         _check_url(f"{field}.base_url", model.base_url)
         if model.api == tool_pb2.LLM_API_UNSPECIFIED:
             raise InvalidTool(f"{field}.api is unset; the usage report depends on it")
+        modelled_s = duration_from_proto(model.modelled_latency)
+        if not 0 <= modelled_s <= MODELLED_LATENCY_MAX_S:
+            raise InvalidTool(
+                f"{field}.modelled_latency is {modelled_s:g} s; give at most"
+                f" {MODELLED_LATENCY_MAX_S:g} s, or leave it out to measure"
+            )
 
 
 def _check_grpc(connection: tool_pb2.GrpcConnection) -> None:

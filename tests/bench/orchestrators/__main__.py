@@ -1,8 +1,8 @@
 """`python -m bench.orchestrators`: who orchestrates held-out tasks best, and at what cost.
 
-Three orchestrators, each on a whole platform of its own (vLLM, tools, ledger), on the same
-held-out tasks with the same tools under three preferences. The expert among the tools is no
-model: see `expert.py` for how strong and how dear it is said to be.
+Each orchestrator has a whole platform of its own (vLLM, tools, ledger), and solves the same
+held-out tasks with the same tools and prices under six preference vectors. The experts among the
+tools are simulated: bundled/experts.yaml says how often they are right, and how long they take.
 
 Every episode is kept as it ends. Interrupted, it prints the table of what there is, and the same
 command resumes from there.
@@ -12,17 +12,21 @@ import argparse
 import asyncio
 import uuid
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
 
 from bench.figures import OUTPUT_FOLDER, Figures
-from bench.orchestrators.arms import Arm, Course, run_arm
-from bench.orchestrators.expert import RIGHT_PROBABILITY, THINKING_S, expert_server
+from bench.orchestrators.arms import Course, arms, run_arm
+from bench.orchestrators.experts import POOL, serving_experts
 from bench.orchestrators.journal import Journal
 from bench.orchestrators.report import show
-from podium_cli.local.engines import EngineChoice, trained_model
+from podium_cli.local.engines import TRAINED_NAME, EngineChoice, trained_model
 from podium_cli.local.installation import ensure_engine_installed
+from podium_kit.embedded.vllm.adapted_model import AdaptedModel
+from podium_kit.embedded.vllm.environment import VllmEnvironment
 from podium_training.rollouts.ids import run_id_from
 from podium_training.tasks.task import Split
 from podium_training.tasks.taskset import FAMILIES, generate
@@ -36,26 +40,33 @@ async def run(options: argparse.Namespace) -> None:
     families = options.family or list(FAMILIES)
     tasks = generate(options.count, Split.HELD_OUT, options.seed, families)
     run_id = run_id_from(STARTED, uuid.UUID(int=options.seed))
-    course = Course(run_id, tasks, options.tools)
+    course = Course(run_id, tasks, options.tools, options.withhold, options.price_spread)
     await ensure_engine_installed(EngineChoice(), True, Console(stderr=True))
+    compared = arms(await _merged(options.start) if options.start else None)
     journal = Journal(OUTPUT_FOLDER / "orchestrators.jsonl", _asked(options, families))
     figures = Figures("orchestrators")
     try:
-        with expert_server(tasks, options.seed, options.expert_seconds) as expert:
-            for arm in Arm:
-                await run_arm(arm, course, expert.base_url, journal)
+        with TemporaryDirectory(prefix="podium-bench-") as folder:
+            async with serving_experts(Path(folder), tasks, options.seed) as tool:
+                for arm in compared:
+                    await run_arm(arm, course, tool, journal)
     finally:
-        show(journal, figures)
+        show(compared, journal, figures)
         figures.note("tasks", len(tasks))
-        figures.note("expert.right_probability", RIGHT_PROBABILITY)
-        figures.note("expert.seconds", options.expert_seconds)
         figures.write()
 
 
+async def _merged(version: Path) -> Path:
+    model = AdaptedModel(TRAINED_NAME, version)
+    await model.merge(VllmEnvironment(), lambda _what, _share: None)
+    return model.directory
+
+
 def _asked(options: argparse.Namespace, families: list[str]) -> dict[str, Any]:
-    """What makes two runs one: the options, and the policy that is measured."""
-    asked = vars(options) | {"family": families}
-    return asked | {"policy": trained_model().directory.name}
+    """What makes two runs one: the options, the experts, and the policy that is measured."""
+    asked = vars(options) | {"family": families, "start": str(options.start or "")}
+    pool = POOL.read_text(encoding="utf-8")
+    return asked | {"pool": pool, "policy": trained_model().directory.name}
 
 
 def main() -> None:
@@ -65,13 +76,15 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--count", type=int, default=16, help="held-out tasks")
-    parser.add_argument("--tools", type=int, default=6, help="most tools beside the expert")
-    parser.add_argument("--seed", type=int, default=0, help="of tasks and tools")
+    parser.add_argument("--count", type=int, default=48, help="held-out tasks")
+    parser.add_argument("--tools", type=int, default=6, help="most tools beside the experts")
+    parser.add_argument("--seed", type=int, default=0, help="of tasks, tools and experts")
     parser.add_argument(
-        "--expert-seconds", type=float, default=THINKING_S, help="how long the expert takes"
+        "--withhold", type=float, default=0.35, help="share of tasks without their own tools"
     )
+    parser.add_argument("--price-spread", type=float, default=3.0, help="of prices, up or down")
     parser.add_argument("--family", action="append", help="like arithmetic; all by default")
+    parser.add_argument("--start", type=Path, help="folder of the version that training began at")
     asyncio.run(run(parser.parse_args()))
 
 

@@ -1,17 +1,18 @@
-"""An arm: one orchestrator on a whole platform, on every task under every preference."""
+"""An arm: one orchestrator on a whole platform, on every task under every policy."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.figures import say
-from bench.orchestrators.expert import TOOL, always_expert_server, expert_tool
+from bench.orchestrators.experts import ALIASES, TOOL, always_asking
 from bench.orchestrators.journal import Journal
+from bench.orchestrators.vectors import read_policies
+from podium.registry.v1 import policy_service_pb2, tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb2
-from podium_cli.local.engines import EngineChoice
+from podium_cli.local.engines import TRAINED_NAME, EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
 from podium_cli.local.running import fill
 from podium_kit.client.gateway import Gateway
@@ -21,75 +22,90 @@ from podium_training.rollouts.ids import derived_id
 from podium_training.rollouts.rolling import Rolled, Roller, known_tools
 from podium_training.tasks.task import Task
 
-PREFERENCES = ("accuracy-first", "cost-first", "speed-first")
-# Priced as the models of the other arms are: who orchestrates is to make the difference.
-ALWAYS_EXPERT_NAME = "smollm2-135m-instruct"
+TRAINED, START = "trained", "its start"
+# Episodes in flight: an expert answers at once, models compute here and slow each other.
+EXPERTS_AT_ONCE, MODELS_AT_ONCE = 8, 4
 
 
-class Arm(StrEnum):
-    """Who orchestrates; the slowest last."""
+@dataclass(frozen=True)
+class Arm:
+    """Who orchestrates: a model, or whoever always asks the expert of that alias."""
 
-    ALWAYS_EXPERT = "always the expert"
-    TRAINED = "trained"
-    UNTRAINED = "untrained"
-
-
-# Episodes in flight. The expert is waited for; models compute here, and slow each other.
-AT_ONCE = {Arm.ALWAYS_EXPERT: 8, Arm.TRAINED: 2, Arm.UNTRAINED: 2}
+    name: str
+    expert: str = ""
+    model_dir: Path | None = None
+    """Unset and no expert: the bundled policy."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What every arm runs: the same tasks with the same tools."""
+    """What every arm runs: the same tasks with the same tools and prices."""
 
     run_id: str
     tasks: Sequence[Task]
     tools: int
+    withheld: float
+    price_spread: float
     turn_limit: int = 6
     time_limit_s: float = 600.0
     """Against an episode that never ends, on a machine of any speed; latency is measured."""
 
 
-async def run_arm(arm: Arm, course: Course, expert_url: str, journal: Journal) -> None:
+def arms(start: Path | None) -> list[Arm]:
+    """Every single expert, the start if its folder is given, and the trained one."""
+    experts = [Arm(f"always {alias}", expert=alias) for alias in ALIASES]
+    starts = [Arm(START, model_dir=start)] if start else []
+    return [*experts, *starts, Arm(TRAINED)]
+
+
+async def run_arm(arm: Arm, course: Course, tool: tool_pb2.ToolSpec, journal: Journal) -> None:
     """Adds the arm's episodes to the journal, but for those it has."""
+    policies = read_policies()
     left = {
-        preference: [t for t in course.tasks if not journal.has(arm, preference, t.id)]
-        for preference in PREFERENCES
+        policy: [t for t in course.tasks if not journal.has(arm.name, policy, t.id)]
+        for policy in policies
     }
     if not any(left.values()):
         return
     async with _platform(arm) as gateway:
-        spec = expert_tool(expert_url)
-        await gateway.post(
-            "/v1/tools",
-            registry_pb2.RegisterToolRequest(spec=spec, shared=True),
-            registry_pb2.RegisterToolResponse,
-        )
-        for preference, tasks in left.items():
-            say(f"  {arm}, {preference}: {len(tasks)} tasks")
-            await _episodes(gateway, replace(course, tasks=tasks), arm, preference, journal)
+        request = registry_pb2.RegisterToolRequest(spec=tool, shared=True)
+        await gateway.post("/v1/tools", request, registry_pb2.RegisterToolResponse)
+        for spec in policies.values():
+            created = policy_service_pb2.CreatePolicyRequest(spec=spec)
+            await gateway.post("/v1/policies", created, policy_service_pb2.CreatePolicyResponse)
+        for policy, tasks in left.items():
+            say(f"  {arm.name}, {policy}: {len(tasks)} tasks")
+            await _episodes(gateway, replace(course, tasks=tasks), arm, policy, journal)
 
 
 async def _episodes(
-    gateway: Gateway, course: Course, arm: Arm, preference: str, journal: Journal
+    gateway: Gateway, course: Course, arm: Arm, policy: str, journal: Journal
 ) -> None:
     # Greedy, as `podium run` asks a model.
-    limits = RolloutLimits(preference, "", course.turn_limit, course.time_limit_s, temperature=0.0)
-    offer = Offer(await known_tools(gateway), course.tools, always=(TOOL,))
+    limits = RolloutLimits("", course.turn_limit, course.time_limit_s, temperature=0.0)
+    offer = Offer(
+        await known_tools(gateway),
+        course.tools,
+        course.price_spread,
+        always=(TOOL,),
+        policies=(policy,),
+        withheld=course.withheld,
+    )
     planned = plan(course.run_id, course.tasks, 1, offer)
-    groups = [_under(preference, group, course.run_id) for group in planned]
+    groups = [_under(policy, group, course.run_id) for group in planned]
 
     def keep(rolled: Rolled) -> None:
         say(f"    {rolled.group.task.id}: {rolled.score} ({rolled.stop_reason})")
-        journal.add(arm, preference, _evaluated(rolled))
+        journal.add(arm.name, policy, _evaluated(rolled))
 
-    await Roller(gateway, limits, course.run_id).roll(groups, AT_ONCE[arm], keep)
+    at_once = EXPERTS_AT_ONCE if arm.expert else MODELS_AT_ONCE
+    await Roller(gateway, limits, course.run_id).roll(groups, at_once, keep)
 
 
-def _under(preference: str, group: Group, run_id: str) -> Group:
-    """The same tools under every preference; ids of its own, or it would be the same episode."""
-    rollout = Rollout(derived_id(run_id, preference, group.task.id), 0)
-    group_id = derived_id(run_id, preference, group.task.id, "group")
+def _under(policy: str, group: Group, run_id: str) -> Group:
+    """The same tools under every policy; ids of its own, or it would be the same episode."""
+    rollout = Rollout(derived_id(run_id, policy, group.task.id), 0)
+    group_id = derived_id(run_id, policy, group.task.id, "group")
     return replace(group, id=group_id, rollouts=(rollout,))
 
 
@@ -97,11 +113,12 @@ def _under(preference: str, group: Group, run_id: str) -> Group:
 async def _platform(arm: Arm) -> AsyncIterator[Gateway]:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="podium-bench-")))
-        engine = EngineChoice(untrained=arm is Arm.UNTRAINED)
-        if arm is Arm.ALWAYS_EXPERT:
-            server = stack.enter_context(always_expert_server(ALWAYS_EXPERT_NAME))
-            engine = EngineChoice(openai_base_url=server.base_url, model=ALWAYS_EXPERT_NAME)
-        say(f"starting the platform: {arm}")
+        # All are priced as the trained one: who orchestrates is to make the difference.
+        engine = EngineChoice(arm.model_dir, model=TRAINED_NAME if arm.model_dir else "")
+        if arm.expert:
+            server = stack.enter_context(always_asking(arm.expert, TRAINED_NAME))
+            engine = EngineChoice(openai_base_url=server.base_url, model=TRAINED_NAME)
+        say(f"starting the platform: {arm.name}")
         options = PlatformOptions(folder / "state", engine, telemetry=False)
         platform = LocalPlatform(options, _quiet)
         stack.push_async_callback(platform.stop)

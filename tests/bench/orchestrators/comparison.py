@@ -8,7 +8,7 @@ from podium_training.gate import Evaluated
 from podium_training.gate.bootstrap import Interval, paired_interval
 from podium_training.grpo.objective.rewards import Features, Preferences, rewards
 from tool_registry.history.adherence import MINOR_UNITS, Behaviour, adherence_score
-from tool_registry.policies.presets import PRESETS
+from tool_registry.models import Preferences as RegistryPreferences
 
 # Each bound holds with this confidence, so both together with 95 %.
 ONE_SIDED = 0.975
@@ -16,16 +16,16 @@ ONE_SIDED = 0.975
 
 @dataclass(frozen=True)
 class Line:
-    """One arm under one preference: means over its tasks."""
+    """One arm under one policy: means over its tasks."""
 
     arm: str
-    preference: str
+    policy: str
     outcome: Interval
     cost: Interval
     """US dollars an episode."""
     latency_s: Interval
     adherence: Interval
-    """Appendix L of the paper, against the expert's episode on the same task."""
+    """Appendix L of the paper, against the baseline's episode on the same task."""
     reward: Interval
     """The paper's, with the arms' episodes on a task as its group."""
 
@@ -38,26 +38,26 @@ class Line:
             f"{self.adherence.mean:.2f} [{self.adherence.lower:.2f}, {self.adherence.upper:.2f}]",
             f"{self.reward.mean:.2f} [{self.reward.lower:.2f}, {self.reward.upper:.2f}]",
         )
-        return f"| {self.preference} | {self.arm} | {' | '.join(cells)} |"
+        return f"| {self.policy} | {self.arm} | {' | '.join(cells)} |"
 
 
 HEADER = (
-    "| Preference | Orchestrator | Outcome | Cost, USD | Latency, s | Adherence | Reward |\n"
+    "| Policy | Orchestrator | Outcome | Cost, USD | Latency, s | Adherence | Reward |\n"
     "|---|---|---|---|---|---|---|"
 )
 
 
-def lines(preference: str, results: Results, baseline: str) -> list[Line]:
+def lines(policy: str, weights: Preferences, results: Results, baseline: str) -> list[Line]:
     """A line per arm; until the baseline has begun, an arm adheres as well as itself."""
-    earned = _rewards(preference, results)
+    earned = _rewards(weights, results)
     return [
         Line(
             arm,
-            preference,
+            policy,
             _mean(episodes, lambda each: each.score or 0.0),
             _mean(episodes, _cost),
             _mean(episodes, lambda each: each.latency_s),
-            paired_interval(_adherence(preference, episodes, base), ONE_SIDED),
+            paired_interval(_adherence(weights, episodes, base), ONE_SIDED),
             paired_interval(earned[arm], ONE_SIDED),
         )
         for arm, episodes in results.items()
@@ -65,30 +65,28 @@ def lines(preference: str, results: Results, baseline: str) -> list[Line]:
     ]
 
 
-def gain(preference: str, results: Results, ours: str, theirs: str) -> Interval:
+def gain(weights: Preferences, results: Results, ours: str, theirs: str) -> Interval:
     """How much more reward one arm earned than another, task by task."""
-    earned = _rewards(preference, results)
+    earned = _rewards(weights, results)
     pairs = zip(earned[ours], earned[theirs], strict=True)
     return paired_interval([mine - other for mine, other in pairs], ONE_SIDED)
 
 
-def _rewards(preference: str, results: Results) -> dict[str, list[float]]:
+def _rewards(weights: Preferences, results: Results) -> dict[str, list[float]]:
     """By arm; the episodes on one task are a group."""
-    weights = PRESETS[preference]
-    wanted = Preferences((), weights.outcome, weights.compute, weights.latency)
     groups = [
-        rewards([_features(each) for each in group], wanted)
+        rewards([_features(each) for each in group], weights)
         for group in zip(*results.values(), strict=True)
     ]
     return {arm: [float(g[place]) for g in groups] for place, arm in enumerate(results)}
 
 
 def _adherence(
-    preference: str, episodes: Sequence[Evaluated], baseline: Sequence[Evaluated]
+    weights: Preferences, episodes: Sequence[Evaluated], baseline: Sequence[Evaluated]
 ) -> list[float]:
-    weights = PRESETS[preference]
+    wanted = RegistryPreferences(weights.outcome, weights.compute, weights.latency)
     pairs = zip(episodes, baseline, strict=True)
-    return [adherence_score(_behaviour(one), _behaviour(base), weights) for one, base in pairs]
+    return [adherence_score(_behaviour(one), _behaviour(base), wanted) for one, base in pairs]
 
 
 def _mean(episodes: Sequence[Evaluated], measure: Callable[[Evaluated], float]) -> Interval:

@@ -28,7 +28,7 @@ from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from podium_kit.metering import InvalidUsage
-from podium_kit.wire import usage_from_proto
+from podium_kit.wire import duration_to_proto, usage_from_proto
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Decide = Callable[[orchestrator_pb.NextActionRequest], orchestrator_pb.Action]
@@ -116,6 +116,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         self.content: Callable[[adapters_pb.InvokeRequest], str] = lambda request: (
             f"{request.tool_name} says {request.arguments_json}"
         )
+        self.modelled_s: dict[str, float] = {}
         self.invoked: Counter[str] = Counter()
         self.requests: list[adapters_pb.InvokeRequest] = []
         self.in_flight = 0
@@ -141,6 +142,8 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
             sku=f"m/{model}" if model else f"tool/{request.tool_name}",
             attempts=1,
             model_alias=model,
+            latency=duration_to_proto(self.modelled_s.get(request.tool_name, self.delay_s)),
+            latency_modelled=request.tool_name in self.modelled_s,
         )
 
     async def CloseEpisode(
@@ -175,6 +178,10 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         for operation in request.operations:
             if operation.HasField("capture"):
                 await self._check_usage(operation.capture.usage, context)
+            reserve = operation.reserve
+            if self.holds.get(reserve.key, reserve) != reserve:
+                # As the real one: a call is never made under such a key.
+                await context.abort(grpc.StatusCode.ALREADY_EXISTS, f"KEY_REUSED: {reserve.key}")
         results = [self._apply(operation) for operation in request.operations]
         return ledger_pb.ApplyResponse(results=results)
 
@@ -209,7 +216,6 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
 
     def _reserve(self, request: ledger_pb.ReserveRequest) -> ledger_pb.ReserveResponse:
         known = self.holds.get(request.key)
-        assert known is None or known == request, "a key was reused with other content"
         if self.reject_after is not None and len(self.holds) >= self.reject_after and not known:
             rejection = hold_pb2.Rejection(
                 reason=hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED, message="budget b is used up"

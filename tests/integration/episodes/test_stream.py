@@ -38,6 +38,23 @@ async def test_finished_episode_is_one_trajectory_and_one_closed_group(
     assert (trajectory.tenant, trajectory.training_consent) == (platform.tenant, True)
 
 
+async def test_modelled_latencies_count_and_are_marked(platform: EpisodesPlatform) -> None:
+    platform.neighbours.adapters.modelled_s = {"calculator": 600, "search": 900}
+    platform.neighbours.orchestrator.decide = in_turns(
+        calls(call("calculator"), call("search", index=1)), calls(call("calculator")), answer("42")
+    )
+    async with platform.client() as client:
+        await finished(client, (await start(client)).id)
+    trajectory = (await _records(platform, 2))[0].trajectory
+    made = [each for turn in trajectory.turns for each in turn.tool_invocations]
+    assert [each.latency.seconds for each in made] == [600, 900, 600]
+    assert all(each.latency_modelled for each in made)
+    # Calls of a turn run side by side; nobody waited for any.
+    assert trajectory.features.modelled_latency.seconds == 1500
+    assert 1500 <= trajectory.features.latency.seconds < 1600
+    assert trajectory.latency.seconds < 100
+
+
 async def test_group_is_closed_once_after_its_last_member_whatever_its_end(
     platform: EpisodesPlatform,
 ) -> None:

@@ -49,6 +49,38 @@ async def test_the_model_is_asked_about_findings_and_task(adapters: AdaptersUnde
     assert content.index("It is even.") < content.index("6 * 7?")
 
 
+async def test_a_modelled_latency_counts_instead_of_the_measured_one(
+    adapters: AdaptersUnderTest,
+) -> None:
+    refused = Reply(status=400)
+    with serving("42", refused, "43") as server:
+        spec = llm_spec(server.base_url)
+        spec.connection.llm.models[1].modelled_latency.FromSeconds(600)
+        tool = adapters.register(spec)
+        modelled = await adapters.call(tool, {"model": "large"})
+        failed = await adapters.call(tool, {"model": "large"})
+        measured = await adapters.call(tool, {"model": "small"})
+    assert (modelled.latency.ToSeconds(), modelled.latency_modelled) == (600, True)
+    assert failed.HasField("failure")
+    for answer in (failed, measured):
+        assert not answer.latency_modelled
+        assert 0 < answer.latency.ToNanoseconds() < 600_000_000_000
+
+
+async def test_a_tool_without_arguments_of_its_own_takes_the_model(
+    adapters: AdaptersUnderTest,
+) -> None:
+    with serving("42") as server:
+        spec = llm_spec(server.base_url)
+        spec.parameters_json_schema = '{"type": "object", "additionalProperties": false}'
+        tool = adapters.register(spec)
+        answer = await adapters.call(tool, {"model": "large"})
+        unknown = await adapters.call(tool, {"model": "largest"})
+    assert answer.output.content == "42"
+    assert unknown.failure.kind == failure_pb2.FAILURE_KIND_INVALID_ARGUMENTS
+    assert "'largest' is not one of ['small', 'large']" in unknown.failure.message
+
+
 async def test_usage_is_the_providers_in_disjoint_quantities(adapters: AdaptersUnderTest) -> None:
     with serving(Reply("42", usage=USAGE)) as server:
         answer = await adapters.call(adapters.register(llm_spec(server.base_url)))

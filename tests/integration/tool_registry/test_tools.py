@@ -1,6 +1,7 @@
 """Tools and their versions, through RegisterTool, GetTool, ListTools and DeprecateTool."""
 
 import asyncio
+from datetime import timedelta
 
 import grpc
 import pytest
@@ -10,6 +11,8 @@ from integration.tool_registry.running_registry import RunningRegistry, rejected
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.identity import Scope
+
+DAY = timedelta(days=1)
 
 
 async def test_the_same_spec_again_returns_the_version_it_has(registry: RunningRegistry) -> None:
@@ -208,6 +211,8 @@ async def test_writing_needs_the_scope(registry: RunningRegistry) -> None:
         (make_llm_spec(make_model("a", base_url="ftp://host")), "models[0].base_url"),
         (make_llm_spec(make_model("a", base_url="http://u:p@host/v1")), "holds credentials"),
         (make_llm_spec(make_model("a", api=tool_pb2.LLM_API_UNSPECIFIED)), "models[0].api"),
+        (make_llm_spec(make_model("a", modelled_latency=DAY)), "give at most 3600 s"),
+        (make_llm_spec(make_model("a", modelled_latency=-DAY)), "give at most 3600 s"),
     ],
 )
 async def test_a_spec_that_cannot_work_is_rejected_with_its_cause(

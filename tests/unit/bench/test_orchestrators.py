@@ -5,6 +5,7 @@ from decimal import Decimal
 import pytest
 
 from bench.orchestrators.comparison import gain, lines
+from bench.orchestrators.vectors import read_policies, weights_of
 from podium_training.gate import Evaluated
 
 
@@ -30,13 +31,14 @@ RESULTS = {
 }
 
 
-@pytest.mark.parametrize("preference", ["accuracy-first", "cost-first", "speed-first"])
-def test_right_and_cheap_wins_under_every_preference(preference: str) -> None:
-    expert, small, lost = lines(preference, RESULTS, "expert")
+@pytest.mark.parametrize("policy", read_policies())
+def test_right_and_cheap_wins_under_every_policy(policy: str) -> None:
+    weights = weights_of(read_policies()[policy])
+    expert, small, lost = lines(policy, weights, RESULTS, "expert")
     assert (expert.outcome.mean, small.outcome.mean, lost.outcome.mean) == (0.875, 1.0, 0.0)
     assert expert.outcome.lower < 0.875 < expert.outcome.upper
     assert small.reward.mean > expert.reward.mean > lost.reward.mean == 0
     assert small.adherence.mean > expert.adherence.mean > lost.adherence.mean == 0
     assert small.cost.mean == pytest.approx(0.0004)
-    assert gain(preference, RESULTS, "small", "expert").lower > 0
-    assert small.row().startswith(f"| {preference} | small | 1.00 [1.00, 1.00] |")
+    assert gain(weights, RESULTS, "small", "expert").lower > 0
+    assert small.row().startswith(f"| {policy} | small | 1.00 [1.00, 1.00] |")

@@ -7,8 +7,8 @@
 It serves under the name of the tokenizer's folder, so its calls are priced as those of the
 model that will learn from them.
 
-With --expert TOOL and --alone EVALUATION (of the learner, on some of the tasks) it hands tasks to
-that tool where the preference and the learner's strength ask for it. The model `expert` answers it.
+With --expert TOOL it hands a share of the tasks to one of that tool's models, by chance, and all
+that lack their own tools. `python -m podium_training.experts` serves such models.
 """
 
 import argparse
@@ -16,24 +16,20 @@ import socket
 import sys
 from pathlib import Path
 
-from podium_training.demonstrations.delegation import Delegation
+from podium_kit.client.errors import UserError
 from podium_training.demonstrations.solutions import NoDemonstration, Solutions
-from podium_training.gate import InvalidEvaluation, read_evaluation
-from podium_training.tasks.task import InvalidTask, Task
+from podium_training.tasks.files import read_tasks
 
 HOST = "127.0.0.1"
-# As long as the expert thinks, unless told otherwise: prompts tell of every tool how long it took.
-EXPERT_S = 4.0
 
 
 def main() -> int:
     """Serves until it is stopped; exit status 2 for a fault in the arguments."""
     arguments = _arguments()
     try:
-        tasks = _tasks(arguments.tasks)
-        solutions = Solutions(tasks, _delegation(arguments, tasks))
+        solutions = Solutions(read_tasks(arguments.tasks), arguments.expert, arguments.expert_share)
         _serve(solutions, arguments)
-    except (InvalidTask, InvalidEvaluation, NoDemonstration, OSError) as error:
+    except (UserError, NoDemonstration, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0
@@ -50,7 +46,7 @@ def _serve(solutions: Solutions, arguments: argparse.Namespace) -> None:
     tokenizer = AutoTokenizer.from_pretrained(learner, local_files_only=True)
     config = AutoConfig.from_pretrained(learner, local_files_only=True)
     context = config.max_position_embeddings
-    app = make_app(solutions, tokenizer, learner.name, context, arguments.expert_seconds)
+    app = make_app(solutions, tokenizer, learner.name, context)
     listener = socket.create_server((HOST, arguments.port))
     sys.stdout.write(f"{learner.name} at http://{HOST}:{listener.getsockname()[1]}/v1\n")
     sys.stdout.flush()
@@ -68,35 +64,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=8010, help="on loopback; 0 takes a free one")
     parser.add_argument("--expert", default="", help="tool that some tasks are handed to")
     parser.add_argument(
-        "--alone",
-        type=Path,
-        help="what the learner gets right (`podium train rollout --evaluation`)",
+        "--expert-share", type=float, default=0.3, help="of the tasks that could do without"
     )
-    parser.add_argument(
-        "--expert-seconds", type=float, default=EXPERT_S, help="how long the expert takes"
-    )
-    arguments = parser.parse_args()
-    if bool(arguments.expert) != bool(arguments.alone):
-        parser.error("--expert and --alone belong together")
-    return arguments
-
-
-def _delegation(arguments: argparse.Namespace, tasks: list[Task]) -> Delegation | None:
-    """Raises InvalidEvaluation."""
-    if not arguments.expert:
-        return None
-    return Delegation(arguments.expert, tasks, read_evaluation(arguments.alone))
-
-
-def _tasks(path: Path) -> list[Task]:
-    """The tasks of a JSONL file. Raises InvalidTask and OSError."""
-    tasks = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            tasks.append(Task.from_json(line))
-        except InvalidTask as error:
-            raise InvalidTask(f"{path}, line {number}: {error}") from error
-    return tasks
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ from transformers import PreTrainedTokenizerBase
 
 # The demonstrator's distribution has one outcome, whose probability is 1.
 CERTAIN = 0.0
-# What an expert that knows the answer would have been paid for: it thinks.
-THINKING_TOKENS = 300
 
 
 def completion(
@@ -45,26 +43,6 @@ def completion(
             "completion_tokens": len(ids),
             "total_tokens": len(prompt_ids) + len(ids),
         },
-    }
-
-
-def plain_completion(model: str, asked: str, text: str) -> dict[str, Any]:
-    """A chat completion as any API gives it; tokens are estimated at four characters."""
-    said = len(text) // 4 + 1 + THINKING_TOKENS
-    tokens = {"prompt_tokens": len(asked) // 4, "completion_tokens": said}
-    return {
-        "id": f"demonstration-{time.time_ns()}",
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": model,
-        "choices": [
-            {
-                "index": 0,
-                "finish_reason": "stop",
-                "message": {"role": "assistant", "content": text},
-            }
-        ],
-        "usage": tokens | {"total_tokens": sum(tokens.values())},
     }
 
 

@@ -1,13 +1,8 @@
 """The demonstrator as an OpenAI-compatible server, with what vLLM adds for training.
 
 It says that it is vLLM's kind of engine, because only then are token ids asked for; its
-version says what it is, and every trajectory records that as the engine. Beside the learner it
-serves `expert`, a model that knows the answers, for a tool that an episode may hand its task to.
+version says what it is, and every trajectory records that as the engine.
 """
-
-import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -15,11 +10,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from transformers import PreTrainedTokenizerBase
 
-from podium_training.demonstrations.completions import completion, plain_completion
+from podium_training.demonstrations.completions import completion
 from podium_training.demonstrations.solutions import NoDemonstration, Solutions
 
 VERSION = "demonstrator"
-EXPERT = "expert"
 
 
 def make_app(
@@ -27,9 +21,8 @@ def make_app(
     tokenizer: PreTrainedTokenizerBase,
     model: str,
     context_tokens: int,
-    expert_s: float,
 ) -> Starlette:
-    """The server's routes; `model` is the name it serves, `expert_s` how long the expert takes."""
+    """The server's routes; `model` is the name it serves."""
 
     async def models(_: Request) -> JSONResponse:
         card = {"id": model, "object": "model", "owned_by": "vllm", "max_model_len": context_tokens}
@@ -45,10 +38,6 @@ def make_app(
         body = await request.json()
         try:
             messages = body["messages"]
-            if body["model"] == EXPERT:
-                answer = _expert(solutions, messages)
-                await asyncio.sleep(expert_s)
-                return JSONResponse(answer)
             schema = body["response_format"]["json_schema"]["schema"]
             text = solutions.action(messages[-1]["content"], schema)
         except KeyError as error:
@@ -66,11 +55,6 @@ def make_app(
             Route("/v1/chat/completions", chat, methods=["POST"]),
         ]
     )
-
-
-def _expert(solutions: Solutions, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    conversation = "\n".join(message["content"] for message in messages)
-    return plain_completion(EXPERT, conversation, solutions.expert_answer(conversation))
 
 
 def _rejected(message: str) -> JSONResponse:

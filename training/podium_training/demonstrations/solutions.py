@@ -1,15 +1,22 @@
-"""The next action of a task's known solution, read off the prompt of the turn."""
+"""The next action of a task's known solution, read off the prompt of the turn.
+
+Some tasks are handed to an expert instead: by chance, whatever it costs, so that what learns from
+it has tried every expert and is left to find out when that is worth it.
+"""
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
 from typing import Any
 
-from podium_training.demonstrations.delegation import Delegation
 from podium_training.tasks.task import Call, Task
 
 # The line of the prompt that holds the task (services/orchestrator_inference, stateless layout).
 PROBLEM = re.compile(r"^Problem: (.+)$", re.MULTILINE)
+
+# By name, the schema of every argument.
+Tools = Mapping[str, Mapping[str, Any]]
 
 
 class NoDemonstration(ValueError):
@@ -17,10 +24,11 @@ class NoDemonstration(ValueError):
 
 
 class Solutions:
-    """Known solutions by question; with a delegation, some tasks are an expert's."""
+    """Known solutions by question; a share of the tasks asks a tool whose models are experts."""
 
-    def __init__(self, tasks: Iterable[Task], delegation: Delegation | None = None) -> None:
-        self._delegation = delegation
+    def __init__(self, tasks: Iterable[Task], expert: str = "", share: float = 0.0) -> None:
+        self._expert = expert
+        self._share = share
         self._tasks = {task.question: task for task in tasks if task.solution is not None}
         if not self._tasks:
             raise NoDemonstration("none of the tasks has a solution to show")
@@ -29,34 +37,29 @@ class Solutions:
         """The action as JSON text, valid under the action schema. Raises NoDemonstration.
 
         An answer is shown only after the calls that lead to it: whatever failed or is missing would
-        teach to make it up. After an expert that failed comes the task's own solution.
+        teach to make it up. What an expert said is the answer.
         """
         task = self._task(prompt)
-        orders = _argument_orders(schema)
-        for call in self._way(task, prompt, orders):
-            made = _in_order(call, orders.get(call.tool, ()))
-            if _failed(call.tool, made, prompt):
+        tools = _tools(schema)
+        if (asked := self._asked(task, tools)) is not None:
+            said = _said(asked, prompt)
+            return _made(asked, tools) if said is None else _compact({"answer": said})
+        for call in task.solution or ():
+            made = Call(call.tool, _in_order(call, tools.get(call.tool, {})))
+            if _failed(made, prompt):
                 raise NoDemonstration(f"{call.tool} failed; nobody knows what leads on from there")
-            if not _shown(call.tool, made, prompt):
-                return _made(call.tool, made, orders)
-        return _compact({"answer": _answer(task)})
+            if not _shown(made, prompt):
+                return _made(made, tools)
+        return _compact({"answer": task.answer})
 
-    def expert_answer(self, conversation: str) -> str:
-        """What an expert says that is asked a task. Raises NoDemonstration."""
-        asked = (task for question, task in self._tasks.items() if question in conversation)
-        task = max(asked, key=lambda each: len(each.question), default=None)
-        if task is None:
-            raise NoDemonstration(f"no task asks {conversation[-80:]!r}")
-        return _answer(task)
-
-    def _way(self, task: Task, prompt: str, offered: Iterable[str]) -> tuple[Call, ...]:
-        delegation = self._delegation
-        if delegation is None or delegation.tool not in offered:
-            return task.solution or ()
-        handed_over = delegation.hands_over(task, prompt) and not _failed(
-            delegation.tool, {}, prompt
-        )
-        return (Call(delegation.tool, {}),) if handed_over else task.solution or ()
+    def _asked(self, task: Task, tools: Tools) -> Call | None:
+        """Which expert the task is handed to, if to any: always where its own tools are lacking."""
+        if self._expert not in tools:
+            return None
+        chance = Random(f"{task.id}/expert")  # noqa: S311 chance, not a secret
+        if set(task.tools) <= set(tools) and chance.random() >= self._share:
+            return None
+        return Call(self._expert, {"model": chance.choice(_models(tools[self._expert]))})
 
     def _task(self, prompt: str) -> Task:
         found = PROBLEM.search(prompt)
@@ -66,42 +69,57 @@ class Solutions:
         return task
 
 
-def _answer(task: Task) -> str:
-    expected = task.parameters["expected"]
-    return ", ".join(expected) if isinstance(expected, list) else str(expected)
-
-
-def _argument_orders(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Tools that may be called, and the order in which the grammar wants their arguments."""
-    orders = {}
+def _tools(schema: Mapping[str, Any]) -> Tools:
+    """The arguments of each tool that may be called, in the order the grammar wants them."""
+    tools: dict[str, Mapping[str, Any]] = {}
     for shape in schema.get("anyOf", (schema,)):
         properties = shape["properties"]
         if "tool" in properties:
-            arguments = properties["arguments"].get("properties", {})
-            orders[properties["tool"]["const"]] = tuple(arguments)
-    return orders
+            tools[properties["tool"]["const"]] = properties["arguments"].get("properties", {})
+    return tools
 
 
-def _in_order(call: Call, order: tuple[str, ...]) -> dict[str, Any]:
+def _models(arguments: Mapping[str, Any]) -> Sequence[str]:
+    """Raises NoDemonstration for a tool without a choice of models."""
+    models: Sequence[str] = arguments.get("model", {}).get("enum", ())
+    if not models:
+        raise NoDemonstration("the expert has no choice of models")
+    return models
+
+
+def _in_order(call: Call, order: Iterable[str]) -> dict[str, Any]:
     known = {name: call.arguments[name] for name in order if name in call.arguments}
     return known | call.arguments
 
 
-def _made(tool: str, arguments: Mapping[str, Any], offered: Iterable[str]) -> str:
+def _made(call: Call, tools: Tools) -> str:
     """The call as JSON. Raises NoDemonstration when it may not be made."""
-    if tool not in offered:
-        raise NoDemonstration(f"{tool} is not offered, and no other way is known")
-    return _compact({"tool": tool, "arguments": arguments})
+    if call.tool not in tools:
+        raise NoDemonstration(f"{call.tool} is not offered, and no other way is known")
+    return _compact({"tool": call.tool, "arguments": call.arguments})
 
 
-def _failed(tool: str, arguments: Mapping[str, Any], prompt: str) -> bool:
+def _failed(call: Call, prompt: str) -> bool:
     """Whether the prompt lists the call among those that failed."""
-    return f"{tool} {_compact(arguments)} -> error (" in prompt
+    return f"{_text(call)} -> error (" in prompt
 
 
-def _shown(tool: str, arguments: Mapping[str, Any], prompt: str) -> bool:
-    """Whether the prompt lists the call among those made, as `prompt_parts.call_text` writes it."""
-    return f"{tool} {_compact(arguments)}" in prompt
+def _shown(call: Call, prompt: str) -> bool:
+    """Whether the prompt lists the call among those made."""
+    return _text(call) in prompt
+
+
+def _said(call: Call, prompt: str) -> str | None:
+    """What the call gave, if it was made. Raises NoDemonstration when it failed."""
+    if _failed(call, prompt):
+        raise NoDemonstration(f"{call.tool} failed; nobody knows what leads on from there")
+    _, found, after = prompt.partition(f"{_text(call)} -> ")
+    return after.partition("\n")[0] if found else None
+
+
+def _text(call: Call) -> str:
+    """As `orchestrator_inference.prompt.parts.call_text` writes it."""
+    return f"{call.tool} {_compact(call.arguments)}"
 
 
 def _compact(value: Mapping[str, Any]) -> str:

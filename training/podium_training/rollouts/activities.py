@@ -62,7 +62,15 @@ def _check_unchanged(run: RolloutRun) -> None:
 
 def _offer(run: RolloutRun) -> Offer:
     tools = {name: run.tool_skus.get(name, []) for name in run.tool_names}
-    return Offer(tools, run.tools_max, run.price_spread, run.tool_subsets, tuple(run.always))
+    return Offer(
+        tools,
+        run.tools_max,
+        run.price_spread,
+        run.tool_subsets,
+        tuple(run.always),
+        tuple(run.policies),
+        run.withheld,
+    )
 
 
 def _totals(rolled: Sequence[Rolled]) -> RolloutTotals:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 class RolloutLimits:
     """What holds for every episode of a run."""
 
-    policy: str = ""
-    """"" takes the tenant's."""
     model: str = ""
     """"" takes the promoted version, or the engine's default."""
     turn_limit: int = 6
@@ -66,6 +64,10 @@ class RolloutRun:
     """So many choices of tools for all groups together; 0: every group has its own."""
     always: list[str] = field(default_factory=list)
     """Tools that every group is offered besides."""
+    policies: list[str] = field(default_factory=list)
+    """Every group has one of them; none: the tenant's."""
+    withheld: float = 0.0
+    """Share of the groups that are not offered the tools of their solution."""
 
 
 @dataclass(frozen=True)

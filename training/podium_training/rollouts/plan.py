@@ -5,12 +5,12 @@ resumed asks for the episodes it asked for before, and the platform starts none 
 Every group sees its own choice of tools (in the paper tools differ by example, too;
 its generator was never released): those of the solution, and distractors by chance. With
 tool subsets, groups share a few such choices, and those of a tool subset follow each other.
-With a price spread, every group also gets prices of its own.
+With a price spread, every group also gets prices of its own; with several policies, one of them.
 """
 
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from random import Random
@@ -45,6 +45,8 @@ class Group:
     rollouts: tuple[Rollout, ...]
     price_factors: Mapping[str, str] = field(default_factory=dict)
     """By SKU; empty: the tenant's own prices."""
+    policy: str = ""
+    """"" takes the tenant's."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,14 @@ class Offer:
     """So many choices of tools for all groups together; 0: every group has its own."""
     always: tuple[str, ...] = ()
     """Tools of every group, on top of `tools_max` others: an expert to fall back on, say."""
+    policies: tuple[str, ...] = ()
+    """Every group has one of them; none: the tenant's."""
+    withheld: float = 0.0
+    """Share of the groups that are not offered the tools of their solution."""
 
 
 def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Group]:
-    """One group of `size` per task, with tools and prices of the offer.
+    """One group of `size` per task, with tools, prices and a policy of the offer.
 
     The run's id, a UUIDv7, is the seed of every choice. Raises InvalidRun.
     """
@@ -72,10 +78,14 @@ def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Gr
     if not 1 <= offer.price_spread <= PRICE_SPREAD_MAX:
         raise InvalidRun(f"the price spread is {offer.price_spread}; give 1 to {PRICE_SPREAD_MAX}")
     _check_known(tasks, offer)
+    if not 0 <= offer.withheld <= 1:
+        raise InvalidRun(f"the share of tools withheld is {offer.withheld}; give 0 to 1")
     drawn, count = [name for name in offer.tools if name not in offer.always], offer.tool_subsets
     subsets = draw_tool_subsets(run_id, tasks, drawn, count, offer.tools_max) if count else []
+    withheld = {task.id for task in tasks if _is_withheld(run_id, task, offer)}
     return [
-        _group(run_id, task, size, offer, subset) for task, subset in deal(run_id, tasks, subsets)
+        _group(run_id, task, size, offer, subset or _tools(run_id, task, offer, withheld))
+        for task, subset in deal(run_id, tasks, subsets, withheld)
     ]
 
 
@@ -87,15 +97,21 @@ def _check_known(tasks: Sequence[Task], offer: Offer) -> None:
         raise InvalidRun(f"{missing[0]} is to be offered always, and the platform does not have it")
 
 
-def _group(run_id: str, task: Task, size: int, offer: Offer, subset: ToolSubset | None) -> Group:
+def _is_withheld(run_id: str, task: Task, offer: Offer) -> bool:
+    chance = Random(f"{run_id}/{task.id}/withheld")  # noqa: S311 chance, not a secret
+    return bool(task.tools) and chance.random() < offer.withheld
+
+
+def _group(run_id: str, task: Task, size: int, offer: Offer, tools: ToolSubset) -> Group:
     rollouts = tuple(
         Rollout(derived_id(run_id, task.id, str(index)), index) for index in range(size)
     )
-    tools = subset or _tools(run_id, task, offer)
     kept = set(tools) | set(task.judging_tools)
     tools = (*tools, *(name for name in offer.always if name not in kept))
     prices = _price_factors(run_id, task, tools, offer)
-    return Group(derived_id(run_id, task.id, "group"), task, tools, rollouts, prices)
+    chance = Random(f"{run_id}/{task.id}/policy")  # noqa: S311 chance, not a secret
+    policy = chance.choice(offer.policies or ("",))
+    return Group(derived_id(run_id, task.id, "group"), task, tools, rollouts, prices, policy)
 
 
 def _price_factors(
@@ -111,14 +127,15 @@ def _price_factors(
     return {sku: f"{Decimal(f'{factor:.2g}'):f}" for sku, factor in factors.items()}
 
 
-def _tools(run_id: str, task: Task, offer: Offer) -> tuple[str, ...]:
+def _tools(run_id: str, task: Task, offer: Offer, withheld: Container[str]) -> ToolSubset:
     """The solution's tools and some others, in an order that gives nothing away."""
     known, tools_max = offer.tools, offer.tools_max
+    needed = () if task.id in withheld else task.tools
     random = Random(f"{run_id}/{task.id}/tools")  # noqa: S311 chance, not a secret
     others = sorted(set(known) - {*task.tools, *task.judging_tools, *offer.always})
-    room = min(max(tools_max - len(task.tools), 0), len(others))
+    room = min(max(tools_max - len(needed), 0), len(others))
     # A task without a solution may need any tool, so it is offered as many as fit.
     extra = room if task.solution is None else random.randint(min(1, room), room)
-    chosen = [*task.tools, *random.sample(others, extra)]
+    chosen = [*needed, *random.sample(others, extra)]
     random.shuffle(chosen)
     return tuple(chosen)

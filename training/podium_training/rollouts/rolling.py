@@ -86,6 +86,7 @@ class Roller:
     def _spec(self, group: Group, rollout: Rollout) -> episode_pb2.EpisodeSpec:
         spec = episode_pb2.EpisodeSpec(
             task=group.task.question,
+            policy=group.policy,
             tool_names=group.tool_names,
             price_factors=group.price_factors,
             group=episode_pb2.Group(
@@ -117,7 +118,6 @@ def _skus(spec: tool_pb2.ToolSpec) -> list[str]:
 
 def _spec_of(limits: RolloutLimits) -> episode_pb2.EpisodeSpec:
     return episode_pb2.EpisodeSpec(
-        policy=limits.policy,
         model=limits.model,
         turn_limit=limits.turn_limit,
         time_limit=duration_to_proto(limits.time_limit_s),

@@ -4,7 +4,7 @@ A prompt begins with its tools. Groups that share a choice share that beginning:
 finds it in its cache, and the trainer computes it once a step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from random import Random
 
 from podium_training.tasks.task import Task
@@ -36,26 +36,32 @@ def draw_tool_subsets(
 
 
 def deal(
-    run_id: str, tasks: Sequence[Task], subsets: Sequence[ToolSubset]
+    run_id: str, tasks: Sequence[Task], subsets: Sequence[ToolSubset], withheld: Container[str]
 ) -> list[tuple[Task, ToolSubset | None]]:
     """Every task with one of the subsets that serve it, by chance, subset by subset.
 
-    Last, and without a subset, come tasks that none of them serves.
+    Tasks whose ids are in `withheld` get a subset that lacks every tool of theirs. Last, and
+    without a subset, come tasks that none of them fits.
     """
-    dealt = [(_number(run_id, task, subsets), task) for task in tasks]
+    dealt = [(_number(run_id, task, subsets, task.id in withheld), task) for task in tasks]
     # Sorting is stable: the tasks of a subset stay in their order.
     dealt.sort(key=lambda pair: pair[0])
     return [(task, subsets[number] if number < len(subsets) else None) for number, task in dealt]
 
 
-def _number(run_id: str, task: Task, subsets: Sequence[ToolSubset]) -> int:
-    serving = [number for number, subset in enumerate(subsets) if _serves(subset, task)]
+def _number(run_id: str, task: Task, subsets: Sequence[ToolSubset], withheld: bool) -> int:
+    fits = _lacks if withheld else _serves
+    serving = [number for number, subset in enumerate(subsets) if fits(subset, task)]
     chance = Random(f"{run_id}/{task.id}/subset")  # noqa: S311 chance, not a secret
     return chance.choice(serving) if serving else len(subsets)
 
 
 def _serves(subset: ToolSubset, task: Task) -> bool:
     return set(task.tools) <= set(subset) and not set(task.judging_tools) & set(subset)
+
+
+def _lacks(subset: ToolSubset, task: Task) -> bool:
+    return not {*task.tools, *task.judging_tools} & set(subset)
 
 
 def _needed(random: Random, kits: Sequence[tuple[str, ...]], size: int) -> set[str]:

@@ -44,6 +44,12 @@ class Task:
         return tuple(dict.fromkeys(call.tool for call in self.solution or ()))
 
     @property
+    def answer(self) -> str:
+        """What is expected, as an episode would say it."""
+        expected = self.parameters["expected"]
+        return ", ".join(expected) if isinstance(expected, list) else str(expected)
+
+    @property
     def judging_tools(self) -> tuple[str, ...]:
         """Tools that look at what an episode left; one that was offered them could look, too."""
         look = self.parameters.get("look", {}) if self.verifier == "state" else {}

@@ -14,9 +14,11 @@ from podium_cli.target import Target
 from podium_cli.training.choosing import (
     Always,
     MaxTokens,
+    Policies,
     PriceSpread,
     Temperature,
     ToolSubsets,
+    Withhold,
 )
 from podium_cli.training.consent import note_consent
 from podium_kit.client.errors import UsageError
@@ -35,12 +37,13 @@ async def submit(
     ],
     size: Annotated[int, typer.Option(min=1, help="Episodes per task: the group.")] = 8,
     at_once: Annotated[int, typer.Option(min=1, help="Groups in flight.")] = 2,
-    policy: Annotated[str, typer.Option(help="Policy; the tenant's by default.")] = "",
+    policy: Policies = None,
     model: Annotated[str, typer.Option(help="Like candidate; users' by default.")] = "",
     tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
     always: Always = None,
     tool_subsets: ToolSubsets = 0,
     price_spread: PriceSpread = 1.0,
+    withhold: Withhold = 0.0,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
     time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
     run: Annotated[str, typer.Option(help="Id of an earlier run, to resume it.")] = "",
@@ -58,16 +61,16 @@ async def submit(
         group_size=size,
         groups_at_once=at_once,
         tools_max=tools,
-        limits=RolloutLimits(
-            policy, model, turn_limit, parse_seconds(time_limit), temperature, max_tokens
-        ),
+        limits=RolloutLimits(model, turn_limit, parse_seconds(time_limit), temperature, max_tokens),
         run_id=run or ("" if cron else str(uuid_utils.uuid7())),
         price_spread=price_spread,
         tool_subsets=tool_subsets,
         always=always or [],
+        policies=policy or [],
+        withheld=withhold,
     )
     async with session.gateway() as gateway:
-        await note_consent(session.output, gateway, policy, tasks)
+        await note_consent(session.output, gateway, policy or [""], tasks)
     settings = RolloutSettings()
     # Temporal's client is slow to import and needed here alone, as in `worker`.
     from podium_training.rollouts.submission import (  # noqa: PLC0415

@@ -14,12 +14,14 @@ from podium_cli.training.choosing import (
     Count,
     Family,
     MaxTokens,
+    Policies,
     PriceSpread,
     Seed,
     SplitName,
     SplitOption,
     Temperature,
     ToolSubsets,
+    Withhold,
     make_tasks,
 )
 from podium_cli.training.consent import note_consent
@@ -44,12 +46,13 @@ async def rollout(
     *,
     size: Annotated[int, typer.Option(min=1, help="Episodes per task: the group.")] = 8,
     at_once: Annotated[int, typer.Option(min=1, help="Episodes in flight.")] = 8,
-    policy: Annotated[str, typer.Option(help="Policy; the tenant's by default.")] = "",
+    policy: Policies = None,
     model: Annotated[str, typer.Option(help="Orchestrator model; the default one.")] = "",
     tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
     always: Always = None,
     tool_subsets: ToolSubsets = 0,
     price_spread: PriceSpread = 1.0,
+    withhold: Withhold = 0.0,
     turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per episode.")] = 6,
     time_limit: Annotated[str, typer.Option(help="Longest episode, like 90s.")] = "120s",
     task_file: Annotated[Path | None, typer.Option(help="JSONL of `podium train tasks`.")] = None,
@@ -74,14 +77,18 @@ async def rollout(
     chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
     run_id = resume or str(uuid_utils.uuid7())
     sampled_at = _temperature(temperature, greedy)
-    limits = RolloutLimits(
-        policy, model, turn_limit, parse_seconds(time_limit), sampled_at, max_tokens
-    )
+    limits = RolloutLimits(model, turn_limit, parse_seconds(time_limit), sampled_at, max_tokens)
     session.output.note(f"run {run_id}; `--resume {run_id}` resumes it")
     async with session.gateway() as gateway:
-        await note_consent(session.output, gateway, policy, chosen)
+        await note_consent(session.output, gateway, policy or [""], chosen)
         offer = Offer(
-            await known_tools(gateway), tools, price_spread, tool_subsets, tuple(always or ())
+            await known_tools(gateway),
+            tools,
+            price_spread,
+            tool_subsets,
+            tuple(always or ()),
+            tuple(policy or ()),
+            withhold,
         )
         groups = _plan(run_id, chosen, size, offer)
         roller = Roller(gateway, limits, run_id)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import httpx
 import pytest
 import yaml
 
@@ -64,7 +63,7 @@ def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("demonstrator")
     tasks = write_tasks(folder / "tasks.jsonl", tasks_of_all_families())
     learner = write_learner(folder / "learner")
-    process = make_demonstrator(folder, tasks, "--tokenizer", learner, "--expert-seconds", "0.1")
+    process = make_demonstrator(folder, tasks, "--tokenizer", learner)
     process.start()
 
     async def serving() -> bool:
@@ -131,29 +130,6 @@ async def test_what_is_shown_can_be_learnt_from(start_service: Any, base_url: st
             assert list(response.completion_logprobs) == [0.0] * len(ids)
             assert response.prompt_token_ids
             assert response.engine == "vllm/demonstrator"
-
-
-async def test_the_expert_beside_it_answers_as_any_api_does(base_url: str) -> None:
-    task = tasks_of_all_families()[0]
-    asked = {"role": "user", "content": f"Answer the task briefly.\n\n{task.question}"}
-    async with httpx.AsyncClient(base_url=f"{base_url}/", timeout=30) as client:
-        body = {"model": "expert", "messages": [asked]}
-        completion = (await client.post("chat/completions", json=body)).raise_for_status().json()
-        lost = body | {"messages": [{"role": "user", "content": "Why?"}]}
-        rejected = await client.post("chat/completions", json=lost)
-    assert task.judge().judge(completion["choices"][0]["message"]["content"]).score == 1
-    assert completion["usage"]["completion_tokens"] > 300, "thinking is paid for"
-    assert rejected.status_code == 400
-    assert "no task asks 'Why?'" in rejected.json()["error"]["message"]
-
-
-async def test_an_expert_without_a_measured_learner_is_rejected(tmp_path: Path) -> None:
-    tasks = write_tasks(tmp_path / "tasks.jsonl", tasks_of_all_families()[:2])
-    learner = write_learner(tmp_path / "learner")
-    process = make_demonstrator(tmp_path, tasks, "--tokenizer", learner, "--expert", "ask_expert")
-    process.start()
-    assert await process.wait() == 2
-    assert "--expert and --alone belong together" in process.log_tail()
 
 
 async def test_a_question_nobody_solved_is_rejected(start_service: Any, base_url: str) -> None:

@@ -138,6 +138,29 @@ def test_a_tool_that_is_not_there_cannot_be_offered_always() -> None:
         plan(RUN, [make_task()], 1, Offer(KNOWN, 4, always=("abacus",)))
 
 
+def test_every_group_has_one_of_the_policies() -> None:
+    tasks = [make_task(number) for number in range(40)]
+    groups = plan(RUN, tasks, 2, Offer(KNOWN, 6, policies=("thrifty", "hasty")))
+    assert {group.policy for group in groups} == {"thrifty", "hasty"}
+    assert plan(RUN, tasks[:1], 2, OFFER)[0].policy == "", "the tenant's"
+
+
+@pytest.mark.parametrize("tool_subsets", [0, 6])
+def test_tools_are_withheld_from_a_share_of_the_groups(tool_subsets: int) -> None:
+    tasks = [make_task(number, f"tool{number % 8}") for number in range(200)]
+    offer = Offer(KNOWN, 6, tool_subsets=tool_subsets, always=("tool11",), withheld=0.3)
+    groups = plan(RUN, tasks, 1, offer)
+    without = [group for group in groups if group.task.tools[0] not in group.tool_names]
+    assert 0.2 < len(without) / len(groups) < 0.4
+    assert all("tool11" in group.tool_names for group in groups)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_a_share_withheld_that_is_no_share_is_rejected(share: float) -> None:
+    with pytest.raises(InvalidRun, match="give 0 to 1"):
+        plan(RUN, [make_task()], 2, Offer(KNOWN, 6, withheld=share))
+
+
 @pytest.mark.parametrize("spread", [0.5, 0.0, -2.0, 1000.0, float("nan")])
 def test_a_spread_that_makes_no_sense_is_rejected(spread: float) -> None:
     with pytest.raises(InvalidRun, match="price spread"):

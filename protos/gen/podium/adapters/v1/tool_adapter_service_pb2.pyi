@@ -162,6 +162,7 @@ class InvokeResponse(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     MODEL_ALIAS_FIELD_NUMBER: _builtins.int
     CHILD_EPISODE_ID_FIELD_NUMBER: _builtins.int
+    LATENCY_MODELLED_FIELD_NUMBER: _builtins.int
     sku: _builtins.str
     """SKU to price it by; unset means the price is unknown."""
     attempts: _builtins.int
@@ -182,6 +183,8 @@ class InvokeResponse(_message.Message):
         podium.episodes.v1.ToolInvocation.child.
         """
 
+    latency_modelled: _builtins.bool
+    """Whether latency is LlmModel.modelled_latency of the model that answered."""
     @_builtins.property
     def output(self) -> Global___ToolOutput:
         """The tool's result."""
@@ -196,7 +199,7 @@ class InvokeResponse(_message.Message):
 
     @_builtins.property
     def latency(self) -> _duration_pb2.Duration:
-        """Time from the first attempt to the answer."""
+        """Time from the first attempt to the answer, or the modelled one."""
 
     def __init__(
         self,
@@ -209,10 +212,11 @@ class InvokeResponse(_message.Message):
         attempts: _builtins.int = ...,
         model_alias: _builtins.str = ...,
         child_episode_id: _builtins.str = ...,
+        latency_modelled: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "latency", b"latency", "outcome", b"outcome", "output", b"output", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "latency", b"latency", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "latency", b"latency", "latency_modelled", b"latency_modelled", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["output", "failure"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015

@@ -442,6 +442,7 @@ class ToolInvocation(_message.Message):
     GRANTED_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     CHILD_FIELD_NUMBER: _builtins.int
     ANSWERED_BY_MODEL_FIELD_NUMBER: _builtins.int
+    LATENCY_MODELLED_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     tool_version: _builtins.int
@@ -456,6 +457,8 @@ class ToolInvocation(_message.Message):
     """Alias of the model that answered in place of the one asked for, whose sku, usage
     and cost these are; unset when no other did.
     """
+    latency_modelled: _builtins.bool
+    """Whether the model is a simulated one with a modelled latency, which nobody waited for."""
     @_builtins.property
     def observation(self) -> _orchestrator_service_pb2.Observation:
         """The call and what it gave."""
@@ -470,7 +473,7 @@ class ToolInvocation(_message.Message):
 
     @_builtins.property
     def latency(self) -> _duration_pb2.Duration:
-        """Time it took."""
+        """Time it took, or is modelled to have taken."""
 
     @_builtins.property
     def approval(self) -> Global___ApprovalDecision:
@@ -497,10 +500,11 @@ class ToolInvocation(_message.Message):
         granted_output_tokens: _builtins.int = ...,
         child: _episode_pb2.ChildEpisode | None = ...,
         answered_by_model: _builtins.str = ...,
+        latency_modelled: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -579,6 +583,7 @@ class RewardFeatures(_message.Message):
     TOOL_CALL_COUNTS_FIELD_NUMBER: _builtins.int
     COST_FIELD_NUMBER: _builtins.int
     LATENCY_FIELD_NUMBER: _builtins.int
+    MODELLED_LATENCY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def tool_call_counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """m_tool: calls per tool, zeros included, in the order of tool_names."""
@@ -592,9 +597,13 @@ class RewardFeatures(_message.Message):
 
     @_builtins.property
     def latency(self) -> _duration_pb2.Duration:
-        """Wall clock of the whole episode, to its answer where that was scored; negated
-        it is r_latency.
+        """Wall clock of the whole episode, to its answer where that was scored, and the
+        modelled latencies of its calls; negated it is r_latency.
         """
+
+    @_builtins.property
+    def modelled_latency(self) -> _duration_pb2.Duration:
+        """How much of it is modelled."""
 
     def __init__(
         self,
@@ -602,10 +611,11 @@ class RewardFeatures(_message.Message):
         tool_call_counts: _abc.Iterable[_builtins.int] | None = ...,
         cost: _money_pb2.Money | None = ...,
         latency: _duration_pb2.Duration | None = ...,
+        modelled_latency: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "modelled_latency", b"modelled_latency"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "tool_call_counts", b"tool_call_counts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "modelled_latency", b"modelled_latency", "tool_call_counts", b"tool_call_counts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -630,6 +630,7 @@ class LlmModel(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     PROVIDER_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
+    MODELLED_LATENCY_FIELD_NUMBER: _builtins.int
     alias: _builtins.str
     """The name the orchestrator chooses by, for example "reasoner-1"."""
     model: _builtins.str
@@ -652,6 +653,12 @@ class LlmModel(_message.Message):
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Tags for policies, for example "on-premise"."""
 
+    @_builtins.property
+    def modelled_latency(self) -> _duration_pb2.Duration:
+        """For simulations: each call counts as having taken this long, at most an hour,
+        whatever it took, and nobody waits. Trajectories mark such calls.
+        """
+
     def __init__(
         self,
         *,
@@ -664,10 +671,11 @@ class LlmModel(_message.Message):
         description: _builtins.str = ...,
         provider: _builtins.str = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
+        modelled_latency: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["modelled_latency", b"modelled_latency", "secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "api", b"api", "base_url", b"base_url", "description", b"description", "model", b"model", "provider", b"provider", "secret", b"secret", "sku", b"sku", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "api", b"api", "base_url", b"base_url", "description", b"description", "model", b"model", "modelled_latency", b"modelled_latency", "provider", b"provider", "secret", b"secret", "sku", b"sku", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

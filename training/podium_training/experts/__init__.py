@@ -1,0 +1,1 @@
+"""Simulated experts: models of stated strength, price and latency that episodes may ask."""
