@@ -143,7 +143,7 @@ bench-tools: setup ## ResolveToolset against a bare server, and policy decisions
 bench-training: setup ## A training step beside TRL's, drift, and time to a version's first token
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.training
 
-bench-orchestrators: setup ## Every expert alone, and the trained orchestrator: reward under six preference vectors
+bench-orchestrators: setup ## Every expert alone, and the trained orchestrator: reward under seven preference vectors
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.orchestrators
 
 bench-ledger: setup ## Pairs, batches and posts of the ledger against the least SQL there is

@@ -1,7 +1,7 @@
 """`python -m bench.orchestrators`: who orchestrates held-out tasks best, and at what cost.
 
 Each orchestrator has a whole platform of its own (vLLM, tools, ledger), and solves the same
-held-out tasks with the same tools and prices under six preference vectors. The experts among the
+held-out tasks with the same tools and prices under seven preference vectors. The experts among the
 tools are simulated: bundled/experts.yaml says how often they are right, and how long they take.
 
 Every episode is kept as it ends. Interrupted, it prints the table of what there is, and the same

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from bench.orchestrators.journal import Results
 from podium_training.gate import Evaluated
 from podium_training.gate.bootstrap import Interval, paired_interval
-from podium_training.grpo.objective.rewards import Features, Preferences, rewards
+from podium_training.grpo.objective.rewards import Features, rewards
+from podium_training.grpo.objective.rewards import Preferences as RewardWeights
 from tool_registry.history.adherence import MINOR_UNITS, Behaviour, adherence_score
-from tool_registry.models import Preferences as RegistryPreferences
+from tool_registry.models import Preferences
+
+Measure = Callable[[Evaluated], float]
 
 # Each bound holds with this confidence, so both together with 95 %.
 ONE_SIDED = 0.975
@@ -55,7 +58,7 @@ def lines(policy: str, weights: Preferences, results: Results, baseline: str) ->
             arm,
             policy,
             _mean(episodes, lambda each: each.score or 0.0),
-            _mean(episodes, _cost),
+            _mean(episodes, cost),
             _mean(episodes, lambda each: each.latency_s),
             paired_interval(_adherence(weights, episodes, base), ONE_SIDED),
             paired_interval(earned[arm], ONE_SIDED),
@@ -72,10 +75,23 @@ def gain(weights: Preferences, results: Results, ours: str, theirs: str) -> Inte
     return paired_interval([mine - other for mine, other in pairs], ONE_SIDED)
 
 
+def change(
+    episodes: Sequence[Evaluated], others: Sequence[Evaluated], measure: Measure
+) -> Interval:
+    """How much more of something the same tasks took under one policy than under another."""
+    before = {each.task_id: measure(each) for each in others}
+    pairs = [(each, before[each.task_id]) for each in episodes if each.task_id in before]
+    return paired_interval([measure(each) - other for each, other in pairs], ONE_SIDED)
+
+
 def _rewards(weights: Preferences, results: Results) -> dict[str, list[float]]:
     """By arm; the episodes on one task are a group."""
+    tools = tuple(weights.tools)
+    wanted = RewardWeights(
+        tuple(weights.tools.values()), weights.outcome, weights.compute, weights.latency
+    )
     groups = [
-        rewards([_features(each) for each in group], weights)
+        rewards([_features(each, tools) for each in group], wanted)
         for group in zip(*results.values(), strict=True)
     ]
     return {arm: [float(g[place]) for g in groups] for place, arm in enumerate(results)}
@@ -84,25 +100,26 @@ def _rewards(weights: Preferences, results: Results) -> dict[str, list[float]]:
 def _adherence(
     weights: Preferences, episodes: Sequence[Evaluated], baseline: Sequence[Evaluated]
 ) -> list[float]:
-    wanted = RegistryPreferences(weights.outcome, weights.compute, weights.latency)
     pairs = zip(episodes, baseline, strict=True)
-    return [adherence_score(_behaviour(one), _behaviour(base), wanted) for one, base in pairs]
+    return [adherence_score(_behaviour(one), _behaviour(base), weights) for one, base in pairs]
 
 
-def _mean(episodes: Sequence[Evaluated], measure: Callable[[Evaluated], float]) -> Interval:
+def _mean(episodes: Sequence[Evaluated], measure: Measure) -> Interval:
     return paired_interval([measure(each) for each in episodes], ONE_SIDED)
 
 
-def _features(episode: Evaluated) -> Features:
-    return Features((), episode.score == 1, _cost(episode), episode.latency_s)
+def _features(episode: Evaluated, tools: Sequence[str]) -> Features:
+    calls = tuple(episode.calls.get(tool, 0) for tool in tools)
+    return Features(calls, episode.score == 1, cost(episode), episode.latency_s)
 
 
 def _behaviour(episode: Evaluated) -> Behaviour:
     outcome = float(episode.score == 1)
-    return Behaviour({}, outcome, _cost(episode) * MINOR_UNITS, episode.latency_s)
+    return Behaviour(episode.calls, outcome, cost(episode) * MINOR_UNITS, episode.latency_s)
 
 
-def _cost(episode: Evaluated) -> float:
+def cost(episode: Evaluated) -> float:
+    """US dollars."""
     if episode.cost is None:
         raise ValueError(f"{episode.task_id}: a call had no price")
     return float(episode.cost)

@@ -6,11 +6,28 @@ from statistics import fmean
 
 from bench.figures import Figures
 from bench.orchestrators.arms import START, TRAINED, Arm
-from bench.orchestrators.comparison import HEADER, Line, gain, lines
+from bench.orchestrators.comparison import HEADER, Line, Measure, change, cost, gain, lines
 from bench.orchestrators.journal import Journal, Results
 from bench.orchestrators.vectors import read_policies, weights_of
+from podium_training.gate import Evaluated
 
 COST_SHARE_MAX = 0.4
+
+
+def _librarian_calls(episode: Evaluated) -> float:
+    return float(episode.calls.get("ask_expert/librarian", 0))
+
+
+def _latency_s(episode: Evaluated) -> float:
+    return episode.latency_s
+
+
+# What a weight moves: a name, where it weighs more, where less, what changes, and which way.
+MOVES: tuple[tuple[str, str, str, Measure, int], ...] = (
+    ("cost", "bench-cost", "bench-accuracy", cost, -1),
+    ("latency", "bench-speed", "bench-accuracy", _latency_s, -1),
+    ("librarian", "bench-librarian", "bench-balanced", _librarian_calls, 1),
+)
 
 
 def show(arms: Sequence[Arm], journal: Journal, figures: Figures) -> None:
@@ -34,6 +51,12 @@ def show(arms: Sequence[Arm], journal: Journal, figures: Figures) -> None:
                 better = gain(weights, results, TRAINED, other)
                 figures.note(f"{policy}.reward_over.{other}", vars(better))
             figures.note(f"{policy}.verdict", _verdict(results, rows, others, policy, best))
+    for name, more, less, measure, sign in MOVES:
+        with_more, with_less = (journal.results([TRAINED], policy) for policy in (more, less))
+        if with_more and with_less:
+            moved = change(with_more[TRAINED], with_less[TRAINED], measure)
+            obeys = moved.lower > 0 if sign > 0 else moved.upper < 0
+            figures.note(f"weight_of.{name}", vars(moved) | {"obeyed": obeys})
 
 
 def _best(rows: Sequence[Line], experts: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import yaml
 from google.protobuf import json_format
 
 from podium.registry.v1 import policy_pb2
-from podium_training.grpo.objective.rewards import Preferences
+from tool_registry.models import Preferences
 
 
 def read_policies() -> dict[str, policy_pb2.PolicySpec]:
@@ -22,6 +22,6 @@ def read_policies() -> dict[str, policy_pb2.PolicySpec]:
 
 
 def weights_of(policy: policy_pb2.PolicySpec) -> Preferences:
-    """As the reward takes them; the vectors weigh no tool."""
+    """As the registry takes them."""
     given = policy.preferences
-    return Preferences((), given.outcome, given.compute, given.latency)
+    return Preferences(given.outcome, given.compute, given.latency, dict(given.tools))

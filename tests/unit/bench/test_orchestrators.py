@@ -4,12 +4,13 @@ from decimal import Decimal
 
 import pytest
 
-from bench.orchestrators.comparison import gain, lines
+from bench.orchestrators.comparison import change, cost, gain, lines
 from bench.orchestrators.vectors import read_policies, weights_of
 from podium_training.gate import Evaluated
+from tool_registry.models import Preferences
 
 
-def make_episode(task: int, score: float, cost: str, latency_s: float) -> Evaluated:
+def make_episode(task: int, score: float, cost: str, latency_s: float, **calls: int) -> Evaluated:
     return Evaluated(
         task_id=f"t{task}",
         seed=0,
@@ -20,6 +21,7 @@ def make_episode(task: int, score: float, cost: str, latency_s: float) -> Evalua
         malformed_actions=0,
         tool_calls=1,
         failed_tool_calls=0,
+        calls=calls,
         model_versions=("m",),
     )
 
@@ -42,3 +44,19 @@ def test_right_and_cheap_wins_under_every_policy(policy: str) -> None:
     assert small.cost.mean == pytest.approx(0.0004)
     assert gain(weights, RESULTS, "small", "expert").lower > 0
     assert small.row().startswith(f"| {policy} | small | 1.00 [1.00, 1.00] |")
+
+
+def test_a_preferred_tool_earns_more() -> None:
+    results = {
+        "asks": [make_episode(task, 1.0, "0.01", 2.0, dictionary=1) for task in range(8)],
+        "does not": [make_episode(task, 1.0, "0.01", 2.0) for task in range(8)],
+    }
+    weights = Preferences(1.0, 0.5, 0.5, {"dictionary": 0.7})
+    assert gain(weights, results, "asks", "does not").mean == pytest.approx(0.7)
+
+
+def test_a_change_is_measured_task_by_task() -> None:
+    before = [make_episode(task, 1.0, f"0.0{task + 1}", 2.0) for task in range(8)]
+    after = [make_episode(task, 1.0, f"0.0{task}", 2.0) for task in reversed(range(8))]
+    found = change(after, before, cost)
+    assert (found.lower, found.mean, found.upper) == pytest.approx((-0.01, -0.01, -0.01))

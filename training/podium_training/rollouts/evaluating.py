@@ -1,5 +1,6 @@
 """A finished episode as the gate compares it."""
 
+from collections import Counter
 from decimal import Decimal
 
 from podium.episodes.v1 import trajectory_pb2
@@ -24,8 +25,15 @@ def evaluated(found: trajectory_pb2.Trajectory) -> Evaluated | None:
         malformed_actions=sum(reply.action.HasField("malformed") for reply in replies),
         tool_calls=len(calls),
         failed_tool_calls=sum(call.observation.HasField("failure") for call in calls),
+        calls=Counter(name for call in calls for name in _names(call)),
         model_versions=tuple(sorted(versions)),
     )
+
+
+def _names(call: trajectory_pb2.ToolInvocation) -> list[str]:
+    """What a preference may weigh: the tool, and the model of it."""
+    tool = call.observation.call.tool_name
+    return [tool, f"{tool}/{call.model}"] if call.model else [tool]
 
 
 def _cost(found: trajectory_pb2.Trajectory) -> Decimal | None:

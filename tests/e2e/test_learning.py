@@ -1,0 +1,147 @@
+"""The whole way of a policy: it plays, GRPO learns from that, the gate decides, users get it."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from integration.podium_cli.conftest import CommandLine, end_quietly, wait_until_up
+from podium_kit.embedded.process import ManagedProcess
+from podium_training.tasks.task import Split, Task
+from sampling_server import SamplingServer, make_chat_tokenizer, make_speaker
+from temporary_files import server_folder
+from vllm_server import BASE
+
+# What the model says before it learns, which is mostly wrong.
+SAYS = {"x": 0.35, "y": 0.65}
+GROUPS, GROUP_SIZE, STEPS = 12, 8, 3
+PAIRS = 30
+VERSION = f"policy-letters-v{STEPS}"
+PRICES = """
+specs:
+- sku: orchestrator/base
+  currencyCode: USD
+  components: &components
+  - {dimension: USAGE_DIMENSION_INPUT_FRESH, unitPrice: "0.2", per: "1000000"}
+  - {dimension: USAGE_DIMENSION_OUTPUT_TEXT, unitPrice: "0.2", per: "1000000"}
+- sku: llm/base
+  currencyCode: USD
+  components: *components
+"""
+POLICY = "name: learn\npreset: balanced\ntraining_consent: true\n"
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A platform that serves a model and the versions of it."""
+
+    podium: CommandLine
+    folder: Path
+    model: Path
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    def play(self, tasks: list[Task], *options: str) -> Any:
+        """The answer in one turn, so that a task takes one action of the model."""
+        path = self.folder / f"tasks-{tasks[0].split}.jsonl"
+        path.write_text("".join(f"{task.to_json()}\n" for task in tasks))
+        common = (
+            "--task-file",
+            str(path),
+            "--tools",
+            "2",
+            "--turn-limit",
+            "1",
+            "--max-tokens",
+            "64",
+        )
+        return self.podium.json("train", "rollout", *common, *options)
+
+
+def make_tasks(count: int, split: Split) -> list[Task]:
+    return [
+        Task(f"{split}-{n}", "letters", split, f"Letter {n}?", "exact", {"expected": "x"})
+        for n in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def learner() -> Iterator[Learner]:
+    speaker, tokenizer = make_speaker(SAYS), make_chat_tokenizer()
+    with server_folder("learning") as folder, SamplingServer(speaker, tokenizer) as engine:
+        model = folder / "model"
+        speaker.save_pretrained(model)
+        tokenizer.save_pretrained(model)
+        podium = CommandLine(folder / "state", {"PODIUM_POLICY_STORE": str(folder / "store")})
+        engine_options = ("--openai-base-url", engine.base_url, "--openai-model", BASE)
+        process = podium.start("up", *engine_options)
+        wait_until_up(podium, process)
+        (folder / "prices.yaml").write_text(PRICES)
+        podium.json("prices", "import", str(folder / "prices.yaml"))
+        (folder / "learn.yaml").write_text(POLICY)
+        podium.json("policies", "apply", "-f", str(folder / "learn.yaml"))
+        yield Learner(podium, folder, model)
+        end_quietly(process, signal.SIGTERM)
+
+
+async def train(learner: Learner) -> list[dict[str, float]]:
+    """The metrics of every step that `python -m podium_training.grpo` made of the stream."""
+    connection = json.loads((learner.podium.state_dir / "connection.json").read_text())
+    config = {
+        "model": str(learner.model),
+        "output": str(learner.folder / "run"),
+        "steps": STEPS,
+        "stream": {"bootstrap": connection["kafka_bootstrap"], "patience_s": 60},
+        # All episodes are the first policy's: a step is farther from it than the one before.
+        "step": {
+            # Groups whose episodes all agree teach nothing and are left out.
+            "groups": GROUPS // STEPS - 1,
+            "learning_rate": 0.03,
+            "weight_decay": 0.0,
+            "drift_stop": 100.0,
+        },
+        "lora": {"rank": 8, "alpha": 16},
+        "publish": {"store": str(learner.store), "run": "letters", "every": STEPS},
+        "checkpoint_every": STEPS,
+    }
+    path = learner.folder / "run.yaml"
+    path.write_text(yaml.safe_dump(config))
+    command: list[str | Path] = [sys.executable, "-m", "podium_training.grpo", path]
+    run = ManagedProcess("grpo", command, log_path=learner.folder / "grpo.log")
+    run.start()
+    assert await run.wait() == 0, run.log_tail()
+    lines = (learner.folder / "run" / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+async def test_a_policy_learns_from_its_own_episodes_and_reaches_users(learner: Learner) -> None:
+    podium = learner.podium
+    played = learner.play(
+        make_tasks(GROUPS, Split.TRAIN), "--size", str(GROUP_SIZE), "--policy", "learn"
+    )
+    metrics = await train(learner)
+    assert [step["step"] for step in metrics] == [*range(1, STEPS + 1)], played
+    # The trainer computes the very log-probabilities that the episodes were sampled with.
+    assert metrics[0]["drift_mean"] < 1e-3
+    assert [v["name"] for v in podium.json("train", "versions", "--wait")["versions"]] == [VERSION]
+    files = []
+    for option, model in (("--candidate", "candidate"), ("--promoted", BASE)):
+        out = learner.folder / f"{model}.jsonl"
+        held_out = make_tasks(PAIRS, Split.HELD_OUT)
+        options = ("--size", "1", "--greedy", "--model", model, "--evaluation", str(out))
+        learner.play(held_out, *options)
+        files += [option, str(out)]
+    decision = podium.json("train", "gate", VERSION, *files)
+    assert decision["bounds"]["score"]["lower"] > 0
+    asked = ("run", "Letter 7?", "--tool", "calculator", "--turn-limit", "1")
+    assert podium(*asked).stdout.strip() != "x"
+    podium.json("train", "promote", VERSION)
+    assert podium(*asked).stdout.strip() == "x"
