@@ -16,6 +16,7 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from podium_cli.formats import one_line
+from podium_kit.characters import whole_characters
 from podium_kit.client.errors import UsageError
 from podium_kit.wire import enum_word
 
@@ -68,7 +69,7 @@ def read_each(
     """Every document, or what is wrong with it; a path that is none raises."""
     for file in _files(path):
         try:
-            for values in _documents(file, file.read_text(), list_key):
+            for values in _documents(file, _text(file), list_key):
                 try:
                     yield file, message_of(file, values, kind)
                 except InvalidDocument as problem:
@@ -96,11 +97,22 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidDocument(path, "is not UTF-8", "save it as YAML or JSON in UTF-8") from error
+    except OSError as error:
+        raise InvalidDocument(path, f"cannot be read: {error.strerror}") from error
+
+
 def _documents(path: Path, text: str, list_key: str) -> Iterator[dict[str, Any]]:
     try:
-        documents = list(yaml.safe_load_all(text))
+        documents = [_whole(document) for document in yaml.safe_load_all(text)]
     except yaml.YAMLError as error:
         raise InvalidDocument(path, f"is not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise InvalidDocument(path, "is nested too deeply") from error
     for document in documents:
         listed = document.get(list_key, document) if isinstance(document, dict) else document
         for values in listed if isinstance(listed, list) else [listed]:
@@ -109,6 +121,15 @@ def _documents(path: Path, text: str, list_key: str) -> Iterator[dict[str, Any]]
                     path, f"{one_line(repr(values), 60)} is not a mapping of fields"
                 )
             yield values
+
+
+def _whole(node: Any) -> Any:
+    """JSON escapes some characters as two halves, which YAML leaves apart."""
+    if isinstance(node, dict):
+        return {_whole(key): _whole(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_whole(each) for each in node]
+    return whole_characters(node) if isinstance(node, str) else node
 
 
 def message_of(path: Path, values: dict[str, Any], kind: type[M]) -> M:
@@ -127,14 +148,16 @@ def message_of(path: Path, values: dict[str, Any], kind: type[M]) -> M:
 def _strict_form(values: dict[str, Any], kind: Any) -> dict[str, Any]:
     """The comforts undone. Raises UnknownField, UnknownWord."""
     strict: dict[str, Any] = {}
+    # Copies: protobuf's own maps fail on keys that are no text, or none that can be written.
+    fields = {**kind.fields_by_camelcase_name, **kind.fields_by_name}
     for key, value in values.items():
         name = SCHEMA_FIELDS.get(key, key)
         if name != key and name in kind.fields_by_name:
             strict[name] = json.dumps(value)
             continue
-        field = kind.fields_by_name.get(key) or kind.fields_by_camelcase_name.get(key)
+        field = fields.get(key)
         if field is None:
-            raise UnknownField(key, kind.fields_by_name)
+            raise UnknownField(str(key), kind.fields_by_name)
         strict[key] = _strict_value(value, field)
     return strict
 
@@ -158,7 +181,7 @@ def _enum_name(word: str, field: str, enum: EnumDescriptor) -> str:
     prefix = _prefix(enum)
     name = word.upper().replace("-", "_").replace(" ", "_")
     name = name if name.startswith(prefix) else prefix + name
-    if name not in enum.values_by_name:
+    if name not in {**enum.values_by_name}:
         raise UnknownWord(field, word, enum)
     return name
 

@@ -77,14 +77,14 @@ class OpenAiChat:
         # The last event holds the report and no choice.
         for choice in event["choices"]:
             completion.write(choice["delta"].get("content") or "")
-            completion.reason = choice.get("finish_reason") or completion.reason
+            completion.end(choice.get("finish_reason"))
 
     def read_reply(self, reply: JsonObject, completion: Completion) -> None:
         completion.request_id = reply.get("id") or ""
-        completion.report = reply.get("usage") or {}
+        completion.report = merged_report({}, reply.get("usage"))
         choice = reply["choices"][0]
         completion.write(choice["message"].get("content") or "")
-        completion.reason = choice.get("finish_reason") or "stop"
+        completion.end(choice.get("finish_reason") or "stop")
 
     def usage(self, report: JsonObject, request_id: str) -> Usage | None:
         return openai_usage(report, request_id)
@@ -114,20 +114,20 @@ class AnthropicMessages:
         match event["type"]:
             case "message_start":
                 completion.request_id = event["message"]["id"]
-                completion.report = event["message"].get("usage") or {}
+                completion.report = merged_report({}, event["message"].get("usage"))
             case "content_block_delta" if event["delta"]["type"] == "text_delta":
                 completion.write(event["delta"]["text"])
             case "message_delta":
-                completion.reason = event["delta"].get("stop_reason") or completion.reason
+                completion.end(event["delta"].get("stop_reason"))
                 completion.report = merged_report(completion.report, event.get("usage"))
 
     def read_reply(self, reply: JsonObject, completion: Completion) -> None:
         completion.request_id = reply.get("id") or ""
-        completion.report = reply.get("usage") or {}
+        completion.report = merged_report({}, reply.get("usage"))
         for block in reply["content"]:
             if block["type"] == "text":
                 completion.write(block["text"])
-        completion.reason = reply.get("stop_reason") or "end_turn"
+        completion.end(reply.get("stop_reason") or "end_turn")
 
     def usage(self, report: JsonObject, request_id: str) -> Usage | None:
         return anthropic_usage(report, request_id)

@@ -24,9 +24,20 @@ class Completion:
         """Everything written, characters that were cut in two put together."""
         return whole_characters("".join(self.texts))
 
-    def write(self, text: str) -> None:
-        self.texts.append(text)
-        self.size_bytes += len(text.encode(errors="surrogatepass"))
+    def write(self, text: object) -> None:
+        """Raises TypeError for what no API writes."""
+        self.size_bytes += len(_string(text).encode(errors="surrogatepass"))
+        self.texts.append(_string(text))
+
+    def end(self, reason: object) -> None:
+        """Why the model stopped, once it says so. Raises TypeError likewise."""
+        self.reason = _string(reason or "") or self.reason
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} instead of a string")
+    return value
 
 
 def usage_of_cut(reported: Usage | None, prompt: str, text: str) -> Usage:

@@ -47,7 +47,9 @@ def _references(field: str, schema: Any, root: Node) -> Iterator[tuple[str, str,
             yield f"{path}.$ref", reference, _target(field, f"{path}.$ref", reference, root)
 
 
-def _target(field: str, path: str, reference: str, root: Node) -> Any:
+def _target(field: str, path: str, reference: Any, root: Node) -> Any:
+    if not isinstance(reference, str):
+        raise InvalidSchema(field, path, "a reference must be a string")
     if reference != ROOT and not reference.startswith("#/"):
         raise InvalidSchema(field, path, f"{reference!r} is not local; inline what it names")
     target: Any = root
@@ -55,7 +57,7 @@ def _target(field: str, path: str, reference: str, root: Node) -> Any:
         name = unquote(part).replace("~1", "/").replace("~0", "~")
         if isinstance(target, dict) and name in target:
             target = target[name]
-        elif isinstance(target, list) and name.isdecimal() and int(name) < len(target):
+        elif isinstance(target, list) and name in map(str, range(len(target))):
             target = target[int(name)]
         else:
             raise InvalidSchema(field, path, f"{reference!r} names nothing in the schema")

@@ -82,3 +82,18 @@ def test_every_bundled_tool_and_price_can_be_read_and_every_tool_has_a_price() -
     prices = read_messages(bundled_folder() / "prices.yaml", price_book_service_pb2.PriceSpec)
     assert len(tools) > 10
     assert {tool.sku for tool in tools} <= {spec.sku for _, spec in prices}
+
+
+def test_a_character_that_json_escapes_in_two_halves_is_one() -> None:
+    text = '{"name": "weather", "description": "Sun \\ud83c\\udf1e or rain"}'
+    assert read_message(Path("t.json"), text, tool_pb2.ToolSpec).description == "Sun 🌞 or rain"
+
+
+def test_a_file_that_is_no_utf8_or_too_deep_is_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "tool.yaml"
+    path.write_bytes(b"name: \x80")
+    with pytest.raises(InvalidDocument, match="is not UTF-8"):
+        read_messages(path, tool_pb2.ToolSpec)
+    path.write_text("[" * 3000)
+    with pytest.raises(InvalidDocument, match="nested too deeply"):
+        read_messages(path, tool_pb2.ToolSpec)

@@ -66,12 +66,12 @@ class Task:
     def from_json(cls, line: str) -> "Task":
         """The task of a line. Raises InvalidTask."""
         try:
-            fields = json.loads(line)
+            fields = dict(json.loads(line))
             known = fields.pop("solution", None)
             calls = None if known is None else tuple(Call(**call) for call in known)
             task = cls(**fields | {"split": Split(fields["split"]), "solution": calls})
             task.judge()
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError, KeyError, RecursionError) as error:
             raise InvalidTask(f"not a task: {error}") from error
         return task
 
