@@ -8,12 +8,17 @@ from tool_adapters.http.client import too_many_bytes
 async def event_data(chunks: AsyncIterator[bytes], bytes_max: int) -> AsyncIterator[str]:
     """The data of each event. Raises CallFailed when one is larger than that."""
     data: list[str] = []
+    size_bytes = 0
     async for line in _lines(chunks, bytes_max):
         field, _, value = line.partition(":")
         if not line and data:
             yield "\n".join(data)
-            data = []
+            data, size_bytes = [], 0
         elif field == "data":
+            # Every line is short enough; together they may not be, and empty ones take room, too.
+            size_bytes += len(line)
+            if size_bytes > bytes_max:
+                raise too_many_bytes(bytes_max)
             data.append(value.removeprefix(" "))
     # An event the stream ends in is incomplete and dropped, as the standard says.
 

@@ -14,7 +14,8 @@ from tool_adapters.mcp.servers import McpServers, ServerOwner
 from tool_adapters.models import JsonObject, McpHttp, McpStdio, SideEffect
 
 TIMEOUT_S = 30.0
-PAGES_MAX = 100
+# Of a list of tools: whatever is larger no orchestrator can choose from, and memory ends.
+PAGES_MAX, TOOLS_MAX, BYTES_MAX = 100, 2_000, 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,22 @@ class McpDiscovery:
 
 
 async def discovery_of(client: Client) -> Discovery:
-    """The server's tools, from every page of its list."""
+    """The server's tools, from every page of its list. Raises DiscoveryFailed for one too long."""
     tools: list[mcp_types.Tool] = []
-    cursor: str | None = None
+    size_bytes, cursor = 0, None
     for _ in range(PAGES_MAX):
         page = await client.list_tools(cursor=cursor)
         tools += page.tools
+        size_bytes += sum(len(tool.model_dump_json()) for tool in page.tools)
+        if len(tools) > TOOLS_MAX or size_bytes > BYTES_MAX:
+            raise DiscoveryFailed(
+                f"the MCP server lists more than {TOOLS_MAX} tools or {BYTES_MAX >> 20} MiB"
+            )
         cursor = page.next_cursor
         if not cursor:
             break
+    else:
+        raise DiscoveryFailed(f"the MCP server's list of tools has more than {PAGES_MAX} pages")
     info = client.server_info
     name = f"{info.name} {info.version}".strip() if info else ""
     return Discovery(name, tuple(_listed(tool) for tool in tools))
