@@ -26,7 +26,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint $(LINT) format test test-all chaos demo up fuzz bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint $(LINT) format test test-all chaos demo up fuzz supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,6 +131,9 @@ chaos: setup ## Kill PostgreSQL, the ledger and its callers at named points; KIL
 fuzz: setup ## Search for inputs that a parser cannot take; RUNS=n for each parser
 	for target in $(notdir $(wildcard tests/fuzz/corpus/*)); do \
 	  echo "$$target"; PYTHONPATH=tests $(PYTHON) -m fuzz $$target --runs $(or $(RUNS),100000) || exit 1; done
+
+supply-chain: $(INSTALLED) ## Bills of materials of the images, known vulnerabilities, secrets in the code
+	$(PYTHON) scripts/supply_chain.py
 
 demo: setup ## Solve real tasks with everything started for real, and show the result
 	$(PYTHON) -m podium_cli demo
