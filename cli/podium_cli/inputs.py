@@ -3,9 +3,21 @@
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Annotated
 
+import typer
+
+from podium.orchestrator.v1 import orchestrator_service_pb2
 from podium_kit.client.errors import UsageError
 from podium_kit.money import InvalidMoney, Money
+
+PROMPT_MODES = {
+    "": orchestrator_service_pb2.PROMPT_MODE_UNSPECIFIED,
+    "stateless": orchestrator_service_pb2.PROMPT_MODE_STATELESS,
+    "chat": orchestrator_service_pb2.PROMPT_MODE_CHAT,
+    "template": orchestrator_service_pb2.PROMPT_MODE_TEMPLATE,
+}
+PromptMode = Annotated[str, typer.Option(help="stateless, chat or template.")]
 
 UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -63,3 +75,10 @@ def parse_labels(pairs: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"label {pair!r} has no value", "write it like team=search")
         labels[name] = value
     return labels
+
+
+def parse_prompt_mode(word: str) -> orchestrator_service_pb2.PromptMode.ValueType:
+    """How earlier turns are shown. Raises UsageError."""
+    if word not in PROMPT_MODES:
+        raise UsageError(f"there is no prompt mode {word!r}", "use stateless, chat or template")
+    return PROMPT_MODES[word]

@@ -26,6 +26,7 @@ _PROMPT_MODES = {
     None: orchestrator_pb2.PROMPT_MODE_UNSPECIFIED,
     PromptMode.STATELESS: orchestrator_pb2.PROMPT_MODE_STATELESS,
     PromptMode.CHAT: orchestrator_pb2.PROMPT_MODE_CHAT,
+    PromptMode.TEMPLATE: orchestrator_pb2.PROMPT_MODE_TEMPLATE,
 }
 _STOP_REASONS = {
     episode_pb2.StopReason.Value(f"STOP_REASON_{reason.name}"): reason for reason in StopReason

@@ -36,6 +36,7 @@ class PromptMode(StrEnum):
 
     STATELESS = "stateless"
     CHAT = "chat"
+    TEMPLATE = "template"
 
 
 @dataclass(frozen=True)

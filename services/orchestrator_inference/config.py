@@ -1,6 +1,7 @@
 """Settings of the service, read once from the environment."""
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import SettingsConfigDict
@@ -38,6 +39,11 @@ class Settings(ServerSettings):
     )
     engine_any_whitespace: bool = Field(
         False, description="whether the engine's grammar allows white space between JSON tokens"
+    )
+    template_arguments: dict[str, Any] = Field(
+        default_factory=dict,
+        description="JSON object for the chat template in prompt mode template, such as"
+        ' {"enable_thinking": false}; vLLM only',
     )
     prompt: SectionBudgets = Field(
         default_factory=SectionBudgets, description="token budgets of the prompt's sections"

@@ -41,6 +41,7 @@ MODES = {
     pb.PROMPT_MODE_UNSPECIFIED: PromptMode.STATELESS,
     pb.PROMPT_MODE_STATELESS: PromptMode.STATELESS,
     pb.PROMPT_MODE_CHAT: PromptMode.CHAT,
+    pb.PROMPT_MODE_TEMPLATE: PromptMode.TEMPLATE,
 }
 ROLES = ("system", "user", "assistant")
 

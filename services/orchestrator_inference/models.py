@@ -19,6 +19,7 @@ class PromptMode(StrEnum):
 
     STATELESS = "stateless"
     CHAT = "chat"
+    TEMPLATE = "template"
 
 
 class ResultSection(StrEnum):

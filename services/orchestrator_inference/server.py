@@ -150,4 +150,5 @@ def _policy(settings: Settings) -> Policy:
         string_bounds=settings.string_bounds,
         any_whitespace=settings.engine_any_whitespace,
         model_sku=settings.model_sku,
+        template_arguments=settings.template_arguments,
     )

@@ -1,13 +1,16 @@
 """Situation -> Decision: build the prompt, ask the engine, parse the action."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from orchestrator_inference.action.limits import Bounds
 from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.action.schema import ActionOptions
+from orchestrator_inference.action.template_reply import parse_template_reply
 from orchestrator_inference.engine.engine import Engine, ModelCall
 from orchestrator_inference.errors import (
     ContextTooLong,
@@ -27,11 +30,16 @@ from orchestrator_inference.models import (
 from orchestrator_inference.prompt.budgets import Room, SectionBudgets, room_for
 from orchestrator_inference.prompt.chat import build_chat
 from orchestrator_inference.prompt.stateless import build_stateless
+from orchestrator_inference.prompt.template import build_template, functions_of
 from orchestrator_inference.prompt.toolset import Toolset, Toolsets
 from orchestrator_inference.versions.routing import VersionRouting
 from podium_kit.policy_versions.names import PREFIX
 
-BUILDERS = {PromptMode.STATELESS: build_stateless, PromptMode.CHAT: build_chat}
+BUILDERS = {
+    PromptMode.STATELESS: build_stateless,
+    PromptMode.CHAT: build_chat,
+    PromptMode.TEMPLATE: build_template,
+}
 
 
 class StringBounds(StrEnum):
@@ -50,6 +58,7 @@ class Policy:
     string_bounds: StringBounds = StringBounds.ALWAYS
     any_whitespace: bool = False
     model_sku: str = ""
+    template_arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Orchestrator:
@@ -88,13 +97,15 @@ class Orchestrator:
     async def _decide(self, situation: Situation, name: str) -> Decision:
         model = await self._engine.model(name)
         toolset = self._toolsets.of(situation.tools)
-        constraint = toolset.constraint(self._options(situation))
+        by_template = situation.prompt_mode is PromptMode.TEMPLATE
+        constraint = None if by_template else toolset.constraint(self._options(situation))
         completion = await self._complete(situation, model, toolset, constraint)
         # Of other engines the name is a hint: they answer with a dated one.
         if name.startswith(PREFIX) and completion.model_version != name:
             raise WrongVersion(name, completion.model_version)
+        parse = parse_template_reply if by_template else parse_action
         return Decision(
-            action=parse_action(
+            action=parse(
                 completion,
                 toolset.sections,
                 self._policy.parallel_calls_max,
@@ -138,7 +149,11 @@ class Orchestrator:
         return Bounds.PROSE if always or situation.must_answer else Bounds.THOUGHT
 
     async def _complete(
-        self, situation: Situation, model: EngineModel, toolset: Toolset, constraint: Constraint
+        self,
+        situation: Situation,
+        model: EngineModel,
+        toolset: Toolset,
+        constraint: Constraint | None,
     ) -> Completion:
         room = room_for(model.context_tokens, situation.sampling.max_tokens, self._policy.budgets)
         call = self._call(situation, model, toolset, constraint, room)
@@ -156,9 +171,15 @@ class Orchestrator:
         situation: Situation,
         model: EngineModel,
         toolset: Toolset,
-        constraint: Constraint,
+        constraint: Constraint | None,
         room: Room,
     ) -> ModelCall:
         build = BUILDERS[situation.prompt_mode]
         messages = build(situation, toolset, room, self._policy.parallel_calls_max)
-        return ModelCall(situation.key, model, tuple(messages), situation.sampling, constraint)
+        call = ModelCall(situation.key, model, tuple(messages), situation.sampling, constraint)
+        if constraint is not None:
+            return call
+        functions = functions_of(situation, room)
+        return replace(
+            call, functions=functions, template_arguments=self._policy.template_arguments
+        )

@@ -7,18 +7,17 @@ import typer
 import uuid_utils
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
-from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium_cli.command import Session, command
 from podium_cli.episodes.following import cancel, follow, require_answer
-from podium_cli.inputs import parse_labels, parse_money, parse_seconds
+from podium_cli.inputs import (
+    PromptMode,
+    parse_labels,
+    parse_money,
+    parse_prompt_mode,
+    parse_seconds,
+)
 from podium_kit.client.errors import UsageError
 from podium_kit.wire import duration_to_proto, money_to_proto
-
-PROMPT_MODES = {
-    "": orchestrator_pb2.PROMPT_MODE_UNSPECIFIED,
-    "stateless": orchestrator_pb2.PROMPT_MODE_STATELESS,
-    "chat": orchestrator_pb2.PROMPT_MODE_CHAT,
-}
 
 Task = Annotated[str, typer.Argument(help="What to do, in words.", show_default=False)]
 Model = Annotated[str, typer.Option(help="Orchestrator model.")]
@@ -28,7 +27,6 @@ TurnLimit = Annotated[int, typer.Option(min=0, help="Most turns; 0 means 50.")]
 Budget = Annotated[str, typer.Option(help="Most money, like 0.05 or '0.05 EUR'.")]
 TimeLimit = Annotated[str, typer.Option(help="Longest run, like 90s or 5m.")]
 Labels = Annotated[list[str] | None, typer.Option("--label", help="name=value; repeatable.")]
-PromptMode = Annotated[str, typer.Option(help="stateless or chat.")]
 
 
 app = typer.Typer(add_completion=False)
@@ -61,7 +59,7 @@ async def run(
         tool_names=tool or [],
         turn_limit=turn_limit,
         labels=parse_labels(label or []),
-        prompt_mode=_prompt_mode(prompt_mode),
+        prompt_mode=parse_prompt_mode(prompt_mode),
     )
     if budget:
         spec.budget.CopyFrom(money_to_proto(parse_money(budget)))
@@ -86,9 +84,3 @@ async def _run(session: Session, spec: episode_pb2.EpisodeSpec) -> None:
             await cancel(gateway, episode_id, session.output)
             raise
     require_answer(episode)
-
-
-def _prompt_mode(word: str) -> orchestrator_pb2.PromptMode.ValueType:
-    if word not in PROMPT_MODES:
-        raise UsageError(f"there is no prompt mode {word!r}", "use stateless or chat")
-    return PROMPT_MODES[word]

@@ -22,7 +22,7 @@ FINISH_LENGTH = "length"
 _WRAPPING = re.compile(r"<think>.*?</think>|</?tool_call>|```(?:json)?", re.DOTALL)
 
 
-class _Malformed(ValueError):
+class MalformedAction(ValueError):
     """What was wrong, in words for the model."""
 
 
@@ -36,34 +36,35 @@ def parse_action(
     """The action of a completion; malformed instead of an exception."""
     try:
         if completion.native_calls:
-            action = _native_action(completion)
+            action = native_action(completion)
         else:
-            action = _action(_read_object(completion))
-        _check(action, tool_names, calls_max, must_answer=must_answer)
-    except _Malformed as error:
+            action = _action(read_object(completion))
+        checked(action, tool_names, calls_max, must_answer=must_answer)
+    except MalformedAction as error:
         shapes = ANSWER_SHAPE if must_answer else SHAPES
         message = f"{error}. Reply with {shapes}."
         return Action(malformed=ToolFailure(FailureKind.MALFORMED_ACTION, message))
     return action
 
 
-def _read_object(completion: Completion) -> dict[str, Any]:
+def read_object(completion: Completion) -> dict[str, Any]:
+    """The JSON object of a completion. Raises MalformedAction."""
     text = completion.text if completion.constrained else _WRAPPING.sub("", completion.text)
     start = text.find("{")
     if start < 0:
         _fail_cut(completion)
-        raise _Malformed("the reply holds no JSON object")
+        raise MalformedAction("the reply holds no JSON object")
     try:
         value, _ = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError) as error:
         _fail_cut(completion)
-        raise _Malformed(f"the reply is not valid JSON: {_why(error)}") from error
+        raise MalformedAction(f"the reply is not valid JSON: {_why(error)}") from error
     return value if isinstance(value, dict) else _fail("the reply is not a JSON object")
 
 
 def _fail_cut(completion: Completion) -> None:
     if completion.finish_reason == FINISH_LENGTH:
-        raise _Malformed(CUT_REPLY)
+        raise MalformedAction(CUT_REPLY)
 
 
 def _why(error: Exception) -> str:
@@ -75,12 +76,12 @@ def _action(fields: dict[str, Any]) -> Action:
     thought = storable(thought) if isinstance(thought, str) else ""
     if "answer" in fields:
         if {"tool", "calls", "name"} & fields.keys():
-            raise _Malformed("the reply both calls a tool and answers")
+            raise MalformedAction("the reply both calls a tool and answers")
         return Action(thought, final_answer=_answer(fields["answer"]))
     entries = fields.get("calls", [fields])
     if not isinstance(entries, list) or not entries:
-        raise _Malformed('"calls" is not a list of at least one call')
-    return Action(thought, tuple(_call(index, entry) for index, entry in enumerate(entries)))
+        raise MalformedAction('"calls" is not a list of at least one call')
+    return Action(thought, tuple(called(index, entry) for index, entry in enumerate(entries)))
 
 
 def _answer(answer: Any) -> str:
@@ -88,18 +89,19 @@ def _answer(answer: Any) -> str:
         return storable(answer)
     if isinstance(answer, int | float) and not isinstance(answer, bool):
         return json.dumps(answer)
-    raise _Malformed('"answer" is not a string')
+    raise MalformedAction('"answer" is not a string')
 
 
-def _call(index: int, entry: Any) -> ToolCall:
+def called(index: int, entry: Any) -> ToolCall:
+    """The call that an object asks for. Raises MalformedAction."""
     if not isinstance(entry, dict):
-        raise _Malformed("a call is not a JSON object")
+        raise MalformedAction("a call is not a JSON object")
     name = entry.get("tool", entry.get("name"))
     if not isinstance(name, str):
-        raise _Malformed('the reply has neither "tool" nor "answer"')
+        raise MalformedAction('the reply has neither "tool" nor "answer"')
     arguments = entry.get("arguments", {})
     if not isinstance(arguments, dict):
-        raise _Malformed(f'"arguments" of {name} is not a JSON object')
+        raise MalformedAction(f'"arguments" of {name} is not a JSON object')
     return ToolCall(index, storable(name), _arguments_json(arguments))
 
 
@@ -107,26 +109,28 @@ def _arguments_json(arguments: dict[str, Any]) -> str:
     return storable(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
 
 
-def _native_action(completion: Completion) -> Action:
+def native_action(completion: Completion) -> Action:
+    """The calls that the engine parsed itself. Raises MalformedAction."""
     calls = []
     for index, native in enumerate(completion.native_calls):
         raw = native.arguments_json or "{}"
-        arguments = _read_object(replace(completion, text=raw, constrained=True))
-        call = _call(index, {"tool": native.name, "arguments": arguments})
+        arguments = read_object(replace(completion, text=raw, constrained=True))
+        call = called(index, {"tool": native.name, "arguments": arguments})
         calls.append(replace(call, model_call_id=native.call_id))
     return Action(storable(completion.text), tuple(calls))
 
 
-def _check(
+def checked(
     action: Action, tool_names: Collection[str], calls_max: int, *, must_answer: bool
 ) -> None:
+    """Raises MalformedAction for what may not be done in this turn."""
     if must_answer and action.calls:
-        raise _Malformed("this is the last turn and it calls a tool")
+        raise MalformedAction("this is the last turn and it calls a tool")
     if len(action.calls) > calls_max:
-        raise _Malformed(f"{len(action.calls)} calls at once; at most {calls_max} are allowed")
+        raise MalformedAction(f"{len(action.calls)} calls at once; at most {calls_max} are allowed")
     for call in action.calls:
         if call.tool_name not in tool_names:
-            raise _Malformed(f"there is no tool {call.tool_name!r}; choose from those listed")
+            raise MalformedAction(f"there is no tool {call.tool_name!r}; choose from those listed")
 
 
 def _finite(digits: str) -> float:
@@ -136,7 +140,7 @@ def _finite(digits: str) -> float:
 
 
 def _fail(why: str) -> NoReturn:
-    raise _Malformed(why)
+    raise MalformedAction(why)
 
 
 # Not strict: xgrammar up to 0.2.8 allows raw control characters in bounded strings.

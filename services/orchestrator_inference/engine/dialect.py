@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator_inference.engine.engine import ModelCall
+from orchestrator_inference.models import Constraint
 
 # Words with which servers reject a response_format of type json_schema.
 SCHEMA_WORDS = ("response_format", "json_schema", "json schema", "structured output", "grammar")
@@ -31,12 +32,17 @@ class Dialect:
         }
         if sampling.seed is not None:
             body["seed"] = sampling.seed
-        if self.json_schema:
-            body["response_format"] = _response_format(call)
+        if self.json_schema and call.constraint is not None:
+            body["response_format"] = _response_format(call.constraint)
+        if call.functions:
+            # vLLM shows them all the same, and leaves the reply as the model wrote it.
+            body |= {"tools": call.functions, "tool_choice": "none" if self.is_vllm else "auto"}
         if self.is_vllm:
             # Log-probabilities of the sampled tokens alone, and ids as sampled: text
             # tokenised again gives other ids.
             body |= {"logprobs": True, "top_logprobs": 0, "return_token_ids": True}
+            if call.template_arguments:
+                body["chat_template_kwargs"] = dict(call.template_arguments)
         return body
 
     def learnt(self, status: int, fault: Mapping[str, Any]) -> "Dialect":
@@ -52,6 +58,6 @@ class Dialect:
         return self
 
 
-def _response_format(call: ModelCall) -> dict[str, Any]:
-    schema = {"name": "action", "strict": True, "schema": call.constraint.schema}
+def _response_format(constraint: Constraint) -> dict[str, Any]:
+    schema = {"name": "action", "strict": True, "schema": constraint.schema}
     return {"type": "json_schema", "json_schema": schema}

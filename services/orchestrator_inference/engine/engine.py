@@ -1,7 +1,8 @@
 """The interface of a model engine, independent of its client."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from orchestrator_inference.models import (
     Completion,
@@ -14,13 +15,19 @@ from orchestrator_inference.models import (
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One completion to ask for. The key goes along as request id, for the engine's log."""
+    """One completion to ask for. The key goes along as request id, for the engine's log.
+
+    Either a constraint says what the reply looks like, or the chat template of the model does,
+    which is given the functions and its own arguments.
+    """
 
     key: str
     model: EngineModel
     messages: tuple[Message, ...]
     sampling: Sampling
-    constraint: Constraint
+    constraint: Constraint | None
+    functions: tuple[Mapping[str, Any], ...] = ()
+    template_arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Engine(Protocol):

@@ -112,9 +112,10 @@ class OpenAiEngine:
     def _completion(
         self, response: httpx.Response, call: ModelCall, dialect: Dialect, latency_s: float
     ) -> Completion:
+        constrained = dialect.json_schema and call.constraint is not None
         try:
             return completion_from(
-                response.json(), call, latency_s=latency_s, constrained=dialect.json_schema
+                response.json(), call, latency_s=latency_s, constrained=constrained
             )
         except (ValueError, RecursionError) as error:
             why = str(error) if isinstance(error, NotACompletion) else "the answer is not JSON"

@@ -32,9 +32,8 @@ def problem(situation: Situation) -> str:
     return f"{situation.task}\n\n{situation.instruction}".strip()
 
 
-def request_line(situation: Situation) -> str:
+def request_line(situation: Situation, wanted: str) -> str:
     """What to weigh and what is left, then what to do: behind all that stays the same."""
-    wanted = MUST_ANSWER if situation.must_answer or not situation.tools else CHOOSE
     return "\n".join(line for line in (preference_line(situation), wanted) if line)
 
 

@@ -23,10 +23,25 @@ def build_stateless(
     situation: Situation, toolset: Toolset, room: Room, calls_max: int
 ) -> list[Message]:
     """The two messages of a turn, within the room."""
+    can_call = situation.tools and not situation.must_answer
+    wanted = parts.CHOOSE if can_call else parts.MUST_ANSWER
     system = parts.system_line(toolset, calls_max)
-    request = parts.request_line(situation)
+    return laid_out(situation, toolset, room, system=system, wanted=wanted)
+
+
+def laid_out(
+    situation: Situation,
+    toolset: Toolset,
+    room: Room,
+    *,
+    system: str,
+    wanted: str,
+    taken: int = 0,
+) -> list[Message]:
+    """The layout under a system line, with what is wanted; other parts take so many tokens."""
+    request = parts.request_line(situation, wanted)
     head = [f"Problem: {parts.problem(situation)}"]
-    fixed = sum(estimated_tokens(text) for text in (system, request, *head))
+    fixed = taken + sum(estimated_tokens(text) for text in (system, request, *head))
     left = max(0, room.prompt_tokens - fixed)
     conversation = keep_end(_conversation(situation), left // 4)
     left -= estimated_tokens(conversation)

@@ -27,11 +27,12 @@ def _line(tool: ToolDefinition, description_chars_max: int) -> str:
         raise InvalidToolSchema(tool.name, str(error)) from error
     signature = _type(arguments)[1:-1] if "properties" in arguments else _type(arguments)
     terms = f" [{tool.terms}]" if tool.terms else ""
-    prose = _shortened(tool.description, description_chars_max)
+    prose = shortened(tool.description, description_chars_max)
     return f"- {tool.name}({signature}){terms}: {prose}"
 
 
-def _shortened(text: str, chars_max: int) -> str:
+def shortened(text: str, chars_max: int) -> str:
+    """On one line, and cut."""
     text = " ".join(text.split())
     return text if len(text) <= chars_max else text[: chars_max - 1].rstrip() + "…"
 

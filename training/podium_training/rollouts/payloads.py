@@ -18,6 +18,8 @@ class RolloutLimits:
     """Of sampling; 0 is greedy, for evaluation: such episodes are not trained on."""
     max_tokens: int = 512
     """Of one completion."""
+    prompt_mode: int = 0
+    """podium.orchestrator.v1.PromptMode."""
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,7 @@ def _spec_of(limits: RolloutLimits) -> episode_pb2.EpisodeSpec:
         model=limits.model,
         turn_limit=limits.turn_limit,
         time_limit=duration_to_proto(limits.time_limit_s),
+        prompt_mode=orchestrator_pb.PromptMode.ValueType(limits.prompt_mode),
         sampling=orchestrator_pb.Sampling(
             temperature=limits.temperature, top_p=TOP_P, max_tokens=limits.max_tokens
         ),

@@ -9,7 +9,7 @@ import uuid_utils
 
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
-from podium_cli.inputs import parse_seconds
+from podium_cli.inputs import PromptMode, parse_prompt_mode, parse_seconds
 from podium_cli.target import Target
 from podium_cli.training.choosing import (
     Always,
@@ -39,7 +39,10 @@ async def submit(
     at_once: Annotated[int, typer.Option(min=1, help="Groups in flight.")] = 2,
     policy: Policies = None,
     model: Annotated[str, typer.Option(help="Like candidate; users' by default.")] = "",
-    tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
+    tools: Annotated[
+        int,
+        typer.Option(min=0, help="Most tools offered per group; 0: those that fit its task best."),
+    ] = 6,
     always: Always = None,
     tool_subsets: ToolSubsets = 0,
     price_spread: PriceSpread = 1.0,
@@ -49,6 +52,7 @@ async def submit(
     run: Annotated[str, typer.Option(help="Id of an earlier run, to resume it.")] = "",
     temperature: Temperature = 1.0,
     max_tokens: MaxTokens = 512,
+    prompt_mode: PromptMode = "",
     cron: Annotated[str, typer.Option(help='Again and again, like "0 3 * * *" (UTC).')] = "",
     name: Annotated[str, typer.Option(help="Name of the schedule.")] = "rollouts",
     wait: Annotated[bool, typer.Option(help="Wait for the end.")] = False,
@@ -61,7 +65,14 @@ async def submit(
         group_size=size,
         groups_at_once=at_once,
         tools_max=tools,
-        limits=RolloutLimits(model, turn_limit, parse_seconds(time_limit), temperature, max_tokens),
+        limits=RolloutLimits(
+            model,
+            turn_limit,
+            parse_seconds(time_limit),
+            temperature,
+            max_tokens,
+            parse_prompt_mode(prompt_mode),
+        ),
         run_id=run or ("" if cron else str(uuid_utils.uuid7())),
         price_spread=price_spread,
         tool_subsets=tool_subsets,

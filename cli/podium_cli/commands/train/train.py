@@ -7,7 +7,7 @@ import typer
 import uuid_utils
 
 from podium_cli.command import Session, command
-from podium_cli.inputs import parse_seconds
+from podium_cli.inputs import PromptMode, parse_prompt_mode, parse_seconds
 from podium_cli.output import Output, escaped
 from podium_cli.training.choosing import (
     Always,
@@ -48,7 +48,10 @@ async def rollout(
     at_once: Annotated[int, typer.Option(min=1, help="Episodes in flight.")] = 8,
     policy: Policies = None,
     model: Annotated[str, typer.Option(help="Orchestrator model; the default one.")] = "",
-    tools: Annotated[int, typer.Option(min=1, help="Most tools offered per group.")] = 6,
+    tools: Annotated[
+        int,
+        typer.Option(min=0, help="Most tools offered per group; 0: those that fit its task best."),
+    ] = 6,
     always: Always = None,
     tool_subsets: ToolSubsets = 0,
     price_spread: PriceSpread = 1.0,
@@ -66,6 +69,7 @@ async def rollout(
     ] = None,
     temperature: Temperature = 1.0,
     max_tokens: MaxTokens = 512,
+    prompt_mode: PromptMode = "",
     greedy: Annotated[
         bool, typer.Option("--greedy", help="The likeliest tokens, as users get; to measure only.")
     ] = False,
@@ -77,7 +81,14 @@ async def rollout(
     chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
     run_id = resume or str(uuid_utils.uuid7())
     sampled_at = _temperature(temperature, greedy)
-    limits = RolloutLimits(model, turn_limit, parse_seconds(time_limit), sampled_at, max_tokens)
+    limits = RolloutLimits(
+        model,
+        turn_limit,
+        parse_seconds(time_limit),
+        sampled_at,
+        max_tokens,
+        parse_prompt_mode(prompt_mode),
+    )
     session.output.note(f"run {run_id}; `--resume {run_id}` resumes it")
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy or [""], chosen)

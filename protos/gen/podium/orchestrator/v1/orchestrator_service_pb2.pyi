@@ -38,6 +38,10 @@ class _PromptModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PromptMode
     """
     PROMPT_MODE_CHAT: _PromptMode.ValueType  # 2
     """A message history, for environments."""
+    PROMPT_MODE_TEMPLATE: _PromptMode.ValueType  # 3
+    """The paper's layout with tools as the model's own chat template shows them:
+    for models that were trained to call tools by it. No grammar binds them.
+    """
 
 class PromptMode(_PromptMode, metaclass=_PromptModeEnumTypeWrapper):
     """How earlier turns are shown to the model."""
@@ -50,6 +54,10 @@ its output and earlier attempts, rebuilt every turn.
 """
 PROMPT_MODE_CHAT: PromptMode.ValueType  # 2
 """A message history, for environments."""
+PROMPT_MODE_TEMPLATE: PromptMode.ValueType  # 3
+"""The paper's layout with tools as the model's own chat template shows them:
+for models that were trained to call tools by it. No grammar binds them.
+"""
 Global___PromptMode: _TypeAlias = PromptMode  # noqa: Y015
 
 class _ResultSection:

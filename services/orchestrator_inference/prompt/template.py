@@ -1,0 +1,60 @@
+"""The paper's layout for models that know tools by their own chat template.
+
+The messages are those of the stateless layout without a word on tools: the template writes them,
+from the definitions that go along, in the form the model was trained with. Qwen3 and the paper's
+checkpoints call tools as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from orchestrator_inference.action.schema import parameters_of
+from orchestrator_inference.models import Message, Situation, ToolDefinition
+from orchestrator_inference.prompt import parts
+from orchestrator_inference.prompt.budgets import Room, estimated_tokens
+from orchestrator_inference.prompt.stateless import laid_out
+from orchestrator_inference.prompt.tool_listing import shortened
+from orchestrator_inference.prompt.toolset import Toolset
+
+SYSTEM = "You are good at using tools."
+MUST_ANSWER = "This is the last turn: give the final answer now."
+
+
+def build_template(
+    situation: Situation, toolset: Toolset, room: Room, calls_max: int
+) -> list[Message]:
+    """The two messages of a turn; what the definitions take is left out of the room."""
+    taken = estimated_tokens(json.dumps(functions_of(situation, room)))
+    can_call = situation.tools and not situation.must_answer
+    wanted = parts.CHOOSE if can_call else MUST_ANSWER
+    return laid_out(situation, toolset, room, system=SYSTEM, wanted=wanted, taken=taken)
+
+
+def functions_of(situation: Situation, room: Room) -> tuple[Mapping[str, Any], ...]:
+    """The definitions as OpenAI's API has them; none when the turn must answer."""
+    if situation.must_answer:
+        return ()
+    return _functions(situation.tools, room.budgets.tool_description_chars_max)
+
+
+def _functions(
+    tools: Sequence[ToolDefinition], description_chars_max: int
+) -> tuple[Mapping[str, Any], ...]:
+    return tuple(
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": _description(tool, description_chars_max),
+                "parameters": parameters_of(tool),
+            },
+        }
+        for tool in tools
+    )
+
+
+def _description(tool: ToolDefinition, chars_max: int) -> str:
+    """The terms before the prose, which alone is cut."""
+    terms = f"[{tool.terms}] " if tool.terms else ""
+    return terms + shortened(tool.description, chars_max)
