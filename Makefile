@@ -121,9 +121,9 @@ test: setup ## Every service for real; WORKERS=n in parallel, SEED=n repeats an 
 test-all: setup lint ## Besides: lint, killed servers, vLLM, training, and with root the images
 	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm"
 	$(PYTEST) -m "chaos or vllm"
-	@if test "$$(id -u)" = 0 && $(CONTAINERS) true; then $(MAKE) chart-slow; \
+	@if test "$$(id -u)" = 0 && $(CONTAINERS) true && $(REGISTRY); then $(MAKE) chart-slow; \
 	  else echo "not run: tests/chart/slow builds and runs images, as root with buildah, podman," \
-	  "runc, catatonit and debootstrap: make chart-slow"; fi
+	  "runc, catatonit, debootstrap and docker-registry: make chart-slow"; fi
 
 chaos: setup ## Kill PostgreSQL, the ledger and its callers at named points; KILLS=n SEED=n
 	KILLS=$(or $(KILLS),100) $(PYTEST) tests/integration/cost_ledger/kills
@@ -175,6 +175,8 @@ image-training: ## Build the GRPO job's image, as `make images`; TORCH=cpu for m
 
 # Images without docker and without a registry: buildah, podman, runc, catatonit, debootstrap; as root.
 CONTAINERS := scripts/containers.sh
+# Charts are pushed to a real one.
+REGISTRY := { command -v docker-registry >/dev/null || { echo "missing: apt-get install docker-registry" >&2; false; }; }
 LOCAL_BASE := localhost/python:3.11-bookworm
 LOCAL_IMAGES := BUILD="$(CONTAINERS) buildah bud --layers --isolation chroot --pull-never --timestamp 0" \
   BASE=$(LOCAL_BASE) PREFIX=localhost/podium/
@@ -198,6 +200,7 @@ chart-docs: setup ## Make the charts' schemas and README tables from their comme
 	PYTHONPATH=tests $(PYTHON) -m chart.golden
 
 chart-slow: chart local-images ## checkov over every profile; a real OCI registry; the images run an episode, isolate code
+	@$(REGISTRY)
 	@# Its pins are older than ours, so it lives in an environment of its own.
 	@test -x $(CHECKOV)/bin/checkov || { $(PYTHON) -m venv $(CHECKOV) && $(CHECKOV)/bin/pip install --quiet --disable-pip-version-check checkov; }
 	$(PYTEST) -q tests/chart/slow/checkov_findings.py tests/chart/slow/oci_registry.py

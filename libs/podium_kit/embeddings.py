@@ -1,6 +1,7 @@
 """Vectors of meaning, from any endpoint that speaks OpenAI's embeddings API."""
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import httpx
 import numpy as np
@@ -22,6 +23,13 @@ class EmbeddingsUnavailable(Unavailable):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the embeddings endpoint {reason}; try again")
+
+
+class Embeddings(Protocol):
+    """Something that turns texts into vectors."""
+
+    async def of(self, texts: Sequence[str]) -> list[Vector]:
+        """A vector of length 1 for each text, in their order. Raises EmbeddingsUnavailable."""
 
 
 class _Item(BaseModel):

@@ -8,6 +8,7 @@ import grpc
 from episodes.models import PlannedCall, PolicyDecision
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
+from podium.episodes.v1 import episode_pb2
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
@@ -21,6 +22,18 @@ from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.rpc.status import answered
 
+# "And in Lyon?" is understood from what was said before.
+MESSAGES_BEFORE = 2
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """Asks for the tools that fit a task best, at most so many, without those that are known."""
+
+    task: str
+    tools_max: int
+    known: Sequence[str] = ()
+
 
 @dataclass(frozen=True)
 class Registry:
@@ -29,14 +42,39 @@ class Registry:
     channel: grpc.aio.Channel
 
     async def resolve(
-        self, policy: str, tool_names: list[str], price_factors: Mapping[str, str] | None = None
+        self,
+        policy: str,
+        tool_names: Sequence[str] = (),
+        fitting: Fitting | None = None,
+        price_factors: Mapping[str, str] | None = None,
     ) -> toolset_pb2.Toolset:
-        """The frozen toolset of a new episode; its prices are multiplied by their factors."""
+        """The frozen tools of those names, those that fit a task, or all that the policy allows."""
         request = registry_pb.ResolveToolsetRequest(
             policy=policy, tool_names=tool_names, price_factors=price_factors
         )
+        if fitting is not None:
+            request.task, request.tools_max = fitting.task, fitting.tools_max
+            request.known_tool_names.extend(fitting.known)
         reply = await answered(ToolRegistryServiceStub(self.channel).ResolveToolset(request))
         return reply.toolset
+
+
+@dataclass(frozen=True)
+class ToolOffers:
+    """Offers the tools that an episode names, or else those that fit its task best."""
+
+    registry: Registry
+    tools_max: int
+
+    async def of(self, spec: episode_pb2.EpisodeSpec) -> toolset_pb2.Toolset:
+        """The frozen toolset. Raises what the registry does."""
+        fitting = None
+        if self.tools_max and not spec.tool_names:
+            before = [message.content for message in spec.history[-MESSAGES_BEFORE:]]
+            fitting = Fitting("\n".join([*before, spec.task]), self.tools_max)
+        return await self.registry.resolve(
+            spec.policy, list(spec.tool_names), fitting, spec.price_factors
+        )
 
 
 class RegistryPolicies:

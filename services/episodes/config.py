@@ -9,6 +9,7 @@ from podium_kit.stream import KafkaSettings
 from podium_kit.telemetry import TelemetrySettings
 
 DEFAULT_TASK_QUEUE = "episodes"
+TOOLS_OFFERED_MAX = 8
 
 
 class ServerConfig(ServerSettings):
@@ -28,6 +29,12 @@ class ServerConfig(ServerSettings):
     tool_registry_target: str = Field(description="gRPC target of tool-registry")
     orchestrator_inference_target: str = Field(description="gRPC target of orchestrator-inference")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
+    tools_offered_max: int = Field(
+        TOOLS_OFFERED_MAX,
+        ge=0,
+        description="tools offered to an episode that names none, those that fit its task best;"
+        " find_tools finds others; 0 offers all",
+    )
     answer_timeout_s: float = Field(10.0, description="seconds another service gets to answer")
     temporal_timeout_s: float = Field(5.0, description="seconds Temporal gets to answer")
 
@@ -52,6 +59,11 @@ class WorkerConfig(BaseSettings):
     tool_adapters_target: str = Field(description="gRPC target of tool-adapters")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
     tool_registry_target: str = Field(description="gRPC target of tool-registry, for policies")
+    tools_offered_max: int = Field(
+        TOOLS_OFFERED_MAX,
+        ge=0,
+        description="as EPISODES_TOOLS_OFFERED_MAX, for episodes that others call",
+    )
     answer_timeout_s: float = Field(
         30.0, description="seconds another service gets to answer before it is asked again"
     )

@@ -1,9 +1,10 @@
 """An episode as the worker holds it while it runs."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from episodes.models import StoredEpisode
+from episodes.steps.log import StepLog
 from episodes.store import EpisodeStore
 from podium.episodes.v1 import episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -35,8 +36,24 @@ class RunningEpisode:
         scopes = frozenset({Scope.LEDGER_WRITE, Scope.EPISODES_RUN})
         return Identity(self.stored.new.tenant, self.stored.new.subject, scopes)
 
+    def with_found_tools(self, log: StepLog, turn: int | None = None) -> "RunningEpisode":
+        """With the tools that its calls of find_tools found, those of before a turn if given."""
+        found = {
+            tool.name: tool
+            for number, calls in sorted(log.tool_calls.items())
+            if turn is None or number < turn
+            for call in calls.values()
+            for tool in call.found_tools
+        }
+        if not found:
+            return self
+        toolset = toolset_pb2.Toolset()
+        toolset.CopyFrom(self.toolset)
+        toolset.tools.extend(tool for name, tool in found.items() if self.tool(name) is None)
+        return replace(self, toolset=toolset)
+
     def tool(self, name: str) -> toolset_pb2.ResolvedTool | None:
-        """The tool of that name in the frozen toolset."""
+        """The tool of that name."""
         return next((tool for tool in self.toolset.tools if tool.name == name), None)
 
     def tool_definitions(self) -> list[pb.ToolDefinition]:

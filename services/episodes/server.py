@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from episodes.clients import Ledger, Orchestrator, Registry
+from episodes.clients import Ledger, Orchestrator, Registry, ToolOffers
 from episodes.config import ServerConfig
 from episodes.dead_letters.servicer import DeadLettersServicer
 from episodes.dead_letters.store import DeadLetterStore
@@ -42,15 +42,17 @@ async def serve(config: ServerConfig) -> None:
     steps = StepStore(engine)
     watcher = Watcher(store, steps)
     notifications = Notifications(engine, watcher.notify)
+    registry = Registry(channel_to(config.tool_registry_target))
     episodes = Episodes(
         store=store,
         steps=steps,
         outbox=OutboxStore(engine),
         starter=WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s),
         watcher=watcher,
-        registry=Registry(channel_to(config.tool_registry_target)),
+        registry=registry,
         ledger=Ledger(channel_to(config.cost_ledger_target)),
         models=ModelCatalogue(Orchestrator(channel_to(config.orchestrator_inference_target))),
+        offers=ToolOffers(registry, config.tools_offered_max),
     )
     services = [
         Service(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from episodes.admission import admit, check_request
 from episodes.charges.shared_budget import calls_orchestrators, episode_budget
 from episodes.checks import tools_of_check
-from episodes.clients import Ledger, Registry
+from episodes.clients import Ledger, Registry, ToolOffers
 from episodes.errors import (
     EpisodeConflict,
     EpisodeNotFinished,
@@ -50,6 +50,7 @@ class Episodes:
     registry: Registry
     ledger: Ledger
     models: ModelCatalogue
+    offers: ToolOffers
 
     async def start(
         self,
@@ -140,9 +141,7 @@ class Episodes:
 
     async def _admitted(self, episode_id: str, spec: episode_pb2.EpisodeSpec) -> NewEpisode:
         await self.models.find(spec.model)
-        toolset = await self.registry.resolve(
-            spec.policy, list(spec.tool_names), dict(spec.price_factors)
-        )
+        toolset = await self.offers.of(spec)
         await self._find_judging_tools(spec)
         return admit(episode_id, spec, toolset, current_identity())
 

@@ -14,7 +14,7 @@ from episodes.charges.service import Charges
 from episodes.children.admission import AdmitChildActivity
 from episodes.children.answers import ChildAnswers
 from episodes.children.cut_off import CutOffChildren
-from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryPolicies
+from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryPolicies, ToolOffers
 from episodes.config import WorkerConfig
 from episodes.model_catalogue import ModelCatalogue
 from episodes.running_episode import RunningEpisodes
@@ -29,6 +29,7 @@ from episodes.stream.topic_kafka import TopicReader
 from episodes.temporal.client import check_temporal
 from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
 from episodes.turns.decide import Decider
+from episodes.turns.find_tools import ToolFinder
 from episodes.turns.finish import FinishActivity
 from episodes.turns.invoke import Invoker
 from episodes.turns.judge import JudgeActivity
@@ -131,10 +132,11 @@ def _worker(
     charges = Charges(ledger, logs)
     models = ModelCatalogue(orchestrator)
     decider = Decider(orchestrator, models, charges, logs, config.prompt_tokens_max)
-    registry = channel_to(config.tool_registry_target)
-    policies = PolicyChecks(RegistryPolicies(registry))
+    to_registry = channel_to(config.tool_registry_target)
+    registry = Registry(to_registry)
+    policies = PolicyChecks(RegistryPolicies(to_registry))
     children = ChildAnswers(store)
-    invoker = Invoker(adapters, charges, logs, children)
+    invoker = Invoker(adapters, charges, logs, children, ToolFinder(registry))
     turn = TurnActivity(episodes, logs, decider, invoker, policies)
     finish = FinishActivity(
         episodes,
@@ -145,9 +147,11 @@ def _worker(
         settlements,
         CutOffChildren(logs, children),
     )
-    calls = VerifierCalls(Registry(registry), adapters, charges, logs)
+    calls = VerifierCalls(registry, adapters, charges, logs)
     judge = JudgeActivity(episodes, logs, calls)
-    admission = AdmitChildActivity(episodes, logs, store, Registry(registry), models)
+    admission = AdmitChildActivity(
+        episodes, logs, store, ToolOffers(registry, config.tools_offered_max), models
+    )
     return Worker(
         temporal.client,
         task_queue=config.task_queue,

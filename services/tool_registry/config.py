@@ -23,7 +23,9 @@ class Settings(ServerSettings):
         None, description="gRPC target of episodes, for dry runs, reports and descriptions"
     )
     embeddings_base_url: str | None = Field(
-        None, description="OpenAI-compatible API for searching by meaning, up to and with /v1"
+        None,
+        description="OpenAI-compatible API that tools are ranked with, up to and with /v1; unset"
+        " ranks with static embeddings in this process",
     )
     embeddings_model: str = Field("text-embedding-3-small", description="its model")
     embeddings_api_key: SecretStr | None = Field(None, description="its API key")

@@ -14,6 +14,8 @@ from podium_kit.money import Money
 
 PLATFORM = ""
 PODIUM_PROVIDER = "podium"
+# Offered where a toolset leaves tools out.
+FIND_TOOLS = "find_tools"
 
 
 class ToolKind(StrEnum):
@@ -54,7 +56,10 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """What the owner of a tool wrote. `wire` is the whole of it, connection included."""
+    """What the owner of a tool wrote. `wire` is the whole of it, connection included.
+
+    A general tool is right for tasks of any kind: one that runs code, a generalist model.
+    """
 
     name: str
     kind: ToolKind
@@ -68,6 +73,8 @@ class ToolSpec:
     timeout_s: float
     tags: frozenset[str]
     provider: str
+    example_tasks: tuple[str, ...]
+    general: bool
     wire: bytes
 
     @cached_property
@@ -299,6 +306,8 @@ class Toolset:
     tools: tuple[ResolvedTool, ...]
     policy: PolicyVersion
     decisions: tuple[Decision, ...]
+    finder: bool = False
+    """Whether tools are left out that find_tools would find."""
 
     @cached_property
     def by_name(self) -> dict[str, ResolvedTool]:

@@ -16,7 +16,7 @@ from podium.registry.v1.tool_registry_service_pb2_grpc import (
     add_ToolRegistryServiceServicer_to_server,
 )
 from podium_kit import telemetry
-from podium_kit.embeddings import OpenAiEmbeddings
+from podium_kit.embeddings import Embeddings, OpenAiEmbeddings
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
@@ -38,12 +38,12 @@ from tool_registry.history.past_episodes import NoPastEpisodes
 from tool_registry.history.service import PolicyHistory
 from tool_registry.policies.convert import preset_policies, stored_policy
 from tool_registry.policies.store import PolicyStore
+from tool_registry.ranking.search import ToolSearch
+from tool_registry.ranking.static_embeddings import StaticEmbeddings
 from tool_registry.servicer import ToolRegistryServicer
 from tool_registry.servicer_policies import PolicyServicer
 from tool_registry.tools.catalogue import Catalogues
 from tool_registry.tools.convert import stored_spec
-from tool_registry.tools.embeddings import Embeddings
-from tool_registry.tools.search import ToolSearch
 from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore
 from tool_registry.toolsets.clients import PriceBook
@@ -77,12 +77,14 @@ async def assembled(
         channel = await _channel(stack, settings, settings.cost_ledger_target)
         tools, policies = ToolStore(engine, stored_spec), PolicyStore(engine, stored_policy)
         catalogues = Catalogues(tools, policies, preset_policies())
+        search = ToolSearch(_embeddings(stack, settings))
         resolution = Resolution(
             tools=tools,
             catalogues=catalogues,
             measurements=MeasurementBook(FactsStore(engine, STORED_FACTS), clock),
             prices=PriceCache(PriceBook(channel), settings.price_cache_s),
             toolsets=Toolsets(settings.llm_input_tokens_max),
+            search=search,
             clock=clock,
         )
         retention = timedelta(days=settings.retention_days)
@@ -92,7 +94,6 @@ async def assembled(
         descriptions = Descriptions(
             registry, episodes, episodes, ProposalStore(engine), described, clock
         )
-        search = ToolSearch(await _embeddings(stack, settings))
         following = Following(PostgresFollowingStore(engine), tools, catalogues)
         services = [
             Service(
@@ -126,9 +127,9 @@ async def _episodes(stack: AsyncExitStack, settings: Settings) -> EpisodeHistory
     return EpisodeHistory(await _channel(stack, settings, settings.episodes_target))
 
 
-async def _embeddings(stack: AsyncExitStack, settings: Settings) -> Embeddings | None:
+def _embeddings(stack: AsyncExitStack, settings: Settings) -> Embeddings:
     if settings.embeddings_base_url is None:
-        return None
+        return StaticEmbeddings()
     key = settings.embeddings_api_key
     endpoint = OpenAiEmbeddings(
         settings.embeddings_base_url,
@@ -136,4 +137,4 @@ async def _embeddings(stack: AsyncExitStack, settings: Settings) -> Embeddings |
         key.get_secret_value() if key else "",
     )
     stack.push_async_callback(endpoint.close)
-    return Embeddings(endpoint)
+    return endpoint

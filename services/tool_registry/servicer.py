@@ -19,12 +19,12 @@ from tool_registry.following.convert import (
 )
 from tool_registry.following.service import Following
 from tool_registry.models import PLATFORM, MeasuredTool, ToolVersion
+from tool_registry.ranking.search import ToolSearch
 from tool_registry.tools.convert import kind_from_proto, new_spec_from_proto, tool_to_proto
 from tool_registry.tools.convert_openapi import read_openapi
 from tool_registry.tools.listing import ToolFilter, take_page
-from tool_registry.tools.search import ToolSearch
 from tool_registry.tools.service import Registry
-from tool_registry.toolsets.convert import ToolsetWriter
+from tool_registry.toolsets.convert import ToolsetWriter, fitting_from_proto
 from tool_registry.toolsets.resolution import Resolution
 
 VERSION_MAX = 2**31 - 1
@@ -123,6 +123,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         toolset = await self._resolution.resolve(
             request.policy,
             list(request.tool_names),
+            fitting_from_proto(request),
             PriceFactors.read(request.price_factors),
         )
         return self._toolsets.reply(toolset)

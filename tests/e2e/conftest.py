@@ -20,12 +20,17 @@ MODEL = "scripted-model"
 SUM = {"thought": "I will compute it.", "tool": "calculator", "arguments": {"expression": "6*7"}}
 SLOW_TASK = "take your time"
 PAUSED_TASK = "think before you check"
+# Nothing that is offered for it calculates.
+FINDING_TASK = "in which country is the airport of the city of Lyon, and its currency?"
+FIND = {"tool": "find_tools", "arguments": {"query": "calculate the product of two numbers"}}
 # In everything that the owner among tenancy's tenants writes.
 CANARY = "canary-7f3a9c"
 
 
 def first_action(body: Mapping[str, Any]) -> Reply:
-    """A sum; a minute late for the slow task."""
+    """A sum; a minute late for the slow task; a search for tools where nothing calculates."""
+    if FINDING_TASK in json.dumps(body["messages"]):
+        return Reply(json.dumps({"thought": "I need another tool.", **FIND}))
     slow = SLOW_TASK in json.dumps(body["messages"])
     return Reply(json.dumps(SUM), delay_s=60.0 if slow else 0.0)
 

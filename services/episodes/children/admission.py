@@ -7,7 +7,7 @@ from temporalio import activity
 from episodes.admission import admit
 from episodes.charges.shared_budget import shared_budget_id
 from episodes.children.calls import task_of
-from episodes.clients import Registry
+from episodes.clients import ToolOffers
 from episodes.errors import InvalidEpisode
 from episodes.model_catalogue import ModelCatalogue
 from episodes.running_episode import RunningEpisode, RunningEpisodes
@@ -33,7 +33,7 @@ class AdmitChildActivity:
     episodes: RunningEpisodes
     logs: StepLogs
     store: EpisodeStore
-    registry: Registry
+    offers: ToolOffers
     models: ModelCatalogue
 
     @activity.defn(name=ADMIT_CHILD)
@@ -54,7 +54,7 @@ class AdmitChildActivity:
             raise InvalidEpisode(f"episode {parent.id} has no tool {asked.tool_name}")
         spec = child_spec(parent, call, asked, tool.podium)
         await self.models.find(spec.model)
-        toolset = await self.registry.resolve(spec.policy, list(spec.tool_names))
+        toolset = await self.offers.of(spec)
         # No running limit: it counts, but a caller that waits must not be rejected its child.
         stored = await self.store.insert(admit(call.episode_id, spec, toolset, parent.identity))
         return episode_input(stored.new)

@@ -72,6 +72,7 @@ class FinishActivity:
 
     async def _finish(self, episode: RunningEpisode, finish: FinishInput) -> None:
         log = await self.logs.open(episode.id)
+        episode = episode.with_found_tools(log)
         await self.cut_off.log(episode, log, EpisodeResult(finish.stop_reason, finish.message))
         await self.charges.settle_and_reserve(episode, log, [])
         if finish.stop_reason not in SETTLED_ENDINGS:

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from episodes.charges.purchases import ToolPurchases, model_alias
@@ -14,6 +16,7 @@ from episodes.running_episode import RunningEpisode
 from episodes.steps.expert_context import expert_context
 from episodes.steps.log import Body, StepLog, StepLogs
 from episodes.temporal.activity_errors import TRANSIENT, faults_of
+from episodes.turns.find_tools import ToolFinder
 from episodes.turns.tool_records import answer_timeout_s, note_answer, rejected
 from episodes.workflows.payloads import ChildCall, EpisodeResult
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -54,6 +57,10 @@ class ToolCallPlan:
         return allowed and isinstance(self.child, ChildCall)
 
     @property
+    def finds_tools(self) -> bool:
+        return self.tool is not None and self.tool.kind == tool_pb2.TOOL_KIND_FIND_TOOLS
+
+    @property
     def waits(self) -> bool:
         if self.tool is None or self.decision is None or self.approval is not None:
             return False
@@ -69,6 +76,7 @@ class Invoker:
     charges: Charges
     logs: StepLogs
     children: ChildAnswers
+    finder: ToolFinder
 
     async def invoke(
         self, episode: RunningEpisode, steps: StepLog, turn: int, plans: list[ToolCallPlan]
@@ -89,7 +97,9 @@ class Invoker:
         purchases = ToolPurchases(episode, steps, turn)
         denials = {plan.call.index: failure for plan in plans if (failure := _denial(plan))}
         # What a child spends is its own.
-        free = {plan.call.index: Grant() for plan in plans if plan.ended is not None}
+        free = {
+            plan.call.index: Grant() for plan in plans if plan.ended is not None or plan.finds_tools
+        }
         payable = [
             (plan.call.index, purchases.of(plan.call, plan.tool))
             for plan in plans
@@ -146,6 +156,9 @@ class Invoker:
         record.tool_version = plan.tool.version
         if isinstance(plan.child, ChildCall) and plan.ended is not None:
             await self.children.fill(record, plan.child.episode_id, plan.tool, plan.ended)
+        elif plan.finds_tools:
+            with _visible_faults(record):
+                await self.finder.fill(record, episode, plan.tool)
         else:
             request = _invoke_request(episode, steps, turn, plan.tool, record)
             request.fallback_models.extend(
@@ -160,13 +173,8 @@ class Invoker:
         tool: toolset_pb2.ResolvedTool,
         record: trajectory_pb2.ToolInvocation,
     ) -> None:
-        try:
-            response = await self.adapters.invoke(request, answer_timeout_s(tool))
-        except DomainError as error:
-            failure = _platform_failure(error, record.key)
-            record.observation.failure.CopyFrom(failure_to_proto(failure))
-            return
-        note_answer(record, response)
+        with _visible_faults(record):
+            note_answer(record, await self.adapters.invoke(request, answer_timeout_s(tool)))
 
 
 def _denial(plan: ToolCallPlan) -> ToolFailure | None:
@@ -187,6 +195,16 @@ def _denial(plan: ToolCallPlan) -> ToolFailure | None:
             f"a person did not approve this call of {name}; find another way",
         )
     return plan.child if isinstance(plan.child, ToolFailure) else None
+
+
+@contextmanager
+def _visible_faults(record: trajectory_pb2.ToolInvocation) -> Iterator[None]:
+    """Records an error that trying again would not end as the call's failure."""
+    try:
+        yield
+    except DomainError as error:
+        failure = _platform_failure(error, record.key)
+        record.observation.failure.CopyFrom(failure_to_proto(failure))
 
 
 def _platform_failure(error: DomainError, key: str) -> ToolFailure:

@@ -26,6 +26,7 @@ from episodes.workflows.payloads import ChildCall, TurnInput, TurnResult
 from podium.episodes.v1 import episode_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import tool_pb2
 from podium_kit import telemetry
 from podium_kit.rpc.identity import acting_as
 from podium_kit.wire import timestamp_to_proto
@@ -58,6 +59,7 @@ class TurnActivity:
         # The first attempt of a turn finds only what earlier turns stored.
         first = activity.info().attempt == 1 and not turn.approvals and not turn.children
         log = await self.logs.open(episode.id, turn.turn - 1 if first else None)
+        episode = episode.with_found_tools(log, turn.turn)
         if not log.has(turn.turn, StepKind.MODEL):
             rejection = await self.decider.decide(episode, log, turn.turn, turn.last)
             if rejection is not None:
@@ -76,6 +78,7 @@ class TurnActivity:
             (call.index, planned)
             for call in calls
             if (tool := episode.tool(call.tool_name))
+            and tool.kind != tool_pb2.TOOL_KIND_FIND_TOOLS
             and call.index not in turn.children
             and not log.has(turn.turn, StepKind.TOOL, call.index)
             for planned in (planned_call(call, tool), *planned_fallbacks(call, tool))

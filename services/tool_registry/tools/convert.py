@@ -22,6 +22,8 @@ KIND_FROM_WIRE: dict[int, ToolKind] = {number: kind for kind, number in KIND_TO_
 def kind_from_proto(number: int) -> ToolKind:
     """The kind. Raises InvalidTool when it is unset: it selects the adapter."""
     if number not in KIND_FROM_WIRE:
+        if number == tool_pb2.TOOL_KIND_FIND_TOOLS:
+            raise InvalidTool("find_tools is the platform's own: it is offered, not registered")
         raise InvalidTool("kind is unset; it selects the adapter")
     return KIND_FROM_WIRE[number]
 
@@ -52,8 +54,15 @@ def _spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
         timeout_s=duration_from_proto(spec.limits.timeout) or DEFAULT_TIMEOUT_S,
         tags=frozenset(spec.tags),
         provider=spec.provider,
+        example_tasks=tuple(spec.example_tasks),
+        general=_is_general(spec),
         wire=spec.SerializeToString(deterministic=True),
     )
+
+
+def _is_general(spec: tool_pb2.ToolSpec) -> bool:
+    generalist = spec.connection.llm.role == tool_pb2.LLM_ROLE_GENERALIST
+    return generalist or spec.kind == tool_pb2.TOOL_KIND_CODE
 
 
 def stored_spec(wire: bytes) -> ToolSpec:

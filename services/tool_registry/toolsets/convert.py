@@ -10,10 +10,25 @@ from weakref import WeakKeyDictionary
 
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
+from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.wire import duration_to_proto, money_to_proto
-from tool_registry.models import Decision, ResolvedTool, Toolset
+from tool_registry.models import FIND_TOOLS, Decision, ResolvedTool, Toolset
 from tool_registry.policies.convert import preferences_to_proto, unknown_price_to_proto
 from tool_registry.toolsets.prices import max_output_tokens
+from tool_registry.toolsets.resolution import Fitting
+
+FIND_TOOLS_DEFINITION = toolset_pb2.ResolvedTool(
+    name=FIND_TOOLS,
+    version=1,
+    kind=tool_pb2.TOOL_KIND_FIND_TOOLS,
+    description="Finds more tools where none of these fits. Say in words what is to be done.",
+    terms="$0",
+    parameters_json_schema=(
+        '{"type": "object", "properties": {"query": {"type": "string", "minLength": 1,'
+        ' "maxLength": 300}}, "required": ["query"], "additionalProperties": false}'
+    ),
+    side_effect=tool_pb2.SIDE_EFFECT_PURE,
+)
 
 
 class ToolsetWriter:
@@ -45,6 +60,8 @@ class ToolsetWriter:
             budget_ids=policy.budget_ids,
             self_approval=policy.self_approval,
         )
+        if toolset.finder:
+            message.tools.append(FIND_TOOLS_DEFINITION)
         if policy.approval_timeout_s:
             message.approval_timeout.CopyFrom(duration_to_proto(policy.approval_timeout_s))
         if policy.price_ceiling is not None:
@@ -56,6 +73,19 @@ class ToolsetWriter:
         if tool not in self._tools:
             self._tools[tool] = _resolved_to_proto(tool)
         return self._tools[tool]
+
+
+def fitting_from_proto(request: pb.ResolveToolsetRequest) -> Fitting | None:
+    """Raises InvalidArgument."""
+    if not request.tools_max:
+        return None
+    if request.tools_max < 0:
+        raise InvalidArgument(f"tools_max is {request.tools_max}; give 1 or more, or 0 for all")
+    if request.tool_names:
+        raise InvalidArgument("give tool_names or tools_max, not both")
+    if not request.task.strip():
+        raise InvalidArgument("task is empty; tools_max keeps the tools that fit it best")
+    return Fitting(request.task, request.tools_max, frozenset(request.known_tool_names))
 
 
 def decisions_to_proto(decisions: Iterable[Decision]) -> list[toolset_pb2.ToolDecision]:

@@ -18,8 +18,10 @@ from tool_registry.models import (
     Toolset,
 )
 from tool_registry.policies.floor import bound, disabled
+from tool_registry.ranking.search import ToolSearch
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.store import ToolStore
+from tool_registry.toolsets.best_tools import best_of
 from tool_registry.toolsets.call_decisions import CallDecision, PlannedCall, decide_call
 from tool_registry.toolsets.price_cache import PriceCache
 from tool_registry.toolsets.requoting import requoted
@@ -27,6 +29,15 @@ from tool_registry.toolsets.service import Sources, Toolsets, narrowed
 from tool_registry.toolsets.views import mean_cost
 
 CALLS_MAX = 100
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """Asks for no more tools than `tools_max`, those that fit a task best, without the known."""
+
+    task: str
+    tools_max: int
+    known: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -38,9 +49,12 @@ class Resolution:
     measurements: MeasurementBook
     prices: PriceCache
     toolsets: Toolsets
+    search: ToolSearch
     clock: Clock
 
-    async def resolve(self, policy: str, wanted: Sequence[str], factors: PriceFactors) -> Toolset:
+    async def resolve(
+        self, policy: str, wanted: Sequence[str], fitting: Fitting | None, factors: PriceFactors
+    ) -> Toolset:
         """The frozen toolset; its descriptions tell prices times their factors.
 
         Raises PolicyNotFound, PresetDisabled, ToolNotFound, ToolRejected, PricesUnavailable.
@@ -49,9 +63,12 @@ class Resolution:
         if disabled(offered.policy.spec):
             raise PresetDisabled(offered.policy.spec.name)
         toolset = narrowed(offered, wanted)
+        catalogue, sources = await self._sources()
+        if fitting is not None:
+            ranked = await self.search.rank(catalogue.tools, fitting.task)
+            toolset = best_of(toolset, ranked, fitting.tools_max, fitting.known)
         if not factors:
             return toolset
-        _, sources = await self._sources()
         return requoted(toolset, factors, sources.prices.by_sku, sources.measured.facts)
 
     async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[Decision, ...]:

@@ -13,8 +13,9 @@ from cachetools import LRUCache
 
 from tool_registry.errors import ToolNotFound, ToolRejected
 from tool_registry.facts.measurements import Measurements
-from tool_registry.models import PolicyVersion, Toolset, ToolVersion
+from tool_registry.models import FIND_TOOLS, PolicyVersion, Toolset, ToolVersion
 from tool_registry.tools.catalogue import Tools
+from tool_registry.toolsets.best_tools import denies_finding
 from tool_registry.toolsets.price_cache import Prices
 from tool_registry.toolsets.resolver import Known, ResolvedEntry, resolve_tool, sources_of
 
@@ -78,18 +79,21 @@ class Toolsets:
 
 
 def narrowed(toolset: Toolset, wanted: Sequence[str]) -> Toolset:
-    """Only the wanted tools. Raises ToolNotFound, ToolRejected."""
+    """Only the wanted tools, find_tools too if it is. Raises ToolNotFound, ToolRejected."""
     if not wanted:
         return toolset
-    names = sorted(set(wanted))
+    names = sorted(set(wanted) - {FIND_TOOLS})
     decisions = [toolset.decision(name) for name in names]
     for name, decision in zip(names, decisions, strict=True):
         if decision is None:
             raise ToolNotFound(name)
         if not decision.allowed:
             raise ToolRejected(name, decision.reason)
+    if FIND_TOOLS in wanted and denies_finding(toolset.policy.spec):
+        raise ToolRejected(FIND_TOOLS, f"denied by name {FIND_TOOLS}")
     tools = tuple(toolset.by_name[name] for name in names)
-    return Toolset(tools, toolset.policy, tuple(one for one in decisions if one))
+    finder = FIND_TOOLS in wanted
+    return Toolset(tools, toolset.policy, tuple(one for one in decisions if one), finder)
 
 
 def _entry(

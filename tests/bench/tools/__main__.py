@@ -1,4 +1,4 @@
-"""`make bench-tools`: how fast tools are resolved, allowed, and called."""
+"""`make bench-tools`: how well tools are ranked, how fast resolved, allowed and called."""
 
 import argparse
 import asyncio
@@ -6,10 +6,12 @@ import asyncio
 from bench.figures import Figures
 from bench.tools.decisions import measure_decisions
 from bench.tools.overhead import measure_overhead
+from bench.tools.ranking import measure_ranking
 from bench.tools.resolving import measure_resolving
 from bench.tools.slow_tools import measure_slow_tools
 
 PARTS = {
+    "ranking": measure_ranking,
     "resolving": measure_resolving,
     "decisions": measure_decisions,
     "overhead": measure_overhead,

@@ -247,10 +247,11 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
 
 
 class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
-    """The same toolset for everyone."""
+    """The same toolset for everyone, and the same for everyone who knows some tools already."""
 
     def __init__(self) -> None:
         self.toolset = make_toolset("calculator", "search")
+        self.found = toolset_pb2.Toolset()
         self.asked: list[registry_pb.ResolveToolsetRequest] = []
 
     async def ResolveToolset(
@@ -259,7 +260,8 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
         self.asked.append(request)
         if request.policy == "gone":
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no policy gone")
-        return registry_pb.ResolveToolsetResponse(toolset=self.toolset)
+        toolset = self.found if request.known_tool_names else self.toolset
+        return registry_pb.ResolveToolsetResponse(toolset=toolset)
 
 
 class FixedPolicies(policies_rpc.PolicyServiceServicer):

@@ -87,11 +87,12 @@ async def test_names_descriptions_and_tags_are_searched_best_first(
     ada = await register_some(registry)
     await ada.register(make_spec("rain_gauge", description="Rain, rain and rain."))
     assert await names(ada, "rain") == ["rain_gauge", "get_weather"]
-    assert await names(ada, "weather") == ["get_weather"]
+    # One has the word in its name, the other is about it.
+    assert await names(ada, "weather") == ["get_weather", "rain_gauge"]
     assert await names(ada, "MATHS") == ["add-up"]
     assert await names(ada, "rain", page_size=1) == ["rain_gauge"]
     assert await names(ada, "rain", kinds=[tool_pb2.TOOL_KIND_LLM]) == []
-    assert not (await search(ada, "rain")).embeddings_used
+    assert (await search(ada, "rain")).embeddings_used
 
 
 async def test_a_change_is_found_by_the_next_search(registry: RunningRegistry) -> None:

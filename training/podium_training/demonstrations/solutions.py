@@ -15,6 +15,9 @@ from podium_training.tasks.task import Call, Task
 # The line of the prompt that holds the task (services/orchestrator_inference, stateless layout).
 PROBLEM = re.compile(r"^Problem: (.+)$", re.MULTILINE)
 
+# Offered by the platform where a toolset leaves tools out.
+FIND_TOOLS = "find_tools"
+
 # By name, the schema of every argument.
 Tools = Mapping[str, Mapping[str, Any]]
 
@@ -46,10 +49,15 @@ class Solutions:
             return _made(asked, tools) if said is None else _compact({"answer": said})
         for call in task.solution or ():
             made = Call(call.tool, _in_order(call, tools.get(call.tool, {})))
+            if call.tool not in tools and FIND_TOOLS in tools:
+                # Its name, in words, is what the tool is for.
+                made = Call(FIND_TOOLS, {"query": call.tool.replace("_", " ")})
             if _failed(made, prompt):
                 raise NoDemonstration(f"{call.tool} failed; nobody knows what leads on from there")
             if not _shown(made, prompt):
                 return _made(made, tools)
+            if made.tool == FIND_TOOLS:
+                raise NoDemonstration(f"{call.tool} was not found")
         return _compact({"answer": task.answer})
 
     def _asked(self, task: Task, tools: Tools) -> Call | None:
@@ -57,7 +65,8 @@ class Solutions:
         if self._expert not in tools:
             return None
         chance = Random(f"{task.id}/expert")  # noqa: S311 chance, not a secret
-        if set(task.tools) <= set(tools) and chance.random() >= self._share:
+        solvable = FIND_TOOLS in tools or set(task.tools) <= set(tools)
+        if solvable and chance.random() >= self._share:
             return None
         return Call(self._expert, {"model": chance.choice(_models(tools[self._expert]))})
 

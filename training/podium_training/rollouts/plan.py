@@ -5,6 +5,7 @@ resumed asks for the episodes it asked for before, and the platform starts none 
 Every group sees its own choice of tools (in the paper tools differ by example, too;
 its generator was never released): those of the solution, and distractors by chance. With
 tool subsets, groups share a few such choices, and those of a tool subset follow each other.
+With no tools at all to choose from, the platform offers each task what fits it best.
 With a price spread, every group also gets prices of its own; with several policies, one of them.
 """
 
@@ -21,6 +22,8 @@ from podium_training.tasks.task import Task
 
 # What episodes take as a factor goes further; prices a hundred times off teach nothing.
 PRICE_SPREAD_MAX = 100.0
+# The platform's own, which no registry lists.
+FIND_TOOLS = "find_tools"
 
 
 class InvalidRun(ValueError):
@@ -56,6 +59,7 @@ class Offer:
     tools: Mapping[str, Sequence[str]]
     """Known tools, with the SKUs their calls are priced by."""
     tools_max: int
+    """Most tools of a group; 0: those that the platform finds fit for the task."""
     price_spread: float = 1.0
     """Prices are scaled by up to this factor, up or down; 1 leaves them as they are."""
     tool_subsets: int = 0
@@ -78,6 +82,8 @@ def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Gr
     if not 1 <= offer.price_spread <= PRICE_SPREAD_MAX:
         raise InvalidRun(f"the price spread is {offer.price_spread}; give 1 to {PRICE_SPREAD_MAX}")
     _check_known(tasks, offer)
+    if not offer.tools_max and (offer.tool_subsets or offer.always or offer.withheld):
+        raise InvalidRun("the platform chooses the tools: give none of always, withhold, subsets")
     if not 0 <= offer.withheld <= 1:
         raise InvalidRun(f"the share of tools withheld is {offer.withheld}; give 0 to 1")
     drawn, count = [name for name in offer.tools if name not in offer.always], offer.tool_subsets
@@ -93,7 +99,7 @@ def _check_known(tasks: Sequence[Task], offer: Offer) -> None:
     for task in tasks:
         if missing := sorted(set(task.tools) - set(offer.tools)):
             raise InvalidRun(f"task {task.id} needs {missing[0]}, which the platform does not have")
-    if missing := sorted(set(offer.always) - set(offer.tools)):
+    if missing := sorted(set(offer.always) - {FIND_TOOLS, *offer.tools}):
         raise InvalidRun(f"{missing[0]} is to be offered always, and the platform does not have it")
 
 
@@ -108,7 +114,7 @@ def _group(run_id: str, task: Task, size: int, offer: Offer, tools: ToolSubset) 
     )
     kept = set(tools) | set(task.judging_tools)
     tools = (*tools, *(name for name in offer.always if name not in kept))
-    prices = _price_factors(run_id, task, tools, offer)
+    prices = _price_factors(run_id, task, tools or tuple(offer.tools), offer)
     chance = Random(f"{run_id}/{task.id}/policy")  # noqa: S311 chance, not a secret
     policy = chance.choice(offer.policies or ("",))
     return Group(derived_id(run_id, task.id, "group"), task, tools, rollouts, prices, policy)
@@ -122,7 +128,7 @@ def _price_factors(
         return {}
     random = Random(f"{run_id}/{task.id}/prices")  # noqa: S311 chance, not a secret
     width = math.log(offer.price_spread)
-    skus = sorted({sku for tool in tools for sku in offer.tools[tool]})
+    skus = sorted({sku for tool in tools for sku in offer.tools.get(tool, ())})
     factors = {sku: math.exp(random.uniform(-width, width)) for sku in skus}
     return {sku: f"{Decimal(f'{factor:.2g}'):f}" for sku, factor in factors.items()}
 
@@ -130,6 +136,8 @@ def _price_factors(
 def _tools(run_id: str, task: Task, offer: Offer, withheld: Container[str]) -> ToolSubset:
     """The solution's tools and some others, in an order that gives nothing away."""
     known, tools_max = offer.tools, offer.tools_max
+    if not tools_max:
+        return ()
     needed = () if task.id in withheld else task.tools
     random = Random(f"{run_id}/{task.id}/tools")  # noqa: S311 chance, not a secret
     others = sorted(set(known) - {*task.tools, *task.judging_tools, *offer.always})

@@ -79,3 +79,14 @@ def test_nothing_is_shown_after_a_failure_nor_without_a_way() -> None:
         action(task, "dictionary")
     with pytest.raises(NoDemonstration, match="no choice of models"):
         SOLUTIONS.action(f"Problem: {task.question}", make_schema("ask", models=[]))
+
+
+def test_a_tool_that_is_not_offered_is_looked_for_and_then_called() -> None:
+    for task in TASKS[:20]:
+        looked = action(task, "convert", "find_tools")
+        assert looked == {"tool": "find_tools", "arguments": {"query": "calculator"}}
+        found = 'find_tools {"query":"calculator"} -> You may call these now: calculator'
+        made = action(task, "convert", "find_tools", "calculator", before=found)
+        assert made["tool"] == "calculator"
+        with pytest.raises(NoDemonstration, match="calculator was not found"):
+            action(task, "convert", "find_tools", before=found.replace(": calculator", ": clock"))

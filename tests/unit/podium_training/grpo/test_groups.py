@@ -121,6 +121,18 @@ def test_members_under_other_preferences_are_not_compared() -> None:
     assert assembler.dropped == {Dropped.MIXED: 1}
 
 
+def test_members_that_found_other_tools_are_compared_over_all_of_them() -> None:
+    assembler = GroupAssembler()
+    calls = {"tool_call_counts": [0, 2], "cost": {"amount": "0.01", "currency_code": "USD"}}
+    assembler.add(make_episode("e0"))
+    group = assembler.add(
+        make_episode("e1", solved=False, tool_names=["calculator", "units"], features=calls)
+    )
+    assert group is not None
+    assert [member.tools for member in group.members] == [("calculator", "search", "units")] * 2
+    assert [member.features.tool_calls for member in group.members] == [(1, 0, 0), (0, 0, 2)]
+
+
 def test_a_deadline_closes_a_group_with_the_members_that_arrived() -> None:
     assembler = GroupAssembler(GroupRules(members_min_share=0.5))
     for episode in members(True, False, size=4):

@@ -169,3 +169,19 @@ def test_a_spread_that_makes_no_sense_is_rejected(spread: float) -> None:
 
 def _ids(groups: list[Group]) -> set[str]:
     return {each.episode_id for group in groups for each in group.rollouts}
+
+
+def test_without_tools_to_choose_from_the_platform_chooses_at_prices_of_the_group() -> None:
+    tasks = [make_task(number, "tool3") for number in range(8)]
+    groups = plan(RUN, tasks, 2, Offer(KNOWN, 0, price_spread=2.0))
+    assert {group.tool_names for group in groups} == {()}
+    assert all(set(group.price_factors) == {f"sku/{n}" for n in range(12)} for group in groups)
+    with pytest.raises(InvalidRun, match="the platform chooses the tools"):
+        plan(RUN, tasks, 2, Offer(KNOWN, 0, withheld=0.5))
+
+
+def test_find_tools_may_be_offered_though_no_registry_lists_it() -> None:
+    [group] = plan(RUN, [make_task(0, "tool3")], 2, Offer(KNOWN, 4, always=("find_tools",)))
+    assert group.tool_names[-1] == "find_tools" and "tool3" in group.tool_names
+    with pytest.raises(InvalidRun, match="seek_tools is to be offered always"):
+        plan(RUN, [make_task(0, "tool3")], 2, Offer(KNOWN, 4, always=("seek_tools",)))

@@ -8,6 +8,7 @@ from enum import StrEnum
 import torch
 
 from podium_training.grpo.data.episodes import Episode
+from podium_training.grpo.data.tools_in_common import with_tools_in_common
 from podium_training.grpo.objective.advantages import (
     GROUP_ESTIMATORS,
     Advantage,
@@ -34,7 +35,7 @@ class Dropped(StrEnum):
     STALE = "stale"
     """A call of it was answered by a version too far behind."""
     MIXED = "mixed"
-    """Its members had other tools, preferences or currencies: not comparable."""
+    """Its members had other preferences or currencies: not comparable."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,7 @@ class GroupAssembler:
         return self.close(group_id) if self.open[group_id].complete else None
 
     def _judge(self, group_id: str, group: OpenGroup) -> Group | None:
+        group.members = with_tools_in_common(group.members)
         if reason := self._fault(group):
             self.dropped[reason] += 1
             return None
@@ -186,5 +188,5 @@ class GroupAssembler:
         needed = max(alone, round(group.size * self.rules.members_min_share))
         if len(group.members) < needed:
             return Dropped.TOO_FEW
-        kinds = {(each.tools, each.preferences, each.currency) for each in group.members}
+        kinds = {(each.preferences, each.currency) for each in group.members}
         return Dropped.MIXED if len(kinds) > 1 else None

@@ -207,7 +207,9 @@ class EpisodeSpec(_message.Message):
     """How earlier turns are shown to the model."""
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Keeps only these tools; empty means every tool the policy allows."""
+        """The tools it may use; empty means those that fit the task best, eight unless
+        the operator set another number, and find_tools, which finds others.
+        """
 
     @_builtins.property
     def time_limit(self) -> _duration_pb2.Duration:
@@ -563,7 +565,7 @@ class EpisodeStarted(_message.Message):
     """Its version."""
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the tools it may use."""
+        """Names of the tools it may use from the beginning."""
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from podium.common.v1 import usage_pb2 as _usage_pb2
 from podium.episodes.v1 import episode_pb2 as _episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
 from podium.registry.v1 import policy_pb2 as _policy_pb2
+from podium.registry.v1 import toolset_pb2 as _toolset_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -443,6 +444,7 @@ class ToolInvocation(_message.Message):
     CHILD_FIELD_NUMBER: _builtins.int
     ANSWERED_BY_MODEL_FIELD_NUMBER: _builtins.int
     LATENCY_MODELLED_FIELD_NUMBER: _builtins.int
+    FOUND_TOOLS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     tool_version: _builtins.int
@@ -485,6 +487,10 @@ class ToolInvocation(_message.Message):
         cost is charged to itself and not to this call.
         """
 
+    @_builtins.property
+    def found_tools(self) -> _containers.RepeatedCompositeFieldContainer[_toolset_pb2.ResolvedTool]:
+        """Tools that a call of find_tools added to the episode's, frozen as they were then."""
+
     def __init__(
         self,
         *,
@@ -501,10 +507,11 @@ class ToolInvocation(_message.Message):
         child: _episode_pb2.ChildEpisode | None = ...,
         answered_by_model: _builtins.str = ...,
         latency_modelled: _builtins.bool = ...,
+        found_tools: _abc.Iterable[_toolset_pb2.ResolvedTool] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "found_tools", b"found_tools", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -49,6 +49,10 @@ class _ToolKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolKind.Val
     """Another orchestrator, with a depth limit and a shared budget. The episode
     worker starts it; its calls have the prices of what they call.
     """
+    TOOL_KIND_FIND_TOOLS: _ToolKind.ValueType  # 9
+    """find_tools: asks the registry for more tools. It is offered where a toolset
+    leaves tools out, and answered by the episode worker; nobody registers one.
+    """
 
 class ToolKind(_ToolKind, metaclass=_ToolKindEnumTypeWrapper):
     """Which adapter speaks to the tool."""
@@ -72,6 +76,10 @@ TOOL_KIND_GRPC: ToolKind.ValueType  # 7
 TOOL_KIND_PODIUM: ToolKind.ValueType  # 8
 """Another orchestrator, with a depth limit and a shared budget. The episode
 worker starts it; its calls have the prices of what they call.
+"""
+TOOL_KIND_FIND_TOOLS: ToolKind.ValueType  # 9
+"""find_tools: asks the registry for more tools. It is offered where a toolset
+leaves tools out, and answered by the episode worker; nobody registers one.
 """
 Global___ToolKind: _TypeAlias = ToolKind  # noqa: Y015
 
@@ -927,6 +935,7 @@ class ToolSpec(_message.Message):
     CAPABILITIES_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
     PROVIDER_FIELD_NUMBER: _builtins.int
+    EXAMPLE_TASKS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower-case name, unique per tenant: letters, digits, '_' and '-', at most
     64 characters. It is the function name the orchestrator sees.
@@ -963,6 +972,12 @@ class ToolSpec(_message.Message):
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Labels for policies, for example "on-premise"."""
 
+    @_builtins.property
+    def example_tasks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tasks it is right for, as users would put them, for example "What is 15% of
+        80?". Tools are ranked for a task by them, too: at most 20, of 300 characters.
+        """
+
     def __init__(
         self,
         *,
@@ -978,10 +993,11 @@ class ToolSpec(_message.Message):
         capabilities: _abc.Iterable[_builtins.str] | None = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
         provider: _builtins.str = ...,
+        example_tasks: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["connection", b"connection", "limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "connection", b"connection", "description", b"description", "kind", b"kind", "limits", b"limits", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "provider", b"provider", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "connection", b"connection", "description", b"description", "example_tasks", b"example_tasks", "kind", b"kind", "limits", b"limits", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "provider", b"provider", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

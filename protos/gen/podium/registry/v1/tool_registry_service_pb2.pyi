@@ -409,7 +409,7 @@ class FoundTool(_message.Message):
     TOOL_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     score: _builtins.float
-    """Reciprocal rank fusion of the rankings; only its order means something."""
+    """How well it fits in meaning and in words; only its order means something."""
     @_builtins.property
     def tool(self) -> _tool_pb2.Tool:
         """The tool."""
@@ -609,9 +609,18 @@ class ResolveToolsetRequest(_message.Message):
     POLICY_FIELD_NUMBER: _builtins.int
     TOOL_NAMES_FIELD_NUMBER: _builtins.int
     PRICE_FACTORS_FIELD_NUMBER: _builtins.int
+    TASK_FIELD_NUMBER: _builtins.int
+    TOOLS_MAX_FIELD_NUMBER: _builtins.int
+    KNOWN_TOOL_NAMES_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     """Policy name; unset means the tenant's active policy, or "balanced" when
     the tenant has none.
+    """
+    task: _builtins.str
+    """What the tools are for, in words: the task of an episode."""
+    tools_max: _builtins.int
+    """Keeps only so many of the allowed tools, those that fit the task best, and
+    adds find_tools when it leaves any out; 0 keeps all. Not with tool_names.
     """
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -625,16 +634,23 @@ class ResolveToolsetRequest(_message.Message):
         factor, and everything else stays. A SKU that is unset keeps its price.
         """
 
+    @_builtins.property
+    def known_tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tools that are known already and left out."""
+
     def __init__(
         self,
         *,
         policy: _builtins.str = ...,
         tool_names: _abc.Iterable[_builtins.str] | None = ...,
         price_factors: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        task: _builtins.str = ...,
+        tools_max: _builtins.int = ...,
+        known_tool_names: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "price_factors", b"price_factors", "tool_names", b"tool_names"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["known_tool_names", b"known_tool_names", "policy", b"policy", "price_factors", b"price_factors", "task", b"task", "tool_names", b"tool_names", "tools_max", b"tools_max"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -654,7 +670,7 @@ class ResolveToolsetResponse(_message.Message):
 
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[_toolset_pb2.ToolDecision]:
-        """Why each tool is in or out."""
+        """Why each tool is in or out; with tools_max, only of those that are kept."""
 
     def __init__(
         self,

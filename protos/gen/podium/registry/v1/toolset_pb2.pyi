@@ -216,7 +216,7 @@ class Toolset(_message.Message):
     """Whether whoever started the episode may approve its calls."""
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResolvedTool]:
-        """The tools, in name order."""
+        """The tools, in name order; find_tools, where it is offered, is the last."""
 
     @_builtins.property
     def preferences(self) -> _policy_pb2.PreferenceVector:

@@ -1,0 +1,1 @@
+"""Which tools fit words or a task best."""

@@ -1,0 +1,36 @@
+"""Vectors of meaning without a model server."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import wordllama  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from podium_kit.embeddings import Vector
+
+
+class StaticEmbeddings:
+    """Mean of the tokens' vectors, by WordLlama, whose weights of 16 MB come with its package.
+
+    No model runs: a text takes microseconds. https://github.com/dleemiller/WordLlama
+    """
+
+    async def of(self, texts: Sequence[str]) -> list[Vector]:
+        """A vector of 256 numbers, of length 1, for each text, in their order."""
+        return list(await asyncio.to_thread(self._embed, list(texts))) if texts else []
+
+    def _embed(self, texts: list[str]) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = self._model.embed(texts).astype(np.float32)
+        # A text without a known token has no direction and is like nothing.
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        np.divide(vectors, lengths, out=vectors, where=lengths > 0)
+        return vectors
+
+    @cached_property
+    def _model(self) -> wordllama.WordLlamaInference:
+        # It looks for its tokenizer in a folder of another name than its package has.
+        folder = Path(wordllama.__file__).parent
+        return wordllama.WordLlama.load(cache_dir=folder, disable_download=True)

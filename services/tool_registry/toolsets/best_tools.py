@@ -1,0 +1,47 @@
+"""The tools of a toolset that fit a task best, where all of them would crowd a prompt."""
+
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import replace
+
+from tool_registry.models import FIND_TOOLS, PolicySpec, ResolvedTool, Toolset, ToolVersion
+
+# General tools are like no task in particular: of four places one is theirs.
+PLACES_PER_GENERAL_TOOL = 4
+
+
+def best_of(
+    toolset: Toolset, ranked: Iterable[ToolVersion], places: int, known: Set[str]
+) -> Toolset:
+    """As many of the toolset's tools as there are places, those of the first ranks.
+
+    They stay in name order, so that prompts for tasks alike begin alike and engines cache them.
+    """
+    unknown = [
+        toolset.by_name[tool.spec.name]
+        for tool in ranked
+        if tool.spec.name in toolset.by_name and tool.spec.name not in known
+    ]
+    if len(unknown) <= places and not known:
+        return toolset
+    names = sorted(tool.version.spec.name for tool in _with_general(unknown, places))
+    tools = tuple(toolset.by_name[name] for name in names)
+    decisions = tuple(one for name in names if (one := toolset.decision(name)))
+    finder = FIND_TOOLS not in known and not denies_finding(toolset.policy.spec)
+    return replace(toolset, tools=tools, decisions=decisions, finder=finder)
+
+
+def denies_finding(policy: PolicySpec) -> bool:
+    """Whether the policy, or the tenant's floor, denies find_tools by its name."""
+    floor = policy.floor is not None and denies_finding(policy.floor)
+    return floor or FIND_TOOLS in policy.deny.names
+
+
+def _with_general(ranked: Sequence[ResolvedTool], places: int) -> list[ResolvedTool]:
+    best, rest = list(ranked[:places]), ranked[places:]
+    missing = places // PLACES_PER_GENERAL_TOOL - sum(map(_is_general, best))
+    general = [tool for tool in rest if _is_general(tool)][: max(missing, 0)]
+    return [*best[: places - len(general)], *general]
+
+
+def _is_general(tool: ResolvedTool) -> bool:
+    return tool.version.spec.general
