@@ -4,10 +4,12 @@ from podium.registry.v1 import tool_pb2
 from tool_adapters.convert_tools import KINDS, LLM_APIS, PLACES, SIDE_EFFECTS
 
 UNSPECIFIED = 0
+# The episode worker answers it.
+FIND_TOOLS = tool_pb2.TOOL_KIND_FIND_TOOLS
 
 
 def test_every_kind_of_tool_is_known() -> None:
-    assert KINDS.keys() == set(tool_pb2.ToolKind.values()) - {UNSPECIFIED}
+    assert KINDS.keys() == set(tool_pb2.ToolKind.values()) - {UNSPECIFIED, FIND_TOOLS}
 
 
 def test_every_side_effect_is_known() -> None:

@@ -11,7 +11,8 @@ from tool_registry.tools.convert import KIND_FROM_WIRE
 @pytest.mark.parametrize(
     ("wire", "known"),
     [
-        (tool_pb2.ToolKind, KIND_FROM_WIRE),
+        # find_tools is the platform's own.
+        (tool_pb2.ToolKind, {tool_pb2.TOOL_KIND_FIND_TOOLS: None, **KIND_FROM_WIRE}),
         (policy_pb2.UnknownPriceRule, RULE_FROM_WIRE),
         (policy_pb2.PolicyPreset, PRESET_NAMES),
     ],

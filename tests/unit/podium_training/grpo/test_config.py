@@ -21,6 +21,7 @@ from podium_training.grpo.objective.advantages import Advantage
 from podium_training.grpo.objective.losses import KlEstimator, Level, Loss, LossOptions
 from podium_training.grpo.run import PRECISIONS, step_options
 
+PROJECT = Path(__file__).parents[4]
 PUBLISH = {"store": "versions", "run": "demo", "every": 2}
 
 
@@ -110,3 +111,12 @@ def test_a_bound_that_the_next_version_meets_is_read(tmp_path: Path) -> None:
         tmp_path, groups={"versions_behind_max": 5}, checkpoint_every=3, publish=PUBLISH
     )
     assert read_config(path).groups.versions_behind_max == 5
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [*(PROJECT / "training" / "recipes").glob("*.yaml"), PROJECT / "bundled/policy/run.yaml"],
+    ids=lambda path: path.stem,
+)
+def test_the_recipes_are_read(recipe: Path) -> None:
+    assert read_config(recipe).steps > 1
