@@ -12,7 +12,7 @@ from podium_kit.policy_versions import VersionStore
 
 UNTRAINED_NAME, TRAINED_NAME = "smollm2-135m-instruct", "smollm2-135m-podium"
 # vLLM's CPU kernels compute as if every adapter had it.
-ADAPTER_RANK_MAX = 32
+ADAPTER_RANK_MAX = 16
 
 
 @dataclass(frozen=True)

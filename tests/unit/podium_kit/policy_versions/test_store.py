@@ -175,6 +175,12 @@ def test_a_canary_within_noise_passes_and_one_beyond_does_not() -> None:
     assert "0.05 nats a token" in fault
 
 
+def test_how_rare_a_token_is_that_is_never_said_is_noise() -> None:
+    assert canary_fault(make_canary(-21.0).logprobs, make_canary(-17.0), [], 0.04) is None
+    fault = canary_fault(make_canary(-21.0).logprobs, make_canary(-8.0), [], 0.04)
+    assert fault is not None and "2 nats a token" in fault
+
+
 def test_an_answer_nearer_to_another_version_is_a_stale_one() -> None:
     served, own, other = make_canary(-1.06).logprobs, make_canary(-1.0), make_canary(-1.08)
     assert canary_fault(served, own, [], 0.1) is None
