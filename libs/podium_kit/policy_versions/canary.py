@@ -14,8 +14,8 @@ PROMPTS = 16
 # Mean absolute differences in nats per token. Between vLLM and torch up to 0.04 was measured in
 # bfloat16, 5e-6 in float32.
 TOLERANCE_NATS = {"bfloat16": 0.08, "float32": 1e-3}
-# Once in 22,000: of what a trained policy never says, bfloat16 does not tell how rare it is. Without
-# a floor, policies of 72 steps differed from themselves by 0.09, and were not served.
+# Once in 22,000: of what a trained policy never says, bfloat16 does not tell how rare it is.
+# Without a floor, policies of 72 steps differed from themselves by 0.09, and were not served.
 LOGPROB_FLOOR = -10.0
 Logprobs = Sequence[Sequence[float]]
 
