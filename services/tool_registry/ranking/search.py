@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 QUERY_CHARACTERS_MAX = 2000
 VECTORS_KEPT = 100_000
+# What an episode's start waits for embeddings; without them tools are ranked by words.
+PATIENCE_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,11 @@ class ToolSearch:
     def __init__(self, embeddings: Embeddings) -> None:
         self._embeddings = embeddings
         self._vectors: LRUCache[str, Vector] = LRUCache(VECTORS_KEPT)
-        self._indexes: WeakKeyDictionary[Tools, ToolIndex] = WeakKeyDictionary()
-        self._building = asyncio.Lock()
+        self._building: WeakKeyDictionary[Tools, asyncio.Task[ToolIndex | None]] = (
+            WeakKeyDictionary()
+        )
+        self._words: WeakKeyDictionary[Tools, ToolIndex] = WeakKeyDictionary()
+        self._indexing = asyncio.Lock()
 
     async def search(self, tools: Tools, query: str) -> tuple[list[Found], bool]:
         """Every tool that fits, best first, and whether embeddings counted."""
@@ -64,35 +69,49 @@ class ToolSearch:
         if not index.has_vectors:
             return None
         try:
-            [vector] = await self._embeddings.of([query])
-        except EmbeddingsUnavailable as error:
-            log.warning("searching by words only: %s", error.message)
+            async with asyncio.timeout(PATIENCE_S):
+                [vector] = await self._embeddings.of([query])
+        except (EmbeddingsUnavailable, TimeoutError) as error:
+            log.warning("searching by words only: %r", error)
             return None
         return vector
 
     async def _index(self, tools: Tools) -> ToolIndex:
-        async with self._building:
-            before = self._indexes.get(tools)
-            if before is not None and before.has_vectors:
-                return before
-            built = await self._built(tools, before)
-            self._indexes[tools] = built
-            return built
+        """The index of all texts, or that of the words alone while vectors are not there."""
+        building = self._building.get(tools)
+        if building is None or _is_lost(building):
+            building = self._building[tools] = asyncio.create_task(self._with_vectors(tools))
+        # An episode that starts does not wait for a model server that stalls.
+        await asyncio.wait([building], timeout=PATIENCE_S)
+        built = building.result() if building.done() else None
+        return built or await self._of_words(tools)
 
-    async def _built(self, tools: Tools, before: ToolIndex | None) -> ToolIndex:
-        """Ten thousand tools take two seconds, which others need not wait."""
+    async def _with_vectors(self, tools: Tools) -> ToolIndex | None:
+        """None when the embeddings are not available."""
         texts = [texts_of(tool.spec) for tool in tools.current]
-        missing = [
-            text
-            for text in dict.fromkeys(text for own in texts for text in own)
-            if text not in self._vectors
-        ]
+        vectors = {text: self._vectors.get(text) for own in texts for text in own}
+        missing = [text for text, vector in vectors.items() if vector is None]
         try:
-            self._vectors.update(zip(missing, await self._embeddings.of(missing), strict=True))
+            made = dict(zip(missing, await self._embeddings.of(missing), strict=True))
         except EmbeddingsUnavailable as error:
             log.warning("tools are searched by words only: %s", error.message)
-            if before is not None:
-                return before
-            return await asyncio.to_thread(ToolIndex, texts, None)
-        vectors = [[self._vectors[text] for text in own] for own in texts]
-        return await asyncio.to_thread(ToolIndex, texts, vectors)
+            return None
+        self._vectors.update(made)
+        known = {text: vector for text, vector in vectors.items() if vector is not None} | made
+        rows = [[known[text] for text in own] for own in texts]
+        # Ten thousand tools take a second, which others need not wait.
+        return await asyncio.to_thread(ToolIndex, texts, rows)
+
+    async def _of_words(self, tools: Tools) -> ToolIndex:
+        async with self._indexing:
+            if tools not in self._words:
+                texts = [texts_of(tool.spec) for tool in tools.current]
+                self._words[tools] = await asyncio.to_thread(ToolIndex, texts, None)
+        return self._words[tools]
+
+
+def _is_lost(building: asyncio.Task[ToolIndex | None]) -> bool:
+    """Whether it ended without an index, and is to be tried again."""
+    if not building.done():
+        return False
+    return building.cancelled() or building.exception() is not None or building.result() is None

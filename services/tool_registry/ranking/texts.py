@@ -25,7 +25,7 @@ def separated(text: str) -> str:
 
 
 def _arguments(schema: str) -> list[str]:
-    properties = json.loads(schema).get("properties", {})
+    properties = json.loads(schema or "{}").get("properties", {})
     described = (
         (name, part.get("description", "") if isinstance(part, dict) else "")
         for name, part in properties.items()

@@ -10,13 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from podium_training.tasks.task import Call, Task
+from podium_training.tasks.task import FIND_TOOLS, Call, Task
 
 # The line of the prompt that holds the task (services/orchestrator_inference, stateless layout).
 PROBLEM = re.compile(r"^Problem: (.+)$", re.MULTILINE)
-
-# Offered by the platform where a toolset leaves tools out.
-FIND_TOOLS = "find_tools"
 
 # By name, the schema of every argument.
 Tools = Mapping[str, Mapping[str, Any]]

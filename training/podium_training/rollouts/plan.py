@@ -18,12 +18,10 @@ from random import Random
 
 from podium_training.rollouts.ids import derived_id
 from podium_training.rollouts.tool_subsets import ToolSubset, deal, draw_tool_subsets
-from podium_training.tasks.task import Task
+from podium_training.tasks.task import FIND_TOOLS, Task
 
 # What episodes take as a factor goes further; prices a hundred times off teach nothing.
 PRICE_SPREAD_MAX = 100.0
-# The platform's own, which no registry lists.
-FIND_TOOLS = "find_tools"
 
 
 class InvalidRun(ValueError):

@@ -7,6 +7,9 @@ from typing import Any
 
 from podium_kit.verifiers import Verifier, load_verifier
 
+# The platform's own, which no registry lists: it is offered where a toolset leaves tools out.
+FIND_TOOLS = "find_tools"
+
 
 class Split(StrEnum):
     """Tasks to learn from, and tasks that are only ever measured on."""
