@@ -64,7 +64,7 @@ async def test_neither_logs_nor_spans_hold_prompts_or_keys(whole: WholePlatform)
         await client.post("/v1/episodes", json={"episode_id": "x", "spec": {"task": CANARY}})
     await asyncio.sleep(6)  # spans are written in batches every five seconds
     folders = (whole.platform.state.logs, whole.platform.state.telemetry)
-    secret = whole.connection.api_key.rsplit("_", 1)[-1]
+    secret = whole.connection.api_key.split("_", 1)[-1]
     for path in (path for folder in folders for path in folder.iterdir()):
         written = path.read_text(errors="replace")
         assert CANARY not in written, path.name

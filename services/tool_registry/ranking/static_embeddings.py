@@ -1,12 +1,13 @@
 """Vectors of meaning without a model server."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import wordllama  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from podium_kit.embeddings import Vector
@@ -30,7 +31,14 @@ class StaticEmbeddings:
         return vectors
 
     @cached_property
-    def _model(self) -> wordllama.WordLlamaInference:
+    def _model(self) -> Any:
+        root = logging.getLogger()
+        handlers, level = list(root.handlers), root.level
+        # Importing it gives every logger of the process a handler, at INFO.
+        import wordllama  # type: ignore[import-untyped]  # noqa: PLC0415
+
+        root.handlers[:] = handlers
+        root.setLevel(level)
         # It looks for its tokenizer in a folder of another name than its package has.
         folder = Path(wordllama.__file__).parent
         return wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
