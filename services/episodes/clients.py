@@ -16,8 +16,8 @@ from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
 from podium.registry.v1 import policy_service_pb2 as policy_pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
-from podium.registry.v1 import toolset_pb2
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.rpc.status import answered
@@ -47,10 +47,16 @@ class Registry:
         tool_names: Sequence[str] = (),
         fitting: Fitting | None = None,
         price_factors: Mapping[str, str] | None = None,
+        client_tools: Sequence[tool_pb2.ClientTool] = (),
     ) -> toolset_pb2.Toolset:
-        """The frozen tools of those names, those that fit a task, or all that the policy allows."""
+        """The frozen tools of those names, those that fit a task, or all that the policy allows;
+        and the caller's own.
+        """
         request = registry_pb.ResolveToolsetRequest(
-            policy=policy, tool_names=tool_names, price_factors=price_factors
+            policy=policy,
+            tool_names=tool_names,
+            price_factors=price_factors,
+            client_tools=client_tools,
         )
         if fitting is not None:
             request.task, request.tools_max = fitting.task, fitting.tools_max
@@ -73,7 +79,7 @@ class ToolOffers:
             before = [message.content for message in spec.history[-MESSAGES_BEFORE:]]
             fitting = Fitting("\n".join([*before, spec.task]), self.tools_max)
         return await self.registry.resolve(
-            spec.policy, list(spec.tool_names), fitting, spec.price_factors
+            spec.policy, list(spec.tool_names), fitting, spec.price_factors, spec.client_tools
         )
 
 

@@ -97,6 +97,8 @@ def _fill_step_event(event: pb.EpisodeEvent, step: Step) -> None:
         returned.CopyFrom(_tool_returned(body, step))
     elif isinstance(body, check_pb2.Judgement):
         event.judged.CopyFrom(body)
+    elif isinstance(body, pb.ClientCallsRequested):
+        event.client_calls_requested.CopyFrom(body)
     else:
         event.approval_requested.CopyFrom(body)
 

@@ -118,3 +118,28 @@ class NothingToApprove(FailedPrecondition):
             f"call {call_index} of turn {turn} of episode {episode_id} does not wait for approval",
             episode_id=episode_id,
         )
+
+
+class InvalidResults(InvalidArgument):
+    """What the caller says its functions gave cannot be taken."""
+
+
+class NothingToAnswer(FailedPrecondition):
+    """No calls of that turn wait for the episode's caller."""
+
+    def __init__(self, episode_id: str, turn: int) -> None:
+        super().__init__(
+            f"no calls of turn {turn} of episode {episode_id} wait for your results",
+            episode_id=episode_id,
+        )
+
+
+class ResultsConflict(AlreadyExists):
+    """The calls were answered before, with other results."""
+
+    def __init__(self, episode_id: str, turn: int) -> None:
+        super().__init__(
+            f"the calls of turn {turn} of episode {episode_id} were answered before, with other "
+            "results; those stay",
+            episode_id=episode_id,
+        )

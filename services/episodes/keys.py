@@ -15,6 +15,7 @@ class StepKind(StrEnum):
     MODEL = "model"
     TOOL = "tool"
     APPROVAL = "approval"
+    CLIENT_CALLS = "client_calls"
     VERIFIER = "verifier"
     JUDGEMENT = "judgement"
 

@@ -11,6 +11,7 @@ from episodes.model_catalogue import ModelCatalogue
 from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
 from episodes.steps.store import StepStore
+from episodes.steps.store_client_results import ClientResultStore
 from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications
 from episodes.steps.watch import Watcher
 from episodes.store import EpisodeStore
@@ -46,6 +47,7 @@ async def serve(config: ServerConfig) -> None:
     episodes = Episodes(
         store=store,
         steps=steps,
+        results=ClientResultStore(engine),
         outbox=OutboxStore(engine),
         starter=WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s),
         watcher=watcher,

@@ -14,7 +14,9 @@ from episodes.errors import (
     EpisodeNotFinished,
     EpisodeNotFound,
     InvalidEpisode,
+    NothingToAnswer,
     NothingToApprove,
+    ResultsConflict,
     SelfApproval,
     StartTooLate,
 )
@@ -22,13 +24,15 @@ from episodes.keys import StepKind
 from episodes.model_catalogue import ModelCatalogue
 from episodes.models import EpisodeState, NewEpisode, StoredEpisode
 from episodes.steps.store import StepStore
+from episodes.steps.store_client_results import ClientResultStore
 from episodes.steps.watch import EpisodeProgress, Watcher
 from episodes.store import EpisodeFilter, EpisodeStore
 from episodes.stream.store_outbox import OutboxStore
+from episodes.turns.client_results import checked_results
 from episodes.workflows.convert import self_approval
 from episodes.workflows.payloads import Approval
 from episodes.workflows.starter import TemporalUnavailable, WorkflowStarter
-from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_kit import telemetry
 from podium_kit.rpc.identity import current_identity
 
@@ -44,6 +48,7 @@ class Episodes:
 
     store: EpisodeStore
     steps: StepStore
+    results: ClientResultStore
     outbox: OutboxStore
     starter: WorkflowStarter
     watcher: Watcher
@@ -112,11 +117,29 @@ class Episodes:
         if approved and actor == stored.new.subject and not self_approval(stored.new.toolset):
             raise SelfApproval(episode_id, actor)
         approval = Approval(turn, call_index, approved, actor, reason)
-        asked = stored.ending is None and await self.steps.exists(
+        asked = stored.ending is None and await self.steps.find(
             episode_id, turn, StepKind.APPROVAL, call_index
         )
         if not asked or not await self.starter.decide(episode_id, approval):
             raise NothingToApprove(episode_id, turn, call_index)
+        return stored
+
+    async def answer(self, request: episode_service_pb2.AnswerToolCallsRequest) -> StoredEpisode:
+        """Takes the results of a turn's calls, which the caller ran.
+
+        Raises NothingToAnswer, InvalidResults, ResultsConflict.
+        """
+        stored, turn = await self.get(request.episode_id), request.turn
+        step = await self.steps.find(stored.new.episode_id, turn, StepKind.CLIENT_CALLS)
+        if step is None:
+            raise NothingToAnswer(request.episode_id, turn)
+        results = checked_results(request, step)
+        kept = await self.results.put(stored.new.episode_id, turn, results)
+        if kept is None:
+            raise NothingToAnswer(request.episode_id, turn)
+        if kept.results != results:
+            raise ResultsConflict(request.episode_id, turn)
+        await self.starter.caller_answered(stored.new.episode_id, turn)
         return stored
 
     async def trajectory(self, episode_id: str) -> bytes:

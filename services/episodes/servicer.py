@@ -64,6 +64,12 @@ class EpisodesServicer(EpisodeServiceServicer):
         )
         return pb.ApproveToolCallResponse(episode=episode_to_proto(stored))
 
+    async def AnswerToolCalls(
+        self, request: pb.AnswerToolCallsRequest, context: Context
+    ) -> pb.AnswerToolCallsResponse:
+        stored = await self._episodes.answer(request)
+        return pb.AnswerToolCallsResponse(episode=episode_to_proto(stored))
+
     async def GetTrajectory(
         self, request: pb.GetTrajectoryRequest, context: Context
     ) -> pb.GetTrajectoryResponse:

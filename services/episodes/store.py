@@ -82,7 +82,7 @@ STATE_FILTERS = {
     EpisodeState.FINISHED: "e.stop_reason IS NOT NULL",
     EpisodeState.PENDING: "e.stop_reason IS NULL AND s.last_kind IS NULL",
     EpisodeState.RUNNING: "e.stop_reason IS NULL AND s.last_kind IN ('model', 'tool')",
-    EpisodeState.WAITING: "e.stop_reason IS NULL AND s.last_kind = 'approval'",
+    EpisodeState.WAITING: "e.stop_reason IS NULL AND s.last_kind IN ('approval', 'client_calls')",
 }
 
 

@@ -76,7 +76,8 @@ def _state_of(row: Any) -> EpisodeState:
         return EpisodeState.FINISHED
     if row.last_kind is None:
         return EpisodeState.PENDING
-    return EpisodeState.WAITING if row.last_kind == StepKind.APPROVAL else EpisodeState.RUNNING
+    waits = row.last_kind in (StepKind.APPROVAL, StepKind.CLIENT_CALLS)
+    return EpisodeState.WAITING if waits else EpisodeState.RUNNING
 
 
 def _ending_of(row: Any) -> Ending | None:

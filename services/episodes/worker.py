@@ -21,6 +21,7 @@ from episodes.running_episode import RunningEpisodes
 from episodes.steps.log import StepLogs
 from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
+from episodes.steps.store_client_results import ClientResultStore
 from episodes.store import EpisodeStore
 from episodes.stream.reconciler import Reconciler
 from episodes.stream.relay import POLL_INTERVAL_S, Relay
@@ -28,6 +29,7 @@ from episodes.stream.store_outbox import OutboxStore
 from episodes.stream.topic_kafka import TopicReader
 from episodes.temporal.client import check_temporal
 from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
+from episodes.turns.client_calls import ClientCalls
 from episodes.turns.decide import Decider
 from episodes.turns.find_tools import ToolFinder
 from episodes.turns.finish import FinishActivity
@@ -137,7 +139,8 @@ def _worker(
     policies = PolicyChecks(RegistryPolicies(to_registry))
     children = ChildAnswers(store)
     invoker = Invoker(adapters, charges, logs, children, ToolFinder(registry))
-    turn = TurnActivity(episodes, logs, decider, invoker, policies)
+    clients = ClientCalls(logs, ClientResultStore(engine))
+    turn = TurnActivity(episodes, logs, decider, invoker, policies, clients)
     finish = FinishActivity(
         episodes,
         logs,

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import grpc
@@ -11,10 +12,18 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from gateway.config import Settings
-from gateway.convert import event_from_proto, model_from_proto, order_to_proto
+from gateway.convert import (
+    client_calls_from_proto,
+    event_from_proto,
+    model_from_proto,
+    order_to_proto,
+    outcome_from_proto,
+    results_to_proto,
+)
 from gateway.errors import UpstreamFault
 from gateway.limits.service import current_limits
-from gateway.models import EpisodeOrder, OrchestratorModel, Outcome, Progress
+from gateway.models import EpisodeOrder, OrchestratorModel, Outcome, Progress, ToolResults
+from gateway.tally import Tally, added, without
 from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
 from podium.episodes.v1 import (
     dead_letter_service_pb2,
@@ -204,10 +213,36 @@ class EpisodesClient:
                     raise upstream_error(error) from error
             await asyncio.sleep(WATCH_PAUSE_S)
 
-    async def events(self, episode_id: str) -> AsyncIterator[Progress | Outcome]:
-        """The watch in the gateway's own values; the outcome comes last."""
+    async def answer(self, results: ToolResults) -> None:
+        """Gives what the client's functions gave; the same again changes nothing."""
+        await answer(self._stub.AnswerToolCalls(results_to_proto(results)))
+
+    async def events(
+        self, episode_id: str, answered_turn: int = 0
+    ) -> AsyncIterator[Progress | Outcome]:
+        """The watch in the gateway's own values, from the turn on that was answered.
+
+        The outcome comes last: how the episode ended, or how it stands when it waits for calls
+        of its client. Its tally is of these events alone.
+        """
+        before: Tally = {}
+        spent: Tally = {}
         async for event in self.watch(episode_id):
-            yield event_from_proto(event)
+            found = event_from_proto(event)
+            if isinstance(found, Outcome):
+                yield replace(found, tally=without(found.tally, before))
+            elif answered_turn and found.turn <= answered_turn:
+                before = added(before, found.tally)
+            elif calls := client_calls_from_proto(event):
+                yield replace(await self._standing(episode_id), tally=spent, client_calls=calls)
+                return
+            else:
+                spent = added(spent, found.tally)
+                yield found
+
+    async def _standing(self, episode_id: str) -> Outcome:
+        request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
+        return outcome_from_proto((await answer(self._stub.GetEpisode(request))).episode)
 
     async def _watch_once(
         self, episode_id: str, after_sequence: int

@@ -1,8 +1,11 @@
 """Between the contract's messages and the gateway's own values."""
 
+from collections.abc import Iterable
+
 from google.protobuf import json_format
 
 from gateway.models import (
+    ClientCall,
     EpisodeOrder,
     Message,
     OrchestratorModel,
@@ -10,9 +13,14 @@ from gateway.models import (
     Progress,
     PromptMode,
     StopReason,
+    ToolResults,
 )
-from podium.episodes.v1 import episode_pb2
+from gateway.tally import Tally, added
+from podium.common.v1 import usage_pb2
+from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
+from podium.registry.v1 import tool_pb2
+from podium_kit.metering import InvalidUsage
 from podium_kit.wire import (
     duration_to_proto,
     failure_from_proto,
@@ -50,6 +58,14 @@ def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
         ),
         history=[_message_to_proto(message) for message in order.history],
         labels=order.labels,
+        client_tools=[
+            tool_pb2.ClientTool(
+                name=tool.name,
+                description=tool.description,
+                parameters_json_schema=tool.parameters_schema,
+            )
+            for tool in order.client_tools
+        ],
     )
     if order.time_limit_s is not None:
         spec.time_limit.CopyFrom(duration_to_proto(order.time_limit_s))
@@ -62,38 +78,75 @@ def _message_to_proto(message: Message) -> orchestrator_pb2.ConversationMessage:
     return orchestrator_pb2.ConversationMessage(role=message.role, content=message.content)
 
 
+def results_to_proto(results: ToolResults) -> episode_service_pb2.AnswerToolCallsRequest:
+    return episode_service_pb2.AnswerToolCallsRequest(
+        episode_id=results.episode_id,
+        turn=results.turn,
+        results=[
+            episode_service_pb2.ClientResult(call_index=index, content=content)
+            for index, content in results.contents
+        ],
+    )
+
+
 def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:
+    """How it ended, or how it stands."""
     return Outcome(
         episode_id=episode.id,
-        stop_reason=_STOP_REASONS[episode.stop_reason],
+        stop_reason=_STOP_REASONS.get(episode.stop_reason),
         answer=episode.answer,
         failure=failure_from_proto(episode.failure) if episode.HasField("failure") else None,
         turn_count=episode.turn_count,
         tool_call_count=episode.tool_call_count,
         cost=optional_money_from_proto(episode.cost),
         unpriced_call_count=episode.unpriced_call_count,
-        quantities=quantities_from_proto(episode.usage),
+        tally=tally_of(episode.usage),
         policy_name=episode.policy_name,
         policy_version=episode.policy_version,
     )
 
 
+def tally_of(quantities: Iterable[usage_pb2.Quantity]) -> Tally:
+    """Summed up; a usage that cannot be read is the ledger's to explain, and counts nothing."""
+    try:
+        found = quantities_from_proto(quantities)
+    except InvalidUsage:
+        return {}
+    return added(*({entry.dimension: entry.amount} for entry in found))
+
+
+def client_calls_from_proto(event: episode_pb2.EpisodeEvent) -> tuple[ClientCall, ...]:
+    """The calls that an event asks the client to run."""
+    return tuple(
+        ClientCall(event.turn, call.index, call.tool_name, call.arguments_json)
+        for call in event.client_calls_requested.calls
+    )
+
+
 def event_from_proto(event: episode_pb2.EpisodeEvent) -> Progress | Outcome:
     """The outcome when the event is the last one, otherwise a line about it."""
+    if event.HasField("finished"):
+        return outcome_from_proto(event.finished.episode)
+    used = (event.action_decided.usage, event.tool_returned.usage)
+    quantities = [quantity for usage in used for quantity in usage.quantities]
+    return Progress(event.turn, _line(event), tally_of(quantities))
+
+
+def _line(event: episode_pb2.EpisodeEvent) -> str:
     match event.WhichOneof("event"):
-        case "finished":
-            return outcome_from_proto(event.finished.episode)
         case "action_decided":
-            return Progress(_decision_line(event.turn, event.action_decided.action))
+            return _decision_line(event.turn, event.action_decided.action)
         case "tool_returned":
-            return Progress(_observation_line(event.tool_returned.observation))
+            return _observation_line(event.tool_returned.observation)
         case "approval_requested":
-            name = event.approval_requested.call.tool_name
-            return Progress(f"{name} waits for a person's approval\n")
+            return f"{event.approval_requested.call.tool_name} waits for a person's approval\n"
+        case "client_calls_requested":
+            names = ", ".join(call.name for call in client_calls_from_proto(event))
+            return f"{names} waits for its client\n"
         case "verifier_called" | "judged":
-            return Progress("The answer is being checked\n")
+            return "The answer is being checked\n"
         case _:
-            return Progress(f"{len(event.started.tool_names)} tools are allowed\n")
+            return f"{len(event.started.tool_names)} tools are allowed\n"
 
 
 def _decision_line(turn: int, action: orchestrator_pb2.Action) -> str:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
+from gateway.tally import Tally
 from podium_kit.failures import ToolFailure
-from podium_kit.metering import Dimension, Quantity
+from podium_kit.metering import Dimension
 from podium_kit.money import Money
 
 PROMPT = frozenset(
@@ -48,6 +49,34 @@ class Message:
 
 
 @dataclass(frozen=True)
+class ClientTool:
+    """A function that a client offers to its episode, and runs."""
+
+    name: str
+    description: str
+    parameters_schema: str
+
+
+@dataclass(frozen=True)
+class ClientCall:
+    """A call of such a function, which its episode waits for."""
+
+    turn: int
+    index: int
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class ToolResults:
+    """What the calls of a turn gave: content by the call's position."""
+
+    episode_id: str
+    turn: int
+    contents: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True)
 class EpisodeOrder:
     """What a chat request asks an episode to do."""
 
@@ -56,6 +85,7 @@ class EpisodeOrder:
     model: str
     policy: str
     tool_names: tuple[str, ...]
+    client_tools: tuple[ClientTool, ...]
     turn_limit: int
     time_limit_s: float | None
     budget: Money | None
@@ -69,31 +99,36 @@ class EpisodeOrder:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an episode ended."""
+    """How an episode ended; or how it stands, when it waits for calls that its client is to run.
+
+    The tally is of what a request spent of it, the rest is of the whole episode.
+    """
 
     episode_id: str
-    stop_reason: StopReason
+    stop_reason: StopReason | None
     answer: str
     failure: ToolFailure | None
     turn_count: int
     tool_call_count: int
     cost: Money | None
     unpriced_call_count: int
-    quantities: tuple[Quantity, ...]
+    tally: Tally
     policy_name: str
     policy_version: int
+    client_calls: tuple[ClientCall, ...] = ()
 
     def tokens(self, dimensions: frozenset[Dimension]) -> int:
         """Tokens used in these dimensions, of the orchestrator and of llm tools."""
-        counted = (entry.amount for entry in self.quantities if entry.dimension in dimensions)
-        return int(sum(counted, Decimal(0)))
+        return int(sum((self.tally.get(each, Decimal(0)) for each in dimensions), Decimal(0)))
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A line about something that happened, for a person who waits."""
+    """Something that happened: a line for a person who waits, and what it used."""
 
+    turn: int
     line: str
+    tally: Tally
 
 
 @dataclass(frozen=True)

@@ -299,6 +299,15 @@ class ResolvedTool:
     price_per_call: Money | None
 
 
+@dataclass(frozen=True)
+class ClientTool:
+    """A function that an episode's caller offers to it, and runs."""
+
+    name: str
+    description: str
+    parameters_schema: str
+
+
 @dataclass(frozen=True, eq=False)
 class Toolset:
     """What an episode may use, frozen."""
@@ -308,6 +317,7 @@ class Toolset:
     decisions: tuple[Decision, ...]
     finder: bool = False
     """Whether tools are left out that find_tools would find."""
+    client_tools: tuple[ClientTool, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, ResolvedTool]:

@@ -24,7 +24,11 @@ from tool_registry.tools.convert import kind_from_proto, new_spec_from_proto, to
 from tool_registry.tools.convert_openapi import read_openapi
 from tool_registry.tools.listing import ToolFilter, take_page
 from tool_registry.tools.service import Registry
-from tool_registry.toolsets.convert import ToolsetWriter, fitting_from_proto
+from tool_registry.toolsets.convert import (
+    ToolsetWriter,
+    client_tools_from_proto,
+    fitting_from_proto,
+)
 from tool_registry.toolsets.resolution import Resolution
 
 VERSION_MAX = 2**31 - 1
@@ -125,6 +129,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
             list(request.tool_names),
             fitting_from_proto(request),
             PriceFactors.read(request.price_factors),
+            client_tools_from_proto(request.client_tools),
         )
         return self._toolsets.reply(toolset)
 

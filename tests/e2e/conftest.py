@@ -23,12 +23,19 @@ PAUSED_TASK = "think before you check"
 # Nothing that is offered for it calculates.
 FINDING_TASK = "in which country is the airport of the city of Lyon, and its currency?"
 FIND = {"tool": "find_tools", "arguments": {"query": "calculate the product of two numbers"}}
+# The client has a function for it.
+CLIENT_TASK = "how warm is it at our own station in Oslo?"
+ASK_CLIENT = {"tool": "getWeather", "arguments": {"city": "Oslo"}}
 # In everything that the owner among tenancy's tenants writes.
 CANARY = "canary-7f3a9c"
 
 
 def first_action(body: Mapping[str, Any]) -> Reply:
-    """A sum; a minute late for the slow task; a search for tools where nothing calculates."""
+    """A sum; a minute late for the slow task; a search for tools where nothing calculates; a call
+    of the client's function where that is asked for.
+    """
+    if CLIENT_TASK in json.dumps(body["messages"]):
+        return Reply(json.dumps({"thought": "I will ask the client.", **ASK_CLIENT}))
     if FINDING_TASK in json.dumps(body["messages"]):
         return Reply(json.dumps({"thought": "I need another tool.", **FIND}))
     slow = SLOW_TASK in json.dumps(body["messages"])

@@ -1,10 +1,18 @@
 """The official OpenAI client, given only a base URL and a key."""
 
+import json
+from typing import cast
+
 import openai
 import pytest
-from openai.types.chat import ChatCompletionUserMessageParam
+from openai.types.chat import (
+    ChatCompletionMessageParam,
+    ChatCompletionToolParam,
+    ChatCompletionUserMessageParam,
+)
 
-from e2e.conftest import MODEL, WholePlatform
+from e2e.conftest import CLIENT_TASK, MODEL, WholePlatform
+from e2e.episodes_over_http import trajectory
 
 QUESTION: ChatCompletionUserMessageParam = {"role": "user", "content": "What is 6 x 7?"}
 ONLY_SUMS = {"podium": {"tools": ["calculator"]}}
@@ -46,6 +54,50 @@ async def test_streamed_chat_gives_the_answer_in_chunks_and_usage_at_the_end(
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
     assert chunks[-1].usage is not None
     assert chunks[-1].usage.total_tokens > 0
+
+
+async def test_a_function_of_the_client_is_a_tool_beside_the_platforms(
+    whole: WholePlatform,
+) -> None:
+    client = client_of(whole)
+    weather: ChatCompletionToolParam = {
+        "type": "function",
+        "function": {
+            "name": "getWeather",
+            "description": "weather at our own stations",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}},
+                "required": ["city"],
+            },
+        },
+    }
+    messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": CLIENT_TASK}]
+    asked = await client.chat.completions.create(
+        model=MODEL, messages=messages, tools=[weather], extra_body=ONLY_SUMS
+    )
+    assert asked.choices[0].finish_reason == "tool_calls"
+    message = asked.choices[0].message
+    [call] = message.tool_calls or []
+    assert call.type == "function"
+    assert (call.function.name, json.loads(call.function.arguments)) == (
+        "getWeather",
+        {"city": "Oslo"},
+    )
+    messages.append(cast(ChatCompletionMessageParam, message.model_dump(exclude_none=True)))
+    messages.append({"role": "tool", "tool_call_id": call.id, "content": "-3 degrees"})
+    reply = await client.chat.completions.create(model=MODEL, messages=messages, tools=[weather])
+    assert reply.choices[0].message.content == "42"
+    assert reply.id == asked.id
+    async with whole.client() as http:
+        found = await trajectory(http, reply.id.removeprefix("chatcmpl-"))
+    used = [
+        (made["observation"]["call"]["tool_name"], made["observation"]["content"])
+        for turn in found["turns"]
+        for made in turn.get("tool_invocations", ())
+    ]
+    assert used == [("getWeather", "-3 degrees"), ("calculator", "42")]
+    assert not found.get("unpriced_call_count")
 
 
 async def test_models_are_listed(whole: WholePlatform) -> None:

@@ -58,6 +58,8 @@ class EpisodeView:
                 self._returned(event.turn, event.tool_returned)
             case "approval_requested":
                 self._waiting(event)
+            case "client_calls_requested":
+                self._await("waiting for the client to run its tools")
             case "verifier_called":
                 self._await("the answer is judged")
             case "judged":

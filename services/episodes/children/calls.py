@@ -53,6 +53,14 @@ def problem_of(instance: Any, schema: str) -> str:
     return problems(_validator(schema), instance)
 
 
+def arguments_problem(arguments_json: str, schema: str) -> str:
+    """Why a call's arguments do not fit its tool; empty when they do."""
+    try:
+        return problem_of(json.loads(arguments_json or "{}"), schema)
+    except (ValueError, RecursionError) as error:
+        return f"they are not JSON: {error}"
+
+
 def _too_deep(episode: RunningEpisode, tool: toolset_pb2.ResolvedTool) -> ToolFailure | None:
     limit = tool.podium.max_depth or DEFAULT_MAX_DEPTH
     # The root orchestrator counts as the first.
@@ -67,21 +75,17 @@ def _too_deep(episode: RunningEpisode, tool: toolset_pb2.ResolvedTool) -> ToolFa
 
 
 def _wrong_arguments(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> ToolFailure | None:
-    problem = _problem_of_arguments(call.arguments_json, tool.parameters_json_schema)
+    problem = _problem_of_call(call.arguments_json, tool.parameters_json_schema)
     if not problem:
         return None
     message = f"the arguments do not fit {tool.name}: {problem}"
     return ToolFailure(FailureKind.INVALID_ARGUMENTS, message)
 
 
-def _problem_of_arguments(arguments_json: str, schema: str) -> str:
-    try:
-        arguments = json.loads(arguments_json or "{}")
-    except (ValueError, RecursionError) as error:
-        return f"they are not JSON: {error}"
-    if problem := problem_of(arguments, schema):
+def _problem_of_call(arguments_json: str, schema: str) -> str:
+    if problem := arguments_problem(arguments_json, schema):
         return problem
-    task = arguments.get(TASK_ARGUMENT)
+    task = json.loads(arguments_json or "{}").get(TASK_ARGUMENT)
     if not isinstance(task, str) or not task.strip():
         return "at /task: say in words what to do"
     too_long = len(task.encode()) > TASK_BYTES_MAX

@@ -21,12 +21,14 @@ Body = (
     trajectory_pb2.ModelCall
     | trajectory_pb2.ToolInvocation
     | episode_pb2.ApprovalRequested
+    | episode_pb2.ClientCallsRequested
     | check_pb2.Judgement
 )
 BODY_OF: dict[StepKind, type[Body]] = {
     StepKind.MODEL: trajectory_pb2.ModelCall,
     StepKind.TOOL: trajectory_pb2.ToolInvocation,
     StepKind.APPROVAL: episode_pb2.ApprovalRequested,
+    StepKind.CLIENT_CALLS: episode_pb2.ClientCallsRequested,
     StepKind.VERIFIER: trajectory_pb2.ToolInvocation,
     StepKind.JUDGEMENT: check_pb2.Judgement,
 }

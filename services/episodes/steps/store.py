@@ -24,13 +24,11 @@ READ = text(
     ORDER BY s.sequence
     """
 )
-EXISTS = text(
+FIND = text(
     """
-    SELECT EXISTS (
-        SELECT FROM steps
-        WHERE episode_id = CAST(:episode_id AS uuid)
-        AND turn = :turn AND kind = :kind AND call_index = :call_index
-    )
+    SELECT s.*, g.body FROM steps s JOIN segments g USING (digest)
+    WHERE s.episode_id = CAST(:episode_id AS uuid)
+    AND s.turn = :turn AND s.kind = :kind AND s.call_index = :call_index
     """
 )
 APPEND = text(
@@ -80,11 +78,15 @@ class StepStore:
             rows = await connection.execute(READ, {"episode_id": episode_id, "after": after})
             return [step_of(row) for row in rows]
 
-    async def exists(self, episode_id: str, turn: int, kind: StepKind, call_index: int) -> bool:
+    async def find(
+        self, episode_id: str, turn: int, kind: StepKind, call_index: int = 0
+    ) -> Step | None:
+        """One step, if it was taken."""
         values = {"turn": turn, "kind": kind.value, "call_index": call_index}
         async with autocommit(self._engine) as connection:
-            found = await connection.execute(EXISTS, {"episode_id": episode_id, **values})
-            return bool(found.scalar_one())
+            found = await connection.execute(FIND, {"episode_id": episode_id, **values})
+            row = found.one_or_none()
+        return None if row is None else step_of(row)
 
     async def append(self, steps: Sequence[Step]) -> bool:
         """Stores new steps of one episode at once.

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from episodes.children.calls import problem_of
+from episodes.children.calls import arguments_problem
 from episodes.clients import Fitting, Registry
 from episodes.running_episode import RunningEpisode
 from podium.episodes.v1 import trajectory_pb2
@@ -29,7 +29,7 @@ class ToolFinder:
     ) -> None:
         """Completes the record with what was found. Raises DomainError."""
         arguments = record.observation.call.arguments_json
-        if problem := _problem_of(arguments, finder.parameters_json_schema):
+        if problem := arguments_problem(arguments, finder.parameters_json_schema):
             failure = ToolFailure(FailureKind.INVALID_ARGUMENTS, f"{finder.name}: {problem}")
             record.observation.failure.CopyFrom(failure_to_proto(failure))
             return
@@ -46,13 +46,6 @@ class ToolFinder:
         record.observation.content = "\n".join(
             ["You may call these now:", *lines] if found else ["There is no other tool for that."]
         )
-
-
-def _problem_of(arguments: str, schema: str) -> str:
-    try:
-        return problem_of(json.loads(arguments or "{}"), schema)
-    except (ValueError, RecursionError) as error:
-        return f"the arguments are not JSON: {error}"
 
 
 def _short(text: str) -> str:

@@ -16,6 +16,7 @@ from episodes.running_episode import RunningEpisode
 from episodes.steps.expert_context import expert_context
 from episodes.steps.log import Body, StepLog, StepLogs
 from episodes.temporal.activity_errors import TRANSIENT, faults_of
+from episodes.turns.client_calls import ClientResult, is_client_tool, note_result
 from episodes.turns.find_tools import ToolFinder
 from episodes.turns.tool_records import answer_timeout_s, note_answer, rejected
 from episodes.workflows.payloads import ChildCall, EpisodeResult
@@ -40,6 +41,7 @@ class ToolCallPlan:
 
     Without a decision of the policy the call is done already, or its child was started.
     `fallbacks` are the models that the policy lets answer in place of the one asked for.
+    `problem` says why the call cannot be made; `result` is what the episode's caller answered.
     """
 
     call: pb.ToolCall
@@ -47,18 +49,25 @@ class ToolCallPlan:
     decision: PolicyDecision | None = None
     fallbacks: frozenset[str] = frozenset()
     approval: trajectory_pb2.ApprovalDecision | None = None
-    child: ChildCall | ToolFailure | None = None
+    child: ChildCall | None = None
+    problem: ToolFailure | None = None
     ended: EpisodeResult | None = None
+    result: ClientResult | None = None
 
     @property
     def starts_child(self) -> bool:
         """Whether an episode of its own is to answer it, and nothing forbids that."""
         allowed = self.decision is not None and _denial(self) is None
-        return allowed and isinstance(self.child, ChildCall)
+        return allowed and self.child is not None
 
     @property
     def finds_tools(self) -> bool:
         return self.tool is not None and self.tool.kind == tool_pb2.TOOL_KIND_FIND_TOOLS
+
+    @property
+    def asks_caller(self) -> bool:
+        """Whether the episode's caller is to run it, and has not answered yet."""
+        return is_client_tool(self.tool) and self.problem is None and self.result is None
 
     @property
     def waits(self) -> bool:
@@ -96,9 +105,11 @@ class Invoker:
         """By call index: what is granted, or why the call is not even tried."""
         purchases = ToolPurchases(episode, steps, turn)
         denials = {plan.call.index: failure for plan in plans if (failure := _denial(plan))}
-        # What a child spends is its own.
+        # What a child spends is its own, and what the caller runs is the caller's.
         free = {
-            plan.call.index: Grant() for plan in plans if plan.ended is not None or plan.finds_tools
+            plan.call.index: Grant()
+            for plan in plans
+            if plan.ended is not None or plan.finds_tools or plan.result is not None
         }
         payable = [
             (plan.call.index, purchases.of(plan.call, plan.tool))
@@ -154,7 +165,9 @@ class Invoker:
             raise AssertionError("a call without a tool is denied")
         record.granted_output_tokens = verdict.output_tokens
         record.tool_version = plan.tool.version
-        if isinstance(plan.child, ChildCall) and plan.ended is not None:
+        if plan.result is not None:
+            note_result(record, plan.result)
+        elif plan.child is not None and plan.ended is not None:
             await self.children.fill(record, plan.child.episode_id, plan.tool, plan.ended)
         elif plan.finds_tools:
             with _visible_faults(record):
@@ -194,7 +207,7 @@ def _denial(plan: ToolCallPlan) -> ToolFailure | None:
             FailureKind.DENIED_BY_POLICY,
             f"a person did not approve this call of {name}; find another way",
         )
-    return plan.child if isinstance(plan.child, ToolFailure) else None
+    return plan.problem
 
 
 @contextmanager

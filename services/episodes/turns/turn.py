@@ -17,6 +17,7 @@ from episodes.steps.log import Body, StepLog, StepLogs
 from episodes.temporal.activity_errors import activity_errors
 from episodes.temporal.heartbeats import heartbeats
 from episodes.turns.approvals import approval_of
+from episodes.turns.client_calls import ClientCalls, wrong_arguments
 from episodes.turns.decide import Decider
 from episodes.turns.invoke import Invoker, ToolCallPlan
 from episodes.turns.policy_checks import PolicyChecks, planned_call, planned_fallbacks
@@ -28,8 +29,12 @@ from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2
 from podium_kit import telemetry
+from podium_kit.failures import ToolFailure
 from podium_kit.rpc.identity import acting_as
 from podium_kit.wire import timestamp_to_proto
+
+# Kinds whose calls reach nobody's service: policies decided about them when the episode started.
+ANSWERED_HERE = (tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT)
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ class TurnActivity:
     decider: Decider
     invoker: Invoker
     policies: PolicyChecks
+    clients: ClientCalls
 
     @activity.defn(name=TAKE_TURN)
     async def take_turn(self, turn: TurnInput) -> TurnResult:
@@ -57,7 +63,8 @@ class TurnActivity:
 
     async def _take(self, episode: RunningEpisode, turn: TurnInput) -> TurnResult:
         # The first attempt of a turn finds only what earlier turns stored.
-        first = activity.info().attempt == 1 and not turn.approvals and not turn.children
+        again = turn.approvals or turn.children or turn.answered
+        first = activity.info().attempt == 1 and not again
         log = await self.logs.open(episode.id, turn.turn - 1 if first else None)
         episode = episode.with_found_tools(log, turn.turn)
         if not log.has(turn.turn, StepKind.MODEL):
@@ -78,7 +85,7 @@ class TurnActivity:
             (call.index, planned)
             for call in calls
             if (tool := episode.tool(call.tool_name))
-            and tool.kind != tool_pb2.TOOL_KIND_FIND_TOOLS
+            and tool.kind not in ANSWERED_HERE
             and call.index not in turn.children
             and not log.has(turn.turn, StepKind.TOOL, call.index)
             for planned in (planned_call(call, tool), *planned_fallbacks(call, tool))
@@ -87,16 +94,23 @@ class TurnActivity:
         decided: dict[int, list[tuple[PlannedCall, PolicyDecision]]] = {}
         for (index, planned), decision in zip(todo, decisions, strict=True):
             decided.setdefault(index, []).append((planned, decision))
+        results = await self.clients.results(episode.id, turn.turn) if turn.answered else {}
         return [
             ToolCallPlan(
                 call,
                 episode.tool(call.tool_name),
                 *_decisions(decided.get(call.index, [])),
                 approval=approval_of(turn, call.index),
-                child=child_call(episode, turn.turn, call),
+                child=child if isinstance(child, ChildCall) else None,
+                problem=child if isinstance(child, ToolFailure) else None,
                 ended=turn.ended.get(str(call.index)),
+                result=results.get(call.index),
             )
             for call in calls
+            for child in [
+                child_call(episode, turn.turn, call)
+                or wrong_arguments(call, episode.tool(call.tool_name))
+            ]
         ]
 
     async def _make_calls(
@@ -110,16 +124,22 @@ class TurnActivity:
             return TurnResult(pending=[call.index for call in waiting])
         todo = [plan for plan in plans if not log.has(turn.turn, StepKind.TOOL, plan.call.index)]
         if starting := [plan for plan in todo if plan.starts_child]:
-            children = [plan.child for plan in starting if isinstance(plan.child, ChildCall)]
+            children = [plan.child for plan in starting if plan.child is not None]
             return TurnResult(children=children, others=len(starting) < len(todo))
+        callers = [plan.call for plan in todo if plan.asks_caller]
         ready = [
             plan
             for plan in todo
-            if plan.call.index not in turn.children or str(plan.call.index) in turn.ended
+            if not plan.asks_caller
+            and (plan.call.index not in turn.children or str(plan.call.index) in turn.ended)
         ]
         if ready:
             await self.invoker.invoke(episode, log, turn.turn, ready)
-        return TurnResult()
+        if callers:
+            await self.clients.request(log, turn.turn, callers)
+            # Watchers see settled steps only, and the caller must see what is asked of it.
+            await self.invoker.charges.settle_and_reserve(episode, log, [])
+        return TurnResult(asks_caller=bool(callers))
 
     async def _ask_for_approval(
         self, episode: RunningEpisode, log: StepLog, turn: int, calls: list[pb.ToolCall]

@@ -55,11 +55,13 @@ R = TypeVar("R")
 
 @workflow.defn(name="Episode")
 class EpisodeWorkflow:
-    """State is small: the turn whose calls may be decided, and what was decided."""
+    """State is small: the turn whose calls may be decided, what was decided, and the turns whose
+    calls the caller has answered."""
 
     def __init__(self) -> None:
         self._deciding = 0
         self._decided: dict[int, dict[str, Approval]] = {}
+        self._answered: set[int] = set()
         self._ending = False
         self._deadline = datetime.max
 
@@ -86,6 +88,11 @@ class EpisodeWorkflow:
         A person is asked before the turn's activity returns, so the decision may come first.
         """
         self._decided.setdefault(approval.turn, {})[str(approval.call_index)] = approval
+
+    @workflow.signal
+    async def caller_answered(self, turn: int) -> None:
+        """The caller's results of a turn are stored; they may be before the turn waits for them."""
+        self._answered.add(turn)
 
     @decide.validator
     def _reject_closed_call(self, approval: Approval) -> None:
@@ -181,7 +188,12 @@ class EpisodeWorkflow:
             self._deciding = 0
             result = await self._run_turn(episode, asked)
         self._deciding = 0
-        return await self._join(episode, asked, result) if result.children else result
+        if result.children:
+            result = await self._join(episode, asked, result)
+        if result.asks_caller:
+            await workflow.wait_condition(lambda: turn in self._answered)
+            result = await self._run_turn(episode, replace(asked, answered=True))
+        return result
 
     async def _decided_turn(
         self, episode: EpisodeInput, asked: TurnInput, pending: list[int]

@@ -63,7 +63,8 @@ class TurnInput:
 
     `decided` says who took a decision and why; a call not decided in time is not in it.
     `children` are the indexes of calls that episodes of their own answer, `ended` how those
-    episodes ended, by index: empty while they run.
+    episodes ended, by index: empty while they run. `answered` says that the caller's results
+    of the turn are stored.
     """
 
     episode_id: str
@@ -73,6 +74,7 @@ class TurnInput:
     decided: dict[str, Approval] = field(default_factory=dict)
     children: list[int] = field(default_factory=list)
     ended: dict[str, EpisodeResult] = field(default_factory=dict)
+    answered: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class TurnResult:
     `stop` is empty while the episode goes on, otherwise a StopReason. `pending`
     holds the indexes of calls that wait for approval. `children` are the calls that episodes
     of their own answer; `others` says whether the turn has more calls to make meanwhile.
+    `asks_caller` says that the caller is to run some.
     """
 
     stop: str = ""
@@ -89,6 +92,7 @@ class TurnResult:
     pending: list[int] = field(default_factory=list)
     children: list[ChildCall] = field(default_factory=list)
     others: bool = False
+    asks_caller: bool = False
 
 
 @dataclass(frozen=True)

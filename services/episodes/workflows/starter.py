@@ -87,6 +87,21 @@ class WorkflowStarter:
             raise TemporalUnavailable from error
         return True
 
+    async def caller_answered(self, episode_id: str, turn: int) -> None:
+        """Tells the workflow that results are stored; one that has ended needs none.
+
+        Raises TemporalUnavailable.
+        """
+        handle = self._temporal.client.get_workflow_handle_for(
+            EpisodeWorkflow.run, workflow_id(episode_id)
+        )
+        try:
+            async with self._answer():
+                await handle.signal(EpisodeWorkflow.caller_answered, turn)
+        except RPCError as error:
+            if error.status not in GONE:
+                raise TemporalUnavailable from error
+
     async def _start(self, episode: EpisodeInput, reuse: WorkflowIDReusePolicy) -> None:
         try:
             async with self._answer():

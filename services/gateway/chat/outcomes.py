@@ -7,7 +7,7 @@ from gateway.models import Outcome, StopReason
 from podium_kit.failures import FailureKind
 from podium_kit.rpc import errors
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "tool_calls"]
 # A limit cut the work short, as max_tokens would: what there is so far is the answer.
 CUT_SHORT = frozenset({StopReason.TURN_LIMIT, StopReason.BUDGET_EXHAUSTED, StopReason.DEADLINE})
 ERROR_OF_FAILURE: dict[FailureKind, type[errors.DomainError]] = {
@@ -25,10 +25,13 @@ ERROR_OF_FAILURE: dict[FailureKind, type[errors.DomainError]] = {
 
 
 def finish_reason(outcome: Outcome) -> FinishReason:
-    """ "stop" for an answer, "length" for work a limit cut short.
+    """ "stop" for an answer, "length" for work a limit cut short, "tool_calls" for calls that
+    the client is to run.
 
     Raises the domain error that says why there is nothing to show.
     """
+    if outcome.client_calls:
+        return "tool_calls"
     if outcome.stop_reason is StopReason.ANSWERED:
         return "stop"
     if outcome.stop_reason in CUT_SHORT and outcome.turn_count > 0:

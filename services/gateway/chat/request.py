@@ -6,8 +6,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.chat.catalogue import Choice
-from gateway.errors import InvalidChat, UnsupportedParameter
-from gateway.models import EpisodeOrder, Message, PromptMode
+from gateway.chat.client_tools import Tool
+from gateway.chat.messages import ChatMessage, Conversation
+from gateway.errors import UnsupportedParameter
+from gateway.models import EpisodeOrder, PromptMode, ToolResults
 from podium_kit.money import Money
 
 # Parameters we cannot honour are welcome at OpenAI's default, where they ask for nothing.
@@ -18,8 +20,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "logprobs": (False,),
     "top_logprobs": (0,),
     "response_format": ({"type": "text"},),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
     "functions": ([],),
     "function_call": ("none", "auto"),
     "parallel_tool_calls": (True, False),
@@ -36,36 +36,8 @@ IGNORED = frozenset(
 )
 FIXES = {
     "n": "send n requests instead",
-    "tools": "register tools with POST /v1/tools, then name them in podium.tools",
-    "functions": "register tools with POST /v1/tools, then name them in podium.tools",
+    "functions": "send tools instead",
 }
-
-
-class TextPart(BaseModel):
-    """A part of a message's content."""
-
-    type: str
-    text: str = ""
-
-
-class ChatMessage(BaseModel):
-    """One message; parts that are not text are rejected."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
-
-    def text(self) -> str:
-        """The content as one text. Raises InvalidChat."""
-        if isinstance(self.content, str):
-            return self.content
-        for part in self.content:
-            if part.type != "text":
-                raise InvalidChat(
-                    f"content of type {part.type} is not supported; send text", param="messages"
-                )
-        return "\n".join(part.text for part in self.content)
 
 
 class StreamOptions(BaseModel):
@@ -82,7 +54,7 @@ class PodiumOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     policy: str = Field("", description="preference policy; overrides the suffix of `model`")
-    tools: list[str] = Field([], description="keeps only these tools")
+    tools: list[str] = Field([], description="keeps only these registered tools")
     turn_limit: int = Field(0, ge=0, description="most turns; 0 means 50")
     budget_usd: Decimal | None = Field(
         None, ge=0, max_digits=28, decimal_places=12, description="most money, in US dollars"
@@ -99,6 +71,10 @@ class ChatRequest(BaseModel):
 
     model: str
     messages: list[ChatMessage] = Field(min_length=1)
+    tools: list[Tool] | None = Field(None, description="functions that the client runs")
+    tool_choice: Literal["none", "auto"] | None = Field(
+        None, description="none: the client's functions are not offered"
+    )
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     max_tokens: int | None = Field(None, gt=0)
@@ -112,14 +88,15 @@ class ChatRequest(BaseModel):
     def order(self, choice: Choice) -> EpisodeOrder:
         """The episode it asks for. Raises InvalidChat, UnsupportedParameter, InvalidMoney."""
         self._reject_unsupported()
-        task = self._task()
-        options = self.podium
+        conversation, options = Conversation(self.messages), self.podium
+        offered = () if self.tool_choice == "none" else self.tools or ()
         return EpisodeOrder(
-            task=task,
-            history=tuple(map(_history_message, self.messages[:-1])),
+            task=conversation.task(),
+            history=conversation.history(),
             model=choice.model,
             policy=options.policy or choice.policy,
             tool_names=tuple(options.tools),
+            client_tools=tuple(tool.offered() for tool in offered),
             turn_limit=options.turn_limit,
             time_limit_s=options.time_limit_s,
             budget=_dollars(options.budget_usd),
@@ -131,15 +108,13 @@ class ChatRequest(BaseModel):
             seed=self.seed,
         )
 
-    def _task(self) -> str:
-        last = self.messages[-1]
-        if last.role != "user":
-            raise InvalidChat(
-                "the last message is the task, so its role must be user", param="messages"
-            )
-        if not (task := last.text()).strip():
-            raise InvalidChat("the task is empty; write what to do", param="messages")
-        return task
+    def results(self) -> ToolResults | None:
+        """What the client's functions gave, for an episode that waits for it; else None.
+
+        Raises InvalidChat, UnsupportedParameter.
+        """
+        self._reject_unsupported()
+        return Conversation(self.messages).results()
 
     def _reject_unsupported(self) -> None:
         for name, value in (self.model_extra or {}).items():
@@ -149,11 +124,6 @@ class ChatRequest(BaseModel):
                 raise UnsupportedParameter(name, "it is unknown; leave it out")
             if value not in NEUTRAL[name]:
                 raise UnsupportedParameter(name, FIXES.get(name, "leave it out"))
-
-
-def _history_message(message: ChatMessage) -> Message:
-    role = "system" if message.role == "developer" else message.role
-    return Message(role, message.text())
 
 
 def _dollars(amount: Decimal | None) -> Money | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from gateway.chat.call_ids import CallId
 from gateway.chat.outcomes import finish_reason
 from gateway.models import COMPLETION, PROMPT, Outcome
 from gateway.sse import data
@@ -14,7 +15,14 @@ CHUNK_CHARACTERS = 400
 
 def completion(outcome: Outcome, model: str, created: int) -> Json:
     """A chat.completion. Raises the error of an episode without an answer."""
-    message = {"role": "assistant", "content": outcome.answer, "refusal": None}
+    calls = _tool_calls(outcome)
+    # OpenAI's messages with calls have no content, and those without have no list of calls.
+    message = {
+        "role": "assistant",
+        "content": None if calls else outcome.answer,
+        "refusal": None,
+        **({"tool_calls": calls} if calls else {}),
+    }
     choice = {
         "index": 0,
         "message": message,
@@ -29,8 +37,19 @@ def completion(outcome: Outcome, model: str, created: int) -> Json:
     }
 
 
+def _tool_calls(outcome: Outcome) -> list[Json]:
+    return [
+        {
+            "id": str(CallId(outcome.episode_id, call.turn, call.index)),
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in outcome.client_calls
+    ]
+
+
 def usage(outcome: Outcome) -> Json:
-    """Tokens of the orchestrator and of llm tools together."""
+    """Tokens of the orchestrator and of llm tools together, for this request."""
     prompt, completed = outcome.tokens(PROMPT), outcome.tokens(COMPLETION)
     cached = outcome.tokens(frozenset({Dimension.CACHE_READ}))
     reasoning = outcome.tokens(frozenset({Dimension.REASONING}))
@@ -48,7 +67,7 @@ def podium(outcome: Outcome) -> Json:
     cost = outcome.cost
     return {
         "episode_id": outcome.episode_id,
-        "stop_reason": outcome.stop_reason.value,
+        "stop_reason": outcome.stop_reason and outcome.stop_reason.value,
         "cost": cost and {"amount": cost.amount_string(), "currency_code": cost.currency_code},
         "unpriced_calls": outcome.unpriced_call_count,
         "turns": outcome.turn_count,
@@ -76,12 +95,21 @@ class Chunks:
         Raises the error of an episode without an answer.
         """
         reason = finish_reason(outcome)
+        for index, call in enumerate(_tool_calls(outcome)):
+            yield from self._tool_call(index, call)
         for start in range(0, len(outcome.answer), CHUNK_CHARACTERS):
             yield self._delta({"content": outcome.answer[start : start + CHUNK_CHARACTERS]})
         yield self._delta({}, reason, {"podium": podium(outcome)})
         if include_usage:
             yield data({**self._head, "choices": [], "usage": usage(outcome)})
         yield b"data: [DONE]\n\n"
+
+    def _tool_call(self, index: int, call: Json) -> Iterator[bytes]:
+        """First which function, then its arguments: clients put the parts together by index."""
+        function = {**call["function"], "arguments": ""}
+        yield self._delta({"tool_calls": [{"index": index, **call, "function": function}]})
+        arguments = {"arguments": call["function"]["arguments"]}
+        yield self._delta({"tool_calls": [{"index": index, "function": arguments}]})
 
     def _delta(self, delta: Json, reason: str | None = None, extra: Json | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}

@@ -11,7 +11,7 @@ from gateway.chat.catalogue import DEFAULT_ALIAS, Catalogue, Names
 from gateway.chat.disconnects import while_connected
 from gateway.chat.request import ChatRequest
 from gateway.chat.service import ChatRun, Episodes
-from gateway.episode_ids import EpisodeIds
+from gateway.episode_ids import EpisodeId, EpisodeIds
 from gateway.sse import kept_alive, sse_response
 
 CLIENT_CLOSED_REQUEST = 499
@@ -30,10 +30,7 @@ class ChatApi:
 
     async def complete(self, body: ChatRequest, request: Request) -> Response:
         """Starts the episode before anything is sent, so that rejections have a status."""
-        order = body.order(await self.catalogue.resolve(body.model))
-        async with self.episode_ids.starting(request.headers, await request.body()) as episode:
-            run = ChatRun(self.episodes, episode, body, self.wait_s)
-            await run.start(order)
+        run = await self._run(body, request)
         headers = {"x-podium-episode": run.episode_id}
         if body.stream:
             events = kept_alive(run.stream(), self.keepalive_s)
@@ -43,6 +40,21 @@ class ChatApi:
             await self._leave(run)
             return Response(status_code=CLIENT_CLOSED_REQUEST)
         return JSONResponse(answer, headers=headers)
+
+    async def _run(self, body: ChatRequest, request: Request) -> ChatRun:
+        """A new episode, or the one that waits for the results in the request."""
+        choice = await self.catalogue.resolve(body.model)
+        if (results := body.results()) is not None:
+            # The ids of its calls name it, so a client that went away can ask again.
+            episode = EpisodeId(results.episode_id, chosen_by_caller=True)
+            run = ChatRun(self.episodes, episode, body, self.wait_s)
+            await run.go_on(results)
+            return run
+        order = body.order(choice)
+        async with self.episode_ids.starting(request.headers, await request.body()) as episode:
+            run = ChatRun(self.episodes, episode, body, self.wait_s)
+            await run.start(order)
+        return run
 
     async def _leave(self, run: ChatRun) -> None:
         if self.cancel_on_disconnect:

@@ -11,7 +11,7 @@ from gateway.chat.response import Chunks, Json, completion
 from gateway.episode_ids import EpisodeId
 from gateway.error_responses import error_body
 from gateway.errors import AnswerTooLate, WatchLost
-from gateway.models import EpisodeOrder, Outcome, Progress
+from gateway.models import EpisodeOrder, Outcome, Progress, ToolResults
 from gateway.sse import data
 from podium_kit import telemetry
 from podium_kit.rpc.errors import DomainError, Unavailable
@@ -23,12 +23,16 @@ class Episodes(Protocol):
     """What a chat needs of the episode service."""
 
     async def start(self, episode_id: str, order: EpisodeOrder) -> None: ...
-    def events(self, episode_id: str) -> AsyncIterator[Progress | Outcome]: ...
+    async def answer(self, results: ToolResults) -> None: ...
+    def events(
+        self, episode_id: str, answered_turn: int = 0
+    ) -> AsyncIterator[Progress | Outcome]: ...
     async def cancel(self, episode_id: str, reason: str) -> None: ...
 
 
 class ChatRun:
-    """One chat completion: an episode that was started, and its wait for the end."""
+    """One chat completion: an episode that was started or goes on, and the wait for its end, or
+    for calls that the client is to run."""
 
     def __init__(
         self, episodes: Episodes, episode: EpisodeId, request: ChatRequest, wait_s: float
@@ -38,6 +42,7 @@ class ChatRun:
         self._request = request
         self._wait_s = wait_s
         self._created = int(time.time())
+        self._answered_turn = 0
         self._ended = False
 
     @property
@@ -48,6 +53,11 @@ class ChatRun:
         """Starts the episode, as the root of its own trace."""
         with telemetry.episode_context(self.episode_id), telemetry.span("gateway.start_episode"):
             await self._episodes.start(self.episode_id, order)
+
+    async def go_on(self, results: ToolResults) -> None:
+        """Gives the episode what the client's functions gave."""
+        self._answered_turn = results.turn
+        await self._episodes.answer(results)
 
     async def complete(self) -> Json:
         """Waits for the end. Raises the error of an episode without an answer."""
@@ -85,7 +95,7 @@ class ChatRun:
 
     async def _events(self) -> AsyncIterator[Progress | Outcome]:
         deadline = time.monotonic() + self._wait_s
-        source = self._episodes.events(self.episode_id)
+        source = self._episodes.events(self.episode_id, self._answered_turn)
         while not self._ended:
             try:
                 event = await asyncio.wait_for(anext(source), deadline - time.monotonic())

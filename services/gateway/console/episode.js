@@ -83,6 +83,7 @@ class EpisodeView {
     if (event.action_decided) this.addDecision(event.turn, event.action_decided);
     if (event.tool_returned) this.addReturn(event.turn, event.tool_returned);
     if (event.approval_requested) this.addApproval(event.turn, event.approval_requested);
+    if (event.client_calls_requested) this.askClient(event.turn, event.client_calls_requested);
     if (event.finished) this.finish(event.finished.episode);
     this.stale = true;
     this.showHead();
@@ -161,6 +162,13 @@ class EpisodeView {
       element("button", { onclick: decide(true) }, "Approve"),
       element("button", { onclick: decide(false) }, "Deny"),
     );
+  }
+
+  askClient(number, { calls }) {
+    for (const call of calls) {
+      const shown = this.calls.get(`${number}/${call.index ?? 0}`);
+      if (shown) shown.outcome.textContent = "waits for the client, which runs it…";
+    }
   }
 
   finish(episode) {

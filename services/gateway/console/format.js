@@ -52,7 +52,7 @@ const block = (text) => (text.includes("\n") ? `\n  ${text.replaceAll("\n", "\n 
 const STATES = {
   EPISODE_STATE_PENDING: ["pending", "live"],
   EPISODE_STATE_RUNNING: ["running", "live"],
-  EPISODE_STATE_WAITING: ["waits for approval", "wait"],
+  EPISODE_STATE_WAITING: ["waits for someone", "wait"],
 };
 const ENDINGS = {
   STOP_REASON_ANSWERED: ["answered", "good"],

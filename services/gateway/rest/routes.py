@@ -41,6 +41,7 @@ ROUTES = (
     Route("GET", "/v1/episodes/{episode_id}/events", EPISODES, "WatchEpisode"),
     Route("POST", "/v1/episodes/{episode_id}/cancel", EPISODES, "CancelEpisode"),
     Route("POST", "/v1/episodes/{episode_id}/approve", EPISODES, "ApproveToolCall"),
+    Route("POST", "/v1/episodes/{episode_id}/tool-results", EPISODES, "AnswerToolCalls"),
     Route("GET", "/v1/episodes/{episode_id}/trajectory", EPISODES, "GetTrajectory"),
     Route("GET", "/v1/dead-letters", DEAD_LETTERS, "ListDeadLetters"),
     Route("POST", "/v1/dead-letters/redrive", DEAD_LETTERS, "RedriveDeadLetters"),

@@ -24,6 +24,8 @@ def kind_from_proto(number: int) -> ToolKind:
     if number not in KIND_FROM_WIRE:
         if number == tool_pb2.TOOL_KIND_FIND_TOOLS:
             raise InvalidTool("find_tools is the platform's own: it is offered, not registered")
+        if number == tool_pb2.TOOL_KIND_CLIENT:
+            raise InvalidTool("tools of kind client come with an episode: set its client_tools")
         raise InvalidTool("kind is unset; it selects the adapter")
     return KIND_FROM_WIRE[number]
 

@@ -20,11 +20,11 @@ DIALECTS = (None, Draft202012Validator.META_SCHEMA["$id"])
 PARAMETERS = "parameters_json_schema"
 
 
-def check_parameters_schema(text: str) -> dict[str, Any]:
+def check_parameters_schema(text: str, field: str = PARAMETERS) -> dict[str, Any]:
     """The schema of a tool's arguments: its root is an object. Raises InvalidSchema."""
-    schema = check_schema(PARAMETERS, text)
+    schema = check_schema(field, text)
     if schema.get("type") != "object":
-        raise InvalidSchema(PARAMETERS, "$.type", 'the root must have "type": "object"')
+        raise InvalidSchema(field, "$.type", 'the root must have "type": "object"')
     return schema
 
 

@@ -12,7 +12,7 @@ from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.wire import duration_to_proto, money_to_proto
-from tool_registry.models import FIND_TOOLS, Decision, ResolvedTool, Toolset
+from tool_registry.models import FIND_TOOLS, ClientTool, Decision, ResolvedTool, Toolset
 from tool_registry.policies.convert import preferences_to_proto, unknown_price_to_proto
 from tool_registry.toolsets.prices import max_output_tokens
 from tool_registry.toolsets.resolution import Fitting
@@ -29,6 +29,7 @@ FIND_TOOLS_DEFINITION = toolset_pb2.ResolvedTool(
     ),
     side_effect=tool_pb2.SIDE_EFFECT_PURE,
 )
+NO_ARGUMENTS = '{"type": "object", "properties": {}, "additionalProperties": false}'
 
 
 class ToolsetWriter:
@@ -62,6 +63,7 @@ class ToolsetWriter:
         )
         if toolset.finder:
             message.tools.append(FIND_TOOLS_DEFINITION)
+        message.tools.extend(map(_client_tool_to_proto, toolset.client_tools))
         if policy.approval_timeout_s:
             message.approval_timeout.CopyFrom(duration_to_proto(policy.approval_timeout_s))
         if policy.price_ceiling is not None:
@@ -88,12 +90,32 @@ def fitting_from_proto(request: pb.ResolveToolsetRequest) -> Fitting | None:
     return Fitting(request.task, request.tools_max, frozenset(request.known_tool_names))
 
 
+def client_tools_from_proto(offered: Iterable[tool_pb2.ClientTool]) -> list[ClientTool]:
+    """The functions of an episode's caller; one without a schema takes no arguments."""
+    return [
+        ClientTool(tool.name, tool.description, tool.parameters_json_schema or NO_ARGUMENTS)
+        for tool in offered
+    ]
+
+
 def decisions_to_proto(decisions: Iterable[Decision]) -> list[toolset_pb2.ToolDecision]:
     """Why each tool is in or out."""
     return [
         toolset_pb2.ToolDecision(name=one.name, allowed=one.allowed, reason=one.reason)
         for one in decisions
     ]
+
+
+def _client_tool_to_proto(tool: ClientTool) -> toolset_pb2.ResolvedTool:
+    return toolset_pb2.ResolvedTool(
+        name=tool.name,
+        version=1,
+        kind=tool_pb2.TOOL_KIND_CLIENT,
+        description=tool.description,
+        terms="$0",
+        parameters_json_schema=tool.parameters_schema,
+        side_effect=tool_pb2.SIDE_EFFECT_EFFECTFUL,
+    )
 
 
 def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:

@@ -9,6 +9,7 @@ from podium_kit.rpc.identity import current_identity
 from tool_registry.errors import PresetDisabled
 from tool_registry.facts.measurements import Clock, MeasurementBook
 from tool_registry.models import (
+    ClientTool,
     Decision,
     Facts,
     MeasuredTool,
@@ -23,6 +24,7 @@ from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.store import ToolStore
 from tool_registry.toolsets.best_tools import best_of
 from tool_registry.toolsets.call_decisions import CallDecision, PlannedCall, decide_call
+from tool_registry.toolsets.client_tools import with_client_tools
 from tool_registry.toolsets.price_cache import PriceCache
 from tool_registry.toolsets.requoting import requoted
 from tool_registry.toolsets.service import Sources, Toolsets, narrowed
@@ -53,11 +55,17 @@ class Resolution:
     clock: Clock
 
     async def resolve(
-        self, policy: str, wanted: Sequence[str], fitting: Fitting | None, factors: PriceFactors
+        self,
+        policy: str,
+        wanted: Sequence[str],
+        fitting: Fitting | None,
+        factors: PriceFactors,
+        client_tools: Sequence[ClientTool] = (),
     ) -> Toolset:
         """The frozen toolset; its descriptions tell prices times their factors.
 
-        Raises PolicyNotFound, PresetDisabled, ToolNotFound, ToolRejected, PricesUnavailable.
+        Raises PolicyNotFound, PresetDisabled, ToolNotFound, ToolRejected, PricesUnavailable, and
+        InvalidTool and InvalidSchema for tools of the caller.
         """
         offered = await self._toolset(policy, None)
         if disabled(offered.policy.spec):
@@ -67,9 +75,9 @@ class Resolution:
         if fitting is not None:
             ranked = await self.search.rank(catalogue.tools, fitting.task)
             toolset = best_of(toolset, ranked, fitting.tools_max, fitting.known)
-        if not factors:
-            return toolset
-        return requoted(toolset, factors, sources.prices.by_sku, sources.measured.facts)
+        if factors:
+            toolset = requoted(toolset, factors, sources.prices.by_sku, sources.measured.facts)
+        return with_client_tools(toolset, client_tools) if client_tools else toolset
 
     async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[Decision, ...]:
         """Why each tool is in or out, under a stored policy or one that is only tried."""

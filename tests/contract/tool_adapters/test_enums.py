@@ -4,12 +4,12 @@ from podium.registry.v1 import tool_pb2
 from tool_adapters.convert_tools import KINDS, LLM_APIS, PLACES, SIDE_EFFECTS
 
 UNSPECIFIED = 0
-# The episode worker answers it.
-FIND_TOOLS = tool_pb2.TOOL_KIND_FIND_TOOLS
+# The episode worker answers these, or has their caller answer them.
+ELSEWHERE = {tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT}
 
 
 def test_every_kind_of_tool_is_known() -> None:
-    assert KINDS.keys() == set(tool_pb2.ToolKind.values()) - {UNSPECIFIED, FIND_TOOLS}
+    assert KINDS.keys() == set(tool_pb2.ToolKind.values()) - {UNSPECIFIED} - ELSEWHERE
 
 
 def test_every_side_effect_is_known() -> None:

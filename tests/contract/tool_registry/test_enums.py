@@ -7,12 +7,14 @@ from tool_registry.policies.convert import PRESET_NAMES, RULE_FROM_WIRE
 from tool_registry.policies.presets import INSTRUCTIONS, PRESETS
 from tool_registry.tools.convert import KIND_FROM_WIRE
 
+# find_tools is the platform's own, and those of an episode's caller come with the episode.
+UNREGISTERED = dict.fromkeys((tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT))
+
 
 @pytest.mark.parametrize(
     ("wire", "known"),
     [
-        # find_tools is the platform's own.
-        (tool_pb2.ToolKind, {tool_pb2.TOOL_KIND_FIND_TOOLS: None, **KIND_FROM_WIRE}),
+        (tool_pb2.ToolKind, UNREGISTERED | KIND_FROM_WIRE),
         (policy_pb2.UnknownPriceRule, RULE_FROM_WIRE),
         (policy_pb2.PolicyPreset, PRESET_NAMES),
     ],

@@ -51,6 +51,7 @@ RPCS: dict[str, Case] = {
     "EpisodeService/WatchEpisode": (REJECTED, EPISODE),
     "EpisodeService/CancelEpisode": (REJECTED, EPISODE),
     "EpisodeService/ApproveToolCall": (REJECTED, {**EPISODE, "turn": 1, "approved": True}),
+    "EpisodeService/AnswerToolCalls": (REJECTED, {**EPISODE, "turn": 1, "results": [{}]}),
     "EpisodeService/GetTrajectory": (REJECTED, EPISODE),
     "EpisodeService/StartEpisode": (REJECTED, {**EPISODE, "spec": {"task": "whose id is this?"}}),
     "EpisodeService/ListEpisodes": (OWN, {}),

@@ -17,6 +17,7 @@ from podium_kit.rpc.identity import current_identity
 
 CALL = orchestrator.ToolCall(tool_name="calculator", arguments_json='{"expression": "6*7"}')
 Script = Callable[[pb.StartEpisodeRequest], list[episode.EpisodeEvent]]
+Sequel = Callable[[pb.AnswerToolCallsRequest], list[episode.EpisodeEvent]]
 
 
 class EpisodeNotFound(NotFound):
@@ -36,14 +37,22 @@ def make_quantity(name: str, amount: int) -> usage_pb2.Quantity:
     return usage_pb2.Quantity(dimension=dimension, amount=str(amount))
 
 
-def make_decision(turn: int, **action: Any) -> episode.EpisodeEvent:
+def make_decision(
+    turn: int, used: usage_pb2.Usage | None = None, **action: Any
+) -> episode.EpisodeEvent:
     return episode.EpisodeEvent(
         turn=turn,
         action_decided=episode.ActionDecided(
             action=orchestrator.Action(**action),
+            usage=used,
             cost=money_pb2.Money(currency_code="USD", amount="0.0001"),
         ),
     )
+
+
+def make_client_calls(turn: int, *calls: orchestrator.ToolCall) -> episode.EpisodeEvent:
+    requested = episode.ClientCallsRequested(calls=calls)
+    return episode.EpisodeEvent(turn=turn, client_calls_requested=requested)
 
 
 def make_tool_return(turn: int, **observation: Any) -> episode.EpisodeEvent:
@@ -77,6 +86,11 @@ def make_finish(
         **fields,
     )
     return episode.EpisodeEvent(turn=turns, finished=episode.EpisodeFinished(episode=ended))
+
+
+def make_usage(**amounts: int) -> usage_pb2.Usage:
+    """A usage by dimension, as `OUTPUT_TEXT=20`."""
+    return usage_pb2.Usage(quantities=[make_quantity(*each) for each in amounts.items()])
 
 
 def make_failure(kind: str, message: str, retryable: bool = False) -> failure_pb2.Failure:
@@ -149,6 +163,9 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
         self.watching = 0
         self.cancel_reasons: dict[str, str] = {}
         self.approvals: list[pb.ApproveToolCallRequest] = []
+        # What happens once the client has answered, and what it answered.
+        self.sequel: Sequel = lambda request: [make_finish()]
+        self.answers: list[pb.AnswerToolCallsRequest] = []
         self.resumed_after: list[int] = []
         self._players: set[asyncio.Task[None]] = set()
 
@@ -246,6 +263,16 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
     ) -> pb.ApproveToolCallResponse:
         self.approvals.append(request)
         return pb.ApproveToolCallResponse(episode=self._mine(request.episode_id).current)
+
+    async def AnswerToolCalls(
+        self, request: pb.AnswerToolCallsRequest, context: Any
+    ) -> pb.AnswerToolCallsResponse:
+        running = self._mine(request.episode_id)
+        if request not in self.answers:
+            self.answers.append(request)
+            for event in self.sequel(request):
+                await running.append(event)
+        return pb.AnswerToolCallsResponse(episode=running.current)
 
     async def GetTrajectory(
         self, request: pb.GetTrajectoryRequest, context: Any

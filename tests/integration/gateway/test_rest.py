@@ -192,6 +192,24 @@ async def test_cancel_approve_and_trajectory_reach_the_episode(gateway: GatewayU
     assert trajectory.json()["trajectory"]["episode_id"] == episode_id
 
 
+async def test_results_of_the_callers_own_tools_reach_the_episode(
+    gateway: GatewayUnderTest,
+) -> None:
+    gateway.episodes.script = lambda request: []
+    episode_id = await start(gateway)
+    results = [{"callIndex": 1, "content": "cold"}, {"error": "closed"}]
+    async with gateway.http() as http:
+        path = f"/v1/episodes/{episode_id}/tool-results"
+        reply = await http.post(path, json={"turn": 2, "results": results})
+    assert reply.json()["episode"]["id"] == episode_id
+    (answered,) = gateway.episodes.answers
+    assert (answered.turn, answered.results[0].call_index) == (2, 1)
+    assert [(each.content, each.error) for each in answered.results] == [
+        ("cold", ""),
+        ("", "closed"),
+    ]
+
+
 async def test_documents_put_into_a_corpus_are_found(gateway: GatewayUnderTest) -> None:
     documents = [{"id": "a", "content": "the quick fox"}, {"id": "b", "content": "the dog"}]
     async with gateway.http() as http:

@@ -8,8 +8,9 @@ from gateway.chat.outcomes import episode_error, finish_reason
 from gateway.chat.response import podium, usage
 from gateway.error_responses import error_body, error_response, http_status
 from gateway.models import Outcome, StopReason
+from gateway.tally import Tally
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.metering import Dimension, Quantity
+from podium_kit.metering import Dimension
 from podium_kit.money import Money
 from podium_kit.rpc.errors import DomainError
 
@@ -19,7 +20,7 @@ def make_outcome(
     failure: ToolFailure | None = None,
     turn_count: int = 1,
     cost: Money | None = None,
-    quantities: tuple[Quantity, ...] = (),
+    tally: Tally | None = None,
 ) -> Outcome:
     return Outcome(
         episode_id="0190",
@@ -30,7 +31,7 @@ def make_outcome(
         tool_call_count=0,
         cost=cost,
         unpriced_call_count=0,
-        quantities=quantities,
+        tally=tally or {},
         policy_name="balanced",
         policy_version=1,
     )
@@ -59,8 +60,8 @@ def test_a_failure_that_says_when_to_retry_says_so_in_http() -> None:
 
 
 def test_every_token_is_in_the_usage_once() -> None:
-    quantities = tuple(Quantity(each, Decimal(10)) for each in Dimension)
-    counted = usage(make_outcome(quantities=quantities))
+    tally = dict.fromkeys(Dimension, Decimal(10))
+    counted = usage(make_outcome(tally=tally))
     assert counted["prompt_tokens"] == 50
     assert counted["completion_tokens"] == 30
     assert counted["total_tokens"] == 80

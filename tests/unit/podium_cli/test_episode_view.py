@@ -74,6 +74,12 @@ def test_a_waiting_call_shows_how_to_approve_it() -> None:
     assert "--turn 2 --call 0" in shown(event)
 
 
+def test_calls_that_the_client_runs_are_waited_for() -> None:
+    requested = episode_pb2.ClientCallsRequested(calls=[CALL])
+    event = episode_pb2.EpisodeEvent(turn=2, client_calls_requested=requested)
+    assert not shown(event).strip()
+
+
 def test_a_scored_answer_shows_score_and_reason_and_an_unscored_one_no_score() -> None:
     right = check_pb2.Judgement(verifier="numeric", score=1, explanation="found 42")
     assert "judged    1 (numeric): found 42" in shown(episode_pb2.EpisodeEvent(judged=right))

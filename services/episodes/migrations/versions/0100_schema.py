@@ -7,4 +7,4 @@ down_revision = None
 
 
 def upgrade() -> None:
-    run_schema(__file__, "episodes.sql", "steps.sql", "outbox.sql")
+    run_schema(__file__, "episodes.sql", "steps.sql", "client_results.sql", "outbox.sql")

@@ -15,6 +15,7 @@ from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
 from podium.episodes.v1 import check_pb2 as _check_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
+from podium.registry.v1 import tool_pb2 as _tool_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -39,7 +40,7 @@ class _EpisodeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EpisodeS
     EPISODE_STATE_RUNNING: _EpisodeState.ValueType  # 2
     """Taking turns."""
     EPISODE_STATE_WAITING: _EpisodeState.ValueType  # 3
-    """Waiting for a person's approval."""
+    """Waiting for a person's approval, or for its caller to run the tools it offered."""
     EPISODE_STATE_FINISHED: _EpisodeState.ValueType  # 4
     """Ended; the stop reason says how."""
 
@@ -53,7 +54,7 @@ EPISODE_STATE_PENDING: EpisodeState.ValueType  # 1
 EPISODE_STATE_RUNNING: EpisodeState.ValueType  # 2
 """Taking turns."""
 EPISODE_STATE_WAITING: EpisodeState.ValueType  # 3
-"""Waiting for a person's approval."""
+"""Waiting for a person's approval, or for its caller to run the tools it offered."""
 EPISODE_STATE_FINISHED: EpisodeState.ValueType  # 4
 """Ended; the stop reason says how."""
 Global___EpisodeState: _TypeAlias = EpisodeState  # noqa: Y015
@@ -195,6 +196,7 @@ class EpisodeSpec(_message.Message):
     PARENT_FIELD_NUMBER: _builtins.int
     CHECK_FIELD_NUMBER: _builtins.int
     PRICE_FACTORS_FIELD_NUMBER: _builtins.int
+    CLIENT_TOOLS_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """The task in words; not empty."""
     model: _builtins.str
@@ -253,6 +255,12 @@ class EpisodeSpec(_message.Message):
         that is unset keeps its price.
         """
 
+    @_builtins.property
+    def client_tools(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.ClientTool]:
+        """Functions of the caller, at most 128. A call of one waits for AnswerToolCalls, as
+        long as the episode may run.
+        """
+
     def __init__(
         self,
         *,
@@ -271,10 +279,11 @@ class EpisodeSpec(_message.Message):
         parent: Global___ParentCall | None = ...,
         check: _check_pb2.Check | None = ...,
         price_factors: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        client_tools: _abc.Iterable[_tool_pb2.ClientTool] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "parent", b"parent", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "client_tools", b"client_tools", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -490,6 +499,7 @@ class EpisodeEvent(_message.Message):
     FINISHED_FIELD_NUMBER: _builtins.int
     VERIFIER_CALLED_FIELD_NUMBER: _builtins.int
     JUDGED_FIELD_NUMBER: _builtins.int
+    CLIENT_CALLS_REQUESTED_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Counts from 1 within the episode, without gaps; resume a watch from it."""
     turn: _builtins.int
@@ -526,6 +536,10 @@ class EpisodeEvent(_message.Message):
     def judged(self) -> _check_pb2.Judgement:
         """The answer was scored."""
 
+    @_builtins.property
+    def client_calls_requested(self) -> Global___ClientCallsRequested:
+        """Calls wait for the caller, who is to run them."""
+
     def __init__(
         self,
         *,
@@ -539,12 +553,13 @@ class EpisodeEvent(_message.Message):
         finished: Global___EpisodeFinished | None = ...,
         verifier_called: Global___ToolReturned | None = ...,
         judged: _check_pb2.Judgement | None = ...,
+        client_calls_requested: Global___ClientCallsRequested | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_decided", b"action_decided", "approval_requested", b"approval_requested", "event", b"event", "finished", b"finished", "judged", b"judged", "started", b"started", "time", b"time", "tool_returned", b"tool_returned", "verifier_called", b"verifier_called"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_decided", b"action_decided", "approval_requested", b"approval_requested", "client_calls_requested", b"client_calls_requested", "event", b"event", "finished", b"finished", "judged", b"judged", "started", b"started", "time", b"time", "tool_returned", b"tool_returned", "verifier_called", b"verifier_called"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_decided", b"action_decided", "approval_requested", b"approval_requested", "event", b"event", "finished", b"finished", "judged", b"judged", "sequence", b"sequence", "started", b"started", "time", b"time", "tool_returned", b"tool_returned", "turn", b"turn", "verifier_called", b"verifier_called"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_decided", b"action_decided", "approval_requested", b"approval_requested", "client_calls_requested", b"client_calls_requested", "event", b"event", "finished", b"finished", "judged", b"judged", "sequence", b"sequence", "started", b"started", "time", b"time", "tool_returned", b"tool_returned", "turn", b"turn", "verifier_called", b"verifier_called"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "action_decided", "tool_returned", "approval_requested", "finished", "verifier_called", "judged"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "action_decided", "tool_returned", "approval_requested", "finished", "verifier_called", "judged", "client_calls_requested"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -705,6 +720,30 @@ class ApprovalRequested(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ApprovalRequested: _TypeAlias = ApprovalRequested  # noqa: Y015
+
+@_typing.final
+class ClientCallsRequested(_message.Message):
+    """Calls of the caller's own functions, which wait for AnswerToolCalls."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALLS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.ToolCall]:
+        """All of the turn; at least one."""
+
+    def __init__(
+        self,
+        *,
+        calls: _abc.Iterable[_orchestrator_service_pb2.ToolCall] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientCallsRequested: _TypeAlias = ClientCallsRequested  # noqa: Y015
 
 @_typing.final
 class EpisodeFinished(_message.Message):

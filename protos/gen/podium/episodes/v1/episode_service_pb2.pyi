@@ -375,6 +375,92 @@ class ApproveToolCallResponse(_message.Message):
 Global___ApproveToolCallResponse: _TypeAlias = ApproveToolCallResponse  # noqa: Y015
 
 @_typing.final
+class ClientResult(_message.Message):
+    """What a call of the caller's function gave."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_INDEX_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    call_index: _builtins.int
+    """Position of the call in its turn."""
+    content: _builtins.str
+    """Its result, as the model will read it."""
+    error: _builtins.str
+    """Why it failed, in words; unset when it gave a result."""
+    def __init__(
+        self,
+        *,
+        call_index: _builtins.int = ...,
+        content: _builtins.str = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_index", b"call_index", "content", b"content", "error", b"error"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientResult: _TypeAlias = ClientResult  # noqa: Y015
+
+@_typing.final
+class AnswerToolCallsRequest(_message.Message):
+    """Gives the results of a turn's calls."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPISODE_ID_FIELD_NUMBER: _builtins.int
+    TURN_FIELD_NUMBER: _builtins.int
+    RESULTS_FIELD_NUMBER: _builtins.int
+    episode_id: _builtins.str
+    """The episode."""
+    turn: _builtins.int
+    """The turn."""
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientResult]:
+        """One for each of its calls that wait."""
+
+    def __init__(
+        self,
+        *,
+        episode_id: _builtins.str = ...,
+        turn: _builtins.int = ...,
+        results: _abc.Iterable[Global___ClientResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "results", b"results", "turn", b"turn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerToolCallsRequest: _TypeAlias = AnswerToolCallsRequest  # noqa: Y015
+
+@_typing.final
+class AnswerToolCallsResponse(_message.Message):
+    """The episode goes on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPISODE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def episode(self) -> _episode_pb2.Episode:
+        """The episode."""
+
+    def __init__(
+        self,
+        *,
+        episode: _episode_pb2.Episode | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["episode", b"episode"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode", b"episode"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerToolCallsResponse: _TypeAlias = AnswerToolCallsResponse  # noqa: Y015
+
+@_typing.final
 class GetTrajectoryRequest(_message.Message):
     """Asks for a trajectory."""
 

@@ -65,6 +65,11 @@ class EpisodeServiceStub(object):
                 request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallRequest.SerializeToString,
                 response_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallResponse.FromString,
                 _registered_method=True)
+        self.AnswerToolCalls = channel.unary_unary(
+                '/podium.episodes.v1.EpisodeService/AnswerToolCalls',
+                request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsResponse.FromString,
+                _registered_method=True)
         self.GetTrajectory = channel.unary_unary(
                 '/podium.episodes.v1.EpisodeService/GetTrajectory',
                 request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.GetTrajectoryRequest.SerializeToString,
@@ -120,6 +125,14 @@ class EpisodeServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AnswerToolCalls(self, request, context):
+        """Gives the results of the calls that wait for the caller, all of a turn at once.
+        The same results again change nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetTrajectory(self, request, context):
         """Returns the trajectory of an ended episode.
         """
@@ -159,6 +172,11 @@ def add_EpisodeServiceServicer_to_server(servicer, server):
                     servicer.ApproveToolCall,
                     request_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallRequest.FromString,
                     response_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallResponse.SerializeToString,
+            ),
+            'AnswerToolCalls': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnswerToolCalls,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsResponse.SerializeToString,
             ),
             'GetTrajectory': grpc.unary_unary_rpc_method_handler(
                     servicer.GetTrajectory,
@@ -329,6 +347,33 @@ class EpisodeService(object):
             '/podium.episodes.v1.EpisodeService/ApproveToolCall',
             podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallRequest.SerializeToString,
             podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AnswerToolCalls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EpisodeService/AnswerToolCalls',
+            podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -49,6 +49,10 @@ class EpisodeServiceStub:
     """Decides a call that waits for approval. Whoever started the episode may deny
     its calls, and approve them only where the policy says so.
     """
+    AnswerToolCalls: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.AnswerToolCallsRequest, _episode_service_pb2.AnswerToolCallsResponse]
+    """Gives the results of the calls that wait for the caller, all of a turn at once.
+    The same results again change nothing.
+    """
     GetTrajectory: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.GetTrajectoryRequest, _episode_service_pb2.GetTrajectoryResponse]
     """Returns the trajectory of an ended episode."""
 
@@ -72,6 +76,10 @@ class EpisodeServiceAsyncStub(EpisodeServiceStub):
     ApproveToolCall: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.ApproveToolCallRequest, _episode_service_pb2.ApproveToolCallResponse]  # type: ignore[assignment]
     """Decides a call that waits for approval. Whoever started the episode may deny
     its calls, and approve them only where the policy says so.
+    """
+    AnswerToolCalls: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.AnswerToolCallsRequest, _episode_service_pb2.AnswerToolCallsResponse]  # type: ignore[assignment]
+    """Gives the results of the calls that wait for the caller, all of a turn at once.
+    The same results again change nothing.
     """
     GetTrajectory: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.GetTrajectoryRequest, _episode_service_pb2.GetTrajectoryResponse]  # type: ignore[assignment]
     """Returns the trajectory of an ended episode."""
@@ -129,6 +137,16 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_episode_service_pb2.ApproveToolCallResponse, _abc.Awaitable[_episode_service_pb2.ApproveToolCallResponse]]:
         """Decides a call that waits for approval. Whoever started the episode may deny
         its calls, and approve them only where the policy says so.
+        """
+
+    @_abc_1.abstractmethod
+    def AnswerToolCalls(
+        self,
+        request: _episode_service_pb2.AnswerToolCallsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_episode_service_pb2.AnswerToolCallsResponse, _abc.Awaitable[_episode_service_pb2.AnswerToolCallsResponse]]:
+        """Gives the results of the calls that wait for the caller, all of a turn at once.
+        The same results again change nothing.
         """
 
     @_abc_1.abstractmethod

@@ -53,6 +53,10 @@ class _ToolKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolKind.Val
     """find_tools: asks the registry for more tools. It is offered where a toolset
     leaves tools out, and answered by the episode worker; nobody registers one.
     """
+    TOOL_KIND_CLIENT: _ToolKind.ValueType  # 10
+    """A function of the episode's caller, who runs it: it comes with the episode, its
+    calls wait for the caller's results, and nobody registers one.
+    """
 
 class ToolKind(_ToolKind, metaclass=_ToolKindEnumTypeWrapper):
     """Which adapter speaks to the tool."""
@@ -80,6 +84,10 @@ worker starts it; its calls have the prices of what they call.
 TOOL_KIND_FIND_TOOLS: ToolKind.ValueType  # 9
 """find_tools: asks the registry for more tools. It is offered where a toolset
 leaves tools out, and answered by the episode worker; nobody registers one.
+"""
+TOOL_KIND_CLIENT: ToolKind.ValueType  # 10
+"""A function of the episode's caller, who runs it: it comes with the episode, its
+calls wait for the caller's results, and nobody registers one.
 """
 Global___ToolKind: _TypeAlias = ToolKind  # noqa: Y015
 
@@ -194,6 +202,36 @@ PARAMETER_LOCATION_HEADER: ParameterLocation.ValueType  # 3
 PARAMETER_LOCATION_BODY: ParameterLocation.ValueType  # 4
 """Into the JSON body, under its own name."""
 Global___ParameterLocation: _TypeAlias = ParameterLocation  # noqa: Y015
+
+@_typing.final
+class ClientTool(_message.Message):
+    """A function that the caller of an episode offers to it, and runs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    PARAMETERS_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """At most 64 of a-z A-Z 0-9 _ and -. It hides a registered tool of the same name."""
+    description: _builtins.str
+    """Description the orchestrator sees."""
+    parameters_json_schema: _builtins.str
+    """JSON Schema of the arguments; unset means that it takes none."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        description: _builtins.str = ...,
+        parameters_json_schema: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name", "parameters_json_schema", b"parameters_json_schema"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientTool: _TypeAlias = ClientTool  # noqa: Y015
 
 @_typing.final
 class SecretRef(_message.Message):

@@ -612,6 +612,7 @@ class ResolveToolsetRequest(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     TOOLS_MAX_FIELD_NUMBER: _builtins.int
     KNOWN_TOOL_NAMES_FIELD_NUMBER: _builtins.int
+    CLIENT_TOOLS_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     """Policy name; unset means the tenant's active policy, or "balanced" when
     the tenant has none.
@@ -638,6 +639,10 @@ class ResolveToolsetRequest(_message.Message):
     def known_tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Tools that are known already and left out."""
 
+    @_builtins.property
+    def client_tools(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.ClientTool]:
+        """Functions of the episode's caller, at most 128, offered beside the tools."""
+
     def __init__(
         self,
         *,
@@ -647,10 +652,11 @@ class ResolveToolsetRequest(_message.Message):
         task: _builtins.str = ...,
         tools_max: _builtins.int = ...,
         known_tool_names: _abc.Iterable[_builtins.str] | None = ...,
+        client_tools: _abc.Iterable[_tool_pb2.ClientTool] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["known_tool_names", b"known_tool_names", "policy", b"policy", "price_factors", b"price_factors", "task", b"task", "tool_names", b"tool_names", "tools_max", b"tools_max"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_tools", b"client_tools", "known_tool_names", b"known_tool_names", "policy", b"policy", "price_factors", b"price_factors", "task", b"task", "tool_names", b"tool_names", "tools_max", b"tools_max"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -216,7 +216,9 @@ class Toolset(_message.Message):
     """Whether whoever started the episode may approve its calls."""
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResolvedTool]:
-        """The tools, in name order; find_tools, where it is offered, is the last."""
+        """The tools, in name order; then find_tools, where it is offered; then those of
+        the episode's caller, as they came.
+        """
 
     @_builtins.property
     def preferences(self) -> _policy_pb2.PreferenceVector:

@@ -1,0 +1,40 @@
+"""`tools` of a request: functions that its client runs."""
+
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.models import ClientTool
+
+
+class Function(BaseModel):
+    """A function and the JSON Schema of its arguments."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = Field(None, description="JSON Schema; none: no arguments")
+    strict: bool | None = Field(None, description="arguments fit the schema in any case")
+
+
+class Tool(BaseModel):
+    """A tool; only functions are offered to the orchestrator."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["function"]
+    function: Function
+
+    def offered(self) -> ClientTool:
+        # Libraries name the draft that they write for; what they use of it is in all drafts.
+        schema = dict(self.function.parameters or {})
+        schema.pop("$schema", None)
+        if schema:
+            schema.setdefault("type", "object")
+        return ClientTool(
+            self.function.name,
+            self.function.description or "",
+            json.dumps(schema) if schema else "",
+        )

@@ -1,0 +1,125 @@
+"""Messages of a chat: what was said before, the task, and the results of a client's own tools."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.chat.call_ids import CallId
+from gateway.errors import InvalidChat
+from gateway.models import Message, ToolResults
+
+CONTENT_TYPES = {"text", "refusal"}
+
+
+class Part(BaseModel):
+    """A part of a message's content."""
+
+    type: str
+    text: str = ""
+    refusal: str = ""
+
+
+class FunctionCall(BaseModel):
+    """A function, and its arguments as JSON."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    arguments: str = "{}"
+
+
+class ToolCall(BaseModel):
+    """A call that the assistant asked for."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    function: FunctionCall
+
+
+class ChatMessage(BaseModel):
+    """One message; parts that are not text are rejected."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[Part] | None = None
+    tool_calls: list[ToolCall] | None = Field(None, description="of the assistant")
+    tool_call_id: str | None = Field(None, description="of the call that a tool message answers")
+
+    def text(self) -> str:
+        """The content as one text. Raises InvalidChat."""
+        if isinstance(self.content, str):
+            return self.content
+        parts = self.content or []
+        for part in parts:
+            if part.type not in CONTENT_TYPES:
+                raise InvalidChat(
+                    f"content of type {part.type} is not supported; send text", param="messages"
+                )
+        return "\n".join(part.text or part.refusal for part in parts)
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """The messages of a request."""
+
+    messages: Sequence[ChatMessage]
+
+    def results(self) -> ToolResults | None:
+        """Of calls that an episode waits for; None when the last message is none of those.
+
+        Raises InvalidChat.
+        """
+        tail = list(takewhile(lambda each: each.role == "tool", reversed(self.messages)))
+        ids = [CallId.read(message.tool_call_id or "") for message in tail]
+        known = [found for found in ids if found is not None]
+        if len(known) < len(tail) or not tail:
+            return None
+        first = known[0]
+        if any((each.episode_id, each.turn) != (first.episode_id, first.turn) for each in known):
+            raise InvalidChat(
+                "the last tool messages answer calls of different turns; send those of the last",
+                param="messages",
+            )
+        contents = [(call.index, tail[at].text()) for at, call in enumerate(known)]
+        return ToolResults(first.episode_id, first.turn, tuple(reversed(contents)))
+
+    def task(self) -> str:
+        """What the user asked last, and what came of it since. Raises InvalidChat."""
+        if self.messages[-1].role not in ("user", "tool"):
+            raise InvalidChat(
+                "the last message is the task, so its role must be user", param="messages"
+            )
+        at = self._task_at()
+        if at is None or not self.messages[at].text().strip():
+            raise InvalidChat("the task is empty; write what to do", param="messages")
+        since = [f"{each.role}: {each.content}" for each in self._said(self.messages[at + 1 :])]
+        return "\n\n".join([self.messages[at].text(), *since])
+
+    def history(self) -> tuple[Message, ...]:
+        """What was said before the task. Raises InvalidChat."""
+        return tuple(self._said(self.messages[: self._task_at()]))
+
+    def _task_at(self) -> int | None:
+        places = range(len(self.messages) - 1, -1, -1)
+        return next((at for at in places if self.messages[at].role == "user"), None)
+
+    def _said(self, messages: Sequence[ChatMessage]) -> Iterator[Message]:
+        """The messages in words: orchestrators know no tools but their own."""
+        names = {call.id: call.function.name for each in messages for call in each.tool_calls or ()}
+        for message in messages:
+            if message.role == "tool":
+                name = names.get(message.tool_call_id or "", "the tool")
+                yield Message("user", f"{name} returned {message.text()}")
+                continue
+            calls = (
+                f"{call.function.name}({call.function.arguments})"
+                for call in message.tool_calls or ()
+            )
+            role = "system" if message.role == "developer" else message.role
+            if said := "\n".join(filter(None, [message.text(), *calls])):
+                yield Message(role, said)

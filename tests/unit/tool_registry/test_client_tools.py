@@ -1,0 +1,57 @@
+"""Functions of an episode's caller in its toolset."""
+
+import pytest
+
+from podium.registry.v1 import tool_pb2
+from podium_kit.rpc.errors import InvalidArgument
+from tool_registry.models import Toolset
+from tool_registry.toolsets.client_tools import with_client_tools
+from tool_registry.toolsets.convert import ToolsetWriter, client_tools_from_proto
+from unit.tool_registry.test_best_tools import make_toolset
+
+SCHEMA = '{"type": "object", "properties": {"city": {"type": "string"}}}'
+
+
+def offer(*offered: tool_pb2.ClientTool) -> Toolset:
+    return with_client_tools(make_toolset("dates", "maths"), client_tools_from_proto(offered))
+
+
+def test_they_come_last_as_tools_that_their_caller_runs() -> None:
+    weather = tool_pb2.ClientTool(
+        name="getWeather", description="weather now", parameters_json_schema=SCHEMA
+    )
+    plain = tool_pb2.ClientTool(name="a-clock")
+    found = ToolsetWriter().reply(offer(weather, plain)).toolset
+    assert [tool.name for tool in found.tools] == ["dates", "maths", "getWeather", "a-clock"]
+    ours, clock = found.tools[2:]
+    assert ours.kind == clock.kind == tool_pb2.TOOL_KIND_CLIENT
+    assert (ours.description, ours.parameters_json_schema) == ("weather now", SCHEMA)
+    assert clock.parameters_json_schema.startswith('{"type": "object"')
+    without = ToolsetWriter().reply(make_toolset("dates", "maths")).toolset
+    assert found.digest != without.digest
+
+
+def test_one_hides_a_registered_tool_of_its_name() -> None:
+    found = ToolsetWriter().reply(offer(tool_pb2.ClientTool(name="dates"))).toolset
+    assert [tool.name for tool in found.tools] == ["maths", "dates"]
+    assert found.tools[1].kind == tool_pb2.TOOL_KIND_CLIENT
+
+
+@pytest.mark.parametrize(
+    ("offered", "problem"),
+    [
+        ([{"name": "get weather"}], r"client_tools\[0\].name is 'get weather'; it must hold"),
+        ([{"name": "a" * 65}], r"client_tools\[0\].name"),
+        ([{"name": "find_tools"}], "the platform's own tool is named find_tools"),
+        ([{"name": "a"}, {"name": "a"}], "client_tools names a twice"),
+        ([{"name": "a", "description": "d" * 20_001}], r"\[0\].description is over 20000"),
+        (
+            [{"name": "a"}, {"name": "b", "parameters_json_schema": '{"type": "array"}'}],
+            r"client_tools\[1\].parameters_json_schema at \$.type: the root must",
+        ),
+        ([{"name": f"t{n}"} for n in range(129)], "client_tools holds 129; give at most 128"),
+    ],
+)
+def test_what_cannot_be_called_is_rejected(offered: list[dict[str, str]], problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        offer(*(tool_pb2.ClientTool(**tool) for tool in offered))
