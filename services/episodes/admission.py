@@ -1,6 +1,9 @@
 """Turns a request into an episode, or says what is wrong with it."""
 
+import json
 import uuid
+
+from jsonschema import Draft202012Validator, SchemaError
 
 from episodes.checks import verifier_of
 from episodes.errors import InvalidEpisode
@@ -21,6 +24,7 @@ CHECK_BYTES_MAX = 64 * 1024
 # History, tool names and all else; every list of episodes carries it.
 SPEC_BYTES_MAX = 1024 * 1024
 HISTORY_MESSAGES_MAX = 1_000
+ANSWER_SCHEMA_BYTES_MAX = 64 * 1024
 LABELS_MAX = 16
 LABEL_CHARACTERS_MAX = 256
 GROUP_SIZE_MAX = 1024
@@ -54,6 +58,7 @@ def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec, running_limit:
         raise InvalidEpisode("the budget must be above zero; leave it out for no limit")
     if spec.HasField("parent"):
         raise InvalidEpisode("parent is set by Podium where a tool starts an episode: leave it out")
+    _check_answer_schema(spec.answer_json_schema)
     _check_labels(dict(spec.labels))
     _check_group(spec.group)
     _check_verifier(spec)
@@ -66,6 +71,13 @@ def admit(
     toolset: toolset_pb2.Toolset,
     identity: Identity,
 ) -> NewEpisode:
+    """Raises InvalidEpisode for a first tool that is not offered."""
+    names = {tool.name for tool in toolset.tools}
+    if unknown := [name for name in spec.first_tool_names if name not in names]:
+        raise InvalidEpisode(
+            f"first_tool_names has {unknown[0]}, which the episode is not offered; name a tool of"
+            " tool_names or client_tools"
+        )
     return NewEpisode(
         episode_id=episode_id,
         tenant=identity.tenant,
@@ -101,6 +113,22 @@ def _check_id(episode_id: str) -> None:
     # Newest-first listing and paging order by id, which only a time-ordered id allows.
     if parsed.version != 7 or str(parsed) != episode_id:
         raise InvalidEpisode(f"episode_id {episode_id!r} is not a lower-case UUIDv7 (RFC 9562)")
+
+
+def _check_answer_schema(text: str) -> None:
+    if not text:
+        return
+    if len(text.encode()) > ANSWER_SCHEMA_BYTES_MAX:
+        raise InvalidEpisode(f"answer_json_schema is over {ANSWER_SCHEMA_BYTES_MAX // 1024} KiB")
+    try:
+        schema = json.loads(text)
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise InvalidEpisode(f"answer_json_schema: {error.message[:300]}") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidEpisode(f"answer_json_schema is not JSON: {error}") from error
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        raise InvalidEpisode('answer_json_schema: the root must have "type": "object"')
 
 
 def _check_labels(labels: dict[str, str]) -> None:

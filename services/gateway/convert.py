@@ -66,6 +66,8 @@ def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
             )
             for tool in order.client_tools
         ],
+        first_tool_names=order.first_tools,
+        answer_json_schema=order.answer_schema,
     )
     if order.time_limit_s is not None:
         spec.time_limit.CopyFrom(duration_to_proto(order.time_limit_s))

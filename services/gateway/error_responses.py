@@ -5,6 +5,7 @@ from math import ceil
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from gateway.errors import BudgetExhausted
 from podium_kit.rpc import errors
 
 # HTTP status and OpenAI's error type, by the error's base class.
@@ -14,6 +15,7 @@ HTTP_OF: dict[type[errors.DomainError], tuple[int, str]] = {
     errors.Unauthenticated: (401, "authentication_error"),
     errors.PermissionDenied: (403, "permission_error"),
     errors.NotFound: (404, "invalid_request_error"),
+    BudgetExhausted: (402, "insufficient_quota"),
     errors.AlreadyExists: (409, "invalid_request_error"),
     errors.Aborted: (409, "server_error"),
     errors.ResourceExhausted: (429, "rate_limit_error"),

@@ -239,6 +239,10 @@ class EpisodeCancelled(FailedPrecondition):
         super().__init__(f"episode {episode_id} was cancelled", episode_id=episode_id)
 
 
+class BudgetExhausted(ResourceExhausted):
+    """No budget covers the episode's first call. No rate limit: waiting does not help."""
+
+
 class UpstreamFault(DomainError):
     """A service behind the gateway failed in a way the caller cannot fix."""
 

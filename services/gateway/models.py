@@ -86,6 +86,8 @@ class EpisodeOrder:
     policy: str
     tool_names: tuple[str, ...]
     client_tools: tuple[ClientTool, ...]
+    first_tools: tuple[str, ...]
+    answer_schema: str
     turn_limit: int
     time_limit_s: float | None
     budget: Money | None

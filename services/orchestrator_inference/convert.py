@@ -19,6 +19,7 @@ from orchestrator_inference.models import (
     Situation,
     ToolCall,
     ToolDefinition,
+    TurnRules,
 )
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.rpc.errors import InvalidArgument
@@ -60,10 +61,18 @@ def situation_from_proto(request: pb.NextActionRequest) -> Situation:
         turns=tuple(_turn_from_proto(turn) for turn in request.turns),
         history=tuple(_message_from_proto(message) for message in request.history),
         sampling=_sampling_from_proto(request.sampling),
-        must_answer=request.must_answer,
+        rules=_rules_from_proto(request),
         preferences=_preferences_from_proto(request),
         left=_left_from_proto(request),
     )
+
+
+def _rules_from_proto(request: pb.NextActionRequest) -> TurnRules:
+    names = {tool.name for tool in request.tools}
+    if unknown := [name for name in request.must_call if name not in names]:
+        raise InvalidArgument(f"must_call names {unknown[0]}, which is not among tools")
+    must_call = () if request.must_answer else tuple(request.must_call)
+    return TurnRules(request.must_answer, must_call, request.answer_json_schema)
 
 
 def _tool_from_proto(tool: pb.ToolDefinition) -> ToolDefinition:

@@ -28,6 +28,13 @@ class InvalidToolSchema(InvalidArgument):
         super().__init__(f"parameters of tool {tool_name}: {why}", tool_name=tool_name)
 
 
+class InvalidAnswerSchema(InvalidArgument):
+    """The answer's schema is not a JSON Schema with an object root."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"answer_json_schema: {why}")
+
+
 class DuplicateTool(InvalidArgument):
     """Two tools of one request have the same name."""
 

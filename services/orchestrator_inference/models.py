@@ -120,6 +120,17 @@ class Sampling:
 
 
 @dataclass(frozen=True)
+class TurnRules:
+    """What may be decided in a turn; by default anything."""
+
+    must_answer: bool = False
+    must_call: tuple[str, ...] = ()
+    """One of these tools, and no answer, unless the turn must answer."""
+    answer_schema: str = ""
+    """JSON Schema that the answer fits, as JSON; "" takes any text."""
+
+
+@dataclass(frozen=True)
 class Situation:
     """Everything the next action is decided from."""
 
@@ -132,7 +143,7 @@ class Situation:
     turns: tuple[PastTurn, ...] = ()
     history: tuple[Message, ...] = ()
     sampling: Sampling = field(default_factory=Sampling)
-    must_answer: bool = False
+    rules: TurnRules = field(default_factory=TurnRules)
     preferences: Preferences | None = None
     left: Left = field(default_factory=Left)
 

@@ -109,7 +109,7 @@ class Orchestrator:
                 completion,
                 toolset.sections,
                 self._policy.parallel_calls_max,
-                must_answer=situation.must_answer,
+                situation.rules,
             ),
             completion=completion,
             sampling=situation.sampling,
@@ -135,7 +135,7 @@ class Orchestrator:
     def _options(self, situation: Situation) -> ActionOptions:
         return ActionOptions(
             max_tokens=situation.sampling.max_tokens,
-            must_answer=situation.must_answer,
+            rules=situation.rules,
             parallel_calls_max=self._policy.parallel_calls_max,
             bounds=self._bounds(situation),
             any_whitespace=self._policy.any_whitespace,
@@ -146,7 +146,7 @@ class Orchestrator:
         if any(turn.was_cut for turn in situation.turns):
             return Bounds.CODE
         always = self._policy.string_bounds is StringBounds.ALWAYS
-        return Bounds.PROSE if always or situation.must_answer else Bounds.THOUGHT
+        return Bounds.PROSE if always or situation.rules.must_answer else Bounds.THOUGHT
 
     async def _complete(
         self,

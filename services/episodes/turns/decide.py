@@ -1,5 +1,6 @@
 """One model call: hold its worst case, ask the orchestrator, log what it decided."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,7 +13,7 @@ from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
 from episodes.stream.trajectory import children_cost, total_cost
 from podium.common.v1 import money_pb2
-from podium.episodes.v1 import trajectory_pb2
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.wire import duration_to_proto, money_to_proto, optional_money_from_proto
@@ -82,10 +83,23 @@ def next_action_request(
         sampling=episode.spec.sampling,
         history=episode.spec.history,
         must_answer=must_answer,
+        must_call=_must_call(episode.spec, log, turn),
+        answer_json_schema=episode.spec.answer_json_schema,
         preferences=episode.toolset.preferences,
     )
     request.sampling.max_tokens = request.sampling.max_tokens or DEFAULT_MAX_TOKENS
     return request
+
+
+def _must_call(spec: episode_pb2.EpisodeSpec, log: StepLog, turn: int) -> Sequence[str]:
+    """The tools to call first, until one of them was called."""
+    called = {
+        invocation.observation.call.tool_name
+        for number, calls in log.tool_calls.items()
+        if number < turn
+        for invocation in calls.values()
+    }
+    return [] if called & set(spec.first_tool_names) else spec.first_tool_names
 
 
 def _tell_what_is_left(

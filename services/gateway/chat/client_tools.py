@@ -1,10 +1,11 @@
-"""`tools` of a request: functions that its client runs."""
+"""`tools` and `tool_choice` of a request: functions that its client runs."""
 
 import json
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gateway.errors import UnsupportedParameter
 from gateway.models import ClientTool
 
 
@@ -38,3 +39,34 @@ class Tool(BaseModel):
             self.function.description or "",
             json.dumps(schema) if schema else "",
         )
+
+
+class NamedFunction(BaseModel):
+    """The name of a function."""
+
+    name: str
+
+
+class NamedTool(BaseModel):
+    """A choice of one function."""
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
+ToolChoice = Literal["none", "auto", "required"] | NamedTool
+
+
+def first_tools(offered: tuple[ClientTool, ...], choice: ToolChoice | None) -> tuple[str, ...]:
+    """Of which the episode calls one before it does anything else.
+
+    Raises UnsupportedParameter.
+    """
+    names = tuple(tool.name for tool in offered)
+    if isinstance(choice, NamedTool):
+        if choice.function.name not in names:
+            raise UnsupportedParameter("tool_choice", f"{choice.function.name} is not among tools")
+        return (choice.function.name,)
+    if choice == "required" and not names:
+        raise UnsupportedParameter("tool_choice", "required needs tools")
+    return names if choice == "required" else ()

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from gateway.errors import EpisodeCancelled
+from gateway.errors import BudgetExhausted, EpisodeCancelled
 from gateway.models import Outcome, StopReason
 from podium_kit.failures import FailureKind
 from podium_kit.rpc import errors
@@ -17,7 +17,7 @@ ERROR_OF_FAILURE: dict[FailureKind, type[errors.DomainError]] = {
     FailureKind.NOT_FOUND: errors.NotFound,
     FailureKind.PERMISSION_DENIED: errors.PermissionDenied,
     FailureKind.DENIED_BY_POLICY: errors.PermissionDenied,
-    FailureKind.BUDGET_EXHAUSTED: errors.ResourceExhausted,
+    FailureKind.BUDGET_EXHAUSTED: BudgetExhausted,
     FailureKind.RATE_LIMITED: errors.ResourceExhausted,
     FailureKind.UNAVAILABLE: errors.Unavailable,
     FailureKind.TIMEOUT: errors.DeadlineExceeded,

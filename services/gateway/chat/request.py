@@ -1,13 +1,14 @@
 """The body of /v1/chat/completions: OpenAI's fields, and Podium's own under `podium`."""
 
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.chat.catalogue import Choice
-from gateway.chat.client_tools import Tool
+from gateway.chat.client_tools import Tool, ToolChoice, first_tools
 from gateway.chat.messages import ChatMessage, Conversation
+from gateway.chat.response_format import ResponseFormat, answer_schema
 from gateway.errors import UnsupportedParameter
 from gateway.models import EpisodeOrder, PromptMode, ToolResults
 from podium_kit.money import Money
@@ -19,7 +20,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (0,),
     "logprobs": (False,),
     "top_logprobs": (0,),
-    "response_format": ({"type": "text"},),
     "functions": ([],),
     "function_call": ("none", "auto"),
     "parallel_tool_calls": (True, False),
@@ -30,9 +30,17 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "prediction": (),
     "web_search_options": (),
 }
-# These ask nothing of the answer.
+# These ask for nothing in the answer.
 IGNORED = frozenset(
-    {"user", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"}
+    {
+        "user",
+        "store",
+        "service_tier",
+        "safety_identifier",
+        "prompt_cache_key",
+        "reasoning_effort",
+        "verbosity",
+    }
 )
 FIXES = {
     "n": "send n requests instead",
@@ -72,9 +80,10 @@ class ChatRequest(BaseModel):
     model: str
     messages: list[ChatMessage] = Field(min_length=1)
     tools: list[Tool] | None = Field(None, description="functions that the client runs")
-    tool_choice: Literal["none", "auto"] | None = Field(
+    tool_choice: ToolChoice | None = Field(
         None, description="none: the client's functions are not offered"
     )
+    response_format: ResponseFormat | None = Field(None, description="what the answer looks like")
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     max_tokens: int | None = Field(None, gt=0)
@@ -89,14 +98,17 @@ class ChatRequest(BaseModel):
         """The episode it asks for. Raises InvalidChat, UnsupportedParameter, InvalidMoney."""
         self._reject_unsupported()
         conversation, options = Conversation(self.messages), self.podium
-        offered = () if self.tool_choice == "none" else self.tools or ()
+        chosen = () if self.tool_choice == "none" else self.tools or ()
+        offered = tuple(tool.offered() for tool in chosen)
         return EpisodeOrder(
             task=conversation.task(),
             history=conversation.history(),
             model=choice.model,
             policy=options.policy or choice.policy,
             tool_names=tuple(options.tools),
-            client_tools=tuple(tool.offered() for tool in offered),
+            client_tools=offered,
+            first_tools=first_tools(offered, self.tool_choice),
+            answer_schema=answer_schema(self.response_format),
             turn_limit=options.turn_limit,
             time_limit_s=options.time_limit_s,
             budget=_dollars(options.budget_usd),

@@ -52,10 +52,8 @@ class _Normaliser:
         return self._object({"additionalProperties": False, **node}, seen)
 
     def _node(self, node: Any, seen: tuple[str, ...]) -> Schema:
-        if not isinstance(node, Mapping) or len(seen) > NESTING_MAX:
-            return self._any_of([{"type": kind} for kind in SCALARS], {}, seen)
-        if node.get("$ref") in seen:
-            return self._any_of([{"type": kind} for kind in SCALARS], {}, seen)
+        if not isinstance(node, Mapping) or len(seen) > NESTING_MAX or node.get("$ref") in seen:
+            return {"anyOf": [self._typed({"type": kind}, seen) for kind in SCALARS]}
         node, seen = resolve(self._root, node, seen)
         if "const" in node:
             return {"const": node["const"]}

@@ -9,15 +9,21 @@ import json
 import re
 from collections.abc import Collection
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NoReturn
 
-from orchestrator_inference.models import CUT_REPLY, Action, Completion, ToolCall
+from jsonschema import Draft202012Validator
+
+from orchestrator_inference.action.schema import parsed_schema
+from orchestrator_inference.models import CUT_REPLY, Action, Completion, ToolCall, TurnRules
 from podium_kit.characters import storable
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.schema_problems import problems
 
-SHAPES = '{"tool": name, "arguments": {...}} to call a tool, or {"answer": text} to finish'
-ANSWER_SHAPE = '{"answer": text}'
+CALL_SHAPE = '{"tool": name, "arguments": {...}} to call a tool'
+TEXT_SHAPE, JSON_SHAPE = '{"answer": text}', '{"answer": {...}}'
 FINISH_LENGTH = "length"
+SCHEMAS_KEPT = 256
 # What engines without a grammar wrap an action in; hermes is ToolOrchestra's own format.
 _WRAPPING = re.compile(r"<think>.*?</think>|</?tool_call>|```(?:json)?", re.DOTALL)
 
@@ -30,21 +36,27 @@ def parse_action(
     completion: Completion,
     tool_names: Collection[str],
     calls_max: int,
-    *,
-    must_answer: bool = False,
+    rules: TurnRules,
 ) -> Action:
     """The action of a completion; malformed instead of an exception."""
     try:
         if completion.native_calls:
             action = native_action(completion)
         else:
-            action = _action(read_object(completion))
-        checked(action, tool_names, calls_max, must_answer=must_answer)
+            action = _action(read_object(completion), rules.answer_schema)
+        checked(action, tool_names, calls_max, rules)
     except MalformedAction as error:
-        shapes = ANSWER_SHAPE if must_answer else SHAPES
+        shapes = _shapes(rules)
         message = f"{error}. Reply with {shapes}."
         return Action(malformed=ToolFailure(FailureKind.MALFORMED_ACTION, message))
     return action
+
+
+def _shapes(rules: TurnRules) -> str:
+    answer = JSON_SHAPE if rules.answer_schema else TEXT_SHAPE
+    if rules.must_call:
+        return CALL_SHAPE
+    return answer if rules.must_answer else f"{CALL_SHAPE}, or {answer} to finish"
 
 
 def read_object(completion: Completion) -> dict[str, Any]:
@@ -71,25 +83,47 @@ def _why(error: Exception) -> str:
     return error.msg if isinstance(error, json.JSONDecodeError) else str(error)
 
 
-def _action(fields: dict[str, Any]) -> Action:
+def _action(fields: dict[str, Any], answer_schema: str) -> Action:
     thought = fields.get("thought", "")
     thought = storable(thought) if isinstance(thought, str) else ""
     if "answer" in fields:
         if {"tool", "calls", "name"} & fields.keys():
             raise MalformedAction("the reply both calls a tool and answers")
-        return Action(thought, final_answer=_answer(fields["answer"]))
+        return Action(thought, final_answer=_answer(fields["answer"], answer_schema))
     entries = fields.get("calls", [fields])
     if not isinstance(entries, list) or not entries:
         raise MalformedAction('"calls" is not a list of at least one call')
     return Action(thought, tuple(called(index, entry) for index, entry in enumerate(entries)))
 
 
-def _answer(answer: Any) -> str:
+def _answer(answer: Any, schema: str) -> str:
+    if schema:
+        return fitting_answer(answer, schema)
     if isinstance(answer, str):
         return storable(answer)
     if isinstance(answer, int | float) and not isinstance(answer, bool):
         return json.dumps(answer)
     raise MalformedAction('"answer" is not a string')
+
+
+def fitting_answer(answer: Any, schema: str) -> str:
+    """An answer that a schema is for, as JSON. Raises MalformedAction where it does not fit.
+
+    Engines without a grammar may give it as a text that holds the JSON.
+    """
+    if isinstance(answer, str):
+        try:
+            answer = _DECODER.decode(answer)
+        except (ValueError, RecursionError) as error:
+            raise MalformedAction(f"the answer is not JSON: {_why(error)}") from error
+    if problem := problems(_validator(schema), answer):
+        raise MalformedAction(f"the answer does not fit its schema: {problem}")
+    return storable(json.dumps(answer, ensure_ascii=False))
+
+
+@lru_cache(SCHEMAS_KEPT)
+def _validator(schema: str) -> Draft202012Validator:
+    return Draft202012Validator(parsed_schema(schema))
 
 
 def called(index: int, entry: Any) -> ToolCall:
@@ -120,12 +154,13 @@ def native_action(completion: Completion) -> Action:
     return Action(storable(completion.text), tuple(calls))
 
 
-def checked(
-    action: Action, tool_names: Collection[str], calls_max: int, *, must_answer: bool
-) -> None:
+def checked(action: Action, tool_names: Collection[str], calls_max: int, rules: TurnRules) -> None:
     """Raises MalformedAction for what may not be done in this turn."""
-    if must_answer and action.calls:
+    if rules.must_answer and action.calls:
         raise MalformedAction("this is the last turn and it calls a tool")
+    others = [call for call in action.calls if call.tool_name not in rules.must_call]
+    if rules.must_call and (others or not action.calls):
+        raise MalformedAction(f"this turn calls {' or '.join(rules.must_call)}")
     if len(action.calls) > calls_max:
         raise MalformedAction(f"{len(action.calls)} calls at once; at most {calls_max} are allowed")
     for call in action.calls:

@@ -8,17 +8,17 @@ What an engine samples under this grammar is what `action_parser` reads.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError as JsonSchemaError
 
-from orchestrator_inference.action.limits import ActionLimits, Bounds
+from orchestrator_inference.action.limits import ActionLimits, Bounds, SchemaLimits
 from orchestrator_inference.action.normaliser import normalise
 from orchestrator_inference.action.refs import SchemaError
-from orchestrator_inference.errors import InvalidToolSchema
-from orchestrator_inference.models import Constraint, ResultSection, ToolDefinition
+from orchestrator_inference.errors import InvalidAnswerSchema, InvalidToolSchema
+from orchestrator_inference.models import Constraint, ResultSection, ToolDefinition, TurnRules
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ActionOptions:
     """What shapes the grammar besides the tools."""
 
     max_tokens: int
-    must_answer: bool = False
+    rules: TurnRules = field(default_factory=TurnRules)
     parallel_calls_max: int = 1
     bounds: Bounds = Bounds.PROSE
     any_whitespace: bool = False
@@ -49,12 +49,28 @@ def action_schema(tools: Sequence[ToolDefinition], options: ActionOptions) -> di
     """The schema of one action. Raises InvalidToolSchema."""
     limits = ActionLimits(options.max_tokens, options.bounds)
     thought = {"type": "string", "maxLength": limits.thought_chars}
-    calls = [] if options.must_answer else [_call(tool, limits) for tool in tools]
+    calls = [_call(tool, limits) for tool in tools if _callable(tool, options.rules)]
     if calls and options.parallel_calls_max > 1:
         calls = [{"calls": _array(calls, options.parallel_calls_max)}]
-    answer = {"answer": _string(limits.answer_chars)}
-    shapes = [_closed({"thought": thought, **shape}, shape) for shape in (*calls, answer)]
+    answers = [] if options.rules.must_call else [{"answer": _answer(options.rules, limits)}]
+    shapes = [_closed({"thought": thought, **shape}, shape) for shape in (*calls, *answers)]
     return {"anyOf": shapes} if len(shapes) > 1 else shapes[0]
+
+
+def _callable(tool: ToolDefinition, rules: TurnRules) -> bool:
+    if rules.must_answer:
+        return False
+    return not rules.must_call or tool.name in rules.must_call
+
+
+def _answer(rules: TurnRules, limits: ActionLimits) -> dict[str, Any]:
+    if not rules.answer_schema:
+        return _string(limits.answer_chars)
+    try:
+        schema = normalise(parsed_schema(rules.answer_schema), SchemaLimits(limits.answer_chars))
+    except SchemaError as error:
+        raise InvalidAnswerSchema(str(error)) from error
+    return dict(schema)
 
 
 def _call(tool: ToolDefinition, limits: ActionLimits) -> dict[str, Any]:
@@ -69,13 +85,21 @@ def _call(tool: ToolDefinition, limits: ActionLimits) -> dict[str, Any]:
 def parameters_of(tool: ToolDefinition) -> Mapping[str, Any]:
     """The tool's own schema; no text means no parameters. Raises InvalidToolSchema."""
     try:
-        schema = json.loads(tool.parameters_json_schema or "{}")
+        return parsed_schema(tool.parameters_json_schema or "{}")
+    except SchemaError as error:
+        raise InvalidToolSchema(tool.name, str(error)) from error
+
+
+def parsed_schema(text: str) -> Mapping[str, Any]:
+    """A JSON Schema. Raises SchemaError."""
+    try:
+        schema = json.loads(text)
     except ValueError as error:
-        raise InvalidToolSchema(tool.name, f"not JSON: {error}") from error
+        raise SchemaError(f"not JSON: {error}") from error
     try:
         Draft202012Validator.check_schema(schema)
     except JsonSchemaError as error:
-        raise InvalidToolSchema(tool.name, f"not a JSON Schema: {error.message}") from error
+        raise SchemaError(f"not a JSON Schema: {error.message}") from error
     return schema if isinstance(schema, dict) else {}
 
 

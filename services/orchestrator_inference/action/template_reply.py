@@ -13,38 +13,45 @@ from orchestrator_inference.action.parser import (
     MalformedAction,
     called,
     checked,
+    fitting_answer,
     native_action,
     read_object,
 )
-from orchestrator_inference.models import CUT_REPLY, Action, Completion
+from orchestrator_inference.models import CUT_REPLY, Action, Completion, TurnRules
 from podium_kit.characters import storable
 from podium_kit.failures import FailureKind, ToolFailure
 
 # Some templates open the thought themselves, so that a reply may only close it.
 _THOUGHT = re.compile(r"\A\s*(?:<think>)?(.*?)</think>", re.DOTALL)
+_FENCE = re.compile(r"\A```(?:json)?|```\Z")
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
-SHAPE = '<tool_call>{"name": name, "arguments": {...}}</tool_call> to call a tool, or the answer'
+CALL_SHAPE = '<tool_call>{"name": name, "arguments": {...}}</tool_call> to call a tool'
 
 
 def parse_template_reply(
     completion: Completion,
     tool_names: Collection[str],
     calls_max: int,
-    *,
-    must_answer: bool = False,
+    rules: TurnRules,
 ) -> Action:
     """The action of a completion; malformed instead of an exception."""
     try:
-        action = _action(completion)
-        checked(action, tool_names, calls_max, must_answer=must_answer)
+        action = _action(completion, rules.answer_schema)
+        checked(action, tool_names, calls_max, rules)
     except MalformedAction as error:
-        shape = "the answer" if must_answer else SHAPE
+        shape = _shape(rules)
         message = f"{error}. Reply with {shape}."
         return Action(malformed=ToolFailure(FailureKind.MALFORMED_ACTION, message))
     return action
 
 
-def _action(completion: Completion) -> Action:
+def _shape(rules: TurnRules) -> str:
+    if rules.must_call:
+        return CALL_SHAPE
+    return "the answer" if rules.must_answer else f"{CALL_SHAPE}, or the answer"
+
+
+def _action(completion: Completion, answer_schema: str) -> Action:
     thought, text = _split(completion.text)
     if completion.native_calls:
         return replace(native_action(completion), thought=storable(thought or text))
@@ -63,6 +70,8 @@ def _action(completion: Completion) -> Action:
         return Action(storable(thought), tuple(calls))
     if not text:
         raise MalformedAction("the reply is empty")
+    if answer_schema:
+        text = fitting_answer(_FENCE.sub("", text), answer_schema)
     return Action(storable(thought), final_answer=storable(text))
 
 

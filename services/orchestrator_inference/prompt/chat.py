@@ -16,14 +16,22 @@ def build_chat(situation: Situation, toolset: Toolset, room: Room, calls_max: in
         *situation.history,
         Message("user", parts.problem(situation)),
     ]
-    must_answer = parts.MUST_ANSWER if situation.must_answer and situation.turns else ""
-    closing = "\n".join(filter(None, (parts.preference_line(situation), must_answer)))
+    closing = "\n".join(filter(None, (parts.preference_line(situation), _wanted(situation))))
     fixed = sum(estimated_tokens(message.content) for message in opening)
     left = max(0, room.prompt_tokens - fixed - estimated_tokens(closing))
     messages = opening + _newest_turns(situation.turns, left)
     if closing:
         messages[-1] = Message("user", f"{messages[-1].content}\n\n{closing}")
     return messages
+
+
+def _wanted(situation: Situation) -> str:
+    """Said only where not just anything may be done: the system line has the rest."""
+    rules = situation.rules
+    last = rules.must_answer and situation.turns
+    if last or rules.must_call or rules.answer_schema:
+        return parts.wanted(situation, parts.MUST_ANSWER)
+    return ""
 
 
 def _newest_turns(turns: tuple[PastTurn, ...], tokens: int) -> list[Message]:

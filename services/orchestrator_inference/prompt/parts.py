@@ -10,6 +10,7 @@ ONE_CALL = '{"tool": name, "arguments": {...}}'
 SEVERAL_CALLS = '{"calls": [{"tool": name, "arguments": {...}}, ...]}'
 MUST_ANSWER = 'This is the last turn: give the final answer now, as {"answer": text}.'
 TOOLS = "Tools, as name(arguments) [price, p50-p90 latency, success, weight]: use"
+ANSWER_SCHEMA = "The answer is JSON that fits this schema, and nothing else: "
 CHOOSE = "Choose the next tool to call, or give the final answer if it is known."
 
 
@@ -32,9 +33,18 @@ def problem(situation: Situation) -> str:
     return f"{situation.task}\n\n{situation.instruction}".strip()
 
 
-def request_line(situation: Situation, wanted: str) -> str:
+def wanted(situation: Situation, answer_now: str) -> str:
+    """What to do in this turn; `answer_now` asks for the answer where nothing else may be done."""
+    rules = situation.rules
+    if rules.must_call:
+        return f"Call {' or '.join(rules.must_call)} now."
+    chosen = CHOOSE if situation.tools and not rules.must_answer else answer_now
+    return f"{chosen} {ANSWER_SCHEMA}{rules.answer_schema}" if rules.answer_schema else chosen
+
+
+def request_line(situation: Situation, order: str) -> str:
     """What to weigh and what is left, then what to do: behind all that stays the same."""
-    return "\n".join(line for line in (preference_line(situation), wanted) if line)
+    return "\n".join(line for line in (preference_line(situation), order) if line)
 
 
 def preference_line(situation: Situation) -> str:

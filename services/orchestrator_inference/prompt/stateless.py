@@ -23,8 +23,7 @@ def build_stateless(
     situation: Situation, toolset: Toolset, room: Room, calls_max: int
 ) -> list[Message]:
     """The two messages of a turn, within the room."""
-    can_call = situation.tools and not situation.must_answer
-    wanted = parts.CHOOSE if can_call else parts.MUST_ANSWER
+    wanted = parts.wanted(situation, parts.MUST_ANSWER)
     system = parts.system_line(toolset, calls_max)
     return laid_out(situation, toolset, room, system=system, wanted=wanted)
 

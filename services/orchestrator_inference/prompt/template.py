@@ -26,16 +26,19 @@ def build_template(
 ) -> list[Message]:
     """The two messages of a turn; what the definitions take is left out of the room."""
     taken = estimated_tokens(json.dumps(functions_of(situation, room)))
-    can_call = situation.tools and not situation.must_answer
-    wanted = parts.CHOOSE if can_call else MUST_ANSWER
+    wanted = parts.wanted(situation, MUST_ANSWER)
     return laid_out(situation, toolset, room, system=SYSTEM, wanted=wanted, taken=taken)
 
 
 def functions_of(situation: Situation, room: Room) -> tuple[Mapping[str, Any], ...]:
-    """The definitions as OpenAI's API has them; none when the turn must answer."""
-    if situation.must_answer:
+    """The definitions of what may be called, as OpenAI's API has them."""
+    rules = situation.rules
+    if rules.must_answer:
         return ()
-    return _functions(situation.tools, room.budgets.tool_description_chars_max)
+    tools = [
+        tool for tool in situation.tools if not rules.must_call or tool.name in rules.must_call
+    ]
+    return _functions(tools, room.budgets.tool_description_chars_max)
 
 
 def _functions(

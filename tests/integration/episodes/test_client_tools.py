@@ -208,3 +208,39 @@ async def test_a_worker_that_dies_while_the_caller_works_loses_nothing(
         found = await trajectory(client, episode.id)
     assert found.turns[0].tool_invocations[0].observation.content == "cold"
     assert found.answer == "42"
+
+
+async def test_a_first_tool_is_called_before_all_else_and_the_answer_has_its_schema(
+    platform: EpisodesPlatform,
+) -> None:
+    orchestrator = platform.neighbours.orchestrator
+    malformed = failure_pb2.Failure(
+        kind=failure_pb2.FAILURE_KIND_MALFORMED_ACTION, message="no action"
+    )
+    orchestrator.decide = in_turns(
+        orchestrator_pb.Action(malformed=malformed), calls(OSLO), answer("{}")
+    )
+    async with platform.client() as client:
+        episode = await start(
+            client,
+            client_tools=[WEATHER],
+            first_tool_names=["getWeather"],
+            answer_json_schema='{"type": "object"}',
+        )
+        await asked(client, episode.id, turn=2)
+        await reply(client, episode.id, **results(turn=2, _0="cold"))
+        await finished(client, episode.id)
+        for spec, said in (
+            ({"first_tool_names": ["teleport"]}, "first_tool_names has teleport"),
+            ({"answer_json_schema": "{"}, "answer_json_schema is not JSON"),
+            ({"answer_json_schema": '{"type": "array"}'}, 'must have "type": "object"'),
+            ({"answer_json_schema": '{"type": 1}'}, "answer_json_schema: 1 is not valid"),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError, match=said):
+                await start(client, **spec)
+    assert [list(each.must_call) for each in orchestrator.requests] == [
+        ["getWeather"],
+        ["getWeather"],
+        [],
+    ]
+    assert {each.answer_json_schema for each in orchestrator.requests} == {'{"type": "object"}'}

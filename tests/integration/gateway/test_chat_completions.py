@@ -164,7 +164,7 @@ async def test_work_a_limit_cut_short_finishes_with_length(
             "episode_rate_limited",
         ),
         (ending("FAILED", failure=make_failure("INTERNAL", "bug")), 500, "episode_internal"),
-        (ending("BUDGET_EXHAUSTED", turns=0), 429, "episode_budget_exhausted"),
+        (ending("BUDGET_EXHAUSTED", turns=0), 402, "episode_budget_exhausted"),
         (ending("CANCELLED"), 400, "episode_cancelled"),
     ],
 )
@@ -199,7 +199,8 @@ async def test_a_failure_in_a_stream_is_an_error_event(gateway: GatewayUnderTest
         ({"n": 2}, 400, "n", "send n requests instead"),
         ({"tools": [{"type": "function"}]}, 400, "tools.0.function", "required"),
         ({"functions": [{"name": "f"}]}, 400, "functions", "send tools instead"),
-        ({"response_format": {"type": "json_object"}}, 400, "response_format", "not supported"),
+        ({"response_format": {"type": "xml"}}, 400, "response_format.Text.type", "'text'"),
+        ({"tool_choice": "required"}, 400, "tool_choice", "required needs tools"),
         ({"temprature": 1}, 400, "temprature", "unknown"),
         ({"temperature": 3}, 400, "temperature", "less than or equal to 2"),
         ({"messages": []}, 400, "messages", "at least 1"),

@@ -176,6 +176,36 @@ async def test_none_offers_nothing_and_results_of_others_are_told_to_a_new_episo
     ]
 
 
+@pytest.mark.parametrize(
+    ("choice", "first"),
+    [
+        ("auto", []),
+        ("required", ["getWeather", "clock"]),
+        ({"type": "function", "function": {"name": "clock"}}, ["clock"]),
+    ],
+)
+async def test_a_choice_names_what_is_called_first(
+    gateway: GatewayUnderTest, choice: Any, first: list[str]
+) -> None:
+    clock: Any = {"type": "function", "function": {"name": "clock"}}
+    async with gateway.openai() as client:
+        await client.chat.completions.create(
+            model="podium", messages=TASK, tools=[WEATHER, clock], tool_choice=choice
+        )
+    [running] = gateway.episodes.episodes.values()
+    assert list(running.request.spec.first_tool_names) == first
+    assert running.request.spec.client_tools[1].parameters_json_schema == ""
+
+
+async def test_a_choice_of_no_tool_is_rejected(gateway: GatewayUnderTest) -> None:
+    choice: Any = {"type": "function", "function": {"name": "clock"}}
+    async with gateway.openai() as client:
+        with pytest.raises(openai.BadRequestError, match="clock is not among tools"):
+            await client.chat.completions.create(
+                model="podium", messages=TASK, tools=[WEATHER], tool_choice=choice
+            )
+
+
 async def test_results_for_no_episode_of_the_tenant_are_rejected(
     weather: GatewayUnderTest,
 ) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from orchestrator_builders import make_completion
 from orchestrator_inference.action.parser import parse_action
-from orchestrator_inference.models import Action, NativeCall, PastTurn
+from orchestrator_inference.models import Action, NativeCall, PastTurn, TurnRules
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.failures import FailureKind
 
@@ -17,7 +17,7 @@ TOOLS = {"calculator"}
 
 def parse(text: str, *, must_answer: bool = False, calls_max: int = 2, **kind: object) -> Action:
     completion = make_completion(text, **kind)  # type: ignore[arg-type]
-    return parse_action(completion, TOOLS, calls_max, must_answer=must_answer)
+    return parse_action(completion, TOOLS, calls_max, TurnRules(must_answer=must_answer))
 
 
 @pytest.mark.parametrize(
@@ -117,3 +117,45 @@ def test_no_text_at_all_raises(text: str) -> None:
 def test_no_json_at_all_raises(value: object) -> None:
     parse(json.dumps({"tool": "calculator", "arguments": value, "answer": value}))
     parse(json.dumps({"calls": value}))
+
+
+PLACE = json.dumps(
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+)
+
+
+def decided(text: str, **rules: object) -> Action:
+    completion = make_completion(text)
+    return parse_action(completion, TOOLS, 1, TurnRules(**rules))  # type: ignore[arg-type]
+
+
+def test_an_answer_with_a_schema_is_its_json() -> None:
+    plain = decided('{"answer": {"city": "Lyon", "people": 1e5}}', answer_schema=PLACE)
+    assert json.loads(plain.final_answer) == {"city": "Lyon", "people": 1e5}
+    quoted = decided(json.dumps({"answer": '{"city": "Lyon"}'}), answer_schema=PLACE)
+    assert json.loads(quoted.final_answer) == {"city": "Lyon"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"answer": {"town": "Lyon"}}', "does not fit its schema: at /: 'city' is a required"),
+        ('{"answer": "Lyon"}', "the answer is not JSON"),
+    ],
+)
+def test_an_answer_that_does_not_fit_says_why(text: str, why: str) -> None:
+    failure = decided(text, answer_schema=PLACE).malformed
+    assert failure is not None and why in failure.message
+    assert failure.message.endswith('{"answer": {...}} to finish.')
+
+
+@pytest.mark.parametrize("text", ['{"answer": "42"}', '{"tool": "calculator", "arguments": {}}'])
+def test_a_turn_that_must_call_a_tool_does_nothing_else(text: str) -> None:
+    failure = decided(text, must_call=("search",)).malformed
+    assert failure is not None and "this turn calls search" in failure.message
+    assert "finish" not in failure.message
+
+
+def test_a_call_that_must_be_made_is_one() -> None:
+    action = decided('{"tool": "calculator", "arguments": {}}', must_call=("calculator",))
+    assert [call.tool_name for call in action.calls] == ["calculator"]

@@ -13,8 +13,8 @@ from orchestrator_builders import make_completion, make_tool
 from orchestrator_inference.action.limits import Bounds
 from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.action.schema import ActionOptions, action_schema, build_constraint
-from orchestrator_inference.errors import InvalidToolSchema
-from orchestrator_inference.models import ResultSection, ToolDefinition
+from orchestrator_inference.errors import InvalidAnswerSchema, InvalidToolSchema
+from orchestrator_inference.models import ResultSection, ToolDefinition, TurnRules
 from podium_kit.characters import storable
 from smallest_instance import smallest_instance
 
@@ -69,7 +69,7 @@ TOOLS = st.dictionaries(
 OPTIONS = st.builds(
     ActionOptions,
     max_tokens=st.integers(16, 4096),
-    must_answer=st.booleans(),
+    rules=st.builds(TurnRules, must_answer=st.booleans()),
     parallel_calls_max=st.integers(1, 3),
     bounds=st.sampled_from(Bounds),
 )
@@ -102,7 +102,7 @@ def test_every_text_the_grammar_allows_is_an_action(
         make_completion(text),
         {tool.name for tool in tools},
         options.parallel_calls_max,
-        must_answer=options.must_answer,
+        options.rules,
     )
     assert action.malformed is None
     if "answer" in value:
@@ -142,8 +142,32 @@ def test_grammars_that_differ_only_in_white_space_have_different_digests() -> No
 
 
 def test_must_answer_leaves_only_the_answer() -> None:
-    schema = action_schema([make_tool()], ActionOptions(512, must_answer=True))
+    schema = action_schema([make_tool()], ActionOptions(512, TurnRules(must_answer=True)))
     assert list(schema["properties"]) == ["thought", "answer"]
+
+
+def test_must_call_leaves_only_those_calls() -> None:
+    rules = TurnRules(must_call=("b",))
+    schema = action_schema([make_tool("a"), make_tool("b")], ActionOptions(512, rules))
+    assert schema["properties"]["tool"] == {"const": "b"} and "answer" not in schema["properties"]
+
+
+def test_an_answer_has_the_shape_of_its_schema() -> None:
+    own = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+    schema = action_schema([], ActionOptions(512, TurnRules(answer_schema=own)))
+    assert schema["properties"]["answer"]["required"] == ["n"]
+    jsonschema.validate({"thought": "", "answer": {"n": 3}}, schema)
+    with pytest.raises(InvalidAnswerSchema, match="the root must be of type object"):
+        action_schema([], ActionOptions(512, TurnRules(answer_schema='{"type": "array"}')))
+
+
+def test_a_schema_nested_too_deep_for_a_grammar_takes_scalars_there() -> None:
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(30):
+        deep = {"type": "object", "properties": {"a": deep}, "required": ["a"]}
+    schema = action_schema([make_tool("nested", deep["properties"])], ActionOptions(512))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert json.dumps(schema).count('"a"') < 30
 
 
 def test_an_argument_fits_the_tools_own_schema() -> None:

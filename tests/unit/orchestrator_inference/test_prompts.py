@@ -16,6 +16,7 @@ from orchestrator_inference.models import (
     Preferences,
     ResultSection,
     Situation,
+    TurnRules,
 )
 from orchestrator_inference.prompt.budgets import (
     Room,
@@ -47,7 +48,7 @@ def make_situation(*turns: PastTurn, must_answer: bool = False) -> Situation:
         instruction="Prefer free tools.",
         tools=TOOLS,
         turns=turns,
-        must_answer=must_answer,
+        rules=TurnRules(must_answer=must_answer),
     )
 
 
@@ -184,3 +185,13 @@ def test_a_tools_terms_are_never_cut() -> None:
     [line] = Toolset([tool], 40).listing.splitlines()
     assert f"[{terms}]: xxx" in line
     assert len(line) < len(terms) + 100
+
+
+def test_a_turn_says_what_must_be_called_and_what_the_answer_looks_like() -> None:
+    plain = make_situation()
+    forced = replace(plain, rules=TurnRules(must_call=("search",)))
+    shaped = replace(plain, rules=TurnRules(answer_schema='{"type": "object"}'))
+    for build in (stateless, chat):
+        assert build(forced)[-1].content.endswith("Call search now.")
+        assert build(shaped)[-1].content.endswith('and nothing else: {"type": "object"}')
+        assert "fits this schema" not in build(plain)[-1].content

@@ -2,8 +2,9 @@
 
 import pytest
 
+from orchestrator_builders import make_completion
 from orchestrator_inference.action.template_reply import parse_template_reply
-from orchestrator_inference.models import Action, Completion, NativeCall
+from orchestrator_inference.models import Action, Completion, NativeCall, TurnRules
 from podium_kit.metering import Usage, UsageSource
 
 CALL = '<tool_call>\n{"name": "calculator", "arguments": {"expression": "6*7"}}\n</tool_call>'
@@ -27,7 +28,7 @@ def parsed(
         latency_s=0.1,
         native_calls=native_calls,
     )
-    return parse_template_reply(completion, NAMES, calls_max, must_answer=must_answer)
+    return parse_template_reply(completion, NAMES, calls_max, TurnRules(must_answer=must_answer))
 
 
 def made(action: Action) -> list[tuple[str, str]]:
@@ -96,3 +97,12 @@ def test_what_is_neither_says_why_and_how(text: str, finish_reason: str, says: s
 def problem(action: Action) -> str:
     assert action.malformed is not None
     return action.malformed.message
+
+
+def test_an_answer_with_a_schema_may_stand_in_a_fence() -> None:
+    schema = '{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}'
+    rules = TurnRules(answer_schema=schema)
+    fenced = make_completion('```json\n{"city": "Lyon"}\n```')
+    assert parse_template_reply(fenced, NAMES, 1, rules).final_answer == '{"city": "Lyon"}'
+    prose = parse_template_reply(make_completion("Lyon"), NAMES, 1, rules)
+    assert "the answer is not JSON" in problem(prose)

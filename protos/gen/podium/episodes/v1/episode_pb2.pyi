@@ -197,6 +197,8 @@ class EpisodeSpec(_message.Message):
     CHECK_FIELD_NUMBER: _builtins.int
     PRICE_FACTORS_FIELD_NUMBER: _builtins.int
     CLIENT_TOOLS_FIELD_NUMBER: _builtins.int
+    FIRST_TOOL_NAMES_FIELD_NUMBER: _builtins.int
+    ANSWER_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """The task in words; not empty."""
     model: _builtins.str
@@ -207,6 +209,10 @@ class EpisodeSpec(_message.Message):
     """Most turns; 0 means 50. The last turn must answer."""
     prompt_mode: _orchestrator_service_pb2.PromptMode.ValueType
     """How earlier turns are shown to the model."""
+    answer_json_schema: _builtins.str
+    """JSON Schema with an object as its root, which the final answer fits: it is the
+    JSON. Unset means any text.
+    """
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The tools it may use; empty means those that fit the task best, eight unless
@@ -261,6 +267,10 @@ class EpisodeSpec(_message.Message):
         long as the episode may run.
         """
 
+    @_builtins.property
+    def first_tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tools of which one is called before anything else is decided."""
+
     def __init__(
         self,
         *,
@@ -280,10 +290,12 @@ class EpisodeSpec(_message.Message):
         check: _check_pb2.Check | None = ...,
         price_factors: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         client_tools: _abc.Iterable[_tool_pb2.ClientTool] | None = ...,
+        first_tool_names: _abc.Iterable[_builtins.str] | None = ...,
+        answer_json_schema: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "parent", b"parent", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "client_tools", b"client_tools", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "budget", b"budget", "check", b"check", "client_tools", b"client_tools", "first_tool_names", b"first_tool_names", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

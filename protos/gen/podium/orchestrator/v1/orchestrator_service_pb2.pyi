@@ -360,6 +360,8 @@ class NextActionRequest(_message.Message):
     PREFERENCES_FIELD_NUMBER: _builtins.int
     MONEY_LEFT_FIELD_NUMBER: _builtins.int
     TIME_LEFT_FIELD_NUMBER: _builtins.int
+    MUST_CALL_FIELD_NUMBER: _builtins.int
+    ANSWER_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/model/0"."""
     model: _builtins.str
@@ -372,6 +374,10 @@ class NextActionRequest(_message.Message):
     """The tenant's preference in words; unset means none."""
     must_answer: _builtins.bool
     """Whether this is the last turn: only a final answer is allowed."""
+    answer_json_schema: _builtins.str
+    """JSON Schema with an object as its root, which the final answer fits: it is the
+    JSON. Unset means any text.
+    """
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolDefinition]:
         """The tools to choose from."""
@@ -400,6 +406,10 @@ class NextActionRequest(_message.Message):
     def time_left(self) -> _duration_pb2.Duration:
         """Time left; unset when nothing limits it."""
 
+    @_builtins.property
+    def must_call(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The action calls one of these tools, and is no answer; not in the last turn."""
+
     def __init__(
         self,
         *,
@@ -416,10 +426,12 @@ class NextActionRequest(_message.Message):
         preferences: _policy_pb2.PreferenceVector | None = ...,
         money_left: _money_pb2.Money | None = ...,
         time_left: _duration_pb2.Duration | None = ...,
+        must_call: _abc.Iterable[_builtins.str] | None = ...,
+        answer_json_schema: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["money_left", b"money_left", "preferences", b"preferences", "sampling", b"sampling", "time_left", b"time_left"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["history", b"history", "instruction", b"instruction", "key", b"key", "model", b"model", "money_left", b"money_left", "must_answer", b"must_answer", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_left", b"time_left", "tools", b"tools", "turns", b"turns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "history", b"history", "instruction", b"instruction", "key", b"key", "model", b"model", "money_left", b"money_left", "must_answer", b"must_answer", "must_call", b"must_call", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_left", b"time_left", "tools", b"tools", "turns", b"turns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
