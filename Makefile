@@ -132,6 +132,9 @@ fuzz: setup ## Search for inputs that a parser cannot take; RUNS=n for each pars
 	for target in $(notdir $(wildcard tests/fuzz/corpus/*)); do \
 	  echo "$$target"; PYTHONPATH=tests $(PYTHON) -m fuzz $$target --runs $(or $(RUNS),100000) || exit 1; done
 
+clients: setup ## Try published client libraries against a whole platform, each in an environment of its own
+	PYTHONPATH=tests $(PYTHON) -m clients $(CLIENTS)
+
 supply-chain: $(INSTALLED) ## Bills of materials of the images, known vulnerabilities, secrets in the code
 	$(PYTHON) scripts/supply_chain.py
 

@@ -1,0 +1,112 @@
+"""`python -m clients`: client libraries, as they are published, against a whole platform.
+
+Each is installed into an environment of its own and tries what it can: chat, streams, tools of its
+own, answers as JSON, errors. The platform is the one of `podium up` with a scripted model. Prints
+a table; ends with status 1 when something that a client can do does not work.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from clients.environments import CLIENTS, PROGRAMS, Client
+from clients.model import MODEL, reply
+from openai_server import OpenAiServer
+from podium_cli.local.engines import EngineChoice
+from podium_cli.local.platform import LocalPlatform, PlatformOptions
+from podium_cli.local.running import fill
+from podium_cli.local.state import Connection
+from temporary_files import server_folder
+
+FEATURES = ("chat", "stream", "tools", "streamed tools", "JSON", "errors")
+NOT_OF_THE_CLIENT = "-"
+TURNS_MAX = 8
+TIMEOUT_S = 300
+Results = dict[str, str]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="clients", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = [client.name for client in CLIENTS]
+    parser.add_argument("clients", nargs="*", help=f"of {', '.join(names)}")
+    wanted = parser.parse_args().clients or names
+    if unknown := sorted(set(wanted) - set(names)):
+        parser.error(f"there is no client {unknown[0]}; known are {', '.join(names)}")
+    chosen = [client for client in CLIENTS if client.name in wanted]
+    sys.exit(asyncio.run(try_all(chosen)))
+
+
+async def try_all(clients: Sequence[Client]) -> int:
+    """The exit status."""
+    for client in clients:
+        print(f"installing {client.name}", file=sys.stderr)
+        await client.install()
+    with (
+        server_folder("clients") as folder,
+        OpenAiServer(script=[reply] * TURNS_MAX, models=[MODEL]) as model,
+    ):
+        engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
+        platform = LocalPlatform(PlatformOptions(folder / "state", engine), quiet)
+        await platform.start()
+        try:
+            connection = await fill(platform, quiet)
+            found = {client.name: await tried(client, connection) for client in clients}
+        finally:
+            await platform.stop()
+    print(table(found))
+    problems = [
+        f"{name}, {feature}: {problem}"
+        for name, results in found.items()
+        for feature, problem in results.items()
+        if problem
+    ]
+    print("\n".join(problems), file=sys.stderr)
+    return 1 if problems else 0
+
+
+async def tried(client: Client, connection: Connection) -> Results:
+    """What went wrong with each feature, "" where nothing did."""
+    process = await asyncio.create_subprocess_exec(
+        str(client.python),
+        str(PROGRAMS / client.program),
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(client.folder.resolve()),
+            "PODIUM_BASE_URL": f"{connection.gateway_url}/v1",
+            "PODIUM_API_KEY": connection.api_key,
+        },
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(TIMEOUT_S):
+        said, _ = await process.communicate()
+    lines = [json.loads(line) for line in said.decode().splitlines() if line.startswith("{")]
+    found = {line["feature"]: line["problem"] for line in lines}
+    return found or {"start": f"the program ended with status {process.returncode}"}
+
+
+def table(found: dict[str, Results]) -> str:
+    """Markdown: a row a client, a column a feature."""
+    rows = [("client", *FEATURES), ("---",) * (len(FEATURES) + 1)]
+    for name, results in found.items():
+        cells = (_cell(results.get(feature)) for feature in FEATURES)
+        rows.append((name, *cells))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(problem: str | None) -> str:
+    if problem is None:
+        return NOT_OF_THE_CLIENT
+    return "no" if problem else "yes"
+
+
+def quiet(_step: str, _done: bool) -> None:
+    """Reports nothing."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""An environment of its own for every client: what one pins, another need not bear."""
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAMS = Path(__file__).parent / "programs"
+ENVIRONMENTS = Path("build/clients")
+
+
+class InstallFailed(RuntimeError):
+    """A client's packages could not be installed."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client library: its program, and the packages that it needs."""
+
+    name: str
+    program: str
+    packages: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        return ENVIRONMENTS / self.program
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    async def install(self) -> None:
+        """Once; the newest versions that there are. Raises InstallFailed."""
+        done = self.folder / "installed"
+        if done.exists():
+            return
+        uv = str(Path(sys.executable).parent / "uv")
+        await _run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(self.folder))
+        await _run(uv, "pip", "install", "--quiet", "--python", str(self.python), *self.packages)
+        done.touch()
+
+
+CLIENTS = (
+    Client("openai", "with_openai.py", ("openai",)),
+    Client("langchain-openai", "with_langchain.py", ("langchain-openai",)),
+    Client("openai-agents", "with_openai_agents.py", ("openai-agents",)),
+    Client("pydantic-ai", "with_pydantic_ai.py", ("pydantic-ai-slim[openai]",)),
+    Client("instructor", "with_instructor.py", ("instructor",)),
+    Client("litellm", "with_litellm.py", ("litellm",)),
+    Client("llm", "with_llm.py", ("llm",)),
+)
+
+
+async def _run(*command: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    said, _ = await process.communicate()
+    if process.returncode:
+        raise InstallFailed(f"{' '.join(command)}: {said.decode().strip()[-2000:]}")

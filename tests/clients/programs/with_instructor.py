@@ -1,0 +1,40 @@
+"""Instructor: structured answers, by a call that must be made or by a schema."""
+
+import features
+import instructor
+import openai
+from pydantic import BaseModel
+
+
+class Place(BaseModel):
+    """A place."""
+
+    city: str
+    country: str
+
+
+def ask(mode: instructor.Mode, key: str = features.KEY) -> Place:
+    client = openai.OpenAI(base_url=features.URL, api_key=key, max_retries=0)
+    return instructor.from_openai(client, mode=mode).chat.completions.create(
+        model="podium",
+        messages=[{"role": "user", "content": features.JSON_QUESTION}],
+        response_model=Place,
+        max_retries=0,
+    )
+
+
+def structured() -> None:
+    for mode in (instructor.Mode.TOOLS, instructor.Mode.JSON_SCHEMA, instructor.Mode.JSON):
+        features.check(ask(mode).model_dump(), features.PLACE)
+
+
+def errors() -> None:
+    try:
+        ask(instructor.Mode.TOOLS, "pod_wrong_key")
+    except instructor.core.InstructorRetryException as error:
+        features.check("401" in str(error) or "API key" in str(error), True)
+        return
+    raise AssertionError("a wrong key was accepted")
+
+
+features.report({"JSON": structured, "errors": errors})

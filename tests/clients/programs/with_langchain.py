@@ -1,0 +1,73 @@
+"""LangChain's ChatOpenAI."""
+
+import features
+import openai
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from pydantic import BaseModel, SecretStr
+
+weather = tool(features.get_weather)
+
+
+class Place(BaseModel):
+    """A place."""
+
+    city: str
+    country: str
+
+
+def model(key: str = features.KEY) -> ChatOpenAI:
+    return ChatOpenAI(model="podium", base_url=features.URL, api_key=SecretStr(key), max_retries=0)
+
+
+def chat() -> None:
+    features.check(model().invoke(features.QUESTION).content, features.ANSWER)
+
+
+def stream() -> None:
+    text = "".join(chunk.content for chunk in model().stream(features.QUESTION))
+    features.check(text, features.ANSWER)
+
+
+def tools() -> None:
+    bound, messages = model().bind_tools([weather]), [HumanMessage(features.TOOL_QUESTION)]
+    asked = bound.invoke(messages)
+    messages.append(asked)
+    for call in asked.tool_calls:
+        content = weather.invoke(call["args"])
+        messages.append(ToolMessage(content=content, tool_call_id=call["id"]))
+    features.check(bound.invoke(messages).content, features.TOOL_ANSWER)
+
+
+def streamed_tools() -> None:
+    whole = None
+    for chunk in model().bind_tools([weather]).stream(features.TOOL_QUESTION):
+        whole = chunk if whole is None else whole + chunk
+    features.check([call["args"] for call in whole.tool_calls], [{"city": "Oslo"}])
+
+
+def structured() -> None:
+    for method in ("json_schema", "function_calling"):
+        asking = model().with_structured_output(Place, method=method)
+        features.check(asking.invoke(features.JSON_QUESTION), Place(**features.PLACE))
+
+
+def errors() -> None:
+    try:
+        model("pod_wrong_key").invoke(features.QUESTION)
+    except openai.AuthenticationError:
+        return
+    raise AssertionError("a wrong key was accepted")
+
+
+features.report(
+    {
+        "chat": chat,
+        "stream": stream,
+        "tools": tools,
+        "streamed tools": streamed_tools,
+        "JSON": structured,
+        "errors": errors,
+    }
+)

@@ -1,0 +1,97 @@
+"""LiteLLM's client, with Podium as an OpenAI-compatible provider."""
+
+import json
+import os
+
+# Else it asks the network for prices when it is imported.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+
+from typing import Any
+
+import features
+import litellm
+from pydantic import BaseModel
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "weather now at our own stations",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
+    },
+}
+
+
+class Place(BaseModel):
+    city: str
+    country: str
+
+
+def ask(messages: object, key: str = features.KEY, **parameters: Any) -> Any:
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    return litellm.completion(
+        model="openai/podium",
+        api_base=features.URL,
+        api_key=key,
+        messages=messages,
+        num_retries=0,
+        max_retries=0,
+        **parameters,
+    )
+
+
+def chat() -> None:
+    features.check(ask(features.QUESTION).choices[0].message.content, features.ANSWER)
+
+
+def stream() -> None:
+    chunks = ask(features.QUESTION, stream=True)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    features.check(text, features.ANSWER)
+
+
+def tools() -> None:
+    messages = [{"role": "user", "content": features.TOOL_QUESTION}]
+    message = ask(messages, tools=[WEATHER]).choices[0].message
+    messages.append(message.model_dump(exclude_none=True))
+    for call in message.tool_calls:
+        content = features.get_weather(**json.loads(call.function.arguments))
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
+    reply = ask(messages, tools=[WEATHER])
+    features.check(reply.choices[0].message.content, features.TOOL_ANSWER)
+
+
+def streamed_tools() -> None:
+    chunks = list(ask(features.TOOL_QUESTION, tools=[WEATHER], stream=True))
+    [call] = litellm.stream_chunk_builder(chunks).choices[0].message.tool_calls
+    features.check(json.loads(call.function.arguments), {"city": "Oslo"})
+
+
+def structured() -> None:
+    reply = ask(features.JSON_QUESTION, response_format=Place)
+    features.check(json.loads(reply.choices[0].message.content), features.PLACE)
+
+
+def errors() -> None:
+    try:
+        ask(features.QUESTION, "pod_wrong_key")
+    except litellm.AuthenticationError:
+        return
+    raise AssertionError("a wrong key was accepted")
+
+
+features.report(
+    {
+        "chat": chat,
+        "stream": stream,
+        "tools": tools,
+        "streamed tools": streamed_tools,
+        "JSON": structured,
+        "errors": errors,
+    }
+)

@@ -1,0 +1,92 @@
+"""OpenAI's own client."""
+
+import json
+
+import features
+import openai
+from pydantic import BaseModel
+
+client = openai.OpenAI(base_url=features.URL, api_key=features.KEY)
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "weather now at our own stations",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
+    },
+}
+
+
+class Place(BaseModel):
+    city: str
+    country: str
+
+
+def said(text: str) -> list[dict]:
+    return [{"role": "user", "content": text}]
+
+
+def chat() -> None:
+    reply = client.chat.completions.create(model="podium", messages=said(features.QUESTION))
+    features.check(reply.choices[0].message.content, features.ANSWER)
+
+
+def stream() -> None:
+    chunks = client.chat.completions.create(
+        model="podium", messages=said(features.QUESTION), stream=True
+    )
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    features.check(text, features.ANSWER)
+
+
+def tools() -> None:
+    messages = said(features.TOOL_QUESTION)
+    asked = client.chat.completions.create(model="podium", messages=messages, tools=[WEATHER])
+    message = asked.choices[0].message
+    messages.append(message)
+    for call in message.tool_calls:
+        content = features.get_weather(**json.loads(call.function.arguments))
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
+    reply = client.chat.completions.create(model="podium", messages=messages, tools=[WEATHER])
+    features.check(reply.choices[0].message.content, features.TOOL_ANSWER)
+
+
+def streamed_tools() -> None:
+    with client.chat.completions.stream(
+        model="podium", messages=said(features.TOOL_QUESTION), tools=[WEATHER]
+    ) as events:
+        whole = events.get_final_completion()
+    [call] = whole.choices[0].message.tool_calls
+    features.check(json.loads(call.function.arguments), {"city": "Oslo"})
+
+
+def structured() -> None:
+    reply = client.chat.completions.parse(
+        model="podium", messages=said(features.JSON_QUESTION), response_format=Place
+    )
+    features.check(reply.choices[0].message.parsed, Place(**features.PLACE))
+
+
+def errors() -> None:
+    stranger = client.with_options(api_key="pod_wrong_key")
+    try:
+        stranger.chat.completions.create(model="podium", messages=said(features.QUESTION))
+    except openai.AuthenticationError:
+        return
+    raise AssertionError("a wrong key was accepted")
+
+
+features.report(
+    {
+        "chat": chat,
+        "stream": stream,
+        "tools": tools,
+        "streamed tools": streamed_tools,
+        "JSON": structured,
+        "errors": errors,
+    }
+)

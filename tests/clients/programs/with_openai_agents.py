@@ -1,0 +1,79 @@
+"""OpenAI's Agents SDK, over chat completions."""
+
+import asyncio
+import os
+
+os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
+
+from typing import Any
+
+import features
+import openai
+from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool
+from pydantic import BaseModel
+
+weather = function_tool(features.get_weather)
+
+
+class Place(BaseModel):
+    city: str
+    country: str
+
+
+def agent(key: str = features.KEY, **parts: Any) -> Agent:
+    client = openai.AsyncOpenAI(base_url=features.URL, api_key=key, max_retries=0)
+    model = OpenAIChatCompletionsModel(model="podium", openai_client=client)
+    return Agent(name="clerk", instructions="Be brief.", model=model, **parts)
+
+
+def ask(asked: Agent, question: str) -> object:
+    return asyncio.run(Runner.run(asked, question)).final_output
+
+
+async def streamed(asked: Agent, question: str) -> object:
+    running = Runner.run_streamed(asked, question)
+    async for _ in running.stream_events():
+        pass
+    return running.final_output
+
+
+def chat() -> None:
+    features.check(ask(agent(), features.QUESTION), features.ANSWER)
+
+
+def stream() -> None:
+    features.check(asyncio.run(streamed(agent(), features.QUESTION)), features.ANSWER)
+
+
+def tools() -> None:
+    features.check(ask(agent(tools=[weather]), features.TOOL_QUESTION), features.TOOL_ANSWER)
+
+
+def streamed_tools() -> None:
+    answer = asyncio.run(streamed(agent(tools=[weather]), features.TOOL_QUESTION))
+    features.check(answer, features.TOOL_ANSWER)
+
+
+def structured() -> None:
+    found = ask(agent(output_type=Place), features.JSON_QUESTION)
+    features.check(found, Place(**features.PLACE))
+
+
+def errors() -> None:
+    try:
+        ask(agent("pod_wrong_key"), features.QUESTION)
+    except openai.AuthenticationError:
+        return
+    raise AssertionError("a wrong key was accepted")
+
+
+features.report(
+    {
+        "chat": chat,
+        "stream": stream,
+        "tools": tools,
+        "streamed tools": streamed_tools,
+        "JSON": structured,
+        "errors": errors,
+    }
+)

@@ -1,0 +1,73 @@
+"""Pydantic AI."""
+
+import asyncio
+from typing import Any
+
+import features
+from pydantic import BaseModel
+from pydantic_ai import Agent, NativeOutput
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+
+class Place(BaseModel):
+    """A place."""
+
+    city: str
+    country: str
+
+
+def agent(key: str = features.KEY, **parts: Any) -> Agent:
+    provider = OpenAIProvider(base_url=features.URL, api_key=key)
+    return Agent(OpenAIChatModel("podium", provider=provider), **parts)
+
+
+async def streamed(asked: Agent, question: str) -> str:
+    async with asked.run_stream(question) as running:
+        return await running.get_output()
+
+
+def chat() -> None:
+    features.check(agent().run_sync(features.QUESTION).output, features.ANSWER)
+
+
+def stream() -> None:
+    features.check(asyncio.run(streamed(agent(), features.QUESTION)), features.ANSWER)
+
+
+def tools() -> None:
+    asked = agent(tools=[features.get_weather])
+    features.check(asked.run_sync(features.TOOL_QUESTION).output, features.TOOL_ANSWER)
+
+
+def streamed_tools() -> None:
+    asked = agent(tools=[features.get_weather])
+    features.check(asyncio.run(streamed(asked, features.TOOL_QUESTION)), features.TOOL_ANSWER)
+
+
+def structured() -> None:
+    for output_type in (Place, NativeOutput(Place)):
+        found = agent(output_type=output_type).run_sync(features.JSON_QUESTION).output
+        features.check(found, Place(**features.PLACE))
+
+
+def errors() -> None:
+    try:
+        agent("pod_wrong_key").run_sync(features.QUESTION)
+    except ModelHTTPError as error:
+        features.check(error.status_code, 401)
+        return
+    raise AssertionError("a wrong key was accepted")
+
+
+features.report(
+    {
+        "chat": chat,
+        "stream": stream,
+        "tools": tools,
+        "streamed tools": streamed_tools,
+        "JSON": structured,
+        "errors": errors,
+    }
+)
