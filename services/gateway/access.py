@@ -73,6 +73,9 @@ def is_guarded(scope: Scope) -> bool:
 def bearer(headers: Headers) -> str:
     """The API key or token of a request. Raises MissingApiKey."""
     scheme, _, credential = headers.get("authorization", "").partition(" ")
+    if not scheme:
+        # Anthropic's clients send keys in a header of their own.
+        scheme, credential = "bearer", headers.get("x-api-key", "")
     if scheme.lower() != "bearer" or not credential.strip():
         raise MissingApiKey
     return credential.strip()

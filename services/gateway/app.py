@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from gateway.access import AccessMiddleware, Doorkeeper
 from gateway.audit.routes import audit_router
 from gateway.audit.service import AuditLog
-from gateway.chat.routes import ChatApi, chat_router
+from gateway.chat.routes import chat_router
 from gateway.config import Settings
 from gateway.console.routes import console_router
 from gateway.error_responses import error_response, on_domain_error, plain_error_response
@@ -24,8 +24,10 @@ from gateway.limits.open_requests import OpenRequests
 from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.routes import limit_router
 from gateway.limits.service import LimitBook
+from gateway.messages.routes import messages_router
 from gateway.request_body import RequestBodyMiddleware, require_texts
 from gateway.request_log import RequestLogMiddleware
+from gateway.responses.routes import ResponsesApi, responses_router
 from gateway.rest.openapi import document
 from gateway.rest.routes import ROUTES
 from gateway.rest.transcoding import Transcoder
@@ -60,7 +62,7 @@ class Tenancy:
 def build_app(
     settings: Settings,
     tenancy: Tenancy,
-    chat: ChatApi,
+    responses: ResponsesApi,
     transcoder: Transcoder,
     health: APIRouter,
 ) -> FastAPI:
@@ -74,7 +76,9 @@ def build_app(
         dependencies=[Depends(require_texts)],
     )
     for router in (
-        chat_router(chat),
+        chat_router(responses.starter),
+        responses_router(responses),
+        messages_router(responses.starter),
         api_key_router(tenancy.keys),
         limit_router(tenancy.limits),
         audit_router(tenancy.log),

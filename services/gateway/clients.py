@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
 from gateway.config import Settings
 from gateway.convert import (
     client_calls_from_proto,
+    conversation_from_proto,
     event_from_proto,
     model_from_proto,
     order_to_proto,
@@ -22,7 +23,14 @@ from gateway.convert import (
 )
 from gateway.errors import UpstreamFault
 from gateway.limits.service import current_limits
-from gateway.models import EpisodeOrder, OrchestratorModel, Outcome, Progress, ToolResults
+from gateway.models import (
+    EpisodeOrder,
+    Message,
+    OrchestratorModel,
+    Outcome,
+    Progress,
+    ToolResults,
+)
 from gateway.tally import Tally, added, without
 from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
 from podium.episodes.v1 import (
@@ -74,6 +82,8 @@ STREAM_DEADLINE_S = 300.0
 # How long a watch retries an unreachable service: longer than a restart takes.
 WATCH_PATIENCE_S = 60.0
 WATCH_PAUSE_S = 0.2
+# How long what is stored of an episode that runs is waited for.
+SNAPSHOT_S = 1.0
 PAGE_SIZE = 500
 BROKEN = {
     grpc.StatusCode.UNAVAILABLE,
@@ -82,8 +92,8 @@ BROKEN = {
     grpc.StatusCode.UNKNOWN,
 }
 R = TypeVar("R")
-UnaryCall = Callable[[Any], Awaitable[Message]]
-StreamCall = Callable[[Any], AsyncIterator[Message]]
+UnaryCall = Callable[[Any], Awaitable[ProtoMessage]]
+StreamCall = Callable[[Any], AsyncIterator[ProtoMessage]]
 
 
 def upstream_error(error: grpc.aio.AioRpcError) -> DomainError:
@@ -138,8 +148,8 @@ class Upstreams:
             response_deserializer=GetMessageClass(method.output_type).FromString,
         )
 
-        async def invoke(request: Any) -> Message:
-            reply: Message = await answer(call(request))
+        async def invoke(request: Any) -> ProtoMessage:
+            reply: ProtoMessage = await answer(call(request))
             return reply
 
         return invoke
@@ -153,7 +163,7 @@ class Upstreams:
             response_deserializer=GetMessageClass(method.output_type).FromString,
         )
 
-        async def invoke(request: Any) -> AsyncIterator[Message]:
+        async def invoke(request: Any) -> AsyncIterator[ProtoMessage]:
             try:
                 async for reply in call(request, timeout=STREAM_DEADLINE_S):
                     yield reply
@@ -239,6 +249,22 @@ class EpisodesClient:
             else:
                 spent = added(spent, found.tally)
                 yield found
+
+    async def outcome_now(self, episode_id: str, answered_turn: int) -> Outcome | None:
+        """What `events` ends with, if that has happened."""
+        try:
+            async with asyncio.timeout(SNAPSHOT_S):
+                async for event in self.events(episode_id, answered_turn):
+                    if isinstance(event, Outcome):
+                        return event
+        except TimeoutError:
+            return None
+        return None
+
+    async def conversation(self, episode_id: str) -> tuple[Message, ...]:
+        """What was said in an episode: its history, its task and its answer."""
+        request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
+        return conversation_from_proto((await answer(self._stub.GetEpisode(request))).episode)
 
     async def _standing(self, episode_id: str) -> Outcome:
         request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)

@@ -91,6 +91,13 @@ def results_to_proto(results: ToolResults) -> episode_service_pb2.AnswerToolCall
     )
 
 
+def conversation_from_proto(episode: episode_pb2.Episode) -> tuple[Message, ...]:
+    """What was said: its history, its task, and its answer if it has one."""
+    history = (Message(message.role, message.content) for message in episode.spec.history)
+    answer = [Message("assistant", episode.answer)] if episode.answer else []
+    return (*history, Message("user", episode.spec.task), *answer)
+
+
 def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:
     """How it ended, or how it stands."""
     return Outcome(

@@ -165,6 +165,13 @@ class ModelNotFound(NotFound):
         )
 
 
+class ResponseNotFound(NotFound):
+    """No response of that id."""
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(f"there is no response {response_id[:100]}", param="response_id")
+
+
 class InvalidEpisodeId(InvalidArgument):
     """Episodes are ordered by their ids, so these carry their time."""
 

@@ -19,7 +19,7 @@ from gateway.app import Tenancy, build_app
 from gateway.audit.service import AuditLog
 from gateway.audit.store import PostgresAuditStore
 from gateway.chat.catalogue import Catalogue
-from gateway.chat.routes import ChatApi
+from gateway.chat.starting import EpisodeStarter
 from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
 from gateway.config import DatabaseSettings, Settings
 from gateway.connection import BoundedHttp
@@ -33,6 +33,7 @@ from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.service import LimitBook
 from gateway.limits.store import PostgresBucketStore, PostgresLimitsStore, PostgresSlotStore
 from gateway.oidc.verifier import OidcVerifier
+from gateway.responses.routes import ResponsesApi
 from gateway.rest.audited_calls import AuditedCalls
 from gateway.rest.store_idempotency import PostgresIdempotencyStore
 from gateway.rest.transcoding import Transcoder
@@ -71,7 +72,7 @@ async def application(settings: Settings, draining: asyncio.Event) -> AsyncItera
         yield build_app(
             settings,
             tenancy,
-            _chat(settings, upstreams, episodes, episode_ids),
+            ResponsesApi(_starter(settings, upstreams, episodes, episode_ids), episodes),
             Transcoder(calls, episodes, episode_ids, settings.keepalive_s, draining),
             health_router(checks, tasks, draining),
         )
@@ -107,11 +108,11 @@ async def _tenancy(
     return tenancy, tasks
 
 
-def _chat(
+def _starter(
     settings: Settings, upstreams: Upstreams, episodes: EpisodesClient, episode_ids: EpisodeIds
-) -> ChatApi:
+) -> EpisodeStarter:
     names = CatalogueClient(upstreams["podium.orchestrator.v1"], upstreams["podium.registry.v1"])
-    return ChatApi(
+    return EpisodeStarter(
         catalogue=Catalogue(names, settings.catalogue_cache_s),
         episodes=episodes,
         episode_ids=episode_ids,

@@ -42,6 +42,8 @@ class Client:
 
 CLIENTS = (
     Client("openai", "with_openai.py", ("openai",)),
+    Client("openai and agents, Responses", "with_responses.py", ("openai", "openai-agents")),
+    Client("anthropic", "with_anthropic.py", ("anthropic",)),
     Client("langchain-openai", "with_langchain.py", ("langchain-openai",)),
     Client("openai-agents", "with_openai_agents.py", ("openai-agents",)),
     Client("pydantic-ai", "with_pydantic_ai.py", ("pydantic-ai-slim[openai]",)),

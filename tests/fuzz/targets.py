@@ -19,7 +19,7 @@ from google.protobuf import json_format
 from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.engine.engine import ModelCall
 from orchestrator_inference.engine.reply import completion_from
-from orchestrator_inference.models import Constraint, EngineModel, Sampling
+from orchestrator_inference.models import Constraint, EngineModel, Sampling, TurnRules
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.registry.v1 import tool_pb2
@@ -87,7 +87,8 @@ def _engine_reply(data: bytes) -> None:
     except NOT_JSON:
         return
     completion = completion_from(body, CALL, latency_s=1.0, constrained=True)
-    parse_action(completion, ["calculator"], 2)
+    for schema in ("", '{"type": "object"}'):
+        parse_action(completion, ["calculator"], 2, TurnRules(answer_schema=schema))
 
 
 def _provider(media_type: str) -> Callable[[bytes], None]:

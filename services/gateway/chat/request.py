@@ -111,7 +111,7 @@ class ChatRequest(BaseModel):
             answer_schema=answer_schema(self.response_format),
             turn_limit=options.turn_limit,
             time_limit_s=options.time_limit_s,
-            budget=_dollars(options.budget_usd),
+            budget=dollars(options.budget_usd),
             prompt_mode=options.prompt_mode,
             labels={**(self.metadata or {}), **options.labels},
             max_tokens=self.max_completion_tokens or self.max_tokens or 0,
@@ -138,5 +138,5 @@ class ChatRequest(BaseModel):
                 raise UnsupportedParameter(name, FIXES.get(name, "leave it out"))
 
 
-def _dollars(amount: Decimal | None) -> Money | None:
+def dollars(amount: Decimal | None) -> Money | None:
     return None if amount is None else Money.parse(f"{amount:f}", "USD")

@@ -3,6 +3,7 @@
 import features
 import instructor
 import openai
+from instructor.core.exceptions import InstructorRetryException
 from pydantic import BaseModel
 
 
@@ -31,7 +32,7 @@ def structured() -> None:
 def errors() -> None:
     try:
         ask(instructor.Mode.TOOLS, "pod_wrong_key")
-    except instructor.core.InstructorRetryException as error:
+    except InstructorRetryException as error:
         features.check("401" in str(error) or "API key" in str(error), True)
         return
     raise AssertionError("a wrong key was accepted")

@@ -195,6 +195,13 @@ ROUTES: dict[tuple[str, str], Case] = {
     ("GET", "/v1/models"): (OWN, {}),
     ("GET", "/v1/models/{model}"): (REJECTED, {"model": "podium:$policy"}),
     ("POST", "/v1/chat/completions"): (REJECTED, {"model": "podium:$policy", **CHAT}),
+    ("POST", "/v1/responses"): (
+        REJECTED,
+        {"model": "podium", "input": "what was it?", "previous_response_id": "$response"},
+    ),
+    ("GET", "/v1/responses/{response_id}"): (REJECTED, {"response_id": "$response"}),
+    ("POST", "/v1/responses/{response_id}/cancel"): (REJECTED, {"response_id": "$response"}),
+    ("POST", "/v1/messages"): (REJECTED, {"model": "podium:$policy", "max_tokens": 9, **CHAT}),
     ("GET", "/v1/api-keys"): (OWN, {}),
     ("POST", "/v1/api-keys"): (OWN, {"subject": "mallory", "roles": ["developer"]}),
     ("POST", "/v1/api-keys/{key_id}/rotate"): (REJECTED, {"key_id": "$key"}),

@@ -24,6 +24,10 @@ CHAT = {"model": "podium", "messages": [{"role": "user", "content": TEXT}]}
 OWN_ROUTES: list[tuple[str, str, Any, str]] = [
     ("POST", "/v1/chat/completions", CHAT, "messages.0.content"),
     ("POST", "/v1/chat/completions", {**CHAT, "messages": [], "model": TEXT}, "model"),
+    ("POST", "/v1/responses", {"model": "podium", "input": TEXT}, "input"),
+    ("GET", "/v1/responses/a%00b", None, "response_id"),
+    ("POST", "/v1/responses/a%00b/cancel", {}, "response_id"),
+    ("POST", "/v1/messages", {**CHAT, "max_tokens": 9}, "messages.0.content"),
     ("POST", "/v1/api-keys", {"subject": TEXT, "roles": ["developer"]}, "subject"),
     ("POST", "/v1/api-keys/a%00b/rotate", {}, "key_id"),
     ("POST", "/v1/api-keys/a%00b/revoke", {}, "key_id"),

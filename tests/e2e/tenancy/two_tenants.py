@@ -19,6 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 from e2e.conftest import CANARY
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
+from gateway.responses.ids import ResponseId
 from gateway.server import api_keys
 from podium_cli.local.keys import SigningKeys
 from podium_cli.local.platform import LocalPlatform
@@ -119,6 +120,7 @@ async def _own(owner: httpx.AsyncClient, tenants: TwoTenants) -> None:
         "document": "acme-document",
         "sku": "own/acme",
         "episode": episode_id,
+        "response": str(ResponseId(episode_id, 0)),
         # Apart from the episode, which must cost what its own calls cost.
         "held_episode": held,
         "hold": f"{held}/7/tool/0",

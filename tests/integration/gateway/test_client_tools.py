@@ -22,7 +22,11 @@ from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator
 
 TASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Is it warm?"}]
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
 WEATHER: Any = {
     "type": "function",
     "function": {
@@ -32,11 +36,10 @@ WEATHER: Any = {
         "strict": True,
     },
 }
+ARGUMENTS = ('{"city": "Oslo"}', '{"city": "Lyon"}')
 CALLS = [
-    orchestrator.ToolCall(
-        index=index, tool_name="getWeather", arguments_json=f'{{"city": "{city}"}}'
-    )
-    for index, city in enumerate(("Oslo", "Lyon"))
+    orchestrator.ToolCall(index=index, tool_name="getWeather", arguments_json=arguments)
+    for index, arguments in enumerate(ARGUMENTS)
 ]
 SAMPLED = make_usage(INPUT_FRESH=60, OUTPUT_TEXT=7)
 

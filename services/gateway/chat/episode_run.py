@@ -1,0 +1,85 @@
+"""An episode that a request started or goes on with, and the wait for what it comes to."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from gateway.episode_ids import EpisodeId
+from gateway.errors import AnswerTooLate, WatchLost
+from gateway.models import EpisodeOrder, Outcome, Progress, ToolResults
+from podium_kit import telemetry
+from podium_kit.rpc.errors import DomainError, Unavailable
+
+log = logging.getLogger(__name__)
+
+
+class Episodes(Protocol):
+    """What a request needs of the episode service."""
+
+    async def start(self, episode_id: str, order: EpisodeOrder) -> None: ...
+    async def answer(self, results: ToolResults) -> None: ...
+    def events(
+        self, episode_id: str, answered_turn: int = 0
+    ) -> AsyncIterator[Progress | Outcome]: ...
+    async def cancel(self, episode_id: str, reason: str) -> None: ...
+
+
+class EpisodeRun:
+    """One request's part of an episode: to its end, or to calls that the client is to run."""
+
+    def __init__(
+        self, episodes: Episodes, episode: EpisodeId, wait_s: float, answered_turn: int = 0
+    ) -> None:
+        self._episodes = episodes
+        self._episode = episode
+        self._wait_s = wait_s
+        self._ended = False
+        self.answered_turn = answered_turn
+
+    @property
+    def episode_id(self) -> str:
+        return self._episode.value
+
+    async def start(self, order: EpisodeOrder) -> None:
+        """Starts the episode, as the root of its own trace."""
+        with telemetry.episode_context(self.episode_id), telemetry.span("gateway.start_episode"):
+            await self._episodes.start(self.episode_id, order)
+
+    async def go_on(self, results: ToolResults) -> None:
+        """Gives the episode what the client's functions gave."""
+        await self._episodes.answer(results)
+
+    async def outcome(self) -> Outcome:
+        """Waits for it."""
+        async for event in self.events():
+            if isinstance(event, Outcome):
+                return event
+        raise AssertionError("a watch ends with an outcome or an error")
+
+    async def events(self) -> AsyncIterator[Progress | Outcome]:
+        """What happens; the outcome comes last. Raises AnswerTooLate, WatchLost."""
+        deadline = time.monotonic() + self._wait_s
+        source = self._episodes.events(self.episode_id, self.answered_turn)
+        while not self._ended:
+            try:
+                event = await asyncio.wait_for(anext(source), deadline - time.monotonic())
+            except TimeoutError as error:
+                raise AnswerTooLate(self.episode_id, self._wait_s) from error
+            except Unavailable as error:
+                raise WatchLost(self.episode_id) from error
+            self._ended = isinstance(event, Outcome)
+            yield event
+
+    async def leave(self) -> None:
+        """The client is gone. Nobody can come back for an episode the gateway named,
+        so it is cancelled; one the caller named goes on."""
+        if self._ended or self._episode.chosen_by_caller:
+            return
+        self._ended = True
+        log.info("client went away, cancelling episode %s", self.episode_id)
+        try:
+            await self._episodes.cancel(self.episode_id, "the client disconnected")
+        except DomainError as error:
+            log.warning("episode %s was not cancelled: %s", self.episode_id, error.reason)

@@ -1,0 +1,125 @@
+"""The body of /v1/messages: Anthropic's fields, and Podium's own under `podium`."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from gateway.chat.catalogue import Choice
+from gateway.chat.client_tools import Function, NamedFunction, NamedTool, Tool, first_tools
+from gateway.chat.messages import Conversation
+from gateway.chat.request import PodiumOptions, dollars
+from gateway.errors import UnsupportedParameter
+from gateway.messages.blocks import AnthropicMessage, Texts, text_of
+from gateway.models import EpisodeOrder, Message, ToolResults
+
+# Parameters we cannot honour are welcome where they ask for nothing.
+NEUTRAL: dict[str, tuple[Any, ...]] = {"stop_sequences": ([],), "mcp_servers": ([],)}
+# These ask for nothing in the answer.
+IGNORED = frozenset(
+    {"metadata", "service_tier", "thinking", "top_k", "container", "context_management", "betas"}
+)
+
+
+class ClientTool(BaseModel):
+    """A function that the client runs."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_a_function(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("type") not in (None, "custom"):
+            raise ValueError(
+                "only custom tools are run by clients; others are registered with POST /v1/tools"
+                " and named in podium.tools"
+            )
+        return given
+
+    def tool(self) -> Tool:
+        function = Function(
+            name=self.name, description=self.description, parameters=self.input_schema
+        )
+        return Tool(type="function", function=function)
+
+
+class ToolChoice(BaseModel):
+    """Whether a function is to be called first."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: str = ""
+
+    def chat(self) -> Literal["none", "auto", "required"] | NamedTool:
+        """As chat completions say it."""
+        if self.type == "tool":
+            return NamedTool(type="function", function=NamedFunction(name=self.name))
+        return "required" if self.type == "any" else self.type
+
+
+class MessageRequest(BaseModel):
+    """A message to answer by an episode."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str
+    messages: list[AnthropicMessage] = Field(min_length=1)
+    max_tokens: int = Field(gt=0)
+    system: Texts = []
+    tools: list[ClientTool] | None = Field(None, description="functions that the client runs")
+    tool_choice: ToolChoice | None = None
+    stream: bool = False
+    temperature: float | None = Field(None, ge=0, le=1)
+    top_p: float | None = Field(None, gt=0, le=1)
+    podium: PodiumOptions = PodiumOptions()
+
+    def results(self) -> ToolResults | None:
+        """What the client's functions gave, for an episode that waits for it; else None.
+
+        Raises InvalidChat, UnsupportedParameter.
+        """
+        self._reject_unsupported()
+        return self._conversation().results()
+
+    def order(self, choice: Choice) -> EpisodeOrder:
+        """The episode it asks for. Raises InvalidChat, UnsupportedParameter, InvalidMoney."""
+        conversation, options = self._conversation(), self.podium
+        wanted = self.tool_choice.chat() if self.tool_choice else None
+        chosen = () if wanted == "none" else self.tools or ()
+        offered = tuple(each.tool().offered() for each in chosen)
+        system = [Message("system", text_of(self.system))] if self.system else []
+        return EpisodeOrder(
+            task=conversation.task(),
+            history=(*system, *conversation.history()),
+            model=choice.model,
+            policy=options.policy or choice.policy,
+            tool_names=tuple(options.tools),
+            client_tools=offered,
+            first_tools=first_tools(offered, wanted),
+            answer_schema="",
+            turn_limit=options.turn_limit,
+            time_limit_s=options.time_limit_s,
+            budget=dollars(options.budget_usd),
+            prompt_mode=options.prompt_mode,
+            labels=options.labels,
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            seed=None,
+        )
+
+    def _conversation(self) -> Conversation:
+        return Conversation([said for message in self.messages for said in message.chat()])
+
+    def _reject_unsupported(self) -> None:
+        for name, value in (self.model_extra or {}).items():
+            if value is None or name in IGNORED:
+                continue
+            if name not in NEUTRAL:
+                raise UnsupportedParameter(name, "it is unknown; leave it out")
+            if value not in NEUTRAL[name]:
+                raise UnsupportedParameter(name)

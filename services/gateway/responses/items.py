@@ -1,0 +1,98 @@
+"""Items of a request's `input`, as the messages of a conversation."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+
+from gateway.chat.messages import ChatMessage, FunctionCall, Part, ToolCall
+
+TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+
+
+class _Item(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class MessageItem(_Item):
+    """Something that was said; its type may be left out."""
+
+    type: Literal["message"] = "message"
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[Part]
+
+    def messages(self) -> list[ChatMessage]:
+        if isinstance(self.content, str):
+            return [ChatMessage(role=self.role, content=self.content)]
+        # A type that is no text is rejected where the text is read.
+        parts = [
+            part.model_copy(update={"type": TEXTS.get(part.type, part.type)})
+            for part in self.content
+        ]
+        return [ChatMessage(role=self.role, content=parts)]
+
+
+class FunctionCallItem(_Item):
+    """A call that the assistant asked for."""
+
+    type: Literal["function_call"]
+    call_id: str
+    name: str
+    arguments: str = "{}"
+
+    def messages(self) -> list[ChatMessage]:
+        function = FunctionCall(name=self.name, arguments=self.arguments)
+        call = ToolCall(id=self.call_id, function=function)
+        return [ChatMessage(role="assistant", tool_calls=[call])]
+
+
+class FunctionOutputItem(_Item):
+    """What a call gave."""
+
+    type: Literal["function_call_output"]
+    call_id: str
+    output: str | list[Part]
+
+    def messages(self) -> list[ChatMessage]:
+        [said] = MessageItem(role="user", content=self.output).messages()
+        return [ChatMessage(role="tool", tool_call_id=self.call_id, content=said.content)]
+
+
+class ReasoningItem(_Item):
+    """What the assistant thought. Orchestrators are not told what they thought before."""
+
+    type: Literal["reasoning"]
+
+    def messages(self) -> list[ChatMessage]:
+        return []
+
+
+def _kind(item: Any) -> Any:
+    given = item.get("type") if isinstance(item, dict) else getattr(item, "type", None)
+    return given or "message"
+
+
+Item = Annotated[
+    Annotated[MessageItem, Tag("message")]
+    | Annotated[FunctionCallItem, Tag("function_call")]
+    | Annotated[FunctionOutputItem, Tag("function_call_output")]
+    | Annotated[ReasoningItem, Tag("reasoning")],
+    Discriminator(
+        _kind,
+        custom_error_type="unsupported_item",
+        custom_error_message="send items of type message, function_call, function_call_output or"
+        " reasoning",
+    ),
+]
+
+
+def _as_items(given: Any) -> Any:
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+
+
+# A text alone is what the user says.
+Input = Annotated[list[Item], BeforeValidator(_as_items), Field(min_length=1)]
+
+
+def messages_of(given: Input) -> list[ChatMessage]:
+    """The messages, oldest first."""
+    return [message for item in given for message in item.messages()]

@@ -1,0 +1,122 @@
+"""OpenAI's response objects, made from an outcome."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.chat.call_ids import CallId
+from gateway.chat.outcomes import finish_reason
+from gateway.chat.response import podium, usage
+from gateway.models import Outcome
+from gateway.responses.ids import ResponseId
+from gateway.responses.request import ResponseRequest
+
+Json = dict[str, Any]
+CUT_SHORT = {"reason": "max_output_tokens"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Everything of a response but what came of it."""
+
+    id: ResponseId
+    model: str
+    asked: Json = field(default_factory=dict)
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    @classmethod
+    def of(cls, id: ResponseId, request: ResponseRequest) -> "Shape":
+        """What a request asked for, which its responses repeat."""
+        given = request.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return cls(id, request.model, {key: given[key] for key in REPEATED & given.keys()})
+
+    def running(self) -> Json:
+        """Before anything came of it."""
+        return self._response("in_progress", [])
+
+    def ended(self, outcome: Outcome) -> Json:
+        """With what came of it. Raises the error of an episode without an answer."""
+        short = finish_reason(outcome) == "length"
+        return {
+            **self._response("incomplete" if short else "completed", self.output(outcome)),
+            "incomplete_details": CUT_SHORT if short else None,
+            "usage": usage_of(outcome),
+            "podium": podium(outcome),
+        }
+
+    def failed(self, code: str, message: str) -> Json:
+        """Without an answer."""
+        error = {"code": code, "message": message}
+        return {**self._response("failed", []), "error": error}
+
+    def output(self, outcome: Outcome) -> list[Json]:
+        """The calls that the client is to run, or the answer."""
+        calls = [
+            {
+                "type": "function_call",
+                "id": f"fc_{self.id}_{call.index}",
+                "call_id": str(CallId(outcome.episode_id, call.turn, call.index)),
+                "name": call.name,
+                "arguments": call.arguments,
+                "status": "completed",
+            }
+            for call in outcome.client_calls
+        ]
+        return calls or [self.message(outcome.answer)]
+
+    def message(self, text: str) -> Json:
+        """The answer as an item."""
+        part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        return {
+            "type": "message",
+            "id": f"msg_{self.id}",
+            "role": "assistant",
+            "content": [part],
+            "status": "completed",
+        }
+
+    def _response(self, status: str, output: list[Json]) -> Json:
+        return {
+            "id": str(self.id),
+            "object": "response",
+            "created_at": self.created,
+            "status": status,
+            "model": self.model,
+            "output": output,
+            "error": None,
+            "incomplete_details": None,
+            "usage": None,
+            **DEFAULTS,
+            **self.asked,
+        }
+
+
+DEFAULTS: Json = {
+    "background": False,
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "store": True,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": None,
+    "truncation": "disabled",
+}
+REPEATED = DEFAULTS.keys()
+
+
+def usage_of(outcome: Outcome) -> Json:
+    """Tokens, as this API names them."""
+    found = usage(outcome)
+    return {
+        "input_tokens": found["prompt_tokens"],
+        "input_tokens_details": found["prompt_tokens_details"],
+        "output_tokens": found["completion_tokens"],
+        "output_tokens_details": found["completion_tokens_details"],
+        "total_tokens": found["total_tokens"],
+    }

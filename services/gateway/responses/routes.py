@@ -1,0 +1,81 @@
+"""/v1/responses, as OpenAI's clients expect it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.background import BackgroundTask
+from starlette.responses import JSONResponse, Response
+
+from gateway.chat.catalogue import DEFAULT_ALIAS
+from gateway.chat.disconnects import while_connected
+from gateway.chat.routes import CLIENT_CLOSED_REQUEST
+from gateway.chat.starting import EpisodeStarter
+from gateway.clients import EpisodesClient
+from gateway.responses.ids import ResponseId
+from gateway.responses.request import FollowUp, ResponseRequest
+from gateway.responses.response import Shape
+from gateway.responses.stream import streamed
+from gateway.sse import kept_alive, sse_response
+
+
+@dataclass(frozen=True)
+class ResponsesApi:
+    """What requests are answered with."""
+
+    starter: EpisodeStarter
+    episodes: EpisodesClient
+
+    async def create(self, body: ResponseRequest, request: Request) -> Response:
+        """Starts the episode before anything is sent, so that rejections have a status."""
+        run = await self.starter.run(await self._follow_up(body), request)
+        shape = Shape.of(ResponseId(run.episode_id, run.answered_turn), body)
+        headers = {"x-podium-episode": run.episode_id}
+        if body.background:
+            return JSONResponse(shape.running(), headers=headers)
+        if body.stream:
+            events = kept_alive(streamed(run, shape), self.starter.keepalive_s)
+            return sse_response(events, headers, BackgroundTask(self.starter.left, run))
+        outcome = await while_connected(request, run.outcome())
+        if outcome is None:
+            await self.starter.left(run)
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        return JSONResponse(shape.ended(outcome), headers=headers)
+
+    async def find(self, response_id: str) -> dict[str, Any]:
+        """What came of it so far. Raises the error of an episode without an answer."""
+        found = ResponseId.read(response_id)
+        outcome = await self.episodes.outcome_now(found.episode_id, found.answered_turn)
+        shape = Shape(found, DEFAULT_ALIAS)
+        return shape.running() if outcome is None else shape.ended(outcome)
+
+    async def cancel(self, response_id: str) -> dict[str, Any]:
+        """Ends its episode; one that has ended stays as it is."""
+        found = ResponseId.read(response_id)
+        await self.episodes.cancel(found.episode_id, "its response was cancelled")
+        return {**Shape(found, DEFAULT_ALIAS).running(), "status": "cancelled"}
+
+    async def _follow_up(self, body: ResponseRequest) -> FollowUp:
+        if not body.previous_response_id or body.results() is not None:
+            return FollowUp(body)
+        before = ResponseId.read(body.previous_response_id)
+        return FollowUp(body, await self.episodes.conversation(before.episode_id))
+
+
+def responses_router(api: ResponsesApi) -> APIRouter:
+    """The routes."""
+    router = APIRouter(prefix="/v1/responses", tags=["OpenAI"])
+
+    @router.post("", operation_id="CreateResponse", response_model=None)
+    async def create_response(body: ResponseRequest, request: Request) -> Response:
+        return await api.create(body, request)
+
+    @router.get("/{response_id}", operation_id="RetrieveResponse")
+    async def retrieve_response(response_id: str) -> dict[str, Any]:
+        return await api.find(response_id)
+
+    @router.post("/{response_id}/cancel", operation_id="CancelResponse")
+    async def cancel_response(response_id: str) -> dict[str, Any]:
+        return await api.cancel(response_id)
+
+    return router

@@ -1,0 +1,69 @@
+"""A response as server-sent events: what came of it, in the order that OpenAI's clients expect."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from gateway.chat.episode_run import EpisodeRun
+from gateway.chat.response import CHUNK_CHARACTERS
+from gateway.error_responses import error_body
+from gateway.models import Outcome
+from gateway.responses.response import Json, Shape
+from podium_kit.rpc.errors import DomainError
+
+
+async def streamed(run: EpisodeRun, shape: Shape) -> AsyncIterator[bytes]:
+    """From its creation to its end, or to its failure."""
+    events = _Events()
+    yield events.event("response.created", response=shape.running())
+    yield events.event("response.in_progress", response=shape.running())
+    try:
+        outcome = await run.outcome()
+        whole = shape.ended(outcome)
+    except DomainError as error:
+        said = error_body(error)["error"]
+        failed = shape.failed(str(said["code"]), str(said["message"]))
+        yield events.event("response.failed", response=failed)
+        return
+    for index, item in enumerate(whole["output"]):
+        for event in events.item(index, item, outcome):
+            yield event
+    kind = "response.incomplete" if whole["incomplete_details"] else "response.completed"
+    yield events.event(kind, response=whole)
+
+
+class _Events:
+    """Numbers the events of one stream."""
+
+    def __init__(self) -> None:
+        self._sequence = -1
+
+    def event(self, kind: str, **fields: Any) -> bytes:
+        self._sequence += 1
+        body = {"type": kind, "sequence_number": self._sequence, **fields}
+        text = json.dumps(body, ensure_ascii=False)
+        return f"event: {kind}\ndata: {text}\n\n".encode()
+
+    def item(self, index: int, item: Json, outcome: Outcome) -> Iterator[bytes]:
+        """A call, or the answer."""
+        place = {"output_index": index, "item_id": item["id"]}
+        calls = item["type"] == "function_call"
+        empty: Json = {"arguments": ""} if calls else {"content": []}
+        opened = {**item, **empty, "status": "in_progress"}
+        yield self.event("response.output_item.added", output_index=index, item=opened)
+        yield from self._call(place, item) if calls else self._text(place, item, outcome.answer)
+        yield self.event("response.output_item.done", output_index=index, item=item)
+
+    def _call(self, place: Json, item: Json) -> Iterator[bytes]:
+        kind, arguments = "response.function_call_arguments", item["arguments"]
+        yield self.event(f"{kind}.delta", **place, delta=arguments)
+        yield self.event(f"{kind}.done", **place, name=item["name"], arguments=arguments)
+
+    def _text(self, place: Json, item: Json, text: str) -> Iterator[bytes]:
+        at, [part] = {**place, "content_index": 0}, item["content"]
+        yield self.event("response.content_part.added", **at, part={**part, "text": ""})
+        for start in range(0, len(text), CHUNK_CHARACTERS):
+            delta = text[start : start + CHUNK_CHARACTERS]
+            yield self.event("response.output_text.delta", **at, delta=delta, logprobs=[])
+        yield self.event("response.output_text.done", **at, text=text, logprobs=[])
+        yield self.event("response.content_part.done", **at, part=part)

@@ -1,0 +1,101 @@
+"""Anthropic's own client."""
+
+import anthropic
+import features
+
+client = anthropic.Anthropic(base_url=features.URL.removesuffix("/v1"), api_key=features.KEY)
+WEATHER = {
+    "name": "get_weather",
+    "description": "weather now at our own stations",
+    "input_schema": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    },
+}
+
+
+def said(text: str) -> list[dict]:
+    return [{"role": "user", "content": text}]
+
+
+def ask(messages: list[dict], **parameters: object) -> anthropic.types.Message:
+    return client.messages.create(model="podium", max_tokens=200, messages=messages, **parameters)
+
+
+def chat() -> None:
+    features.check(ask(said(features.QUESTION)).content[0].text, features.ANSWER)
+
+
+def stream() -> None:
+    with client.messages.stream(
+        model="podium", max_tokens=200, messages=said(features.QUESTION)
+    ) as events:
+        features.check("".join(events.text_stream), features.ANSWER)
+
+
+def answered(asked: anthropic.types.Message) -> str:
+    """What is said once the calls of a message are run."""
+    results = [
+        {
+            "type": "tool_result",
+            "tool_use_id": call.id,
+            "content": features.get_weather(**call.input),
+        }
+        for call in asked.content
+        if call.type == "tool_use"
+    ]
+    messages = [
+        *said(features.TOOL_QUESTION),
+        {"role": "assistant", "content": asked.content},
+        {"role": "user", "content": results},
+    ]
+    return ask(messages, tools=[WEATHER]).content[0].text
+
+
+def tools() -> None:
+    asked = ask(said(features.TOOL_QUESTION), tools=[WEATHER])
+    features.check(answered(asked), features.TOOL_ANSWER)
+
+
+def streamed_tools() -> None:
+    with client.messages.stream(
+        model="podium", max_tokens=200, messages=said(features.TOOL_QUESTION), tools=[WEATHER]
+    ) as events:
+        asked = events.get_final_message()
+    features.check(answered(asked), features.TOOL_ANSWER)
+
+
+def structured() -> None:
+    place = {
+        "name": "place",
+        "input_schema": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "country": {"type": "string"}},
+            "required": ["city", "country"],
+        },
+    }
+    choice = {"type": "tool", "name": "place"}
+    reply = ask(said(features.JSON_QUESTION), tools=[place], tool_choice=choice)
+    features.check(reply.content[0].input, features.PLACE)
+
+
+def errors() -> None:
+    stranger = client.with_options(api_key="pod_wrong_key")
+    try:
+        stranger.messages.create(model="podium", max_tokens=200, messages=said(features.QUESTION))
+    except anthropic.AuthenticationError:
+        return
+    raise AssertionError("a wrong key was accepted")
+
+
+features.report(
+    {
+        "chat": chat,
+        "stream": stream,
+        "tools": tools,
+        "streamed tools": streamed_tools,
+        "JSON": structured,
+        "errors": errors,
+    }
+)

@@ -1,0 +1,106 @@
+"""OpenAI's own client and its Agents SDK, over the Responses API."""
+
+import asyncio
+import json
+import os
+
+os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
+
+import features
+import openai
+from agents import Agent, OpenAIResponsesModel, Runner, function_tool
+from pydantic import BaseModel
+
+client = openai.OpenAI(base_url=features.URL, api_key=features.KEY)
+weather = function_tool(features.get_weather)
+WEATHER = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "weather now at our own stations",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    },
+}
+
+
+class Place(BaseModel):
+    city: str
+    country: str
+
+
+def agent() -> Agent:
+    asynchronous = openai.AsyncOpenAI(base_url=features.URL, api_key=features.KEY, max_retries=0)
+    model = OpenAIResponsesModel(model="podium", openai_client=asynchronous)
+    return Agent(name="clerk", instructions="Be brief.", model=model, tools=[weather])
+
+
+async def streamed_agent() -> object:
+    running = Runner.run_streamed(agent(), features.TOOL_QUESTION)
+    async for _ in running.stream_events():
+        pass
+    return running.final_output
+
+
+def chat() -> None:
+    first = client.responses.create(model="podium", input=features.QUESTION)
+    features.check(first.output_text, features.ANSWER)
+    again = client.responses.create(
+        model="podium", input=features.QUESTION, previous_response_id=first.id
+    )
+    features.check(again.output_text, features.ANSWER)
+
+
+def stream() -> None:
+    events = client.responses.create(model="podium", input=features.QUESTION, stream=True)
+    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    features.check(text, features.ANSWER)
+
+
+def tools() -> None:
+    asked = client.responses.create(model="podium", input=features.TOOL_QUESTION, tools=[WEATHER])
+    results = [
+        {
+            "type": "function_call_output",
+            "call_id": call.call_id,
+            "output": features.get_weather(**json.loads(call.arguments)),
+        }
+        for call in asked.output
+    ]
+    reply = client.responses.create(
+        model="podium", input=results, tools=[WEATHER], previous_response_id=asked.id
+    )
+    features.check(reply.output_text, features.TOOL_ANSWER)
+    ran = Runner.run_sync(agent(), features.TOOL_QUESTION)
+    features.check(ran.final_output, features.TOOL_ANSWER)
+
+
+def streamed_tools() -> None:
+    features.check(asyncio.run(streamed_agent()), features.TOOL_ANSWER)
+
+
+def structured() -> None:
+    reply = client.responses.parse(model="podium", input=features.JSON_QUESTION, text_format=Place)
+    features.check(reply.output_parsed, Place(**features.PLACE))
+
+
+def errors() -> None:
+    stranger = client.with_options(api_key="pod_wrong_key")
+    try:
+        stranger.responses.create(model="podium", input=features.QUESTION)
+    except openai.AuthenticationError:
+        return
+    raise AssertionError("a wrong key was accepted")
+
+
+features.report(
+    {
+        "chat": chat,
+        "stream": stream,
+        "tools": tools,
+        "streamed tools": streamed_tools,
+        "JSON": structured,
+        "errors": errors,
+    }
+)
