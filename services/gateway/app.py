@@ -120,7 +120,7 @@ def _handle_errors(app: FastAPI) -> None:
         if error.status_code == 404:
             return error_response(UnknownRoute(request.method, request.url.path))
         reason = f"HTTP_{error.status_code}"
-        return plain_error_response(error.status_code, error.detail, reason)
+        return plain_error_response(error.status_code, error.detail, reason, error.headers)
 
 
 def _add_middleware(app: FastAPI, settings: Settings, tenancy: Tenancy) -> None:

@@ -1,11 +1,14 @@
 """The one table from domain errors to HTTP, in the shape OpenAI's clients understand."""
 
+from collections.abc import Mapping
 from math import ceil
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from gateway.errors import BudgetExhausted
+from gateway.origin import current_origin
 from podium_kit.rpc import errors
 
 # HTTP status and OpenAI's error type, by the error's base class.
@@ -33,7 +36,7 @@ PARAM_OF_REASON = {
     "TOOL_NOT_ALLOWED": "tools",
 }
 CHARACTERS_MAX = 2_000
-ErrorBody = dict[str, dict[str, object]]
+ErrorBody = dict[str, Any]
 
 
 def http_status(error: errors.DomainError) -> tuple[int, str]:
@@ -46,16 +49,19 @@ def http_status(error: errors.DomainError) -> tuple[int, str]:
 
 def error_body(error: errors.DomainError) -> ErrorBody:
     """`reason` is stable and for machines; `code` is the same as OpenAI spells it."""
-    return {
-        "error": {
-            "message": _cut(error.message),
-            "type": http_status(error)[1],
-            "param": _cut(error.metadata.get("param", "")) or PARAM_OF_REASON.get(error.reason),
-            "code": error.reason.lower(),
-            "reason": error.reason,
-            "metadata": {key: _cut(value) for key, value in error.metadata.items()},
-        }
-    }
+    return _body(
+        message=_cut(error.message),
+        type=http_status(error)[1],
+        param=_cut(error.metadata.get("param", "")) or PARAM_OF_REASON.get(error.reason),
+        code=error.reason.lower(),
+        reason=error.reason,
+        metadata={key: _cut(value) for key, value in error.metadata.items()},
+    )
+
+
+def _body(**error: object) -> ErrorBody:
+    """OpenAI's clients read `error`; Anthropic's have `type` and the id beside it."""
+    return {"type": "error", "error": error, "request_id": current_origin().request_id}
 
 
 def _cut(text: str) -> str:
@@ -76,20 +82,15 @@ def error_response(error: errors.DomainError) -> JSONResponse:
     return JSONResponse(error_body(error), status, headers)
 
 
-def plain_error_response(status: int, message: str, reason: str) -> JSONResponse:
+def plain_error_response(
+    status: int, message: str, reason: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
     """An HTTP error no domain error stands for, for example 405 or 413."""
     kind = "server_error" if status >= 500 else "invalid_request_error"
-    body: ErrorBody = {
-        "error": {
-            "message": message,
-            "type": kind,
-            "param": None,
-            "code": reason.lower(),
-            "reason": reason,
-            "metadata": {},
-        }
-    }
-    return JSONResponse(body, status)
+    body = _body(
+        message=message, type=kind, param=None, code=reason.lower(), reason=reason, metadata={}
+    )
+    return JSONResponse(body, status, headers)
 
 
 async def on_domain_error(_: Request, error: Exception) -> JSONResponse:

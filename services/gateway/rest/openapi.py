@@ -16,6 +16,8 @@ PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 ERROR: Schema = {
     "type": "object",
     "properties": {
+        "type": {"type": "string", "enum": ["error"]},
+        "request_id": {"type": "string", "description": "also in the header x-request-id"},
         "error": {
             "type": "object",
             "properties": {
@@ -26,7 +28,7 @@ ERROR: Schema = {
                 "reason": {"type": "string", "description": "stable name, like MODEL_NOT_FOUND"},
                 "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
             },
-        }
+        },
     },
 }
 

@@ -129,7 +129,7 @@ async def test_an_internal_error_shows_no_internals(gateway: GatewayUnderTest) -
         reply = await http.get("/v1/entries")
     assert (reply.status_code, reply.json()["error"]["reason"]) == (500, "UPSTREAM_FAULT")
     assert "secret" not in reply.text
-    assert reply.headers["x-request-id"]
+    assert reply.headers["x-request-id"] == reply.json()["request_id"]
 
 
 async def test_another_tenants_episode_is_not_found(gateway: GatewayUnderTest) -> None:
@@ -227,6 +227,7 @@ async def test_unknown_paths_and_methods_answer_in_the_error_shape(
         method = await http.delete("/v1/tools")
     assert (path.status_code, path.json()["error"]["reason"]) == (404, "UNKNOWN_ROUTE")
     assert (method.status_code, method.json()["error"]["reason"]) == (405, "HTTP_405")
+    assert method.headers["allow"]
 
 
 async def test_a_body_that_is_too_large_is_413_announced_or_not(
