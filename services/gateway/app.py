@@ -24,6 +24,7 @@ from gateway.limits.open_requests import OpenRequests
 from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.routes import limit_router
 from gateway.limits.service import LimitBook
+from gateway.mcp_server.endpoint import McpEndpoint
 from gateway.messages.routes import messages_router
 from gateway.request_body import RequestBodyMiddleware, require_texts
 from gateway.request_log import RequestLogMiddleware
@@ -59,10 +60,18 @@ class Tenancy:
     open_requests: OpenRequests
 
 
+@dataclass(frozen=True)
+class Apis:
+    """Other people's APIs, spoken over episodes."""
+
+    responses: ResponsesApi
+    mcp: McpEndpoint
+
+
 def build_app(
     settings: Settings,
     tenancy: Tenancy,
-    responses: ResponsesApi,
+    apis: Apis,
     transcoder: Transcoder,
     health: APIRouter,
 ) -> FastAPI:
@@ -76,9 +85,9 @@ def build_app(
         dependencies=[Depends(require_texts)],
     )
     for router in (
-        chat_router(responses.starter),
-        responses_router(responses),
-        messages_router(responses.starter),
+        chat_router(apis.responses.starter),
+        responses_router(apis.responses),
+        messages_router(apis.responses.starter),
         api_key_router(tenancy.keys),
         limit_router(tenancy.limits),
         audit_router(tenancy.log),
@@ -86,6 +95,7 @@ def build_app(
         console_router(),
     ):
         app.include_router(router)
+    app.router.routes.append(apis.mcp.route())
     app.router.routes.extend(transcoder.http_route(route) for route in ROUTES)
     _serve_openapi(app)
     _handle_errors(app)

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from gateway.access import Doorkeeper
-from gateway.app import Tenancy, build_app
+from gateway.app import Apis, Tenancy, build_app
 from gateway.audit.service import AuditLog
 from gateway.audit.store import PostgresAuditStore
 from gateway.chat.catalogue import Catalogue
@@ -32,6 +32,7 @@ from gateway.limits.open_requests import RENEW_INTERVAL_S, OpenRequests
 from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.service import LimitBook
 from gateway.limits.store import PostgresBucketStore, PostgresLimitsStore, PostgresSlotStore
+from gateway.mcp_server.endpoint import McpEndpoint
 from gateway.oidc.verifier import OidcVerifier
 from gateway.responses.routes import ResponsesApi
 from gateway.rest.audited_calls import AuditedCalls
@@ -69,10 +70,13 @@ async def application(settings: Settings, draining: asyncio.Event) -> AsyncItera
         episodes, episode_ids = EpisodesClient(upstreams[EPISODES]), EpisodeIds(idempotency)
         calls = AuditedCalls(upstreams, tenancy.log)
         checks: dict[str, Check] = {"postgres": partial(check, engine), "episodes": upstreams.check}
+        starter = _starter(settings, upstreams, episodes, episode_ids)
+        mcp = McpEndpoint(starter)
+        await stack.enter_async_context(mcp.running())
         yield build_app(
             settings,
             tenancy,
-            ResponsesApi(_starter(settings, upstreams, episodes, episode_ids), episodes),
+            Apis(ResponsesApi(starter, episodes), mcp),
             Transcoder(calls, episodes, episode_ids, settings.keepalive_s, draining),
             health_router(checks, tasks, draining),
         )

@@ -48,6 +48,7 @@ CLIENTS = (
     Client("openai-agents", "with_openai_agents.py", ("openai-agents",)),
     Client("pydantic-ai", "with_pydantic_ai.py", ("pydantic-ai-slim[openai]",)),
     Client("instructor", "with_instructor.py", ("instructor",)),
+    Client("fastmcp", "with_fastmcp.py", ("fastmcp",)),
     Client("litellm", "with_litellm.py", ("litellm",)),
     Client("llm", "with_llm.py", ("llm",)),
 )

@@ -37,14 +37,18 @@ class EpisodeStarter:
         if (results := body.results()) is not None:
             # The ids of its calls name it, so a client that went away can ask again.
             episode = EpisodeId(results.episode_id, chosen_by_caller=True)
-            run = EpisodeRun(self.episodes, episode, self.wait_s, results.turn)
+            run = self.part_of(episode, results.turn)
             await run.go_on(results)
             return run
         order = body.order(choice)
         async with self.episode_ids.starting(request.headers, await request.body()) as episode:
-            run = EpisodeRun(self.episodes, episode, self.wait_s)
+            run = self.part_of(episode)
             await run.start(order)
         return run
+
+    def part_of(self, episode: EpisodeId, answered_turn: int = 0) -> EpisodeRun:
+        """Of an episode that is to be started or answered: from the turn on that is answered."""
+        return EpisodeRun(self.episodes, episode, self.wait_s, answered_turn)
 
     async def left(self, run: EpisodeRun) -> None:
         """The client went away."""

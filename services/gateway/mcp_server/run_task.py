@@ -1,0 +1,109 @@
+"""The tool `run_task`: an episode whose turns are progress and whose answer is the result."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp import types
+from pydantic import Field, ValidationError
+from uuid_utils import uuid7
+
+from gateway.chat.catalogue import DEFAULT_ALIAS, Choice
+from gateway.chat.outcomes import finish_reason
+from gateway.chat.request import PodiumOptions, dollars
+from gateway.chat.response import podium
+from gateway.chat.starting import EpisodeStarter
+from gateway.episode_ids import EpisodeId
+from gateway.models import EpisodeOrder, Outcome
+from podium_kit.rpc.errors import DomainError
+
+NAME = "run_task"
+DESCRIPTION = (
+    "Solves a task: a small orchestrator calls tools and larger models as your policy allows, and"
+    " answers. Slow tasks take minutes; progress says what is done. Costs money, within budget_usd."
+)
+Tell = Callable[[str], Awaitable[None]]
+
+
+class TaskArguments(PodiumOptions):
+    """Arguments of the tool."""
+
+    task: str = Field(min_length=1, description="what to do, in words")
+    model: str = Field(DEFAULT_ALIAS, description="orchestrator; the platform's default one")
+
+    def order(self, choice: Choice) -> EpisodeOrder:
+        """The episode that they ask for. Raises InvalidMoney."""
+        return EpisodeOrder(
+            task=self.task,
+            history=(),
+            model=choice.model,
+            policy=self.policy or choice.policy,
+            tool_names=tuple(self.tools),
+            client_tools=(),
+            first_tools=(),
+            answer_schema="",
+            turn_limit=self.turn_limit,
+            time_limit_s=self.time_limit_s,
+            budget=dollars(self.budget_usd),
+            prompt_mode=self.prompt_mode,
+            labels=self.labels,
+            max_tokens=0,
+            temperature=None,
+            top_p=None,
+            seed=None,
+        )
+
+
+DEFINITION = types.Tool(
+    name=NAME,
+    title="Run a task",
+    description=DESCRIPTION,
+    input_schema=TaskArguments.model_json_schema(),
+    annotations=types.ToolAnnotations(read_only_hint=False, open_world_hint=True),
+)
+
+
+async def run_task(
+    starter: EpisodeStarter, arguments: dict[str, Any], tell: Tell
+) -> types.CallToolResult:
+    """The answer, or why there is none: both are for the model that called."""
+    try:
+        given = TaskArguments.model_validate(arguments)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return failed(f"{where}: {first['msg']}")
+    try:
+        return answered(await _outcome(starter, given, tell))
+    except DomainError as error:
+        return failed(error.message)
+
+
+async def _outcome(starter: EpisodeStarter, given: TaskArguments, tell: Tell) -> Outcome:
+    order = given.order(await starter.catalogue.resolve(given.model))
+    run = starter.part_of(EpisodeId(str(uuid7()), chosen_by_caller=False))
+    await run.start(order)
+    try:
+        async for event in run.events():
+            if isinstance(event, Outcome):
+                return event
+            await tell(event.line.strip())
+    except asyncio.CancelledError:
+        await asyncio.shield(starter.left(run))
+        raise
+    raise AssertionError("a watch ends with an outcome or an error")
+
+
+def answered(outcome: Outcome) -> types.CallToolResult:
+    """Raises the error of an episode without an answer."""
+    finish_reason(outcome)
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=outcome.answer)],
+        structured_content={"answer": outcome.answer, **podium(outcome)},
+    )
+
+
+def failed(message: str) -> types.CallToolResult:
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=message)], is_error=True
+    )

@@ -1,0 +1,94 @@
+"""The gateway as an MCP server, with the protocol's own client."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, types
+from mcp.client.streamable_http import streamable_http_client
+
+from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.scripted_episodes import make_failure, make_finish
+
+
+@asynccontextmanager
+async def client_of(gateway: GatewayUnderTest, key: str = "") -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {key or gateway.key}"}
+    async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
+        transport = streamable_http_client(f"{gateway.base_url}/v1/mcp", http_client=http)
+        async with Client(transport) as client:
+            yield client
+
+
+async def call(client: Client, **arguments: Any) -> types.CallToolResult:
+    return await client.call_tool("run_task", arguments)
+
+
+def text_of(result: types.CallToolResult) -> str:
+    [content] = result.content
+    assert isinstance(content, types.TextContent)
+    return content.text
+
+
+async def test_a_task_is_run_with_progress_and_told_what_it_cost(
+    gateway: GatewayUnderTest,
+) -> None:
+    told: list[str] = []
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        told.append(f"{progress:g} {message}")
+
+    async with client_of(gateway) as client:
+        [tool] = (await client.list_tools()).tools
+        result = await client.call_tool(
+            "run_task",
+            {"task": "6*7?", "policy": "cost-first", "budget_usd": "0.5"},
+            progress_callback=tell,
+        )
+    assert tool.name == "run_task" and "budget_usd" in tool.input_schema["properties"]
+    assert text_of(result) == "The answer to '6*7?' is 42." and not result.is_error
+    [(episode_id, running)] = gateway.episodes.episodes.items()
+    found = result.structured_content or {}
+    assert (found["episode_id"], found["cost"]["amount"]) == (episode_id, "0.00023")
+    assert told[1].startswith("2 Turn 1: I need to multiply. calculator(")
+    spec = running.request.spec
+    assert (spec.policy, spec.budget.amount) == ("cost-first", "0.5")
+
+
+async def test_what_went_wrong_is_for_the_model_that_called(gateway: GatewayUnderTest) -> None:
+    failure = make_failure("UNAVAILABLE", "no model answers")
+    gateway.episodes.script = lambda request: [make_finish("FAILED", failure=failure)]
+    async with client_of(gateway) as client:
+        failed = await call(client, task="6*7?")
+        empty = await call(client, task="")
+        unknown = await call(client, task="6*7?", colour="red")
+        nobody = await call(client, task="6*7?", model="gpt-9")
+        with pytest.raises(Exception, match="there is no tool fly"):
+            await client.call_tool("fly", {})
+    assert failed.is_error and "no model answers" in text_of(failed)
+    assert empty.is_error and text_of(empty).startswith("task: ")
+    assert unknown.is_error and text_of(unknown).startswith("colour: ")
+    assert nobody.is_error and "gpt-9" in text_of(nobody)
+
+
+async def test_a_key_is_needed_and_its_tenant_is_the_episodes(gateway: GatewayUnderTest) -> None:
+    async with gateway.http("pod_wrong_key") as http:
+        rejected = await http.post("/v1/mcp", json={})
+    assert rejected.status_code == 401
+    async with client_of(gateway, await gateway.new_key("umbrella")) as client:
+        await call(client, task="6*7?")
+    [running] = gateway.episodes.episodes.values()
+    assert running.tenant == "umbrella"
+
+
+async def test_what_is_no_message_is_a_client_error(gateway: GatewayUnderTest) -> None:
+    headers = {"accept": "application/json, text/event-stream"}
+    bodies: list[object] = [{}, [], {"jsonrpc": "2.0", "id": 1, "method": "fly"}, "\0"]
+    async with gateway.http() as http:
+        for body in bodies:
+            reply = await http.post("/v1/mcp", content=json.dumps(body), headers=headers)
+            assert reply.status_code < 500, reply.text
+        assert (await http.get("/v1/mcp")).status_code == 405
