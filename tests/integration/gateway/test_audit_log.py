@@ -123,7 +123,8 @@ def test_every_administrative_route_knows_what_it_changes() -> None:
 def test_whatever_a_route_changes_is_administrative_or_work() -> None:
     """A new route that writes must be one or the other, on purpose."""
     work = {
-        "StartEpisode", "CancelEpisode", "ApproveToolCall", "DiscoverMcpTools", "ReadOpenApi",
+        "StartEpisode", "CancelEpisode", "ApproveToolCall", "AnswerToolCalls",
+        "DiscoverMcpTools", "ReadOpenApi",
         "ExplainToolset", "DryRunPolicy", "ReportAdherence", "PutDocuments", "DeleteDocuments",
         "DeleteCorpus", "ProposeDescription", "SimulatePrices", "AddInvoiceLines",
         "ReconcileInvoice",
