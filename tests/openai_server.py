@@ -135,6 +135,7 @@ class OpenAiServer:
                 Route("/v1/models", self._models),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/version", self._version),
+                Route("/tokenize", self._tokenize, methods=["POST"]),
             ]
         )
 
@@ -152,6 +153,11 @@ class OpenAiServer:
         if self._vllm_version is None:
             return error_response(404, {"message": "Not Found"})
         return JSONResponse({"version": self._vllm_version})
+
+    async def _tokenize(self, request: Request) -> Response:
+        if self._vllm_version is None:
+            return error_response(404, {"message": "Not Found"})
+        return JSONResponse({"count": prompt_tokens(await request.json())})
 
     async def _chat(self, request: Request) -> Response:
         if rejection := self._unauthorized(request):

@@ -22,6 +22,7 @@ class FailureKind(StrEnum):
     CANCELLED = "cancelled"
     MALFORMED_ACTION = "malformed_action"
     INTERNAL = "internal"
+    CONTEXT_TOO_LONG = "context_too_long"
 
 
 @dataclass(frozen=True)

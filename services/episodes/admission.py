@@ -37,6 +37,11 @@ def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec, running_limit:
     _check_id(episode_id)
     if running_limit < 0:
         raise InvalidEpisode(f"running_limit is {running_limit}; give 1 or more, or 0 for none")
+    check_spec(spec)
+
+
+def check_spec(spec: episode_pb2.EpisodeSpec) -> None:
+    """What is to be done. Raises as `check_request`."""
     if not spec.task.strip():
         raise InvalidEpisode("the task is empty; say in words what to do")
     if len(spec.task.encode()) > TASK_BYTES_MAX:
@@ -52,6 +57,10 @@ def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec, running_limit:
         )
     if not 0 <= spec.turn_limit <= TURN_LIMIT_MAX:
         raise InvalidEpisode(f"turn_limit is {spec.turn_limit}; give 1 to {TURN_LIMIT_MAX}")
+    if spec.output_token_limit < 0:
+        raise InvalidEpisode(
+            f"output_token_limit is {spec.output_token_limit}; give 1 or more, or 0 for none"
+        )
     if not 0 <= time_limit_s(spec) <= TIME_LIMIT_MAX_S:
         raise InvalidEpisode("time_limit must be above zero and at most 24 hours")
     if spec.HasField("budget") and money_from_proto(spec.budget).amount <= 0:

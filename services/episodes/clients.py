@@ -110,6 +110,10 @@ class Orchestrator:
         request = orchestrator_pb.ListModelsRequest(page_size=500)
         return list((await answered(self._stub.ListModels(request))).models)
 
+    async def count_tokens(self, request: orchestrator_pb.NextActionRequest) -> int:
+        counted = orchestrator_pb.CountTokensRequest(action=request)
+        return (await answered(self._stub.CountTokens(counted))).token_count
+
     async def next_action(
         self, request: orchestrator_pb.NextActionRequest, timeout_s: float
     ) -> orchestrator_pb.NextActionResponse:

@@ -4,9 +4,10 @@ A key never holds an attempt number, a clock or text a model wrote, so every
 attempt of the same effect carries the same key.
 """
 
-import hashlib
 import uuid
 from enum import StrEnum
+
+from podium_kit.derived_ids import derived_uuid7
 
 
 class StepKind(StrEnum):
@@ -26,14 +27,8 @@ def effect_key(episode_id: str, turn: int, kind: StepKind, index: int = 0) -> st
 
 
 def child_episode_id(parent_id: str, key: str) -> str:
-    """The episode that answers a call: a UUIDv7 (RFC 9562) of the parent's time and the call.
-
-    Its 74 random bits are of the key's SHA-256, so every attempt of the call names one child.
-    """
-    time_ms = uuid.UUID(parent_id).int >> 80
-    digest = int.from_bytes(hashlib.sha256(key.encode()).digest()[:10])
-    random_a, random_b = digest >> 68, digest & (1 << 62) - 1
-    return str(uuid.UUID(int=time_ms << 80 | 7 << 76 | random_a << 64 | 2 << 62 | random_b))
+    """The episode that answers a call: every attempt of the call names the same."""
+    return derived_uuid7(parent_id, key)
 
 
 def verifier_session(episode_id: str) -> str:

@@ -17,6 +17,7 @@ class StopReason(StrEnum):
     DEADLINE = "deadline"
     CANCELLED = "cancelled"
     FAILED = "failed"
+    OUTPUT_LIMIT = "output_limit"
 
 
 class EpisodeState(StrEnum):

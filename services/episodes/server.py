@@ -43,6 +43,7 @@ async def serve(config: ServerConfig) -> None:
     steps = StepStore(engine)
     watcher = Watcher(store, steps)
     notifications = Notifications(engine, watcher.notify)
+    orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
     registry = Registry(channel_to(config.tool_registry_target))
     episodes = Episodes(
         store=store,
@@ -53,7 +54,8 @@ async def serve(config: ServerConfig) -> None:
         watcher=watcher,
         registry=registry,
         ledger=Ledger(channel_to(config.cost_ledger_target)),
-        models=ModelCatalogue(Orchestrator(channel_to(config.orchestrator_inference_target))),
+        orchestrator=orchestrator,
+        models=ModelCatalogue(orchestrator),
         offers=ToolOffers(registry, config.tools_offered_max),
     )
     services = [

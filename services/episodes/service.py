@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from episodes.admission import admit, check_request
+from episodes.admission import admit, check_request, check_spec
 from episodes.charges.shared_budget import calls_orchestrators, episode_budget
 from episodes.checks import tools_of_check
-from episodes.clients import Ledger, Registry, ToolOffers
+from episodes.clients import Ledger, Orchestrator, Registry, ToolOffers
 from episodes.errors import (
     EpisodeConflict,
     EpisodeNotFinished,
@@ -22,13 +23,16 @@ from episodes.errors import (
 )
 from episodes.keys import StepKind
 from episodes.model_catalogue import ModelCatalogue
-from episodes.models import EpisodeState, NewEpisode, StoredEpisode
+from episodes.models import EpisodeState, NewEpisode, Progress, StoredEpisode
+from episodes.running_episode import RunningEpisode
+from episodes.steps.log import StepLog
 from episodes.steps.store import StepStore
 from episodes.steps.store_client_results import ClientResultStore
 from episodes.steps.watch import EpisodeProgress, Watcher
 from episodes.store import EpisodeFilter, EpisodeStore
 from episodes.stream.store_outbox import OutboxStore
 from episodes.turns.client_results import checked_results
+from episodes.turns.decide import next_action_request, tell_what_is_left
 from episodes.workflows.convert import self_approval
 from episodes.workflows.payloads import Approval
 from episodes.workflows.starter import TemporalUnavailable, WorkflowStarter
@@ -54,6 +58,7 @@ class Episodes:
     watcher: Watcher
     registry: Registry
     ledger: Ledger
+    orchestrator: Orchestrator
     models: ModelCatalogue
     offers: ToolOffers
 
@@ -87,6 +92,18 @@ class Episodes:
             if stored.ending is None:
                 await self._start_workflow(stored.new, answer_at_s)
             return stored
+
+    async def prompt_tokens(self, spec: episode_pb2.EpisodeSpec) -> int:
+        """Tokens of the first prompt that such an episode would have."""
+        check_spec(spec)
+        await self.models.find(spec.model)
+        toolset = await self.offers.of(spec)
+        new = admit("", spec, toolset, current_identity())
+        stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress(), b"")
+        episode, log = RunningEpisode(stored, spec, toolset), StepLog("")
+        request = next_action_request(episode, log, 1, must_answer=new.turn_limit == 1)
+        tell_what_is_left(request, episode, log)
+        return await self.orchestrator.count_tokens(request)
 
     async def get(self, episode_id: str) -> StoredEpisode:
         """The caller's episode. Raises EpisodeNotFound."""

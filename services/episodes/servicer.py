@@ -29,6 +29,12 @@ class EpisodesServicer(EpisodeServiceServicer):
         )
         return pb.StartEpisodeResponse(episode=episode_to_proto(stored))
 
+    async def CountPromptTokens(
+        self, request: pb.CountPromptTokensRequest, context: Context
+    ) -> pb.CountPromptTokensResponse:
+        count = await self._episodes.prompt_tokens(request.spec)
+        return pb.CountPromptTokensResponse(token_count=count)
+
     async def GetEpisode(
         self, request: pb.GetEpisodeRequest, context: Context
     ) -> pb.GetEpisodeResponse:

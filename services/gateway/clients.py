@@ -197,6 +197,11 @@ class EpisodesClient:
         )
         await answer(self._stub.StartEpisode(request))
 
+    async def count_tokens(self, order: EpisodeOrder) -> int:
+        """Tokens of the first prompt that the episode would have."""
+        request = episode_service_pb2.CountPromptTokensRequest(spec=order_to_proto(order))
+        return (await answer(self._stub.CountPromptTokens(request))).token_count
+
     async def check_exists(self, episode_id: str) -> None:
         """Raises NotFound when the tenant has no such episode."""
         request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)

@@ -68,6 +68,7 @@ def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
         ],
         first_tool_names=order.first_tools,
         answer_json_schema=order.answer_schema,
+        output_token_limit=order.max_tokens,
     )
     if order.time_limit_s is not None:
         spec.time_limit.CopyFrom(duration_to_proto(order.time_limit_s))

@@ -4,7 +4,7 @@ same request when nobody knows what became of it, or a fresh one."""
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 from uuid import UUID
@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from uuid_utils import uuid7
 
 from gateway.errors import InvalidEpisodeId, InvalidIdempotencyKey, StartUnknown, UpstreamFault
+from podium_kit.derived_ids import derived_uuid7
 from podium_kit.rpc.errors import DeadlineExceeded, Unavailable
 from podium_kit.rpc.identity import current_identity
 
@@ -28,6 +29,12 @@ class EpisodeId:
 
     value: str
     chosen_by_caller: bool
+
+    def choice(self, index: int) -> "EpisodeId":
+        """Of one of the episodes of a request; the first has the request's own id."""
+        if index == 0:
+            return self
+        return replace(self, value=derived_uuid7(self.value, f"{self.value}/choice/{index}"))
 
 
 class IdempotencyStore(Protocol):

@@ -1,7 +1,7 @@
 """What the gateway knows of an episode, apart from how it travels."""
 
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, replace
+from decimal import ROUND_DOWN, Decimal
 from enum import StrEnum
 
 from gateway.tally import Tally
@@ -30,6 +30,7 @@ class StopReason(StrEnum):
     DEADLINE = "deadline"
     CANCELLED = "cancelled"
     FAILED = "failed"
+    OUTPUT_LIMIT = "output_limit"
 
 
 class PromptMode(StrEnum):
@@ -98,6 +99,27 @@ class EpisodeOrder:
     top_p: float | None
     seed: int | None
 
+    def choice(self, index: int, count: int) -> "EpisodeOrder":
+        """The order of one of several choices: an equal share of the budget, a seed of its own."""
+        if count == 1:
+            return self
+        return replace(
+            self,
+            budget=self.budget and _share(self.budget, count),
+            seed=None if self.seed is None else _wrapped(self.seed + index),
+        )
+
+
+def _share(budget: Money, count: int) -> Money:
+    """Rounded down: all shares together are never more than the whole."""
+    share = (budget.amount / count).quantize(Decimal("1e-12"), ROUND_DOWN)
+    return Money(share, budget.currency_code)
+
+
+def _wrapped(seed: int) -> int:
+    """Within 64 bits, as engines take it."""
+    return (seed + 2**63) % 2**64 - 2**63
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -118,6 +140,8 @@ class Outcome:
     policy_name: str
     policy_version: int
     client_calls: tuple[ClientCall, ...] = ()
+    # What the answer was cut at; "" for a whole one.
+    stop_sequence: str = ""
 
     def tokens(self, dimensions: frozenset[Dimension]) -> int:
         """Tokens used in these dimensions, of the orchestrator and of llm tools."""

@@ -150,6 +150,16 @@ class EngineCredentialsRejected(FailedPrecondition):
         )
 
 
+class TokensNotCounted(FailedPrecondition):
+    """The engine has no endpoint that counts tokens."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"the engine at {host} cannot count tokens; only vLLM counts by its own tokenizer",
+            host=host,
+        )
+
+
 class EngineProtocolError(FailedPrecondition):
     """The answer is not what the OpenAI API promises."""
 

@@ -1,11 +1,11 @@
 """Situation -> Decision: build the prompt, ask the engine, parse the action."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator_inference.action.limits import Bounds
 from orchestrator_inference.action.parser import parse_action
@@ -35,6 +35,7 @@ from orchestrator_inference.prompt.toolset import Toolset, Toolsets
 from orchestrator_inference.versions.routing import VersionRouting
 from podium_kit.policy_versions.names import PREFIX
 
+R = TypeVar("R")
 BUILDERS = {
     PromptMode.STATELESS: build_stateless,
     PromptMode.CHAT: build_chat,
@@ -81,13 +82,22 @@ class Orchestrator:
 
     async def next_action(self, situation: Situation) -> Decision:
         """The next action. Raises the errors of `errors`."""
+        return await self._routed(situation, self._decide)
+
+    async def count_tokens(self, situation: Situation) -> int:
+        """Tokens of the prompt that the next action would be decided by."""
+        return await self._routed(situation, self._count)
+
+    async def _routed(
+        self, situation: Situation, ask: Callable[[Situation, str], Awaitable[R]]
+    ) -> R:
         if not situation.task.strip():
             raise EmptyTask
         if self._routing is None:
-            return await self._decide(situation, situation.model)
+            return await ask(situation, situation.model)
         with self._routing.routed(situation.model) as name:
             try:
-                return await self._decide(situation, name)
+                return await ask(situation, name)
             except ModelNotFound as error:
                 if not name.startswith(PREFIX):
                     raise
@@ -117,6 +127,15 @@ class Orchestrator:
             sku=self.sku(model),
             prompt_digest=model.prompt_digest,
         )
+
+    async def _count(self, situation: Situation, name: str) -> int:
+        model = await self._engine.model(name)
+        toolset = self._toolsets.of(situation.tools)
+        by_template = situation.prompt_mode is PromptMode.TEMPLATE
+        constraint = None if by_template else toolset.constraint(self._options(situation))
+        room = room_for(model.context_tokens, situation.sampling.max_tokens, self._policy.budgets)
+        call = self._call(situation, model, toolset, constraint, room)
+        return await self._engine.count_tokens(call)
 
     async def models(self) -> tuple[EngineModel, ...]:
         """Every model that can be asked, by name: the engine's, and what the aliases mean."""

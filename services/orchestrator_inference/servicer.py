@@ -25,6 +25,12 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
         decision = await self._orchestrator.next_action(situation_from_proto(request))
         return decision_to_proto(decision)
 
+    async def CountTokens(
+        self, request: pb.CountTokensRequest, context: Context
+    ) -> pb.CountTokensResponse:
+        situation = situation_from_proto(request.action)
+        return pb.CountTokensResponse(token_count=await self._orchestrator.count_tokens(situation))
+
     async def ListModels(
         self, request: pb.ListModelsRequest, context: Context
     ) -> pb.ListModelsResponse:

@@ -49,6 +49,8 @@ class ToolPurchases:
     episode: RunningEpisode
     steps: StepLog
     turn: int
+    # Most tokens that an llm tool may write; None for the tool's own limit.
+    tokens_left: int | None = None
 
     def of(self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> Purchase:
         """A call of a tool, and which of the episode's tools could replace it."""
@@ -95,7 +97,12 @@ class ToolPurchases:
             return call_worst_case(timeout_s(tool))
         context = expert_context(self.steps, self.turn)
         size = len(self.episode.spec.task.encode()) + len(context.encode()) + call.ByteSize()
-        return token_worst_case(estimated_tokens(size), tool.max_output_tokens)
+        return token_worst_case(estimated_tokens(size), self.output_tokens(tool))
+
+    def output_tokens(self, tool: toolset_pb2.ResolvedTool) -> int:
+        """The longest answer of an llm tool."""
+        most = tool.max_output_tokens
+        return most if self.tokens_left is None else min(most, self.tokens_left)
 
 
 def estimated_tokens(text_bytes: int) -> int:

@@ -24,6 +24,7 @@ from podium_kit.wire import (
 DEFAULT_OUTPUT_BYTES_MAX = 65_536
 FAILURE_KINDS = {
     StopReason.TURN_LIMIT: FailureKind.TOOL_ERROR,
+    StopReason.OUTPUT_LIMIT: FailureKind.TOOL_ERROR,
     StopReason.BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
     StopReason.DEADLINE: FailureKind.TIMEOUT,
     StopReason.CANCELLED: FailureKind.CANCELLED,

@@ -9,9 +9,12 @@ from episodes.charges.service import Charges, Grant
 from episodes.clients import Orchestrator
 from episodes.keys import StepKind, effect_key
 from episodes.model_catalogue import ModelCatalogue
+from episodes.models import StopReason
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
 from episodes.stream.trajectory import children_cost, total_cost
+from episodes.turns.token_limit import left_for_turn
+from episodes.workflows.payloads import TurnResult
 from podium.common.v1 import money_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.ledger.v1 import hold_pb2
@@ -34,16 +37,22 @@ class Decider:
 
     async def decide(
         self, episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
-    ) -> hold_pb2.Rejection | None:
-        """Logs the model's decision for the turn, or returns why it cannot be paid for."""
+    ) -> TurnResult | None:
+        """Logs the model's decision for the turn, or returns how the episode ends without one."""
+        left = left_for_turn(episode, log, turn)
+        if left is not None and left.used_up:
+            return TurnResult(stop=StopReason.OUTPUT_LIMIT)
         request = next_action_request(episode, log, turn, must_answer)
+        if left is not None:
+            request.must_answer = must_answer or left.must_answer
+            request.sampling.max_tokens = min(request.sampling.max_tokens, left.tokens)
         purchase = await self._purchase(episode, request, turn)
         [reply] = await self.charges.settle_and_reserve(episode, log, [purchase])
         if not isinstance(reply, Grant):
-            return reply
+            return _rejected(reply)
         # What the money covers is all the model may write.
         request.sampling.max_tokens = reply.output_tokens or request.sampling.max_tokens
-        _tell_what_is_left(request, episode, log)
+        tell_what_is_left(request, episode, log)
         response = await self.orchestrator.next_action(request, MODEL_TIMEOUT_S)
         call = trajectory_pb2.ModelCall(
             key=request.key, response=response, granted_output_tokens=reply.output_tokens
@@ -66,6 +75,12 @@ class Decider:
             sku=model.sku,
             worst_case=token_worst_case(input_tokens, request.sampling.max_tokens),
         )
+
+
+def _rejected(rejection: hold_pb2.Rejection) -> TurnResult:
+    out_of_budget = rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
+    stop = StopReason.BUDGET_EXHAUSTED if out_of_budget else StopReason.FAILED
+    return TurnResult(stop=stop, message=rejection.message)
 
 
 def next_action_request(
@@ -102,9 +117,8 @@ def _must_call(spec: episode_pb2.EpisodeSpec, log: StepLog, turn: int) -> Sequen
     return [] if called & set(spec.first_tool_names) else spec.first_tool_names
 
 
-def _tell_what_is_left(
-    request: pb.NextActionRequest, episode: RunningEpisode, log: StepLog
-) -> None:
+def tell_what_is_left(request: pb.NextActionRequest, episode: RunningEpisode, log: StepLog) -> None:
+    """Of time and money."""
     request.time_left.CopyFrom(duration_to_proto(_seconds_left(episode)))
     if (money := _money_left(episode, log)) is not None:
         request.money_left.CopyFrom(money)

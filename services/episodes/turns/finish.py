@@ -32,7 +32,7 @@ from podium_kit.rpc.identity import acting_as
 from podium_kit.wire import failure_to_proto
 
 # Only an episode that ended by itself is known to have captured every hold it made.
-SETTLED_ENDINGS = (StopReason.ANSWERED, StopReason.TURN_LIMIT)
+SETTLED_ENDINGS = (StopReason.ANSWERED, StopReason.TURN_LIMIT, StopReason.OUTPUT_LIMIT)
 STATEFUL_KINDS = (tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE)
 FAILURE_KINDS = {
     StopReason.BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
@@ -142,6 +142,7 @@ def _ending(finish: FinishInput, log: StepLog) -> Ending:
     last = log.model_calls.get(max(log.model_calls, default=0))
     answered = reason is StopReason.ANSWERED and last is not None
     failure = b""
-    if kind := FAILURE_KINDS.get(reason):
+    kind = FailureKind(finish.failure) if finish.failure else FAILURE_KINDS.get(reason)
+    if kind:
         failure = failure_to_proto(ToolFailure(kind, finish.message)).SerializeToString()
     return Ending(reason, last.response.action.final_answer if answered and last else "", failure)

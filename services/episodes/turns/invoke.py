@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from episodes.charges.purchases import ToolPurchases, model_alias
-from episodes.charges.service import Charges, Grant
+from episodes.charges.service import OUTPUT_TOKENS_MIN, Charges, Grant
 from episodes.children.answers import ChildAnswers
 from episodes.clients import Adapters
 from episodes.keys import StepKind, effect_key
@@ -18,6 +18,7 @@ from episodes.steps.log import Body, StepLog, StepLogs
 from episodes.temporal.activity_errors import TRANSIENT, faults_of
 from episodes.turns.client_calls import ClientResult, is_client_tool, note_result
 from episodes.turns.find_tools import ToolFinder
+from episodes.turns.token_limit import left_for_tool_call
 from episodes.turns.tool_records import answer_timeout_s, note_answer, rejected
 from episodes.workflows.payloads import ChildCall, EpisodeResult
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -103,8 +104,9 @@ class Invoker:
         self, episode: RunningEpisode, steps: StepLog, turn: int, plans: list[ToolCallPlan]
     ) -> dict[int, Verdict]:
         """By call index: what is granted, or why the call is not even tried."""
-        purchases = ToolPurchases(episode, steps, turn)
-        denials = {plan.call.index: failure for plan in plans if (failure := _denial(plan))}
+        left = left_for_tool_call(episode, steps, turn)
+        purchases = ToolPurchases(episode, steps, turn, left)
+        denials = {plan.call.index: failure for plan in plans if (failure := _denial(plan, left))}
         # What a child spends is its own, and what the caller runs is the caller's.
         free = {
             plan.call.index: Grant()
@@ -190,7 +192,7 @@ class Invoker:
             note_answer(record, await self.adapters.invoke(request, answer_timeout_s(tool)))
 
 
-def _denial(plan: ToolCallPlan) -> ToolFailure | None:
+def _denial(plan: ToolCallPlan, tokens_left: int | None = None) -> ToolFailure | None:
     """Why a call is not even tried."""
     if plan.tool is None:
         return ToolFailure(
@@ -206,6 +208,12 @@ def _denial(plan: ToolCallPlan) -> ToolFailure | None:
         return ToolFailure(
             FailureKind.DENIED_BY_POLICY,
             f"a person did not approve this call of {name}; find another way",
+        )
+    asks_model = plan.tool.kind == tool_pb2.TOOL_KIND_LLM
+    if asks_model and tokens_left is not None and tokens_left < OUTPUT_TOKENS_MIN:
+        return ToolFailure(
+            FailureKind.LIMIT_EXCEEDED,
+            f"the request's output tokens leave {tokens_left} for {name}; answer without it",
         )
     return plan.problem
 
@@ -250,6 +258,9 @@ def _invoke_request(
         max_output_tokens=record.granted_output_tokens or tool.max_output_tokens,
     )
     if tool.kind == tool_pb2.TOOL_KIND_LLM:
+        left = left_for_tool_call(episode, steps, turn)
+        if left is not None:
+            request.max_output_tokens = min(request.max_output_tokens, left)
         request.task = episode.spec.task
         request.context = expert_context(steps, turn)
     return request

@@ -25,14 +25,16 @@ from episodes.workflows.convert import approval_timeout_s
 from episodes.workflows.episode import TAKE_TURN
 from episodes.workflows.payloads import ChildCall, TurnInput, TurnResult
 from podium.episodes.v1 import episode_pb2
-from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2
 from podium_kit import telemetry
-from podium_kit.failures import ToolFailure
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.errors import FailedPrecondition
 from podium_kit.rpc.identity import acting_as
 from podium_kit.wire import timestamp_to_proto
 
+# The orchestrator's reason for a prompt that no shortening makes fit.
+CONTEXT_TOO_LONG = "CONTEXT_TOO_LONG"
 # Kinds whose calls reach nobody's service: policies decided about them when the episode started.
 ANSWERED_HERE = (tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT)
 
@@ -68,9 +70,15 @@ class TurnActivity:
         log = await self.logs.open(episode.id, turn.turn - 1 if first else None)
         episode = episode.with_found_tools(log, turn.turn)
         if not log.has(turn.turn, StepKind.MODEL):
-            rejection = await self.decider.decide(episode, log, turn.turn, turn.last)
-            if rejection is not None:
-                return _rejected(rejection)
+            try:
+                ending = await self.decider.decide(episode, log, turn.turn, turn.last)
+            except FailedPrecondition as error:
+                if error.reason != CONTEXT_TOO_LONG:
+                    raise
+                failure = FailureKind.CONTEXT_TOO_LONG.value
+                return TurnResult(stop=StopReason.FAILED, message=error.message, failure=failure)
+            if ending is not None:
+                return ending
         action = log.model_calls[turn.turn].response.action
         if action.WhichOneof("decision") == "final_answer":
             return TurnResult(stop=StopReason.ANSWERED)
@@ -176,9 +184,3 @@ def _decisions(
     return decision, frozenset(
         planned.model_alias for planned, one in others if one.allowed and not one.needs_approval
     )
-
-
-def _rejected(rejection: hold_pb2.Rejection) -> TurnResult:
-    out_of_budget = rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
-    stop = StopReason.BUDGET_EXHAUSTED if out_of_budget else StopReason.FAILED
-    return TurnResult(stop=stop, message=rejection.message)

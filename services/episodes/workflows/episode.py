@@ -76,7 +76,9 @@ class EpisodeWorkflow:
         judged = episode.checked and ending.stop == "answered"
         unjudged_reason = await self._judge(episode) if judged else ""
         await self._finish(
-            FinishInput(episode.episode_id, ending.stop, ending.message, unjudged_reason)
+            FinishInput(
+                episode.episode_id, ending.stop, ending.message, unjudged_reason, ending.failure
+            )
         )
         await workflow.wait_condition(workflow.all_handlers_finished)
         return EpisodeResult(ending.stop, ending.message)

@@ -84,11 +84,13 @@ class TurnResult:
     `stop` is empty while the episode goes on, otherwise a StopReason. `pending`
     holds the indexes of calls that wait for approval. `children` are the calls that episodes
     of their own answer; `others` says whether the turn has more calls to make meanwhile.
-    `asks_caller` says that the caller is to run some.
+    `asks_caller` says that the caller is to run some. `failure` is the FailureKind of a stop
+    that is not the usual one of its reason.
     """
 
     stop: str = ""
     message: str = ""
+    failure: str = ""
     pending: list[int] = field(default_factory=list)
     children: list[ChildCall] = field(default_factory=list)
     others: bool = False
@@ -99,13 +101,14 @@ class TurnResult:
 class FinishInput:
     """Asks to settle, end and publish an episode.
 
-    `unjudged_reason` says why a check could not be run at all.
+    `unjudged_reason` says why a check could not be run at all, `failure` as in TurnResult.
     """
 
     episode_id: str
     stop_reason: str
     message: str = ""
     unjudged_reason: str = ""
+    failure: str = ""
 
 
 @dataclass(frozen=True)

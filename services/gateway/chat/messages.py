@@ -3,23 +3,42 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from gateway.chat.call_ids import CallId
 from gateway.errors import InvalidChat
 from gateway.models import Message, ToolResults
 
-CONTENT_TYPES = {"text", "refusal"}
+# Chat completions know the first and the last, responses the others.
+TEXT_TYPES = {"text", "input_text", "output_text", "refusal"}
 
 
 class Part(BaseModel):
-    """A part of a message's content."""
+    """A part of a message's content that is text."""
 
     type: str
     text: str = ""
     refusal: str = ""
+
+
+def _as_parts(given: Any) -> Any:
+    return [{"type": "text", "text": given}] if isinstance(given, str) else given
+
+
+def _text_part(part: Part) -> Part:
+    if part.type not in TEXT_TYPES:
+        raise PydanticCustomError(
+            "unsupported_content",
+            "parts of type {type} are not supported: models and tools take text; send text",
+            {"type": part.type[:100]},
+        )
+    return part
+
+
+Content = Annotated[list[Annotated[Part, AfterValidator(_text_part)]], BeforeValidator(_as_parts)]
 
 
 class FunctionCall(BaseModel):
@@ -41,26 +60,18 @@ class ToolCall(BaseModel):
 
 
 class ChatMessage(BaseModel):
-    """One message; parts that are not text are rejected."""
+    """One message."""
 
     model_config = ConfigDict(extra="ignore")
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[Part] | None = None
+    content: Content | None = None
     tool_calls: list[ToolCall] | None = Field(None, description="of the assistant")
     tool_call_id: str | None = Field(None, description="of the call that a tool message answers")
 
     def text(self) -> str:
-        """The content as one text. Raises InvalidChat."""
-        if isinstance(self.content, str):
-            return self.content
-        parts = self.content or []
-        for part in parts:
-            if part.type not in CONTENT_TYPES:
-                raise InvalidChat(
-                    f"content of type {part.type} is not supported; send text", param="messages"
-                )
-        return "\n".join(part.text or part.refusal for part in parts)
+        """The content as one text."""
+        return "\n".join(part.text or part.refusal for part in self.content or ())
 
 
 @dataclass(frozen=True)
@@ -101,7 +112,7 @@ class Conversation:
         return "\n\n".join([self.messages[at].text(), *since])
 
     def history(self) -> tuple[Message, ...]:
-        """What was said before the task. Raises InvalidChat."""
+        """What was said before the task."""
         return tuple(self._said(self.messages[: self._task_at()]))
 
     def _task_at(self) -> int | None:

@@ -9,10 +9,18 @@ from podium_kit.rpc import errors
 
 FinishReason = Literal["stop", "length", "tool_calls"]
 # A limit cut the work short, as max_tokens would: what there is so far is the answer.
-CUT_SHORT = frozenset({StopReason.TURN_LIMIT, StopReason.BUDGET_EXHAUSTED, StopReason.DEADLINE})
+CUT_SHORT = frozenset(
+    {
+        StopReason.TURN_LIMIT,
+        StopReason.OUTPUT_LIMIT,
+        StopReason.BUDGET_EXHAUSTED,
+        StopReason.DEADLINE,
+    }
+)
 ERROR_OF_FAILURE: dict[FailureKind, type[errors.DomainError]] = {
     FailureKind.INVALID_ARGUMENTS: errors.InvalidArgument,
     FailureKind.OUTPUT_TOO_LARGE: errors.InvalidArgument,
+    FailureKind.CONTEXT_TOO_LONG: errors.InvalidArgument,
     FailureKind.LIMIT_EXCEEDED: errors.FailedPrecondition,
     FailureKind.NOT_FOUND: errors.NotFound,
     FailureKind.PERMISSION_DENIED: errors.PermissionDenied,
@@ -23,6 +31,9 @@ ERROR_OF_FAILURE: dict[FailureKind, type[errors.DomainError]] = {
     FailureKind.TIMEOUT: errors.DeadlineExceeded,
 }
 
+# Clients shorten their messages when they read this.
+REASON_OF_FAILURE = {FailureKind.CONTEXT_TOO_LONG: "CONTEXT_LENGTH_EXCEEDED"}
+
 
 def finish_reason(outcome: Outcome) -> FinishReason:
     """ "stop" for an answer, "length" for work a limit cut short, "tool_calls" for calls that
@@ -32,11 +43,25 @@ def finish_reason(outcome: Outcome) -> FinishReason:
     """
     if outcome.client_calls:
         return "tool_calls"
-    if outcome.stop_reason is StopReason.ANSWERED:
+    if outcome.stop_reason is StopReason.ANSWERED or outcome.stop_sequence:
         return "stop"
     if outcome.stop_reason in CUT_SHORT and outcome.turn_count > 0:
         return "length"
     raise episode_error(outcome)
+
+
+def has_answer(outcome: Outcome) -> bool:
+    """Whether there is something to show."""
+    return no_answer(outcome) is None
+
+
+def no_answer(outcome: Outcome) -> errors.DomainError | None:
+    """The error that says why there is nothing to show; None when there is something."""
+    try:
+        finish_reason(outcome)
+    except errors.DomainError as error:
+        return error
+    return None
 
 
 def episode_error(outcome: Outcome) -> errors.DomainError:
@@ -47,7 +72,7 @@ def episode_error(outcome: Outcome) -> errors.DomainError:
     reason = outcome.failure.message if outcome.failure else "it was stopped before its first turn"
     return ERROR_OF_FAILURE.get(kind, errors.DomainError)(
         f"episode {outcome.episode_id} ended without an answer ({outcome.stop_reason}): {reason}",
-        reason=f"EPISODE_{kind.name}",
+        reason=REASON_OF_FAILURE.get(kind, f"EPISODE_{kind.name}"),
         episode_id=outcome.episode_id,
         retryable=str(outcome.failure is not None and outcome.failure.retryable).lower(),
         retry_after_s=outcome.failure.retry_after_s if outcome.failure else None,

@@ -1,51 +1,20 @@
 """The body of /v1/chat/completions: OpenAI's fields, and Podium's own under `podium`."""
 
 from decimal import Decimal
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.chat.catalogue import Choice
 from gateway.chat.client_tools import Tool, ToolChoice, first_tools
 from gateway.chat.messages import ChatMessage, Conversation
+from gateway.chat.parameters import CHAT
 from gateway.chat.response_format import ResponseFormat, answer_schema
-from gateway.errors import UnsupportedParameter
+from gateway.chat.stop import StopTexts
 from gateway.models import EpisodeOrder, PromptMode, ToolResults
 from podium_kit.money import Money
 
-# Parameters we cannot honour are welcome at OpenAI's default, where they ask for nothing.
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "n": (1,),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
-    "functions": ([],),
-    "function_call": ("none", "auto"),
-    "parallel_tool_calls": (True, False),
-    "logit_bias": ({},),
-    "modalities": (["text"],),
-    "stop": ([],),
-    "audio": (),
-    "prediction": (),
-    "web_search_options": (),
-}
-# These ask for nothing in the answer.
-IGNORED = frozenset(
-    {
-        "user",
-        "store",
-        "service_tier",
-        "safety_identifier",
-        "prompt_cache_key",
-        "reasoning_effort",
-        "verbosity",
-    }
-)
-FIXES = {
-    "n": "send n requests instead",
-    "functions": "send tools instead",
-}
+# So many episodes of one request start and run beside those of others.
+CHOICES_MAX = 8
 
 
 class StreamOptions(BaseModel):
@@ -84,19 +53,25 @@ class ChatRequest(BaseModel):
         None, description="none: the client's functions are not offered"
     )
     response_format: ResponseFormat | None = Field(None, description="what the answer looks like")
+    n: int | None = Field(None, ge=1, le=CHOICES_MAX, description="choices: episodes of it")
+    stop: StopTexts | None = Field(None, description="what the answer ends before")
     stream: bool = False
-    stream_options: StreamOptions = StreamOptions()
-    max_tokens: int | None = Field(None, gt=0)
-    max_completion_tokens: int | None = Field(None, gt=0)
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = Field(None, gt=0, lt=2**31)
+    max_completion_tokens: int | None = Field(None, gt=0, lt=2**31)
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     metadata: dict[str, str] | None = None
     podium: PodiumOptions = PodiumOptions()
 
+    @property
+    def choice_count(self) -> int:
+        return self.n or 1
+
     def order(self, choice: Choice) -> EpisodeOrder:
         """The episode it asks for. Raises InvalidChat, UnsupportedParameter, InvalidMoney."""
-        self._reject_unsupported()
+        CHAT.check(self.model_extra)
         conversation, options = Conversation(self.messages), self.podium
         chosen = () if self.tool_choice == "none" else self.tools or ()
         offered = tuple(tool.offered() for tool in chosen)
@@ -125,17 +100,8 @@ class ChatRequest(BaseModel):
 
         Raises InvalidChat, UnsupportedParameter.
         """
-        self._reject_unsupported()
+        CHAT.check(self.model_extra)
         return Conversation(self.messages).results()
-
-    def _reject_unsupported(self) -> None:
-        for name, value in (self.model_extra or {}).items():
-            if value is None or name in IGNORED:
-                continue
-            if name not in NEUTRAL:
-                raise UnsupportedParameter(name, "it is unknown; leave it out")
-            if value not in NEUTRAL[name]:
-                raise UnsupportedParameter(name, FIXES.get(name, "leave it out"))
 
 
 def dollars(amount: Decimal | None) -> Money | None:

@@ -1,20 +1,31 @@
 """OpenAI's response objects, made from an outcome."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gateway.chat.call_ids import CallId
-from gateway.chat.outcomes import finish_reason
+from gateway.chat.outcomes import finish_reason, has_answer
 from gateway.models import COMPLETION, PROMPT, Outcome
 from gateway.sse import data
 from podium_kit.metering import Dimension
+from podium_kit.money import Money
 
 Json = dict[str, Any]
 CHUNK_CHARACTERS = 400
 
 
-def completion(outcome: Outcome, model: str, created: int) -> Json:
-    """A chat.completion. Raises the error of an episode without an answer."""
+def completion(outcomes: Mapping[int, Outcome], model: str, created: int) -> Json:
+    """A chat.completion of outcomes by choice; those without an answer are left out."""
+    answered = {index: each for index, each in outcomes.items() if has_answer(each)}
+    return {
+        **_head(_first_id(outcomes), "chat.completion", model, created),
+        "choices": [_choice(*each) for each in answered.items()],
+        "usage": usage(*outcomes.values()),
+        "podium": podium_of(outcomes),
+    }
+
+
+def _choice(index: int, outcome: Outcome) -> Json:
     calls = _tool_calls(outcome)
     # OpenAI's messages with calls have no content, and those without have no list of calls.
     message = {
@@ -23,17 +34,11 @@ def completion(outcome: Outcome, model: str, created: int) -> Json:
         "refusal": None,
         **({"tool_calls": calls} if calls else {}),
     }
-    choice = {
-        "index": 0,
+    return {
+        "index": index,
         "message": message,
         "finish_reason": finish_reason(outcome),
         "logprobs": None,
-    }
-    return {
-        **_head(outcome.episode_id, "chat.completion", model, created),
-        "choices": [choice],
-        "usage": usage(outcome),
-        "podium": podium(outcome),
     }
 
 
@@ -48,11 +53,11 @@ def _tool_calls(outcome: Outcome) -> list[Json]:
     ]
 
 
-def usage(outcome: Outcome) -> Json:
+def usage(*outcomes: Outcome) -> Json:
     """Tokens of the orchestrator and of llm tools together, for this request."""
-    prompt, completed = outcome.tokens(PROMPT), outcome.tokens(COMPLETION)
-    cached = outcome.tokens(frozenset({Dimension.CACHE_READ}))
-    reasoning = outcome.tokens(frozenset({Dimension.REASONING}))
+    prompt, completed = _tokens(outcomes, PROMPT), _tokens(outcomes, COMPLETION)
+    cached = _tokens(outcomes, frozenset({Dimension.CACHE_READ}))
+    reasoning = _tokens(outcomes, frozenset({Dimension.REASONING}))
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completed,
@@ -62,13 +67,40 @@ def usage(outcome: Outcome) -> Json:
     }
 
 
+def _tokens(outcomes: Iterable[Outcome], dimensions: frozenset[Dimension]) -> int:
+    return sum(outcome.tokens(dimensions) for outcome in outcomes)
+
+
+def podium_of(outcomes: Mapping[int, Outcome]) -> Json:
+    """That of the only episode; or what several have in common, and that of each."""
+    if len(outcomes) == 1:
+        [outcome] = outcomes.values()
+        return podium(outcome)
+    known = [outcome.cost for outcome in outcomes.values() if outcome.cost is not None]
+    return {
+        "episode_id": _first_id(outcomes),
+        "cost": _cost(sum(known[1:], start=known[0])) if known else None,
+        "unpriced_calls": sum(outcome.unpriced_call_count for outcome in outcomes.values()),
+        "choices": [{"index": index, **podium(each)} for index, each in outcomes.items()],
+    }
+
+
+def _first_id(outcomes: Mapping[int, Outcome]) -> str:
+    return outcomes[min(outcomes)].episode_id
+
+
+def _cost(cost: Money | None) -> Json | None:
+    if cost is None:
+        return None
+    return {"amount": cost.amount_string(), "currency_code": cost.currency_code}
+
+
 def podium(outcome: Outcome) -> Json:
     """What OpenAI's fields cannot say. A cost of null is unknown, not zero."""
-    cost = outcome.cost
     return {
         "episode_id": outcome.episode_id,
         "stop_reason": outcome.stop_reason and outcome.stop_reason.value,
-        "cost": cost and {"amount": cost.amount_string(), "currency_code": cost.currency_code},
+        "cost": _cost(outcome.cost),
         "unpriced_calls": outcome.unpriced_call_count,
         "turns": outcome.turn_count,
         "tool_calls": outcome.tool_call_count,
@@ -79,40 +111,46 @@ def podium(outcome: Outcome) -> Json:
 class Chunks:
     """The chat.completion.chunk objects of one stream, as server-sent events."""
 
-    def __init__(self, episode_id: str, model: str, created: int) -> None:
+    def __init__(self, episode_id: str, model: str, created: int, include_usage: bool) -> None:
         self._head = _head(episode_id, "chat.completion.chunk", model, created)
+        self._include_usage = include_usage
+        if include_usage:
+            # In every chunk, as OpenAI does: its numbers are in the last one.
+            self._head["usage"] = None
 
-    def opening(self) -> bytes:
+    def opening(self, choice: int) -> bytes:
         """Says who speaks, and that the request was accepted."""
-        return self._delta({"role": "assistant", "content": ""})
+        return self._delta(choice, {"role": "assistant", "content": ""})
 
-    def reasoning(self, line: str) -> bytes:
-        return self._delta({"reasoning_content": line})
+    def reasoning(self, choice: int, line: str) -> bytes:
+        return self._delta(choice, {"reasoning_content": line})
 
-    def closing(self, outcome: Outcome, include_usage: bool) -> Iterator[bytes]:
-        """The answer, the finish reason and, when asked for, the usage.
-
-        Raises the error of an episode without an answer.
-        """
+    def choice(self, choice: int, outcome: Outcome) -> Iterator[bytes]:
+        """The answer and the finish reason. Raises the error of an episode without an answer."""
         reason = finish_reason(outcome)
         for index, call in enumerate(_tool_calls(outcome)):
-            yield from self._tool_call(index, call)
+            yield from self._tool_call(choice, index, call)
         for start in range(0, len(outcome.answer), CHUNK_CHARACTERS):
-            yield self._delta({"content": outcome.answer[start : start + CHUNK_CHARACTERS]})
-        yield self._delta({}, reason, {"podium": podium(outcome)})
-        if include_usage:
-            yield data({**self._head, "choices": [], "usage": usage(outcome)})
-        yield b"data: [DONE]\n\n"
+            content = outcome.answer[start : start + CHUNK_CHARACTERS]
+            yield self._delta(choice, {"content": content})
+        yield self._delta(choice, {}, reason, {"podium": podium(outcome)})
 
-    def _tool_call(self, index: int, call: Json) -> Iterator[bytes]:
+    def closing(self, outcomes: Mapping[int, Outcome]) -> bytes:
+        """The usage, when asked for, and the end."""
+        last = {**self._head, "choices": [], "usage": usage(*outcomes.values())}
+        return (data(last) if self._include_usage else b"") + b"data: [DONE]\n\n"
+
+    def _tool_call(self, choice: int, index: int, call: Json) -> Iterator[bytes]:
         """First which function, then its arguments: clients put the parts together by index."""
         function = {**call["function"], "arguments": ""}
-        yield self._delta({"tool_calls": [{"index": index, **call, "function": function}]})
+        yield self._delta(choice, {"tool_calls": [{"index": index, **call, "function": function}]})
         arguments = {"arguments": call["function"]["arguments"]}
-        yield self._delta({"tool_calls": [{"index": index, "function": arguments}]})
+        yield self._delta(choice, {"tool_calls": [{"index": index, "function": arguments}]})
 
-    def _delta(self, delta: Json, reason: str | None = None, extra: Json | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
+    def _delta(
+        self, index: int, delta: Json, reason: str | None = None, extra: Json | None = None
+    ) -> bytes:
+        choice = {"index": index, "delta": delta, "finish_reason": reason, "logprobs": None}
         return data({**self._head, "choices": [choice], **(extra or {})})
 
 

@@ -23,14 +23,14 @@ def chat_router(episodes: EpisodeStarter) -> APIRouter:
     @router.post("/chat/completions", operation_id="CreateChatCompletion", response_model=None)
     async def create_chat_completion(body: ChatRequest, request: Request) -> Response:
         # Started before anything is sent, so that rejections have a status.
-        run = await episodes.run(body, request)
-        chat, headers = ChatRun(run, body), {"x-podium-episode": run.episode_id}
+        runs = await episodes.runs(body, request, body.choice_count)
+        chat, headers = ChatRun(runs, body), {"x-podium-episode": runs[0].episode_id}
         if body.stream:
             events = kept_alive(chat.stream(), episodes.keepalive_s)
-            return sse_response(events, headers, BackgroundTask(episodes.left, run))
+            return sse_response(events, headers, BackgroundTask(episodes.left, *runs))
         answer = await while_connected(request, chat.complete())
         if answer is None:
-            await episodes.left(run)
+            await episodes.left(*runs)
             return Response(status_code=CLIENT_CLOSED_REQUEST)
         return JSONResponse(answer, headers=headers)
 

@@ -1,41 +1,76 @@
 """Chat completions of episodes: whole, or as a stream."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from gateway.chat.episode_run import EpisodeRun
+from gateway.chat.merging import Event, merged
+from gateway.chat.outcomes import has_answer, no_answer
 from gateway.chat.request import ChatRequest
 from gateway.chat.response import Chunks, Json, completion
+from gateway.chat.stop import stopped
 from gateway.error_responses import error_body
-from gateway.models import Progress
+from gateway.models import Outcome, Progress
 from gateway.sse import data
 from podium_kit.rpc.errors import DomainError
+
+Ends = dict[int, Outcome | DomainError]
 
 
 @dataclass(frozen=True)
 class ChatRun:
-    """One chat completion."""
+    """One chat completion; each of its choices is an episode."""
 
-    run: EpisodeRun
+    runs: Sequence[EpisodeRun]
     request: ChatRequest
     created: int = field(default_factory=lambda: int(time.time()))
 
     async def complete(self) -> Json:
-        """Waits for the end. Raises the error of an episode without an answer."""
-        return completion(await self.run.outcome(), self.request.model, self.created)
+        """Waits for the end. Raises the first error when no choice has an answer."""
+        ends: Ends = {}
+        async for index, event in self._events():
+            if not isinstance(event, Progress):
+                ends[index] = event
+        return completion(_answered(ends), self.request.model, self.created)
 
     async def stream(self) -> AsyncIterator[bytes]:
         """Server-sent events from the first turn to the answer, or to an error event:
         the status line is long gone by then."""
-        chunks = Chunks(self.run.episode_id, self.request.model, self.created)
-        yield chunks.opening()
-        try:
-            async for event in self.run.events():
-                if isinstance(event, Progress):
-                    yield chunks.reasoning(event.line)
-                    continue
-                for chunk in chunks.closing(event, self.request.stream_options.include_usage):
+        options = self.request.stream_options
+        include_usage = bool(options and options.include_usage)
+        first = self.runs[0].episode_id
+        chunks = Chunks(first, self.request.model, self.created, include_usage)
+        ends: Ends = {}
+        for index in range(len(self.runs)):
+            yield chunks.opening(index)
+        async for index, event in self._events():
+            if isinstance(event, Progress):
+                yield chunks.reasoning(index, event.line)
+                continue
+            ends[index] = event
+            if isinstance(event, Outcome) and has_answer(event):
+                for chunk in chunks.choice(index, event):
                     yield chunk
+        try:
+            yield chunks.closing(_answered(ends))
         except DomainError as error:
             yield data(error_body(error))
+
+    async def _events(self) -> AsyncIterator[tuple[int, Event]]:
+        """Of all choices; their answers are cut where the request says."""
+        async for index, event in merged(self.runs):
+            stops = self.request.stop or ()
+            yield index, stopped(event, stops) if isinstance(event, Outcome) else event
+
+
+def _answered(ends: Ends) -> dict[int, Outcome]:
+    """The outcomes by choice, when one of them has an answer. Raises the first error otherwise."""
+    errors = [_error(ends[index]) for index in sorted(ends)]
+    if all(errors) and errors[0] is not None:
+        raise errors[0]
+    return {index: end for index in sorted(ends) if isinstance(end := ends[index], Outcome)}
+
+
+def _error(end: Outcome | DomainError) -> DomainError | None:
+    return no_answer(end) if isinstance(end, Outcome) else end

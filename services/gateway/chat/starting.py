@@ -1,5 +1,6 @@
 """The episode of a request: a new one, or the one that waits for the results in it."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -7,8 +8,10 @@ from starlette.requests import Request
 
 from gateway.chat.catalogue import Catalogue, Choice
 from gateway.chat.episode_run import EpisodeRun, Episodes
-from gateway.episode_ids import EpisodeId, EpisodeIds
+from gateway.episode_ids import FATE_UNKNOWN, EpisodeId, EpisodeIds
+from gateway.errors import UnsupportedParameter
 from gateway.models import EpisodeOrder, ToolResults
+from podium_kit.rpc.errors import DomainError
 
 
 class Body(Protocol):
@@ -33,24 +36,51 @@ class EpisodeStarter:
 
     async def run(self, body: Body, request: Request) -> EpisodeRun:
         """Starts it, or gives it the results, before anything is sent."""
+        [run] = await self.runs(body, request, 1)
+        return run
+
+    async def runs(self, body: Body, request: Request, count: int) -> list[EpisodeRun]:
+        """Starts so many, or gives the results to the one that waits for them."""
         choice = await self.catalogue.resolve(body.model)
         if (results := body.results()) is not None:
+            if count > 1:
+                raise UnsupportedParameter("n", "results go on with one episode; leave it out")
             # The ids of its calls name it, so a client that went away can ask again.
             episode = EpisodeId(results.episode_id, chosen_by_caller=True)
             run = self.part_of(episode, results.turn)
             await run.go_on(results)
-            return run
+            return [run]
         order = body.order(choice)
         async with self.episode_ids.starting(request.headers, await request.body()) as episode:
-            run = self.part_of(episode)
-            await run.start(order)
-        return run
+            return await self._started(episode, order, count)
+
+    async def _started(
+        self, episode: EpisodeId, order: EpisodeOrder, count: int
+    ) -> list[EpisodeRun]:
+        """All of them, or none: what is rejected takes back those before it."""
+        runs: list[EpisodeRun] = []
+        try:
+            for index in range(count):
+                run = self.part_of(episode.choice(index))
+                await run.start(order.choice(index, count))
+                runs.append(run)
+        except DomainError as error:
+            if not isinstance(error, FATE_UNKNOWN):
+                await self.left(*runs)
+            raise
+        return runs
+
+    async def prompt_tokens(self, body: Body) -> int:
+        """Tokens of the first prompt of an episode; none is started."""
+        return await self.episodes.count_tokens(
+            body.order(await self.catalogue.resolve(body.model))
+        )
 
     def part_of(self, episode: EpisodeId, answered_turn: int = 0) -> EpisodeRun:
         """Of an episode that is to be started or answered: from the turn on that is answered."""
         return EpisodeRun(self.episodes, episode, self.wait_s, answered_turn)
 
-    async def left(self, run: EpisodeRun) -> None:
+    async def left(self, *runs: EpisodeRun) -> None:
         """The client went away."""
         if self.cancel_on_disconnect:
-            await run.leave()
+            await asyncio.gather(*(run.leave() for run in runs))

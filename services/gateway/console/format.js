@@ -57,6 +57,7 @@ const STATES = {
 const ENDINGS = {
   STOP_REASON_ANSWERED: ["answered", "good"],
   STOP_REASON_TURN_LIMIT: ["turn limit", "wait"],
+  STOP_REASON_OUTPUT_LIMIT: ["output limit", "wait"],
   STOP_REASON_BUDGET_EXHAUSTED: ["budget exhausted", "wait"],
   STOP_REASON_DEADLINE: ["deadline", "wait"],
   STOP_REASON_CANCELLED: ["cancelled", "wait"],

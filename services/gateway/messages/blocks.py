@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-from gateway.chat.messages import ChatMessage, FunctionCall, ToolCall
+from gateway.chat.messages import ChatMessage, FunctionCall, Part, ToolCall
 
 
 class _Block(BaseModel):
@@ -83,7 +83,9 @@ class AnthropicMessage(BaseModel):
         calls = [_call(block) for block in self.content if isinstance(block, ToolUseBlock)]
         if not texts and not calls:
             return results
-        said = ChatMessage(role=self.role, content=text_of(texts), tool_calls=calls or None)
+        said = ChatMessage(
+            role=self.role, content=_content(text_of(texts)), tool_calls=calls or None
+        )
         return [*results, said]
 
 
@@ -94,7 +96,11 @@ def text_of(blocks: list[TextBlock]) -> str:
 def _result(block: ToolResultBlock) -> ChatMessage:
     said = text_of(block.content)
     content = f"error: {said}" if block.is_error else said
-    return ChatMessage(role="tool", tool_call_id=block.tool_use_id, content=content)
+    return ChatMessage(role="tool", tool_call_id=block.tool_use_id, content=_content(content))
+
+
+def _content(text: str) -> list[Part]:
+    return [Part(type="text", text=text)]
 
 
 def _call(block: ToolUseBlock) -> ToolCall:

@@ -8,16 +8,10 @@ from gateway.chat.catalogue import Choice
 from gateway.chat.client_tools import Function, NamedFunction, NamedTool, Tool, first_tools
 from gateway.chat.messages import Conversation
 from gateway.chat.request import PodiumOptions, dollars
-from gateway.errors import UnsupportedParameter
+from gateway.chat.stop import StopText
 from gateway.messages.blocks import AnthropicMessage, Texts, text_of
+from gateway.messages.parameters import MESSAGES
 from gateway.models import EpisodeOrder, Message, ToolResults
-
-# Parameters we cannot honour are welcome where they ask for nothing.
-NEUTRAL: dict[str, tuple[Any, ...]] = {"stop_sequences": ([],), "mcp_servers": ([],)}
-# These ask for nothing in the answer.
-IGNORED = frozenset(
-    {"metadata", "service_tier", "thinking", "top_k", "container", "context_management", "betas"}
-)
 
 
 class ClientTool(BaseModel):
@@ -68,10 +62,11 @@ class MessageRequest(BaseModel):
 
     model: str
     messages: list[AnthropicMessage] = Field(min_length=1)
-    max_tokens: int = Field(gt=0)
+    max_tokens: int = Field(gt=0, lt=2**31)
     system: Texts = []
     tools: list[ClientTool] | None = Field(None, description="functions that the client runs")
     tool_choice: ToolChoice | None = None
+    stop_sequences: list[StopText] | None = Field(None, max_length=64)
     stream: bool = False
     temperature: float | None = Field(None, ge=0, le=1)
     top_p: float | None = Field(None, gt=0, le=1)
@@ -82,7 +77,7 @@ class MessageRequest(BaseModel):
 
         Raises InvalidChat, UnsupportedParameter.
         """
-        self._reject_unsupported()
+        MESSAGES.check(self.model_extra)
         return self._conversation().results()
 
     def order(self, choice: Choice) -> EpisodeOrder:
@@ -115,11 +110,8 @@ class MessageRequest(BaseModel):
     def _conversation(self) -> Conversation:
         return Conversation([said for message in self.messages for said in message.chat()])
 
-    def _reject_unsupported(self) -> None:
-        for name, value in (self.model_extra or {}).items():
-            if value is None or name in IGNORED:
-                continue
-            if name not in NEUTRAL:
-                raise UnsupportedParameter(name, "it is unknown; leave it out")
-            if value not in NEUTRAL[name]:
-                raise UnsupportedParameter(name)
+
+class CountRequest(MessageRequest):
+    """A message whose prompt is counted; how long the answer may be does not matter."""
+
+    max_tokens: int = Field(1, gt=0, lt=2**31)

@@ -8,7 +8,9 @@ from gateway.chat.call_ids import CallId
 from gateway.chat.episode_run import EpisodeRun
 from gateway.chat.outcomes import finish_reason
 from gateway.chat.response import CHUNK_CHARACTERS, podium, usage
+from gateway.chat.stop import stopped
 from gateway.error_responses import error_body
+from gateway.messages.request import MessageRequest
 from gateway.models import Outcome
 from podium_kit.rpc.errors import DomainError
 
@@ -22,7 +24,8 @@ def message(outcome: Outcome, model: str) -> Json:
     return {
         **_head(outcome.episode_id, model),
         "content": _content(outcome),
-        "stop_reason": reason,
+        "stop_reason": "stop_sequence" if outcome.stop_sequence else reason,
+        "stop_sequence": outcome.stop_sequence or None,
         "usage": _usage(outcome),
         "podium": podium(outcome),
     }
@@ -66,11 +69,17 @@ def _usage(outcome: Outcome) -> Json:
     }
 
 
-async def streamed(run: EpisodeRun, model: str) -> AsyncIterator[bytes]:
+async def answered(run: EpisodeRun, request: MessageRequest) -> Json:
+    """The message that a run comes to. Raises the error of an episode without an answer."""
+    outcome = stopped(await run.outcome(), request.stop_sequences or ())
+    return message(outcome, request.model)
+
+
+async def streamed(run: EpisodeRun, request: MessageRequest) -> AsyncIterator[bytes]:
     """From its start to its end, or to an error event: the status line is long gone by then."""
-    yield _event("message_start", message=_head(run.episode_id, model))
+    yield _event("message_start", message=_head(run.episode_id, request.model))
     try:
-        whole = message(await run.outcome(), model)
+        whole = await answered(run, request)
     except DomainError as error:
         said = error_body(error)["error"]
         yield _event("error", error={"type": said["type"], "message": said["message"]})
@@ -78,7 +87,7 @@ async def streamed(run: EpisodeRun, model: str) -> AsyncIterator[bytes]:
     for index, block in enumerate(whole["content"]):
         for event in _block(index, block):
             yield event
-    stop = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    stop = {name: whole[name] for name in ("stop_reason", "stop_sequence")}
     yield _event("message_delta", delta=stop, usage=whole["usage"], podium=whole["podium"])
     yield _event("message_stop")
 

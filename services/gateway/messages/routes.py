@@ -1,19 +1,27 @@
 """/v1/messages, as Anthropic's clients expect it."""
 
 from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
 from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response
 
 from gateway.chat.disconnects import while_connected
 from gateway.chat.routes import CLIENT_CLOSED_REQUEST
 from gateway.chat.starting import EpisodeStarter
-from gateway.messages.request import MessageRequest
-from gateway.messages.response import message, streamed
+from gateway.messages.parameters import MESSAGES
+from gateway.messages.request import CountRequest, MessageRequest
+from gateway.messages.response import answered, streamed
 from gateway.sse import kept_alive, sse_response
 
 
+class TokenCount(BaseModel):
+    """The size of a prompt."""
+
+    input_tokens: int = Field(description="with those of tools and instructions")
+
+
 def messages_router(episodes: EpisodeStarter) -> APIRouter:
-    """The route."""
+    """The routes."""
     router = APIRouter(prefix="/v1/messages", tags=["Anthropic"])
 
     @router.post("", operation_id="CreateMessage", response_model=None)
@@ -22,12 +30,17 @@ def messages_router(episodes: EpisodeStarter) -> APIRouter:
         run = await episodes.run(body, request)
         headers = {"x-podium-episode": run.episode_id}
         if body.stream:
-            events = kept_alive(streamed(run, body.model), episodes.keepalive_s)
+            events = kept_alive(streamed(run, body), episodes.keepalive_s)
             return sse_response(events, headers, BackgroundTask(episodes.left, run))
-        outcome = await while_connected(request, run.outcome())
-        if outcome is None:
+        answer = await while_connected(request, answered(run, body))
+        if answer is None:
             await episodes.left(run)
             return Response(status_code=CLIENT_CLOSED_REQUEST)
-        return JSONResponse(message(outcome, body.model), headers=headers)
+        return JSONResponse(answer, headers=headers)
+
+    @router.post("/count_tokens", operation_id="CountMessageTokens")
+    async def count_message_tokens(body: CountRequest) -> TokenCount:
+        MESSAGES.check(body.model_extra)
+        return TokenCount(input_tokens=await episodes.prompt_tokens(body))
 
     return router

@@ -4,9 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-from gateway.chat.messages import ChatMessage, FunctionCall, Part, ToolCall
-
-TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+from gateway.chat.messages import ChatMessage, Content, FunctionCall, ToolCall
 
 
 class _Item(BaseModel):
@@ -18,17 +16,10 @@ class MessageItem(_Item):
 
     type: Literal["message"] = "message"
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[Part]
+    content: Content
 
     def messages(self) -> list[ChatMessage]:
-        if isinstance(self.content, str):
-            return [ChatMessage(role=self.role, content=self.content)]
-        # A type that is no text is rejected where the text is read.
-        parts = [
-            part.model_copy(update={"type": TEXTS.get(part.type, part.type)})
-            for part in self.content
-        ]
-        return [ChatMessage(role=self.role, content=parts)]
+        return [ChatMessage(role=self.role, content=self.content)]
 
 
 class FunctionCallItem(_Item):
@@ -50,11 +41,10 @@ class FunctionOutputItem(_Item):
 
     type: Literal["function_call_output"]
     call_id: str
-    output: str | list[Part]
+    output: Content
 
     def messages(self) -> list[ChatMessage]:
-        [said] = MessageItem(role="user", content=self.output).messages()
-        return [ChatMessage(role="tool", tool_call_id=self.call_id, content=said.content)]
+        return [ChatMessage(role="tool", tool_call_id=self.call_id, content=self.output)]
 
 
 class ReasoningItem(_Item):

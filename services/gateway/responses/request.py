@@ -13,30 +13,7 @@ from gateway.chat.response_format import JsonObject, JsonSchema, NamedSchema, Te
 from gateway.errors import UnsupportedParameter
 from gateway.models import EpisodeOrder, Message, ToolResults
 from gateway.responses.items import Input, messages_of
-
-# Parameters we cannot honour are welcome at OpenAI's default, where they ask for nothing.
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "conversation": (),
-    "max_tool_calls": (),
-    "prompt": (),
-    "top_logprobs": (0,),
-    "truncation": ("disabled", "auto"),
-    "parallel_tool_calls": (True, False),
-}
-# These ask for nothing in the answer. Every response is kept, as episodes are.
-IGNORED = frozenset(
-    {
-        "include",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-        "reasoning",
-        "safety_identifier",
-        "service_tier",
-        "store",
-        "stream_options",
-        "user",
-    }
-)
+from gateway.responses.parameters import RESPONSES
 
 
 class FunctionTool(Function):
@@ -105,7 +82,7 @@ class ResponseRequest(BaseModel):
     background: bool = Field(False, description="answered at once; ask for it by its id")
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
-    max_output_tokens: int | None = Field(None, gt=0)
+    max_output_tokens: int | None = Field(None, gt=0, lt=2**31)
     metadata: dict[str, str] | None = None
     podium: PodiumOptions = PodiumOptions()
 
@@ -156,13 +133,7 @@ class ResponseRequest(BaseModel):
         return Conversation(messages)
 
     def _reject_unsupported(self) -> None:
-        for name, value in (self.model_extra or {}).items():
-            if value is None or name in IGNORED:
-                continue
-            if name not in NEUTRAL:
-                raise UnsupportedParameter(name, "it is unknown; leave it out")
-            if value not in NEUTRAL[name]:
-                raise UnsupportedParameter(name)
+        RESPONSES.check(self.model_extra)
         if self.background and self.stream:
             raise UnsupportedParameter("background", "a stream is followed while it runs")
 

@@ -19,13 +19,20 @@ class Dialect:
     json_schema: bool = True
     max_tokens_field: str = "max_tokens"
 
+    def prompt(self, call: ModelCall) -> dict[str, Any]:
+        """What the engine makes a prompt of."""
+        messages = [{"role": each.role, "content": each.content} for each in call.messages]
+        body: dict[str, Any] = {"model": call.model.name, "messages": messages}
+        if call.functions:
+            body["tools"] = call.functions
+        if self.is_vllm and call.template_arguments:
+            body["chat_template_kwargs"] = dict(call.template_arguments)
+        return body
+
     def body(self, call: ModelCall) -> dict[str, Any]:
         sampling = call.sampling
         body: dict[str, Any] = {
-            "model": call.model.name,
-            "messages": [
-                {"role": message.role, "content": message.content} for message in call.messages
-            ],
+            **self.prompt(call),
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             self.max_tokens_field: sampling.max_tokens,
@@ -36,13 +43,11 @@ class Dialect:
             body["response_format"] = _response_format(call.constraint)
         if call.functions:
             # vLLM shows them all the same, and leaves the reply as the model wrote it.
-            body |= {"tools": call.functions, "tool_choice": "none" if self.is_vllm else "auto"}
+            body["tool_choice"] = "none" if self.is_vllm else "auto"
         if self.is_vllm:
             # Log-probabilities of the sampled tokens alone, and ids as sampled: text
             # tokenised again gives other ids.
             body |= {"logprobs": True, "top_logprobs": 0, "return_token_ids": True}
-            if call.template_arguments:
-                body["chat_template_kwargs"] = dict(call.template_arguments)
         return body
 
     def learnt(self, status: int, fault: Mapping[str, Any]) -> "Dialect":

@@ -39,5 +39,8 @@ class Engine(Protocol):
     async def models(self) -> tuple[EngineModel, ...]:
         """Every model served now, by name."""
 
+    async def count_tokens(self, call: ModelCall) -> int:
+        """Tokens of the call's prompt. Raises TokensNotCounted for an engine that cannot count."""
+
     async def complete(self, call: ModelCall) -> Completion:
         """One completion. Raises ContextTooLong when the engine counts too many tokens."""

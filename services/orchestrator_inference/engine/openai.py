@@ -14,7 +14,12 @@ from orchestrator_inference.engine.engine import ModelCall
 from orchestrator_inference.engine.errors import fault_of, rejection
 from orchestrator_inference.engine.models import ModelCatalogue
 from orchestrator_inference.engine.reply import NotACompletion, completion_from
-from orchestrator_inference.errors import EngineProtocolError, EngineTimedOut, EngineUnreachable
+from orchestrator_inference.errors import (
+    EngineProtocolError,
+    EngineTimedOut,
+    EngineUnreachable,
+    TokensNotCounted,
+)
 from orchestrator_inference.models import Completion, EngineModel
 from podium_kit import telemetry
 from podium_kit.metering import Dimension
@@ -78,6 +83,21 @@ class OpenAiEngine:
         """Raises when the engine is gone. One too busy to list its models is not gone."""
         with suppress(httpx.ReadTimeout):
             await self._catalogue.refresh(timeout_s=PROBE_TIMEOUT_S)
+
+    async def count_tokens(self, call: ModelCall) -> int:
+        """Tokens of the call's prompt. Raises TokensNotCounted for an engine that cannot count."""
+        if not call.model.is_vllm:
+            raise TokensNotCounted(self._host)
+        # One of vLLM's own endpoints; they lie beside /v1.
+        url = self._client.base_url.join("/tokenize")
+        async with self._reachable(LISTING_TIMEOUT_S):
+            response = await self._client.post(url, json=Dialect(is_vllm=True).prompt(call))
+        if not response.is_success:
+            raise rejection(self._host, call.model.name, response, self._secret())
+        try:
+            return int(response.json()["count"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise EngineProtocolError(self._host, "/tokenize gives no count") from error
 
     async def complete(self, call: ModelCall) -> Completion:
         """One completion; an engine that rejects a part of the request is asked without it."""

@@ -48,6 +48,10 @@ class EnginePool:
                 continue
         return tuple(found[name] for name in sorted(found))
 
+    async def count_tokens(self, call: ModelCall) -> int:
+        """Tokens of the call's prompt. Raises TokensNotCounted."""
+        return await self._found.get(call.model.name, self._main).count_tokens(call)
+
     async def complete(self, call: ModelCall) -> Completion:
         """One completion. Raises ContextTooLong when the engine counts too many tokens."""
         return await self._found.get(call.model.name, self._main).complete(call)

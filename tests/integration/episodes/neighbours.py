@@ -28,7 +28,14 @@ from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from podium_kit.metering import InvalidUsage
+from podium_kit.rpc.errors import FailedPrecondition
+from podium_kit.rpc.status import status_of
 from podium_kit.wire import duration_to_proto, usage_from_proto
+
+
+class ContextTooLong(FailedPrecondition):
+    pass
+
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Decide = Callable[[orchestrator_pb.NextActionRequest], orchestrator_pb.Action]
@@ -65,6 +72,8 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         # What every call reports, in place of the size of its task.
         self.usage: usage_pb2.Usage | None = None
         self.error: tuple[grpc.StatusCode, str] | None = None
+        # How the prompt is too long for the model; "" means that it is not.
+        self.too_long = ""
         # The task it fails at; "" means at every one.
         self.error_task = ""
         self.asked: Counter[str] = Counter()
@@ -83,6 +92,8 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         except asyncio.CancelledError:
             self.cancelled.append(request.key)
             raise
+        if self.too_long:
+            await context.abort(*status_of(ContextTooLong(self.too_long)))
         if self.error and self.error_task in ("", request.task):
             await context.abort(*self.error)
         return orchestrator_pb.NextActionResponse(
@@ -96,6 +107,12 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
             model_version="scripted-1",
             sku="orchestrator/scripted",
         )
+
+    async def CountTokens(
+        self, request: orchestrator_pb.CountTokensRequest, context: Context
+    ) -> orchestrator_pb.CountTokensResponse:
+        self.requests.append(request.action)
+        return orchestrator_pb.CountTokensResponse(token_count=len(request.action.task))
 
     async def ListModels(
         self, request: orchestrator_pb.ListModelsRequest, context: Context

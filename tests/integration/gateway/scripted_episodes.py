@@ -12,7 +12,13 @@ from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1 import episode_service_pb2_grpc as rpc
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator
-from podium_kit.rpc.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable
+from podium_kit.rpc.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    Unavailable,
+)
 from podium_kit.rpc.identity import current_identity
 
 CALL = orchestrator.ToolCall(tool_name="calculator", arguments_json='{"expression": "6*7"}')
@@ -29,6 +35,10 @@ class EpisodeConflict(AlreadyExists):
 
 
 class ToolNotFound(NotFound):
+    pass
+
+
+class TooManyRunning(ResourceExhausted):
     pass
 
 
@@ -159,6 +169,8 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
         self.watches_to_break = 0
         # Starts whose episode runs although its reply is lost.
         self.replies_to_lose = 0
+        # One more than so many is rejected.
+        self.episodes_max: int | None = None
         self.episodes: dict[str, RunningEpisode] = {}
         self.watching = 0
         self.cancel_reasons: dict[str, str] = {}
@@ -174,6 +186,8 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
     ) -> pb.StartEpisodeResponse:
         known = self.episodes.get(request.episode_id)
         if known is None:
+            if len(self.episodes) == self.episodes_max:
+                raise TooManyRunning("your tenant may run no more episodes at once")
             self._check(request.spec)
             known = RunningEpisode(request, current_identity().tenant)
             known.current.create_time.CopyFrom(_now())
@@ -207,6 +221,14 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
         if running is None or running.tenant != current_identity().tenant:
             raise EpisodeNotFound(f"there is no episode {episode_id}")
         return running
+
+    async def CountPromptTokens(
+        self, request: pb.CountPromptTokensRequest, context: Any
+    ) -> pb.CountPromptTokensResponse:
+        self._check(request.spec)
+        said = [message.content for message in request.spec.history]
+        size = sum(map(len, [*said, request.spec.task]))
+        return pb.CountPromptTokensResponse(token_count=size)
 
     async def GetEpisode(
         self, request: pb.GetEpisodeRequest, context: Any

@@ -21,6 +21,15 @@ from integration.gateway.scripted_episodes import (
 
 TASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "6*7?"}]
 
+IMAGE = {
+    "role": "user",
+    "content": [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+    ],
+}
+DOCUMENT = {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}
+
 
 def ending(stop_reason: str, **fields: Any) -> Script:
     return lambda request: [make_finish(stop_reason, **fields)]
@@ -131,6 +140,7 @@ async def test_history_options_and_sampling_reach_the_episode(gateway: GatewayUn
         1500,
     )
     assert (spec.sampling.max_tokens, spec.sampling.temperature, spec.sampling.seed) == (7, 0.5, 3)
+    assert spec.output_token_limit == 7
     assert (spec.sampling.top_p, spec.prompt_mode, dict(spec.labels)) == (
         0.9,
         2,
@@ -138,7 +148,9 @@ async def test_history_options_and_sampling_reach_the_episode(gateway: GatewayUn
     )
 
 
-@pytest.mark.parametrize("stop_reason", ["TURN_LIMIT", "BUDGET_EXHAUSTED", "DEADLINE"])
+@pytest.mark.parametrize(
+    "stop_reason", ["TURN_LIMIT", "OUTPUT_LIMIT", "BUDGET_EXHAUSTED", "DEADLINE"]
+)
 async def test_work_a_limit_cut_short_finishes_with_length(
     gateway: GatewayUnderTest, stop_reason: str
 ) -> None:
@@ -164,6 +176,11 @@ async def test_work_a_limit_cut_short_finishes_with_length(
             "episode_rate_limited",
         ),
         (ending("FAILED", failure=make_failure("INTERNAL", "bug")), 500, "episode_internal"),
+        (
+            ending("FAILED", failure=make_failure("CONTEXT_TOO_LONG", "9000 of 8192 tokens")),
+            400,
+            "context_length_exceeded",
+        ),
         (ending("BUDGET_EXHAUSTED", turns=0), 402, "episode_budget_exhausted"),
         (ending("CANCELLED"), 400, "episode_cancelled"),
     ],
@@ -196,7 +213,12 @@ async def test_a_failure_in_a_stream_is_an_error_event(gateway: GatewayUnderTest
     [
         ({"model": "gpt-5"}, 404, "model", "models are podium, smollm2, llama:8b"),
         ({"model": "smollm2:cheapest"}, 404, "model", "policies are balanced, cost-first"),
-        ({"n": 2}, 400, "n", "send n requests instead"),
+        ({"n": 9}, 400, "n", "less than or equal to 8"),
+        ({"stop": ["a", "b", "c", "d", "e"]}, 400, "stop", "at most 4"),
+        ({"stop": ""}, 400, "stop.0", "at least 1"),
+        ({"logprobs": True}, 400, "logprobs", "/trajectory has them"),
+        ({"messages": [IMAGE]}, 400, "messages.0.content.1", "parts of type image_url"),
+        ({"messages": [DOCUMENT]}, 400, "messages.0.content.0", "parts of type file"),
         ({"tools": [{"type": "function"}]}, 400, "tools.0.function", "required"),
         ({"functions": [{"name": "f"}]}, 400, "functions", "send tools instead"),
         ({"response_format": {"type": "xml"}}, 400, "response_format.Text.type", "'text'"),

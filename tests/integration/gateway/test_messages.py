@@ -142,7 +142,7 @@ async def test_a_wrong_key_is_an_authentication_error(gateway: GatewayUnderTest)
         ),
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools.0", "only custom tools"),
         ({"tool_choice": {"type": "any"}}, "tool_choice", "required needs tools"),
-        ({"stop_sequences": ["x"]}, "stop_sequences", "not supported"),
+        ({"stop_sequences": [""]}, "stop_sequences.0", "at least 1"),
         ({"temprature": 1}, "temprature", "unknown"),
     ],
 )
@@ -155,4 +155,31 @@ async def test_a_bad_request_names_its_cause(
     error = reply.json()["error"]
     assert (reply.status_code, error["param"]) == (400, param)
     assert words in error["message"]
+    assert not gateway.episodes.episodes
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_ends_before_a_stop_sequence(
+    gateway: GatewayUnderTest, stream: bool
+) -> None:
+    gateway.episodes.script = lambda request: [make_finish(answer="warm; and more")]
+    wanted: Any = {"model": "podium", "max_tokens": 9, "messages": TASK, "stop_sequences": [";"]}
+    async with client_of(gateway) as client:
+        if stream:
+            async with client.messages.stream(**wanted) as events:
+                reply = await events.get_final_message()
+        else:
+            reply = await client.messages.create(**wanted)
+    assert [block.text for block in reply.content if block.type == "text"] == ["warm"]
+    assert (reply.stop_reason, reply.stop_sequence) == ("stop_sequence", ";")
+
+
+async def test_tokens_are_counted_without_an_episode(gateway: GatewayUnderTest) -> None:
+    async with client_of(gateway) as client:
+        counted = await client.messages.count_tokens(
+            model="podium", system="Be brief.", messages=TASK, tools=[WEATHER]
+        )
+        with pytest.raises(anthropic.NotFoundError, match="there is no model"):
+            await client.messages.count_tokens(model="gpt-5", messages=TASK)
+    assert counted.input_tokens == len("Be brief.Is it warm?")
     assert not gateway.episodes.episodes

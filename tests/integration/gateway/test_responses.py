@@ -191,8 +191,8 @@ async def test_a_limit_makes_it_incomplete(gateway: GatewayUnderTest) -> None:
         ({"background": True, "stream": True}, "background", "a stream"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
-            "messages",
-            "input_image",
+            "input.0.message.content.0",
+            "parts of type input_image",
         ),
     ],
 )

@@ -336,3 +336,26 @@ async def test_a_caller_who_may_not_run_episodes_is_rejected(start_service: Any)
         code, _, message = await rejected(stub.NextAction(make_request()))
     assert code is grpc.StatusCode.PERMISSION_DENIED
     assert "episodes:run" in message
+
+
+async def test_vllm_counts_the_prompt_that_the_next_action_has(start_service: Any) -> None:
+    with OpenAiServer([CALL], vllm_version="0.32.0") as engine:
+        stub = await start_service(engine.base_url)
+        counted = await stub.CountTokens(pb.CountTokensRequest(action=make_request()))
+        used = (await stub.NextAction(make_request())).usage
+    [prompt] = [
+        each.amount
+        for each in used.quantities
+        if each.dimension == usage_pb2.USAGE_DIMENSION_INPUT_FRESH
+    ]
+    assert counted.token_count == int(prompt) > 50
+
+
+async def test_another_engine_cannot_count(start_service: Any) -> None:
+    with OpenAiServer() as engine:
+        stub = await start_service(engine.base_url)
+        code, reason, message = await rejected(
+            stub.CountTokens(pb.CountTokensRequest(action=make_request()))
+        )
+    assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "TOKENS_NOT_COUNTED")
+    assert "only vLLM counts" in message

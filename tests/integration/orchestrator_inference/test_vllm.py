@@ -95,6 +95,17 @@ async def test_ids_and_logprobs_are_those_of_the_sampled_tokens(
     assert response.prompt_digest == prompt_digest(SmolLM2().directory), "the trainer's"
 
 
+async def test_a_prompt_is_counted_as_it_is_tokenized(
+    vllm: EmbeddedVllm, start_service: Any
+) -> None:
+    stub = await start_service(vllm.base_url)
+    for mode in (pb.PROMPT_MODE_STATELESS, pb.PROMPT_MODE_CHAT, pb.PROMPT_MODE_TEMPLATE):
+        request = make_request(1, prompt_mode=mode)
+        counted = await stub.CountTokens(pb.CountTokensRequest(action=request))
+        response = await stub.NextAction(request, timeout=150)
+        assert counted.token_count == len(response.prompt_token_ids)
+
+
 async def test_the_trainers_grammar_allows_what_was_sampled(
     vllm: EmbeddedVllm, start_service: Any
 ) -> None:

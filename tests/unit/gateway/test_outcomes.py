@@ -21,11 +21,12 @@ def make_outcome(
     turn_count: int = 1,
     cost: Money | None = None,
     tally: Tally | None = None,
+    answer: str = "",
 ) -> Outcome:
     return Outcome(
         episode_id="0190",
         stop_reason=stop_reason,
-        answer="",
+        answer=answer,
         failure=failure,
         turn_count=turn_count,
         tool_call_count=0,
@@ -48,7 +49,9 @@ def test_every_kind_of_failure_has_a_status_and_a_code(kind: FailureKind) -> Non
     outcome = make_outcome(StopReason.FAILED, ToolFailure(kind, "the cause"))
     error = episode_error(outcome)
     assert http_status(error)[0] >= 400
-    assert error_body(error)["error"]["code"] == f"episode_{kind.name.lower()}"
+    too_long = kind is FailureKind.CONTEXT_TOO_LONG
+    code = "context_length_exceeded" if too_long else f"episode_{kind.name.lower()}"
+    assert error_body(error)["error"]["code"] == code
     assert "the cause" in error.message
 
 

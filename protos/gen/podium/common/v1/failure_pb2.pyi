@@ -58,6 +58,8 @@ class _FailureKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureKi
     """The action is not a well-formed call, for example broken JSON."""
     FAILURE_KIND_INTERNAL: _FailureKind.ValueType  # 15
     """A fault of the platform itself."""
+    FAILURE_KIND_CONTEXT_TOO_LONG: _FailureKind.ValueType  # 16
+    """The prompt, or the longest answer asked for, does not fit the model's context."""
 
 class FailureKind(_FailureKind, metaclass=_FailureKindEnumTypeWrapper):
     """Why a call did not give a result. The orchestrator, the reward and the
@@ -98,6 +100,8 @@ FAILURE_KIND_MALFORMED_ACTION: FailureKind.ValueType  # 14
 """The action is not a well-formed call, for example broken JSON."""
 FAILURE_KIND_INTERNAL: FailureKind.ValueType  # 15
 """A fault of the platform itself."""
+FAILURE_KIND_CONTEXT_TOO_LONG: FailureKind.ValueType  # 16
+"""The prompt, or the longest answer asked for, does not fit the model's context."""
 Global___FailureKind: _TypeAlias = FailureKind  # noqa: Y015
 
 @_typing.final

@@ -79,6 +79,8 @@ class _StopReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StopReason
     """Someone cancelled it."""
     STOP_REASON_FAILED: _StopReason.ValueType  # 6
     """It could not continue, for example because no model answers."""
+    STOP_REASON_OUTPUT_LIMIT: _StopReason.ValueType  # 7
+    """The output tokens of the request are used up."""
 
 class StopReason(_StopReason, metaclass=_StopReasonEnumTypeWrapper):
     """Why an episode ended."""
@@ -97,6 +99,8 @@ STOP_REASON_CANCELLED: StopReason.ValueType  # 5
 """Someone cancelled it."""
 STOP_REASON_FAILED: StopReason.ValueType  # 6
 """It could not continue, for example because no model answers."""
+STOP_REASON_OUTPUT_LIMIT: StopReason.ValueType  # 7
+"""The output tokens of the request are used up."""
 Global___StopReason: _TypeAlias = StopReason  # noqa: Y015
 
 @_typing.final
@@ -199,6 +203,7 @@ class EpisodeSpec(_message.Message):
     CLIENT_TOOLS_FIELD_NUMBER: _builtins.int
     FIRST_TOOL_NAMES_FIELD_NUMBER: _builtins.int
     ANSWER_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
+    OUTPUT_TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """The task in words; not empty."""
     model: _builtins.str
@@ -212,6 +217,11 @@ class EpisodeSpec(_message.Message):
     answer_json_schema: _builtins.str
     """JSON Schema with an object as its root, which the final answer fits: it is the
     JSON. Unset means any text.
+    """
+    output_token_limit: _builtins.int
+    """Most output tokens that the orchestrator and llm tools together write, from the
+    start, or from the caller's results, to the end or to the next calls for the caller.
+    0 means no limit. Episodes that its tools start have none.
     """
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -292,10 +302,11 @@ class EpisodeSpec(_message.Message):
         client_tools: _abc.Iterable[_tool_pb2.ClientTool] | None = ...,
         first_tool_names: _abc.Iterable[_builtins.str] | None = ...,
         answer_json_schema: _builtins.str = ...,
+        output_token_limit: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "parent", b"parent", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "budget", b"budget", "check", b"check", "client_tools", b"client_tools", "first_tool_names", b"first_tool_names", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "budget", b"budget", "check", b"check", "client_tools", b"client_tools", "first_tool_names", b"first_tool_names", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "output_token_limit", b"output_token_limit", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -81,6 +81,52 @@ class StartEpisodeResponse(_message.Message):
 Global___StartEpisodeResponse: _TypeAlias = StartEpisodeResponse  # noqa: Y015
 
 @_typing.final
+class CountPromptTokensRequest(_message.Message):
+    """Asks for the size of an episode's first prompt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPEC_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def spec(self) -> _episode_pb2.EpisodeSpec:
+        """What the episode would do."""
+
+    def __init__(
+        self,
+        *,
+        spec: _episode_pb2.EpisodeSpec | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountPromptTokensRequest: _TypeAlias = CountPromptTokensRequest  # noqa: Y015
+
+@_typing.final
+class CountPromptTokensResponse(_message.Message):
+    """The size of an episode's first prompt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    token_count: _builtins.int
+    """Tokens by the model's own tokenizer: of the request, and of tools and instructions."""
+    def __init__(
+        self,
+        *,
+        token_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["token_count", b"token_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountPromptTokensResponse: _TypeAlias = CountPromptTokensResponse  # noqa: Y015
+
+@_typing.final
 class GetEpisodeRequest(_message.Message):
     """Asks for an episode."""
 

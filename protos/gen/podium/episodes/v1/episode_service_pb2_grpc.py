@@ -40,6 +40,11 @@ class EpisodeServiceStub(object):
                 request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.StartEpisodeRequest.SerializeToString,
                 response_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.StartEpisodeResponse.FromString,
                 _registered_method=True)
+        self.CountPromptTokens = channel.unary_unary(
+                '/podium.episodes.v1.EpisodeService/CountPromptTokens',
+                request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.CountPromptTokensRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.CountPromptTokensResponse.FromString,
+                _registered_method=True)
         self.GetEpisode = channel.unary_unary(
                 '/podium.episodes.v1.EpisodeService/GetEpisode',
                 request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.GetEpisodeRequest.SerializeToString,
@@ -84,6 +89,13 @@ class EpisodeServiceServicer(object):
     def StartEpisode(self, request, context):
         """Starts an episode. The same id with the same spec returns the episode it
         already started; with another spec it is ALREADY_EXISTS.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountPromptTokens(self, request, context):
+        """Counts the tokens of the first prompt that an episode would have, and starts none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -147,6 +159,11 @@ def add_EpisodeServiceServicer_to_server(servicer, server):
                     servicer.StartEpisode,
                     request_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.StartEpisodeRequest.FromString,
                     response_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.StartEpisodeResponse.SerializeToString,
+            ),
+            'CountPromptTokens': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountPromptTokens,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.CountPromptTokensRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.CountPromptTokensResponse.SerializeToString,
             ),
             'GetEpisode': grpc.unary_unary_rpc_method_handler(
                     servicer.GetEpisode,
@@ -212,6 +229,33 @@ class EpisodeService(object):
             '/podium.episodes.v1.EpisodeService/StartEpisode',
             podium_dot_episodes_dot_v1_dot_episode__service__pb2.StartEpisodeRequest.SerializeToString,
             podium_dot_episodes_dot_v1_dot_episode__service__pb2.StartEpisodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountPromptTokens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EpisodeService/CountPromptTokens',
+            podium_dot_episodes_dot_v1_dot_episode__service__pb2.CountPromptTokensRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_episode__service__pb2.CountPromptTokensResponse.FromString,
             options,
             channel_credentials,
             insecure,

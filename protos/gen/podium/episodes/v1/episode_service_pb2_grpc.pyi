@@ -37,6 +37,8 @@ class EpisodeServiceStub:
     """Starts an episode. The same id with the same spec returns the episode it
     already started; with another spec it is ALREADY_EXISTS.
     """
+    CountPromptTokens: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.CountPromptTokensRequest, _episode_service_pb2.CountPromptTokensResponse]
+    """Counts the tokens of the first prompt that an episode would have, and starts none."""
     GetEpisode: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.GetEpisodeRequest, _episode_service_pb2.GetEpisodeResponse]
     """Returns an episode."""
     ListEpisodes: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.ListEpisodesRequest, _episode_service_pb2.ListEpisodesResponse]
@@ -65,6 +67,8 @@ class EpisodeServiceAsyncStub(EpisodeServiceStub):
     """Starts an episode. The same id with the same spec returns the episode it
     already started; with another spec it is ALREADY_EXISTS.
     """
+    CountPromptTokens: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.CountPromptTokensRequest, _episode_service_pb2.CountPromptTokensResponse]  # type: ignore[assignment]
+    """Counts the tokens of the first prompt that an episode would have, and starts none."""
     GetEpisode: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.GetEpisodeRequest, _episode_service_pb2.GetEpisodeResponse]  # type: ignore[assignment]
     """Returns an episode."""
     ListEpisodes: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.ListEpisodesRequest, _episode_service_pb2.ListEpisodesResponse]  # type: ignore[assignment]
@@ -96,6 +100,14 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
         """Starts an episode. The same id with the same spec returns the episode it
         already started; with another spec it is ALREADY_EXISTS.
         """
+
+    @_abc_1.abstractmethod
+    def CountPromptTokens(
+        self,
+        request: _episode_service_pb2.CountPromptTokensRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_episode_service_pb2.CountPromptTokensResponse, _abc.Awaitable[_episode_service_pb2.CountPromptTokensResponse]]:
+        """Counts the tokens of the first prompt that an episode would have, and starts none."""
 
     @_abc_1.abstractmethod
     def GetEpisode(

@@ -40,6 +40,11 @@ class OrchestratorServiceStub(object):
                 request_serializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionRequest.SerializeToString,
                 response_deserializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionResponse.FromString,
                 _registered_method=True)
+        self.CountTokens = channel.unary_unary(
+                '/podium.orchestrator.v1.OrchestratorService/CountTokens',
+                request_serializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CountTokensRequest.SerializeToString,
+                response_deserializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CountTokensResponse.FromString,
+                _registered_method=True)
         self.ListModels = channel.unary_unary(
                 '/podium.orchestrator.v1.OrchestratorService/ListModels',
                 request_serializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListModelsRequest.SerializeToString,
@@ -53,6 +58,14 @@ class OrchestratorServiceServicer(object):
 
     def NextAction(self, request, context):
         """Decides the next action of an episode.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountTokens(self, request, context):
+        """Counts the tokens of the prompt that NextAction would build, by the engine's own
+        tokenizer. Fails for an engine that cannot count.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -72,6 +85,11 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
                     servicer.NextAction,
                     request_deserializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionRequest.FromString,
                     response_serializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionResponse.SerializeToString,
+            ),
+            'CountTokens': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountTokens,
+                    request_deserializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CountTokensRequest.FromString,
+                    response_serializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CountTokensResponse.SerializeToString,
             ),
             'ListModels': grpc.unary_unary_rpc_method_handler(
                     servicer.ListModels,
@@ -107,6 +125,33 @@ class OrchestratorService(object):
             '/podium.orchestrator.v1.OrchestratorService/NextAction',
             podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionRequest.SerializeToString,
             podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountTokens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.orchestrator.v1.OrchestratorService/CountTokens',
+            podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CountTokensRequest.SerializeToString,
+            podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CountTokensResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,10 @@ class OrchestratorServiceStub:
     def __new__(cls, channel: _aio.Channel) -> OrchestratorServiceAsyncStub: ...
     NextAction: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.NextActionRequest, _orchestrator_service_pb2.NextActionResponse]
     """Decides the next action of an episode."""
+    CountTokens: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.CountTokensRequest, _orchestrator_service_pb2.CountTokensResponse]
+    """Counts the tokens of the prompt that NextAction would build, by the engine's own
+    tokenizer. Fails for an engine that cannot count.
+    """
     ListModels: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListModelsRequest, _orchestrator_service_pb2.ListModelsResponse]
     """Lists the orchestrator models that can be asked."""
 
@@ -45,6 +49,10 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     NextAction: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.NextActionRequest, _orchestrator_service_pb2.NextActionResponse]  # type: ignore[assignment]
     """Decides the next action of an episode."""
+    CountTokens: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.CountTokensRequest, _orchestrator_service_pb2.CountTokensResponse]  # type: ignore[assignment]
+    """Counts the tokens of the prompt that NextAction would build, by the engine's own
+    tokenizer. Fails for an engine that cannot count.
+    """
     ListModels: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListModelsRequest, _orchestrator_service_pb2.ListModelsResponse]  # type: ignore[assignment]
     """Lists the orchestrator models that can be asked."""
 
@@ -58,6 +66,16 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.NextActionResponse, _abc.Awaitable[_orchestrator_service_pb2.NextActionResponse]]:
         """Decides the next action of an episode."""
+
+    @_abc_1.abstractmethod
+    def CountTokens(
+        self,
+        request: _orchestrator_service_pb2.CountTokensRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_service_pb2.CountTokensResponse, _abc.Awaitable[_orchestrator_service_pb2.CountTokensResponse]]:
+        """Counts the tokens of the prompt that NextAction would build, by the engine's own
+        tokenizer. Fails for an engine that cannot count.
+        """
 
     @_abc_1.abstractmethod
     def ListModels(

@@ -1,0 +1,33 @@
+"""Several runs of one request at once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from gateway.chat.episode_run import EpisodeRun
+from gateway.models import Outcome, Progress
+from podium_kit.rpc.errors import DomainError
+
+Event = Progress | Outcome | DomainError
+
+
+async def merged(runs: Sequence[EpisodeRun]) -> AsyncIterator[tuple[int, Event]]:
+    """What happens in any of them, by its index; each ends with an outcome or an error."""
+    events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
+    following = [asyncio.create_task(_follow(*each, events)) for each in enumerate(runs)]
+    try:
+        running = len(following)
+        while running:
+            index, event = await events.get()
+            running -= not isinstance(event, Progress)
+            yield index, event
+    finally:
+        for task in following:
+            task.cancel()
+
+
+async def _follow(index: int, run: EpisodeRun, events: asyncio.Queue[tuple[int, Event]]) -> None:
+    try:
+        async for event in run.events():
+            events.put_nowait((index, event))
+    except DomainError as error:
+        events.put_nowait((index, error))

@@ -1,0 +1,76 @@
+"""Parameters of OpenAI's Chat Completions."""
+
+from gateway.parameters import ApiParameters, honoured, ignored, rejected
+
+CHAT = ApiParameters(
+    (
+        honoured(
+            "model",
+            words="`podium`, or one of `/v1/models`; a policy follows after a colon",
+        ),
+        honoured(
+            "messages",
+            words="text; roles system, developer, user, assistant and tool. Parts that are images,"
+            " audio or files are a 400 that names the part",
+        ),
+        honoured("tools", "tool_choice", words="functions that the client runs"),
+        honoured("response_format", words="text, json_object, json_schema"),
+        honoured("stream", words="turns as `reasoning_content`, then the answer or the calls"),
+        honoured("stream_options", words="`include_usage`; what else it has is ignored"),
+        honoured("temperature", "top_p", words="of every turn's completion"),
+        honoured("seed", words="of every turn's completion; the choice's index is added to it"),
+        honoured(
+            "max_tokens",
+            "max_completion_tokens",
+            words="most tokens that the orchestrator and llm tools together write for the request:"
+            " `finish_reason` is length when they are used up. With functions of the client, each"
+            " of an episode's requests has as many as its first",
+        ),
+        honoured(
+            "stop",
+            words="a text or up to 4; the answer is cut before the first of them. The model had"
+            " written on, and `usage` counts that",
+        ),
+        honoured(
+            "n",
+            words="1 to 8 episodes of one request, which share `podium.budget_usd` equally; choices"
+            " without an answer are left out, unless none has one",
+        ),
+        honoured("metadata", words="labels of the episode"),
+        honoured("podium", words="what OpenAI's parameters cannot say"),
+        ignored(
+            "reasoning_effort",
+            "verbosity",
+            words="orchestrators are trained for one; choose a model or a policy",
+        ),
+        ignored("parallel_tool_calls", words="the operator says how many calls a turn may make"),
+        ignored(
+            "user",
+            "store",
+            "service_tier",
+            "safety_identifier",
+            "prompt_cache_key",
+            "prompt_cache_retention",
+            words="ask for nothing in the answer",
+        ),
+        rejected(
+            "logprobs",
+            "top_logprobs",
+            words="log-probabilities are of an action's tokens and not of the answer's text;"
+            " GET /v1/episodes/{id}/trajectory has them",
+            neutral=(False, 0),
+        ),
+        rejected("functions", words="send tools instead", neutral=([],)),
+        rejected("function_call", words="send tool_choice instead", neutral=("none", "auto")),
+        rejected(
+            "presence_penalty",
+            "frequency_penalty",
+            words="engines sample under a grammar; leave it out",
+            neutral=(0,),
+        ),
+        rejected("logit_bias", words="leave it out", neutral=({},)),
+        rejected("modalities", words="answers are text; leave it out", neutral=(["text"],)),
+        rejected("audio", "prediction", words="leave it out"),
+        rejected("web_search_options", words="register a search tool with POST /v1/tools instead"),
+    )
+)

@@ -1,0 +1,42 @@
+"""Parameters of OpenAI's Responses."""
+
+from gateway.parameters import ApiParameters, honoured, ignored, rejected
+
+RESPONSES = ApiParameters(
+    (
+        honoured("model", words="as above"),
+        honoured(
+            "input",
+            words="text, or items of type message, function_call, function_call_output and"
+            " reasoning; the last is not read. Parts that are images or files are a 400",
+        ),
+        honoured("instructions", "previous_response_id", words="what stands before the input"),
+        honoured(
+            "tools",
+            "tool_choice",
+            words="functions that the client runs; hosted tools are rejected",
+        ),
+        honoured("text", words="`format`: text, json_object, json_schema"),
+        honoured("stream", "background", words="not both"),
+        honoured("temperature", "top_p", "max_output_tokens", "metadata", words="as above"),
+        honoured("podium", words="what OpenAI's parameters cannot say"),
+        ignored("store", words="every response is kept, as episodes are"),
+        ignored(
+            "include",
+            "parallel_tool_calls",
+            "prompt_cache_key",
+            "prompt_cache_retention",
+            "reasoning",
+            "safety_identifier",
+            "service_tier",
+            "stream_options",
+            "user",
+            words="ask for nothing in the answer",
+        ),
+        rejected("truncation", words="leave it out", neutral=("disabled", "auto")),
+        rejected("top_logprobs", words="as above", neutral=(0,)),
+        rejected("conversation", words="send previous_response_id instead"),
+        rejected("prompt", words="send input instead"),
+        rejected("max_tool_calls", words="send podium.turn_limit instead"),
+    )
+)

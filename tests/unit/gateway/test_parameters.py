@@ -1,0 +1,53 @@
+"""docs/clients.md says what becomes of every parameter, as the code treats it."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from gateway.chat.parameters import CHAT
+from gateway.chat.request import ChatRequest
+from gateway.errors import UnsupportedParameter
+from gateway.messages.parameters import MESSAGES
+from gateway.messages.request import MessageRequest
+from gateway.parameters import ApiParameters, Treatment
+from gateway.responses.parameters import RESPONSES
+from gateway.responses.request import ResponseRequest
+
+CLIENTS = Path(__file__).parents[3] / "docs" / "clients.md"
+APIS = [(CHAT, ChatRequest), (RESPONSES, ResponseRequest), (MESSAGES, MessageRequest)]
+
+
+@pytest.mark.parametrize(("parameters", "request_type"), APIS)
+def test_the_documented_table_is_the_one_of_the_code(
+    parameters: ApiParameters, request_type: type[BaseModel]
+) -> None:
+    table = parameters.table()
+    assert table in CLIENTS.read_text(), f"docs/clients.md lacks this table:\n{table}"
+
+
+@pytest.mark.parametrize(("parameters", "request_type"), APIS)
+def test_what_is_honoured_is_what_the_request_reads(
+    parameters: ApiParameters, request_type: type[BaseModel]
+) -> None:
+    assert sorted(parameters.names(Treatment.HONOURED)) == sorted(request_type.model_fields)
+    every = [name for row in parameters.rows for name in row.names]
+    assert len(every) == len(set(every))
+
+
+@pytest.mark.parametrize("parameters", [CHAT, RESPONSES, MESSAGES])
+def test_what_is_ignored_passes_and_what_is_rejected_names_its_fix(
+    parameters: ApiParameters,
+) -> None:
+    parameters.check(dict.fromkeys(parameters.names(Treatment.IGNORED), "anything"))
+    for row in parameters.rows:
+        if row.treatment is Treatment.REJECTED:
+            for name in row.names:
+                parameters.check(dict.fromkeys([name], None))
+                for neutral in row.neutral:
+                    parameters.check({name: neutral})
+                with pytest.raises(UnsupportedParameter, match=name) as raised:
+                    parameters.check({name: "anything"})
+                assert row.words in raised.value.message
+    with pytest.raises(UnsupportedParameter, match="temprature"):
+        parameters.check({"temprature": 1})
