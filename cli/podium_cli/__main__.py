@@ -7,20 +7,14 @@ import sys
 # channel is open, and `up` starts a service again when it died.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
-from podium_cli.app import app
+from podium_cli.ending import status_of
 
 
 def main() -> None:
     """Runs the command line; ends the process with its status."""
-    try:
-        app(prog_name="podium")
-    except SystemExit as ended:
-        if not isinstance(ended.code, int):
-            raise
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # Threads of gRPC and Temporal can abort an interpreter that ends under them.
-        os._exit(ended.code)
+    status = status_of(sys.argv[1:])
+    # Threads of gRPC and Temporal can abort an interpreter that ends under them.
+    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -11,29 +11,51 @@ from podium_cli import DISTRIBUTION
 
 MACHINE, EPISODES, TRAINING = "On this machine", "Episodes", "Training"
 TOOLS, MONEY, ACCESS = "Tools and policies", "Money", "Access"
-# Each is a module of `commands` with an app of its own; and where --help shows it.
+# Each is a module of `commands` with an app of its own; where --help shows it, and with which
+# words. They are the module's own, which takes too long to import for a list.
 COMMANDS = {
-    "up": MACHINE,
-    "down": MACHINE,
-    "status": MACHINE,
-    "doctor": MACHINE,
-    "identity": MACHINE,
-    "demo": MACHINE,
-    "run": EPISODES,
-    "watch": EPISODES,
-    "models": EPISODES,
-    "episodes": EPISODES,
-    "trajectories": EPISODES,
-    "train": TRAINING,
-    "tools": TOOLS,
-    "policies": TOOLS,
-    "corpus": TOOLS,
-    "spend": MONEY,
-    "prices": MONEY,
-    "budgets": MONEY,
-    "audit": MONEY,
-    "keys": ACCESS,
-    "limits": ACCESS,
+    "up": (MACHINE, "Start the platform: databases, workflows, stream, model, services, tools."),
+    "down": (MACHINE, "Stop the platform; episodes resume at the next `podium up`."),
+    "status": (
+        MACHINE,
+        "Show processes, health, ports and memory; exit status 1 when something is unwell.",
+    ),
+    "doctor": (
+        MACHINE,
+        "Check what `podium up` or the chart needs; exit status 1 when something is missing.",
+    ),
+    "identity": (
+        MACHINE,
+        "Make the keys that the chart's Secret podium-identity holds, where they are missing.",
+    ),
+    "demo": (MACHINE, "Solve real tasks with checkable answers and show the results."),
+    "run": (EPISODES, "Run a task and show its turns; the answer goes to stdout."),
+    "watch": (EPISODES, "Show an episode from its beginning to its end."),
+    "models": (EPISODES, "List the models an episode can ask for, alone or with a policy."),
+    "episodes": (EPISODES, "List, show, cancel, approve."),
+    "trajectories": (EPISODES, "Read the trajectory stream, and what is kept aside from it."),
+    "train": (TRAINING, "Make tasks, run episodes, and give users what was learnt."),
+    "tools": (TOOLS, "List, show, search, apply, import, follow, describe, delete."),
+    "policies": (TOOLS, "List, show, apply, activate, schedule, explain, try, report."),
+    "corpus": (TOOLS, "Documents that tools search: add, list, search, remove."),
+    "spend": (MONEY, "Report spend from the ledger, most expensive first."),
+    "prices": (MONEY, "List, get, import."),
+    "budgets": (MONEY, "List, get, create, update, close, alerts."),
+    "audit": (MONEY, "Explain, verify, prove, export, reconcile, simulate, close, log."),
+    "keys": (ACCESS, "Create, list, rotate, revoke API keys."),
+    "limits": (ACCESS, "Show and change how much a tenant may use."),
+}
+# What people write for one thing instead of all.
+SINGULARS = {
+    "model": "models",
+    "episode": "episodes",
+    "trajectory": "trajectories",
+    "tool": "tools",
+    "policy": "policies",
+    "price": "prices",
+    "budget": "budgets",
+    "key": "keys",
+    "limit": "limits",
 }
 HELP = """Runs tasks with an orchestrator and its tools: the platform on this machine,
 and the client of any other.
@@ -41,28 +63,35 @@ and the client of any other.
 Start with [bold]podium up[/], then [bold]podium run "What is 17 percent of 2340?"[/]
 
 Progress goes to stderr, results to stdout. Exit status: 0 success, 1 failed, 2 wrong usage,
-130 interrupted.
+130 interrupted, 141 nobody reads the output any more.
 """
 
 
 class Commands(TyperGroup):
-    """Imports a command when it is asked for: all of them take a second."""
+    """Imports a command when it is run; the list of all of them imports none."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        # For lists and suggestions of names.
-        self.commands = {name: TyperCommand(name) for name in COMMANDS}
+        self.commands = {
+            name: TyperCommand(name, help=summary, rich_help_panel=panel)
+            for name, (panel, summary) in COMMANDS.items()
+        }
 
-    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | TyperGroup | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = import_module(f"podium_cli.commands.{cmd_name}")
-        # A Typer without a name is one command.
-        build = typer.main.get_group if module.app.info.name else typer.main.get_command
-        found = build(module.app)
-        assert isinstance(found, TyperCommand | TyperGroup)
-        found.rich_help_panel = COMMANDS[cmd_name]
-        return found
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, listed, rest = super().resolve_command(
+            ctx, [SINGULARS.get(args[0], args[0]), *args[1:]]
+        )
+        return name, load(name) if name and listed else None, rest
+
+
+def load(name: str) -> TyperCommand | TyperGroup:
+    """The command or group of this name."""
+    app = import_module(f"podium_cli.commands.{name}").app
+    # A Typer without a name is one command.
+    build = typer.main.get_group if app.info.name else typer.main.get_command
+    found = build(app)
+    assert isinstance(found, TyperCommand | TyperGroup)
+    return found
 
 
 app = typer.Typer(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -17,14 +17,19 @@ PROMPT_MODES = {
     "chat": orchestrator_service_pb2.PROMPT_MODE_CHAT,
     "template": orchestrator_service_pb2.PROMPT_MODE_TEMPLATE,
 }
+Since = Annotated[
+    str,
+    typer.Option(help="From then on: 90m, 24h or 7d ago, or a time like 2026-10-31T09:30."),
+]
 PromptMode = Annotated[str, typer.Option(help="stateless, chat or template.")]
 
+LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def parse_seconds(text: str) -> float:
     """Seconds of "90", "90s", "5m", "1h" or "7d". Raises UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
+    match = LENGTH.fullmatch(text.strip().lower())
     if not match or match[2] not in UNIT_SECONDS:
         raise UsageError(f"{text!r} is not a length of time", "write it like 90s, 5m or 1h")
     return float(match[1]) * UNIT_SECONDS[match[2]]
@@ -40,8 +45,23 @@ def parse_time(text: str) -> str:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} is not a time", "write it like 2026-03-01T14:00") from error
+        raise UsageError(
+            f"{text!r} is not a time", "write it like 2026-03-01T14:00; a start also like 7d"
+        ) from error
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_start(text: str) -> str:
+    """RFC 3339 of a time, or of so long ago, like "7d". Raises UsageError.
+
+    An empty text stays empty: unset.
+    """
+    match = LENGTH.fullmatch(text.strip().lower())
+    # Digits alone may be a day: 20261031.
+    if not match or not match[2]:
+        return parse_time(text)
+    start = datetime.now(UTC) - timedelta(seconds=parse_seconds(text))
+    return parse_time(start.isoformat())
 
 
 def parse_money(text: str) -> Money:

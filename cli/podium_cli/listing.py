@@ -1,67 +1,127 @@
-"""Tables of the list commands, all of one look."""
+"""Tables of the list commands, all of one look; tab-separated when no terminal shows them."""
 
 from collections.abc import Iterable, Sequence
+from itertools import product
+from textwrap import shorten
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.measure import Measurement
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+GAP = 2
+# Narrower, prose is a tower of words; the second is taken where nothing else fits.
+COMFORTABLE, LEAST = 24, 12
 
-def listing(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    """A table; a header that ends in "#" aligns to the right, one in "…" is cut to fit."""
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    table.show_header = any(columns)
-    # Only a table that is as wide as the terminal gives a column what the others leave.
-    table.expand = any(column.endswith("…") for column in columns)
-    for column in columns:
-        cut, number = column.endswith("…"), column.endswith("#")
-        table.add_column(
-            column.rstrip("#…"),
-            justify="right" if number else "left",
-            overflow="ellipsis" if cut else "fold",
-            # A number in two lines is read as two numbers.
-            no_wrap=cut or number,
-            ratio=1 if cut else None,
-        )
-    for row in rows:
-        # As Text: Rich must not parse names and answers as markup.
-        table.add_row(*(each if isinstance(each, Text) else Text(each) for each in row))
-    return table
+Row = Sequence[str | int | Text]
 
 
-class FittingListing:
-    """A table that leaves columns out, one after another, where the terminal is too narrow.
+class Listing:
+    """A table that fits its terminal and keeps words whole.
 
-    What is left out is named below it: nothing disappears silently.
+    A header that ends in "#" aligns to the right; one in "…" is cut between words to fit.
+    Where words do not fit side by side, `dispensable` columns are left out, one after another,
+    and named below; where that does not help, each row becomes a block with a line per column.
     """
 
     def __init__(
-        self,
-        columns: Sequence[str],
-        rows: Iterable[Sequence[str | Text]],
-        dispensable: Sequence[str],
+        self, columns: Sequence[str], rows: Iterable[Row], dispensable: Sequence[str] = ()
     ) -> None:
         self._columns = list(columns)
-        self._rows = [list(row) for row in rows]
+        self._rows = [[_text(cell) for cell in row] for row in rows]
         self._dispensable = [name for name in dispensable if name in columns]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        left_out: list[str] = []
-        table = self._without(left_out)
-        for name in self._dispensable:
-            if Measurement.get(console, options.update(width=1000), table).maximum <= (
-                options.max_width
-            ):
-                break
-            left_out.append(name)
-            table = self._without(left_out)
-        yield table
-        if left_out:
-            names = " and ".join(name.rstrip("#…") for name in left_out)
-            yield Text(f"left out to fit the terminal: {names} (see --json)", style="dim")
+        if not console.is_terminal:
+            yield from self._separated()
+            return
+        for prose, count in product((COMFORTABLE, LEAST), range(len(self._dispensable) + 1)):
+            left_out = self._dispensable[:count]
+            places = [place for place, name in enumerate(self._columns) if name not in left_out]
+            if widths := self._widths(places, options.max_width, prose):
+                yield self._table(places, widths)
+                if left_out:
+                    names = " and ".join(name.rstrip("#…") for name in left_out)
+                    said = f"left out to fit the terminal: {names} (see --json)"
+                    yield Text(said, style="dim")
+                return
+        yield from self._blocks()
 
-    def _without(self, names: Sequence[str]) -> Table:
-        kept = [place for place, name in enumerate(self._columns) if name not in names]
-        rows = ([row[place] for place in kept] for row in self._rows)
-        return listing([self._columns[place] for place in kept], rows)
+    def _separated(self) -> Iterable[Segment]:
+        """A line per row, with tabs between: nothing cut, nothing wrapped."""
+        names = [name.rstrip("#…") for name in self._columns]
+        lines = [names] if any(names) else []
+        lines += [[" ".join(cell.plain.split()) for cell in row] for row in self._rows]
+        for line in lines:
+            yield Segment("\t".join(line) + "\n")
+
+    def _widths(self, places: Sequence[int], width: int, prose: int) -> list[int] | None:
+        """A width for each column that keeps its words; None when that is too much."""
+        sizes = [self._size(place, prose) for place in places]
+        widths = [least for least, _ in sizes]
+        spare = width - sum(widths) - GAP * (len(places) - 1)
+        if spare < 0:
+            return None
+        # Columns that lack least are completed first: most become one line.
+        for place in sorted(range(len(sizes)), key=lambda each: sizes[each][1] - sizes[each][0]):
+            added = min(spare, sizes[place][1] - widths[place])
+            widths[place] += added
+            spare -= added
+        return widths
+
+    def _size(self, place: int, prose: int) -> tuple[int, int]:
+        """How wide a column must be, and how wide it would be in one line."""
+        name = self._columns[place]
+        header = cell_len(name.rstrip("#…"))
+        whole = max([header, *(cell_len(row[place].plain) for row in self._rows)])
+        if name.endswith("#"):
+            # A number in two lines is read as two numbers.
+            return whole, whole
+        if name.endswith("…"):
+            return min(whole, max(header, prose)), whole
+        words = (word for row in self._rows for word in row[place].plain.split())
+        return max([header, min(whole, prose), *map(cell_len, words)]), whole
+
+    def _table(self, places: Sequence[int], widths: Sequence[int]) -> Table:
+        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, GAP, 0, 0))
+        table.show_header = any(self._columns)
+        for place, width in zip(places, widths, strict=True):
+            name = self._columns[place]
+            table.add_column(
+                name.rstrip("#…"),
+                justify="right" if name.endswith("#") else "left",
+                width=width,
+                no_wrap=name.endswith(("#", "…")),
+            )
+        for row in self._rows:
+            table.add_row(*(self._cell(row, *each) for each in zip(places, widths, strict=True)))
+        return table
+
+    def _cell(self, row: Sequence[Text], place: int, width: int) -> Text:
+        if not self._columns[place].endswith("…") or cell_len(row[place].plain) <= width:
+            return row[place]
+        return Text(shorten(row[place].plain, width, placeholder=" …"), row[place].style)
+
+    def _blocks(self) -> Iterable[RenderableType]:
+        names = [name.rstrip("#…") for name in self._columns]
+        for row in self._rows:
+            block = Table(box=None, show_header=False, pad_edge=False, padding=(0, GAP, 0, 0))
+            block.add_column(no_wrap=True, style="bold")
+            block.add_column(overflow="fold")
+            for name, cell in zip(names, row, strict=True):
+                block.add_row(name, cell)
+            yield block
+            yield Text()
+
+
+def listing(
+    columns: Sequence[str], rows: Iterable[Row], dispensable: Sequence[str] = ()
+) -> Listing:
+    """A table of the rows; see Listing for what the headers say."""
+    return Listing(columns, rows, dispensable)
+
+
+def _text(cell: str | int | Text) -> Text:
+    # As Text: Rich must not parse names and answers as markup.
+    return cell if isinstance(cell, Text) else Text(str(cell))

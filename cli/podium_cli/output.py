@@ -6,6 +6,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 from rich.console import Console, RenderableType
+from rich.syntax import Syntax
 
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import message_values
@@ -27,7 +28,17 @@ class Output:
         if self.as_json:
             self.json(data, indent=2)
         else:
+            self._show(view)
+
+    def _show(self, view: RenderableType) -> None:
+        if self.results.is_terminal:
             self.results.print(view)
+        elif isinstance(view, Syntax):
+            # A file that is read again: without colours, padding and line breaks of ours.
+            self.results.file.write(view.code.rstrip("\n") + "\n")
+        else:
+            # In a pipe a line is as long as it is.
+            self.results.print(view, soft_wrap=True)
 
     def json(self, data: Message | Mapping[str, Any], indent: int | None = None) -> None:
         """One JSON object on stdout; messages in the field names of the API."""
@@ -41,7 +52,11 @@ class Output:
         self.progress.print(text, highlight=False)
 
     def error(self, error: UserError) -> None:
-        """Two lines: the cause, and what fixes it."""
+        """Two lines: the cause, and what fixes it; or one of JSON, the last of stderr."""
+        if self.as_json:
+            said = {"cause": error.cause, "fix": error.fix, "status": error.exit_status}
+            self.progress.file.write(json.dumps({"error": said}, ensure_ascii=False) + "\n")
+            return
         self.progress.print(f"[bold red]error:[/] {escaped(error.cause)}", highlight=False)
         if error.fix:
             self.progress.print(f" [bold]fix:[/] {escaped(error.fix)}", highlight=False)

@@ -6,7 +6,7 @@ from rich.text import Text
 from podium.ledger.v1 import audit_pb2, audit_service_pb2
 from podium_cli.auditing.amounts import exact_money, sums
 from podium_cli.formats import format_time, one_line
-from podium_cli.listing import FittingListing, listing
+from podium_cli.listing import listing
 from podium_kit.wire import enum_word
 
 PREFIX = "MATCH_STATE_"
@@ -42,7 +42,7 @@ def reconciliation_view(
     blocks: list[RenderableType] = [listing(("state", "lines#", "billed#", "posted#"), summary)]
     if matches:
         rows = [_row(match) for match in matches[:SHOWN_MAX]]
-        blocks += [Text(), FittingListing(COLUMNS, rows, ("SKU", "happened"))]
+        blocks += [Text(), listing(COLUMNS, rows, ("SKU", "happened"))]
     if len(matches) > SHOWN_MAX:
         blocks.append(Text(f"and {len(matches) - SHOWN_MAX} more: see --json", "dim"))
     return Group(*blocks)

@@ -9,7 +9,7 @@ from rich.text import Text
 from podium.ledger.v1 import audit_pb2
 from podium_cli.auditing.amounts import added
 from podium_cli.formats import format_money
-from podium_cli.listing import FittingListing
+from podium_cli.listing import listing
 from podium_kit.money import Money
 
 COLUMNS = ("SKU", "model", "tool", "calls#", "posted#", "simulated#", "difference#", "unpriced#")
@@ -51,7 +51,7 @@ def simulation_view(simulated: Simulated) -> RenderableType:
     after = added(each for cost in priced for each in cost.simulated)
     total = ("sum", "", "", "", _sums(posted), _sums(others), _difference(before, after), "")
     rows.append(tuple(Text(cell, style="bold") for cell in total))
-    blocks: list[RenderableType] = [FittingListing(COLUMNS, rows, ("model", "tool"))]
+    blocks: list[RenderableType] = [listing(COLUMNS, rows, ("model", "tool"))]
     if simulated.unpriced:
         names = ", ".join(simulated.unpriced)
         blocks.append(Text(f"\nnot in the other prices, so in no simulated sum: {names}", "yellow"))

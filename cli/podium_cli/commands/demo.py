@@ -1,8 +1,6 @@
 """`podium demo`: real tasks through all of the platform, with the result as it is."""
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,9 +20,6 @@ from podium_cli.commands.up import (
     EngineModel,
     ModelFolder,
     Untrained,
-    engine_choice,
-    stopping_on_sigterm,
-    up_arguments,
 )
 from podium_cli.demo.accounts import Accounts, accounts
 from podium_cli.demo.outcomes import Outcome, accuracy
@@ -34,12 +29,6 @@ from podium_cli.demo.tables import accuracy_table, outcome_table, spend_table
 from podium_cli.demo.tasks import choose, load_tasks, tools_by_kind
 from podium_cli.formats import format_money, format_seconds
 from podium_cli.inputs import parse_seconds
-from podium_cli.local.background import start_in_background
-from podium_cli.local.engines import EngineChoice
-from podium_cli.local.installation import ensure_engine_installed
-from podium_cli.local.platform import PlatformOptions
-from podium_cli.local.running import running_platform
-from podium_cli.local.state import NotUp
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import Gateway
@@ -74,39 +63,27 @@ async def demo(
 
     Uses the platform that is up, or starts one and stops it at the end.
     """
+    # What a platform is made of is slow to import, and needed here alone; so are the plots.
+    from podium_cli.demo.platform import demo_platform  # noqa: PLC0415
+    from podium_cli.demo.report import write_report  # noqa: PLC0415
+    from podium_cli.local.starting import engine_choice, stopping_on_sigterm  # noqa: PLC0415
+
     started = time.monotonic()
     chosen = choose(load_tasks(bundled_folder() / "tasks"), tasks)
     choice = engine_choice(model, untrained, openai_base_url, openai_api_key, openai_model)
     with stopping_on_sigterm():
-        async with _platform(session, choice, yes, keep) as gateway:
+        async with demo_platform(session, choice, yes, keep) as gateway:
             with SolvingProgress(session.output.progress, len(chosen)) as progress:
                 limits = _limits(turn_limit, parse_seconds(time_limit))
                 offered = tools_by_kind(chosen, await _tool_names(gateway), tools)
                 solver = Solver(gateway, session.output, offered, limits)
                 outcomes = await solver.solve(chosen, at_once, progress)
             found = await accounts(gateway, outcomes)
-            # The plots are slow to import, and needed here alone.
-            from podium_cli.demo.report import write_report  # noqa: PLC0415
-
             write_report(report, outcomes, found, tools, f"{gateway.url}/console")
     _show(session, outcomes, found, report, f"{gateway.url}/console")
     session.output.note(f"[dim]all of it took {format_seconds(time.monotonic() - started)}[/]")
     if not found.agree:
         raise UserError("ledger and trajectories differ", "this is a fault: keep the state folder")
-
-
-@asynccontextmanager
-async def _platform(
-    session: Session, choice: EngineChoice, yes: bool, keep: bool
-) -> AsyncIterator[Gateway]:
-    """A gateway of the platform that is up, or of one of our own."""
-    async with AsyncExitStack() as stack:
-        try:
-            session.target.address()
-            session.output.note("using the platform that is up")
-        except NotUp:
-            await _start(session, choice, yes, keep, stack)
-        yield await stack.enter_async_context(session.gateway())
 
 
 def _limits(turn_limit: int, time_limit_s: float) -> episode_pb2.EpisodeSpec:
@@ -122,20 +99,6 @@ def _limits(turn_limit: int, time_limit_s: float) -> episode_pb2.EpisodeSpec:
 async def _tool_names(gateway: Gateway) -> list[str]:
     reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
     return [tool.spec.name for tool in reply.tools]
-
-
-async def _start(
-    session: Session, choice: EngineChoice, yes: bool, keep: bool, stack: AsyncExitStack
-) -> None:
-    output, state = session.output, session.target.state
-    await ensure_engine_installed(choice, yes, output.progress)
-    if keep:
-        arguments = up_arguments(state.path, choice)
-        await start_in_background(state, arguments, choice.openai_api_key, output)
-        output.note("`podium down` stops the platform")
-    else:
-        options = PlatformOptions(state.path, choice)
-        await stack.enter_async_context(running_platform(options, output.progress))
 
 
 def _show(

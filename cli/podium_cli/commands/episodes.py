@@ -18,6 +18,7 @@ from podium_kit.client.gateway import Gateway, segment
 from podium_kit.wire import enum_word, optional_money_from_proto
 
 TASK_CHARACTERS = 120
+DISPENSABLE = ("calls#", "time#", "turns#", "started")
 
 app = typer.Typer(
     name="episodes",
@@ -48,7 +49,9 @@ async def list_episodes(
             **labels,
         )
     columns = ("episode", "started", "state", "turns#", "calls#", "cost#", "time#", "task…")
-    session.output.result(page, listing(columns, [_row(each) for each in page.episodes]))
+    session.output.result(
+        page, listing(columns, [_row(each) for each in page.episodes], DISPENSABLE)
+    )
 
 
 @command(app, "show")

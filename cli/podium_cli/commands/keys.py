@@ -61,7 +61,7 @@ async def list_keys(session: Session) -> None:
         )
         for key in keys
     ]
-    session.output.result({"api_keys": keys}, listing(COLUMNS, rows))
+    session.output.result({"api_keys": keys}, listing(COLUMNS, rows, ("created", "last used")))
 
 
 @command(app, "rotate")

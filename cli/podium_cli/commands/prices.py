@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb2
@@ -13,7 +12,7 @@ from podium_cli.command import Session, command
 from podium_cli.commands.tools.tools import DryRun
 from podium_cli.formats import format_time
 from podium_cli.inputs import parse_time
-from podium_cli.listing import listing
+from podium_cli.listing import Listing, listing
 from podium_cli.prices.lists import read_price_list
 from podium_cli.prices.text import format_price, format_sku
 from podium_kit.client.errors import UserError
@@ -41,7 +40,7 @@ async def list_prices(session: Session, sku: Sku = "", known_at: KnownAt = "") -
     async with session.gateway() as gateway:
         found = await gateway.all("/v1/prices", prices_pb2.ListPricesResponse, **query)
     rows = [_row(price.spec) for price in found.prices]
-    session.output.result(found, listing(COLUMNS, rows))
+    session.output.result(found, listing(COLUMNS, rows, ("source", "until")))
 
 
 @command(app, "get")
@@ -114,7 +113,7 @@ async def import_prices(
     session.output.result(reply, view)
 
 
-def _differences(reply: prices_pb2.CreatePricesResponse) -> Table:
+def _differences(reply: prices_pb2.CreatePricesResponse) -> Listing:
     """Only what changes, with what it was before."""
     rows: list[tuple[str | Text, ...]] = []
     for price, difference in zip(reply.prices, reply.differences, strict=True):

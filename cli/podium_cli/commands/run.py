@@ -8,6 +8,7 @@ import uuid_utils
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_cli.command import Session, command
+from podium_cli.completion import policy_names, tool_names
 from podium_cli.episodes.following import cancel, follow, require_answer
 from podium_cli.inputs import (
     PromptMode,
@@ -21,8 +22,13 @@ from podium_kit.wire import duration_to_proto, money_to_proto
 
 Task = Annotated[str, typer.Argument(help="What to do, in words.", show_default=False)]
 Model = Annotated[str, typer.Option(help="Orchestrator model.")]
-Policy = Annotated[str, typer.Option(help="Policy instead of the active one.")]
-Tools = Annotated[list[str] | None, typer.Option("--tool", help="Only this tool; repeatable.")]
+Policy = Annotated[
+    str, typer.Option(help="Policy instead of the active one.", autocompletion=policy_names)
+]
+Tools = Annotated[
+    list[str] | None,
+    typer.Option("--tool", help="Only this tool; repeatable.", autocompletion=tool_names),
+]
 TurnLimit = Annotated[int, typer.Option(min=0, help="Most turns; 0 means 50.")]
 Budget = Annotated[str, typer.Option(help="Most money, like 0.05 or '0.05 EUR'.")]
 TimeLimit = Annotated[str, typer.Option(help="Longest run, like 90s or 5m.")]

@@ -11,8 +11,8 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb2
 from podium_cli.auditing.amounts import added, sums
 from podium_cli.command import Session, command
 from podium_cli.formats import format_money
-from podium_cli.inputs import month_bounds, parse_time
-from podium_cli.listing import FittingListing
+from podium_cli.inputs import Since, month_bounds, parse_start, parse_time
+from podium_cli.listing import Listing, listing
 from podium_kit.client.errors import UsageError
 from podium_kit.wire import enum_word
 
@@ -40,9 +40,7 @@ async def spend(
     ] = "tool",
     *,
     episode: Annotated[str, typer.Option(help="Only this episode.")] = "",
-    since: Annotated[
-        str, typer.Option(help="From this time on, like 2026-10-31 or 2026-10-31T09:30:00Z.")
-    ] = "",
+    since: Since = "",
     until: Annotated[str, typer.Option(help="Before this time.")] = "",
     month: Annotated[str, typer.Option(help="Only this month in UTC, like 2026-10.")] = "",
     all_tenants: Annotated[
@@ -63,7 +61,7 @@ async def spend(
             ledger_pb2.ReportSpendResponse,
             group_by=[_dimension(word) for word in groups],
             episode_id=episode,
-            start_time=parse_time(since),
+            start_time=parse_start(since),
             end_time=parse_time(until),
             all_tenants=all_tenants or None,
         )
@@ -78,13 +76,13 @@ def _dimension(word: str) -> str:
     return ledger_pb2.SpendDimension.Name(DIMENSIONS[word])
 
 
-def _view(groups: list[str], rows: Sequence[ledger_pb2.SpendRow]) -> FittingListing:
+def _view(groups: list[str], rows: Sequence[ledger_pb2.SpendRow]) -> Listing:
     """A line per group and, below several, their sum: one per currency, never added up."""
     shown: list[tuple[str | Text, ...]] = [_row(row) for row in rows]
     if len(rows) > 1:
         shown.append(tuple(Text(cell, style="bold") for cell in _sum(groups, rows)))
     columns = (*groups, "cost#", "calls#", "unpriced#", "used")
-    return FittingListing(columns, shown, ("used",))
+    return listing(columns, shown, ("used",))
 
 
 def _row(row: ledger_pb2.SpendRow) -> tuple[str, ...]:

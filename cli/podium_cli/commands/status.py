@@ -7,10 +7,11 @@ from typing import Any
 
 import psutil
 import typer
-from rich.table import Table
+from rich.text import Text
 
 from podium_cli.command import Session, command
 from podium_cli.formats import format_bytes
+from podium_cli.listing import listing
 from podium_cli.local.health import answers
 from podium_cli.local.state import NotUp, StateFolder
 from podium_kit.client.errors import UserError
@@ -39,14 +40,17 @@ async def status(session: Session) -> None:
     processes = await asyncio.gather(
         *(_status(name, about) for name, about in _known(state).items())
     )
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for header in ("process", "state", "port", "pid", "memory"):
-        table.add_column(header, justify="right" if header in ("port", "pid", "memory") else "left")
-    for each in processes:
-        colour = "green" if each.state == "ready" else "red"
-        port = str(each.port or "")
-        memory = format_bytes(each.memory_bytes)
-        table.add_row(each.name, f"[{colour}]{each.state}[/]", port, str(each.pid), memory)
+    rows = [
+        (
+            each.name,
+            Text(each.state, "green" if each.state == "ready" else "red"),
+            str(each.port or ""),
+            str(each.pid),
+            format_bytes(each.memory_bytes),
+        )
+        for each in processes
+    ]
+    table = listing(("process", "state", "port#", "pid#", "memory#"), rows)
     values = {"url": connection.gateway_url, "processes": [asdict(each) for each in processes]}
     session.output.result(values, table)
     unwell = [each for each in processes if each.state != "ready"]

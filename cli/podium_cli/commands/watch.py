@@ -5,9 +5,12 @@ from typing import Annotated
 import typer
 
 from podium_cli.command import Session, command
+from podium_cli.completion import episode_ids
 from podium_cli.episodes.following import follow
 
-Episode = Annotated[str, typer.Argument(help="Episode id.", show_default=False)]
+Episode = Annotated[
+    str, typer.Argument(help="Episode id.", show_default=False, autocompletion=episode_ids)
+]
 
 
 app = typer.Typer(add_completion=False)

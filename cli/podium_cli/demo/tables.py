@@ -3,19 +3,18 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from rich.table import Table
 from rich.text import Text
 
 from podium_cli.demo.accounts import Accounts
 from podium_cli.demo.outcomes import Outcome, accuracy, accuracy_by_kind
 from podium_cli.formats import format_money, format_seconds, one_line
-from podium_cli.listing import listing
+from podium_cli.listing import Listing, listing
 
 ANSWER_CHARACTERS = 36
 RIGHT, WRONG = Text("right", "green"), Text("wrong", "red")
 
 
-def outcome_table(outcomes: Sequence[Outcome]) -> Table:
+def outcome_table(outcomes: Sequence[Outcome]) -> Listing:
     """A row per task."""
     columns = ("task", "kind", "tools called", "answer", "", "turns#", "cost#", "time#")
     return listing(columns, [_row(outcome) for outcome in outcomes])
@@ -41,14 +40,14 @@ def called(outcome: Outcome) -> str:
     return ", ".join(f"{name} {count}x" if count > 1 else name for name, count in counts.items())
 
 
-def accuracy_table(outcomes: Sequence[Outcome]) -> Table:
+def accuracy_table(outcomes: Sequence[Outcome]) -> Listing:
     """A row per kind, then the total."""
     rows = [*accuracy_by_kind(outcomes), accuracy("all", outcomes)]
     cells = [(row.kind, f"{row.right} of {row.total}", f"{row.share:.0%}") for row in rows]
     return listing(("kind", "right#", "share#"), cells)
 
 
-def spend_table(accounts: Accounts) -> Table:
+def spend_table(accounts: Accounts) -> Listing:
     """A row per tool, most expensive first, then the total."""
     rows = [
         (each.name, str(each.calls), str(each.unpriced_calls or ""), format_money(each.known_cost))

@@ -2,14 +2,15 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-import yaml
 from rich.syntax import Syntax
 from rich.text import Text
 
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
+from podium_cli.documents.written import as_yaml
 from podium_cli.output import Output, escaped
-from podium_kit.client.errors import UserError
+from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway, message_values, segment
 from podium_kit.client.rejections import Rejected
 
@@ -35,17 +36,23 @@ class ApplyTools:
         self._shared = shared
         self._dry_run = dry_run
         self._skip_wrong = skip_wrong
+        self._files: dict[str, Path] = {}
 
     async def run(
         self,
         specs: Sequence[tool_pb2.ToolSpec],
         wrong: Sequence[str] = (),
         gone: Sequence[str] = (),
+        files: Sequence[Path] = (),
     ) -> None:
         """Prints one line or difference per tool. Raises WrongSpecs, which names all of them.
 
-        `wrong` lists problems found while reading the files, `gone` names tools to deprecate.
+        `wrong` lists problems found while reading, `gone` names tools to deprecate, `files` says
+        where each spec was read.
         """
+        if twice := _twice(specs, files):
+            raise UsageError("\n".join(twice), "give each tool a name of its own")
+        self._files = {spec.name: path for spec, path in zip(specs, files, strict=False)}
         causes, good, checked = list(wrong), [], []
         before = await self._registered()
         for spec in specs:
@@ -94,7 +101,8 @@ class ApplyTools:
                 "/v1/tools", request, tool_registry_service_pb2.RegisterToolResponse
             )
         except Rejected as rejected:
-            rejected.cause = f"{spec.name}: {rejected.cause}"
+            file = f"{self._files[spec.name]}: " if spec.name in self._files else ""
+            rejected.cause = f"{file}{spec.name}: {rejected.cause}"
             raise
 
     async def _registered(self) -> dict[str, tool_pb2.Tool]:
@@ -123,6 +131,19 @@ class ApplyTools:
         return f"{name} v{version} {'would be' if self._dry_run else 'is'} current again"
 
 
+def _twice(specs: Sequence[tool_pb2.ToolSpec], files: Sequence[Path]) -> list[str]:
+    """What is wrong with names that several specs have: the last would win unseen."""
+    where = dict(enumerate(files))
+    places: dict[str, list[str]] = {}
+    for number, spec in enumerate(specs):
+        places.setdefault(spec.name, []).append(str(where.get(number, f"number {number + 1}")))
+    return [
+        f"{len(each)} tools are named {name}: {', '.join(each)}"
+        for name, each in places.items()
+        if len(each) > 1
+    ]
+
+
 def difference(old: tool_pb2.ToolSpec | None, new: tool_pb2.ToolSpec) -> str:
     """A unified difference of two specs as YAML; "" when they are the same."""
     lines = difflib.unified_diff(
@@ -136,5 +157,4 @@ def difference(old: tool_pb2.ToolSpec | None, new: tool_pb2.ToolSpec) -> str:
 
 
 def _yaml(spec: tool_pb2.ToolSpec) -> list[str]:
-    given = {key: value for key, value in message_values(spec).items() if value}
-    return yaml.safe_dump(given, sort_keys=False, allow_unicode=True).splitlines()
+    return as_yaml(spec).splitlines()

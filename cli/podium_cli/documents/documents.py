@@ -48,9 +48,12 @@ class UnknownField(ValueError):
 
 
 def enum_words(enum: EnumDescriptor) -> list[str]:
-    """What people write for the values of an enum, like "input_fresh"."""
-    prefix = _prefix(enum)
-    return [enum_word(each.name, prefix).replace(" ", "_") for each in enum.values[1:]]
+    """What people write for the values of an enum, like "input_fresh".
+
+    A preset is written as the policy of its name is: "cost-first".
+    """
+    prefix, between = _prefix(enum), "-" if enum.name == "PolicyPreset" else "_"
+    return [enum_word(each.name, prefix).replace(" ", between) for each in enum.values[1:]]
 
 
 def read_messages(path: Path, kind: type[M], list_key: str = "specs") -> list[tuple[Path, M]]:
@@ -76,6 +79,14 @@ def read_each(
                     yield file, problem
         except InvalidDocument as problem:
             yield file, problem
+
+
+def read_only_message(path: Path, kind: type[M]) -> M:
+    """The only document of a file. Raises InvalidDocument."""
+    read = read_messages(path, kind)
+    if len(read) != 1:
+        raise InvalidDocument(path, f"holds {len(read)} documents instead of one")
+    return read[0][1]
 
 
 def read_message(path: Path, text: str, kind: type[M]) -> M:

@@ -4,17 +4,15 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from rich.table import Table
-
 from podium_cli.formats import format_seconds
-from podium_cli.listing import listing
+from podium_cli.listing import Listing, listing
 from podium_training.rollouts.plan import Group
 from podium_training.rollouts.rolling import Rolled
 
 COLUMNS = ("task", "tools#", "solved#", "unjudged#", "time#", "question…")
 
 
-def rollout_table(groups: Sequence[Group], rolled: Sequence[Rolled]) -> Table:
+def rollout_table(groups: Sequence[Group], rolled: Sequence[Rolled]) -> Listing:
     """A row per group."""
     return listing(COLUMNS, [_row(group, _of(group, rolled)) for group in groups])
 

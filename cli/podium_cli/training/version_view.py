@@ -2,22 +2,20 @@
 
 from collections.abc import Sequence
 
-from rich.table import Table
-
 from podium.orchestrator.v1 import model_version_service_pb2 as pb
-from podium_cli.listing import listing
+from podium_cli.listing import Listing, listing
 from podium_kit.wire import enum_word
 from podium_training.gate import Decision
 
 COLUMNS = ("version", "step#", "aliases", "served", "gate", "why not…")
 
 
-def version_table(versions: Sequence[pb.ModelVersion]) -> Table:
+def version_table(versions: Sequence[pb.ModelVersion]) -> Listing:
     """A row per version."""
     return listing(COLUMNS, [_row(version) for version in versions])
 
 
-def decision_table(decision: Decision) -> Table:
+def decision_table(decision: Decision) -> Listing:
     """The verdict with every number it is based on."""
     rows = [("verdict", decision.verdict.value), ("pairs", str(decision.pairs))]
     rows += [("why", reason) for reason in decision.reasons]

@@ -96,7 +96,7 @@ def test_one_wrong_tool_of_a_folder_leaves_the_others_unregistered(
     assert podium("tools", "show", "fine_tool").returncode == 1
     kept = podium("tools", "apply", "-f", str(tmp_path), "--skip-wrong")
     assert kept.stdout.strip() == "fine_tool v1 registered"
-    assert "left out: Wrong Name!" in kept.stderr
+    assert "b.yaml: Wrong Name!" in kept.stderr
 
 
 def test_a_tool_is_found_by_words_and_deleted(podium: CommandLine, tmp_path: Path) -> None:

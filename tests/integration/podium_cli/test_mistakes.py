@@ -1,10 +1,20 @@
 """Wrong input as a new user would give it: two lines, cause and fix, and the exit status."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from integration.podium_cli.conftest import CommandLine
+
+TOOL = """
+name: twice
+kind: function
+description: Works out sums.
+side_effect: pure
+parameters: {type: object}
+connection: {function: {function: calculator}}
+"""
 
 
 @pytest.mark.parametrize(
@@ -56,3 +66,60 @@ def test_a_foreign_platform_needs_a_key_of_its_own(podium: CommandLine) -> None:
     ended = podium("tools", "list", "--url", "http://127.0.0.1:1")
     assert ended.returncode == 2
     assert "PODIUM_API_KEY" in ended.stderr
+
+
+def test_a_name_that_is_taken_twice_is_rejected_with_both_places(
+    podium: CommandLine, tmp_path: Path
+) -> None:
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(TOOL)
+    ended = podium("tools", "apply", "-f", str(tmp_path))
+    assert ended.returncode == 2
+    assert "2 tools are named twice" in ended.stderr
+    assert "a.yaml" in ended.stderr and "b.yaml" in ended.stderr
+
+
+def test_what_the_platform_rejects_is_named_with_its_file(
+    podium: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text(TOOL.replace("twice", "Wrong Name!"))
+    tools = podium("tools", "apply", "-f", str(tmp_path))
+    assert tools.returncode == 1 and "a.yaml: Wrong Name!" in tools.stderr
+    (tmp_path / "a.yaml").write_text("{name: balanced, preset: cost-first}")
+    policies = podium("policies", "apply", "-f", str(tmp_path / "a.yaml"))
+    assert policies.returncode == 1 and "a.yaml: balanced is a preset" in policies.stderr
+
+
+def test_errors_with_json_are_json_and_suggest_names(podium: CommandLine) -> None:
+    ended = podium("tools", "show", "dictionry", "--json")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "dictionary" in json.loads(ended.stderr.splitlines()[-1])["error"]["fix"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("podium tools show calcu", "calculator"),
+        ("podium policy show cost", "cost-first"),
+        ("podium run x --tool diction", "dictionary"),
+        ("podium run x --policy spee", "speed-first"),
+    ],
+)
+def test_the_shell_completes_names(podium: CommandLine, line: str, expected: str) -> None:
+    asked = {
+        "_PODIUM_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split()) - 1),
+    }
+    ended = CommandLine(podium.state_dir, podium.environment | asked)()
+    assert ended.stdout.split() == [expected]
+
+
+def test_the_shell_completes_nothing_without_a_platform(tmp_path: Path) -> None:
+    asked = {
+        "_PODIUM_COMPLETE": "complete_bash",
+        "COMP_WORDS": "podium tools show c",
+        "COMP_CWORD": "3",
+    }
+    ended = CommandLine(tmp_path, asked)()
+    assert (ended.stdout.strip(), ended.stderr) == ("", "")

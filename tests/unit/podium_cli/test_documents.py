@@ -2,10 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import policy_pb2, tool_pb2
 from podium_cli.documents.documents import InvalidDocument, read_message, read_messages
+from podium_cli.documents.written import as_yaml, written
 from podium_kit.bundled_files import bundled_folder
 
 TOOL = """
@@ -97,3 +99,40 @@ def test_a_file_that_is_no_utf8_or_too_deep_is_rejected(tmp_path: Path) -> None:
     path.write_text("[" * 3000)
     with pytest.raises(InvalidDocument, match="nested too deeply"):
         read_messages(path, tool_pb2.ToolSpec)
+
+
+POLICY = """
+name: frugal
+preset: cost-first
+preferences: {tools: {calculator: 0.5}}
+deny: {kinds: [code, find_tools]}
+price_ceiling: 0.05 EUR
+"""
+
+
+def test_what_is_shown_is_what_people_write() -> None:
+    tool = read_message(Path("weather.yaml"), TOOL, tool_pb2.ToolSpec)
+    assert written(tool) == yaml.safe_load(TOOL)
+
+
+def test_what_is_shown_can_be_applied_again() -> None:
+    policy = read_message(Path("p.yaml"), POLICY, policy_pb2.PolicySpec)
+    shown = as_yaml(policy)
+    assert "preset: cost-first" in shown and "find_tools" in shown and "0.05 EUR" in shown
+    assert read_message(Path("p.yaml"), shown, policy_pb2.PolicySpec) == policy
+
+
+@pytest.mark.parametrize("path", sorted((bundled_folder() / "tools").glob("*.yaml")))
+def test_a_bundled_tool_survives_being_shown(path: Path) -> None:
+    [(_, tool)] = read_messages(path, tool_pb2.ToolSpec)
+    again = read_message(path, as_yaml(tool), tool_pb2.ToolSpec)
+    schemas = [json.loads(each.parameters_json_schema) for each in (tool, again)]
+    assert schemas[0] == schemas[1]
+    for each in (tool, again):
+        each.parameters_json_schema = each.result_json_schema = ""
+    assert again == tool
+
+
+def test_an_unknown_preset_names_them_as_policies_are_named() -> None:
+    with pytest.raises(InvalidDocument, match="accuracy-first, cost-first"):
+        read_message(Path("p.yaml"), "{name: p, preset: cheapest}", policy_pb2.PolicySpec)

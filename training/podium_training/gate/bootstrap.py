@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 RESAMPLES = 10_000
 # Resamples at once: 10,000 of 10,000 pairs would be 800 MB of indices.
 _CHUNK = 500
@@ -29,6 +27,9 @@ def paired_interval(
     """
     if not differences:
         raise ValueError("no pairs to compare")
+    # Slow to import, and needed here alone.
+    import numpy as np  # noqa: PLC0415
+
     values = np.asarray(differences, dtype=np.float64)
     draw = np.random.default_rng(seed)
     means = np.concatenate(

@@ -6,6 +6,7 @@ import typer
 
 from podium_cli.command import Session, command
 from podium_cli.commands.audit.audit import app
+from podium_cli.inputs import Since, parse_start, parse_time
 from podium_cli.listing import listing
 
 COLUMNS = ("time", "who", "with", "action", "resource", "outcome", "changed")
@@ -19,8 +20,8 @@ async def show(
     subject: Annotated[str, typer.Option(help="Only what this person did.")] = "",
     action: Annotated[str, typer.Option(help="Only this action, like RegisterTool.")] = "",
     resource: Annotated[str, typer.Option(help="Only this resource, like a tool's name.")] = "",
-    since: Annotated[str, typer.Option(help="Like 2026-01-31T00:00:00Z.")] = "",
-    until: Annotated[str, typer.Option(help="Like 2026-02-01T00:00:00Z.")] = "",
+    since: Since = "",
+    until: Annotated[str, typer.Option(help="Before this time, like 2026-02-01.")] = "",
     shared: Annotated[
         bool, typer.Option("--shared", help="What platform admins changed for every tenant.")
     ] = False,
@@ -31,8 +32,8 @@ async def show(
         "subject": subject,
         "action": action,
         "resource": resource,
-        "since": since,
-        "until": until,
+        "since": parse_start(since),
+        "until": parse_time(until),
     }
     entries: list[dict[str, Any]] = []
     token = ""
@@ -44,7 +45,9 @@ async def show(
             entries += page["entries"]
             if not (token := page["next_page_token"]):
                 break
-    session.output.result({"entries": entries}, listing(COLUMNS, map(_row, entries)))
+    session.output.result(
+        {"entries": entries}, listing(COLUMNS, map(_row, entries), ("changed", "with"))
+    )
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """`podium policies try` and `report`: policies held against past episodes."""
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -11,14 +10,14 @@ from rich.text import Text
 from podium.registry.v1 import policy_pb2, policy_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.policies.policies import app
-from podium_cli.documents.documents import read_messages
+from podium_cli.completion import policy_names
+from podium_cli.documents.documents import read_only_message
 from podium_cli.formats import format_money, format_seconds
-from podium_cli.inputs import parse_seconds
+from podium_cli.inputs import Since, parse_start
 from podium_cli.listing import listing
 from podium_kit.client.errors import UsageError
 from podium_kit.wire import duration_from_proto, optional_money_from_proto
 
-Since = Annotated[str, typer.Option(help="How far back: 90m, 24h, 7d.")]
 Limit = Annotated[int, typer.Option(min=1, max=2000, help="Most episodes, the newest.")]
 REPORT_COLUMNS = (
     "policy",
@@ -36,7 +35,9 @@ REPORT_COLUMNS = (
 @command(app, "try")
 async def try_policy(
     session: Session,
-    name: Annotated[str, typer.Argument(help="Policy; leave out with --file.")] = "",
+    name: Annotated[
+        str, typer.Argument(help="Policy; leave out with --file.", autocompletion=policy_names)
+    ] = "",
     *,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="Try the policy of this file instead.")
@@ -49,8 +50,7 @@ async def try_policy(
         raise UsageError("there is nothing to try, or two policies", "give a name or --file")
     request = policy_service_pb2.DryRunPolicyRequest(policy=name, past=_past(since, limit))
     if file is not None:
-        [(_, spec)] = read_messages(file, policy_pb2.PolicySpec)
-        request.spec.CopyFrom(spec)
+        request.spec.CopyFrom(read_only_message(file, policy_pb2.PolicySpec))
     async with session.gateway() as gateway:
         reply = await gateway.post(
             "/v1/policies/dry-run", request, policy_service_pb2.DryRunPolicyResponse
@@ -65,7 +65,9 @@ async def try_policy(
 @command(app, "report")
 async def report(
     session: Session,
-    name: Annotated[str, typer.Argument(help="Policy; every one when left out.")] = "",
+    name: Annotated[
+        str, typer.Argument(help="Policy; every one when left out.", autocompletion=policy_names)
+    ] = "",
     *,
     baseline: Annotated[
         str, typer.Option(help="Policy whose episodes on the same tasks are the baseline.")
@@ -93,12 +95,12 @@ async def report(
             "/v1/policies/report", request, policy_service_pb2.ReportAdherenceResponse
         )
     rows = [_policy_row(each) for each in reply.policies]
-    session.output.result(reply, listing(REPORT_COLUMNS, rows))
+    session.output.result(reply, listing(REPORT_COLUMNS, rows, ("left out", "version#")))
 
 
 def _past(since: str, limit: int) -> policy_service_pb2.PastEpisodes:
     past = policy_service_pb2.PastEpisodes(limit=limit)
-    past.start_time.FromDatetime(datetime.now(UTC) - timedelta(seconds=parse_seconds(since)))
+    past.start_time.FromJsonString(parse_start(since))
     return past
 
 

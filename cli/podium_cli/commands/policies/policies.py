@@ -5,17 +5,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 from rich.syntax import Syntax
 from rich.text import Text
 
 from podium.registry.v1 import policy_pb2, policy_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.tools.tools import DryRun
-from podium_cli.documents.documents import read_messages
+from podium_cli.completion import policy_names
+from podium_cli.documents.documents import read_messages, read_only_message
+from podium_cli.documents.written import as_yaml
 from podium_cli.formats import format_time, one_line
 from podium_cli.listing import listing
-from podium_kit.client.gateway import message_values, segment
+from podium_kit.client.gateway import Gateway, message_values, segment
+from podium_kit.client.rejections import Rejected
 
 INSTRUCTION_CHARACTERS = 60
 
@@ -25,7 +27,9 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(help="Policy name.", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(help="Policy name.", show_default=False, autocompletion=policy_names)
+]
 Version = Annotated[int, typer.Option(min=0, help="Version; 0 means the newest.")]
 
 
@@ -35,7 +39,8 @@ async def list_policies(session: Session) -> None:
     async with session.gateway() as gateway:
         found = await gateway.all("/v1/policies", policy_service_pb2.ListPoliciesResponse)
     columns = ("policy", "version#", "outcome#", "compute#", "latency#", "created", "instruction")
-    session.output.result(found, listing(columns, [_row(each) for each in found.policies]))
+    rows = [_row(each) for each in found.policies]
+    session.output.result(found, listing(columns, rows, ("created", "instruction")))
 
 
 @command(app, "show")
@@ -47,8 +52,7 @@ async def show(session: Session, name: Name, version: Version = 0) -> None:
             policy_service_pb2.GetPolicyResponse,
             version=version or None,
         )
-    given = {key: value for key, value in message_values(reply.policy.spec).items() if value}
-    text = yaml.safe_dump(given, sort_keys=False, allow_unicode=True)
+    text = as_yaml(reply.policy.spec)
     session.output.result(reply, Syntax(text, "yaml", background_color="default"))
 
 
@@ -59,18 +63,13 @@ async def apply(
     dry_run: DryRun = False,
 ) -> None:
     """Create policies, or new versions of them, from files."""
-    specs = [spec for _, spec in read_messages(file, policy_pb2.PolicySpec)]
+    documents = read_messages(file, policy_pb2.PolicySpec)
     replies = []
     async with session.gateway() as gateway:
         # All are checked before the first is stored.
         for validate_only in (True,) if dry_run else (True, False):
             replies = [
-                await gateway.post(
-                    "/v1/policies",
-                    policy_service_pb2.CreatePolicyRequest(spec=spec, validate_only=validate_only),
-                    policy_service_pb2.CreatePolicyResponse,
-                )
-                for spec in specs
+                await _create(gateway, path, spec, validate_only) for path, spec in documents
             ]
     verb = "would be created" if dry_run else "created"
     lines = [
@@ -122,7 +121,10 @@ async def schedule(session: Session) -> None:
 @command(app, "explain")
 async def explain(
     session: Session,
-    name: Annotated[str, typer.Argument(help="Policy; the active one when left out.")] = "",
+    name: Annotated[
+        str,
+        typer.Argument(help="Policy; the active one when left out.", autocompletion=policy_names),
+    ] = "",
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="Try the policy of this file instead.")
     ] = None,
@@ -130,8 +132,7 @@ async def explain(
     """Say for every tool why it is in or out."""
     request = policy_service_pb2.ExplainToolsetRequest(policy=name)
     if file is not None:
-        [(_, spec)] = read_messages(file, policy_pb2.PolicySpec)
-        request.spec.CopyFrom(spec)
+        request.spec.CopyFrom(read_only_message(file, policy_pb2.PolicySpec))
     async with session.gateway() as gateway:
         reply = await gateway.post(
             "/v1/policies/explain", request, policy_service_pb2.ExplainToolsetResponse
@@ -141,6 +142,17 @@ async def explain(
         for each in reply.decisions
     ]
     session.output.result(reply, listing(("", "tool", "why"), rows))
+
+
+async def _create(
+    gateway: Gateway, path: Path, spec: policy_pb2.PolicySpec, validate_only: bool
+) -> policy_service_pb2.CreatePolicyResponse:
+    request = policy_service_pb2.CreatePolicyRequest(spec=spec, validate_only=validate_only)
+    try:
+        return await gateway.post("/v1/policies", request, policy_service_pb2.CreatePolicyResponse)
+    except Rejected as rejected:
+        rejected.cause = f"{path}: {rejected.cause}"
+        raise
 
 
 def _row(policy: policy_pb2.Policy) -> tuple[str, ...]:

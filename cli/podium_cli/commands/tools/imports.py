@@ -41,12 +41,12 @@ async def apply(
     """
     documents = list(read_each(file, tool_pb2.ToolSpec))
     wrong = [each.cause for _, each in documents if isinstance(each, InvalidDocument)]
-    specs = [each for _, each in documents if isinstance(each, tool_pb2.ToolSpec)]
+    good = [(path, each) for path, each in documents if isinstance(each, tool_pb2.ToolSpec)]
     async with session.gateway(admin=shared) as gateway:
         tools = ApplyTools(
             gateway, session.output, shared=shared, dry_run=dry_run, skip_wrong=skip_wrong
         )
-        await tools.run(specs, wrong)
+        await tools.run([spec for _, spec in good], wrong, files=[path for path, _ in good])
 
 
 @command(app, "import-mcp")

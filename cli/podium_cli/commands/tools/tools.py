@@ -12,6 +12,8 @@ from rich.text import Text
 from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.command import Session, command
+from podium_cli.completion import tool_names
+from podium_cli.documents.documents import enum_words
 from podium_cli.formats import format_seconds, one_line
 from podium_cli.listing import listing
 from podium_cli.prices.text import format_price
@@ -27,7 +29,9 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(help="Tool name.", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(help="Tool name.", show_default=False, autocompletion=tool_names)
+]
 Every = Annotated[int, typer.Option("--version", min=0, help="Version; 0 means every version.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change; store nothing.")]
 Shared = Annotated[bool, typer.Option("--shared", help="For every tenant; needs an admin key.")]
@@ -61,7 +65,7 @@ async def list_tools(
     measured = {fact.tool_name: fact for fact in facts.facts if not fact.model_alias}
     columns = ("tool", "kind", "version#", "median#", "price", "description…")
     rows = [_row(tool, measured.get(tool.spec.name), prices.prices) for tool in found.tools]
-    session.output.result(found, listing(columns, rows))
+    session.output.result(found, listing(columns, rows, ("version#", "median#", "kind")))
 
 
 @command(app, "show")
@@ -134,12 +138,10 @@ def _versions(tools: Iterable[tool_pb2.Tool], done: str) -> str:
 
 
 def _kind(word: str) -> str:
-    name = f"TOOL_KIND_{word.upper()}"
-    kinds = [each for each, number in tool_pb2.ToolKind.items() if number]
-    if name not in kinds:
-        known = [enum_word(each, "TOOL_KIND_") for each in kinds]
+    known = enum_words(tool_pb2.ToolKind.DESCRIPTOR)
+    if word.lower() not in known:
         raise UsageError(f"there is no tool kind {word!r}", f"use one of {', '.join(known)}")
-    return name
+    return f"TOOL_KIND_{word.upper()}"
 
 
 def _row(
