@@ -10,11 +10,12 @@ GEN ?= protos/gen
 # Tests start these programs hundreds of times: they are compiled once.
 export PYTHONDONTWRITEBYTECODE :=
 PROTO_CHECK := build/proto-check
+SDK := $(PYTHON) -m scripts.sdk
 RELEASED := protos/released.binpb
 WORKERS ?= 3
-SOURCES := libs services cli training tests scripts
+SOURCES := libs services cli training tests scripts sdks/python
 # mypy takes longest and starts first.
-LINT := $(addprefix lint-,types style unused imports protos house dockerfile) proto-check proto-breaking
+LINT := $(addprefix lint-,types sdk style unused imports protos house dockerfile) proto-check proto-breaking
 IMAGES := services tool-adapters policy-engines training
 BUILD ?= docker build
 # Of the Python that collects the wheels.
@@ -26,7 +27,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release lint $(LINT) format test test-all chaos demo up fuzz supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up fuzz supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +84,9 @@ proto-breaking: $(INSTALLED) ## Fail when a contract breaks clients of the last 
 proto-release: proto-breaking ## Store the contracts of a release as what later ones must not break
 	$(BUF) build protos -o $(RELEASED)
 
+sdk: $(INSTALLED) ## Generate the clients' parts in sdks/ from the gateway's OpenAPI document
+	$(SDK)
+
 lint: $(INSTALLED) ## Style, types, import rules, contracts, house rules, Dockerfile
 	@$(MAKE) --no-print-directory --jobs=$(WORKERS) --output-sync=target $(LINT)
 
@@ -102,6 +106,9 @@ lint-imports:
 lint-protos:
 	$(BUF) lint protos
 	$(BUF) format protos --diff --exit-code
+
+lint-sdk:
+	$(SDK) --check
 
 lint-house:
 	$(PYTEST) -q tests/unit/house

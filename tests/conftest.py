@@ -4,6 +4,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from sdks import typescript_client
+
 # Otherwise gRPC restarts its threads in a forked child, which dies before it can exec.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
@@ -14,6 +16,13 @@ pytest_plugins = [
     "scheduling",
     "tensor_shapes",
 ]
+
+# What a run cannot do it says at its end.
+if not typescript_client.available():
+    collect_ignore = [
+        "e2e/test_typescript_client.py",
+        "integration/sdks/test_typescript_client.py",
+    ]
 
 # A busy machine is no finding.
 settings.register_profile("podium", deadline=None, suppress_health_check=[HealthCheck.too_slow])

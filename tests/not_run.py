@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from chart import crd_schemas
+from sdks import typescript_client
 
 LEFT_OUT = {
     "chaos": "they kill or restart servers and run alone: make test-all",
@@ -46,6 +47,8 @@ class NotRun:
             lines.append(IMAGES)
         if not crd_schemas.available():
             lines.append(crd_schemas.MISSING)
+        if not typescript_client.available():
+            lines.append(typescript_client.MISSING)
         if lines:
             terminalreporter.section("not run")
             terminalreporter.write_line("\n".join(lines))

@@ -1,6 +1,7 @@
 """`python -m gateway` serves; `python -m gateway keys create` makes a key, for example
-the first one, which needs no key to be made."""
+the first one, which needs no key to be made; `python -m gateway openapi` prints the API."""
 
+import json
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import uvloop
 
 from gateway.config import DatabaseSettings, Settings
 from gateway.keys.models import KeyRequest
-from gateway.server import api_keys, serve
+from gateway.server import api_keys, openapi_document, serve
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Identity, Role, acting_as
 from podium_kit.rpc.process import run
@@ -27,6 +28,12 @@ def main(context: typer.Context) -> None:
     """Serve the public HTTP API; without a command, until SIGTERM."""
     if context.invoked_subcommand is None:
         run(serve(load_settings(Settings)))
+
+
+@app.command()
+def openapi() -> None:
+    """Print the OpenAPI document; needs no settings and connects to nothing."""
+    typer.echo(json.dumps(uvloop.run(openapi_document()), indent=1, sort_keys=True))
 
 
 @keys.command()

@@ -185,8 +185,13 @@ def model_from_proto(model: orchestrator_pb2.Model) -> OrchestratorModel:
 
 
 def event_json(event: episode_pb2.EpisodeEvent) -> str:
-    """The event as one line of JSON, in the contract's own field names."""
-    return json_format.MessageToJson(event, preserving_proto_field_name=True, indent=None)
+    """The event as one line of JSON, in the contract's own field names, unset ones included."""
+    return json_format.MessageToJson(
+        event,
+        preserving_proto_field_name=True,
+        always_print_fields_with_no_presence=True,
+        indent=None,
+    )
 
 
 def event_kind(event: episode_pb2.EpisodeEvent) -> str:

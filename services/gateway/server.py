@@ -2,15 +2,20 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any
 from uuid import uuid4
 
 import uvicorn
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from fastapi import FastAPI
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -36,12 +41,14 @@ from gateway.mcp_server.endpoint import McpEndpoint
 from gateway.oidc.verifier import OidcVerifier
 from gateway.responses.routes import ResponsesApi
 from gateway.rest.audited_calls import AuditedCalls
+from gateway.rest.openapi import document
 from gateway.rest.store_idempotency import PostgresIdempotencyStore
 from gateway.rest.transcoding import Transcoder
 from podium_kit import telemetry
 from podium_kit.postgres import migrations
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.rpc.background import BackgroundTask, background
+from podium_kit.rpc.tokens import TokenSigner
 
 log = logging.getLogger(__name__)
 
@@ -56,30 +63,67 @@ async def application(settings: Settings, draining: asyncio.Event) -> AsyncItera
     """The application with everything it needs; leaving closes it all."""
     await migrations.upgrade(settings.database_url, MIGRATIONS)
     async with AsyncExitStack() as stack:
-        engine = open_engine(
-            settings.database_url, pre_ping=True, answer_timeout_s=settings.database_timeout_s
-        )
-        stack.push_async_callback(engine.dispose)
-        upstreams = Upstreams.open(settings, settings.signing_key().signer())
-        stack.push_async_callback(upstreams.close)
-        tenancy, tasks = await _tenancy(settings, engine, stack)
-        idempotency = PostgresIdempotencyStore(engine)
-        forget = partial(idempotency.forget, IDEMPOTENCY_KEYS_KEPT)
-        tasks.append(BackgroundTask("old-idempotency-keys", forget, CLEANING_INTERVAL_S))
-        await stack.enter_async_context(background(tasks))
-        episodes, episode_ids = EpisodesClient(upstreams[EPISODES]), EpisodeIds(idempotency)
-        calls = AuditedCalls(upstreams, tenancy.log)
-        checks: dict[str, Check] = {"postgres": partial(check, engine), "episodes": upstreams.check}
-        starter = _starter(settings, upstreams, episodes, episode_ids)
-        mcp = McpEndpoint(starter)
-        await stack.enter_async_context(mcp.running())
-        yield build_app(
-            settings,
-            tenancy,
-            Apis(ResponsesApi(starter, episodes), mcp),
-            Transcoder(calls, episodes, episode_ids, settings.keepalive_s, draining),
-            health_router(checks, tasks, draining),
-        )
+        parts = await _parts(settings, settings.signing_key().signer(), draining, stack)
+        await stack.enter_async_context(background(parts.tasks))
+        await stack.enter_async_context(parts.mcp.running())
+        yield parts.app
+
+
+async def openapi_document() -> dict[str, Any]:
+    """The document that a running gateway serves, without any server to connect to."""
+    nowhere = "localhost:1"
+    settings = Settings(
+        database_url="postgresql+asyncpg://localhost/nothing",
+        port=0,
+        signing_key_file=Path(os.devnull),
+        episodes_target=nowhere,
+        tool_registry_target=nowhere,
+        cost_ledger_target=nowhere,
+        tool_adapters_target=nowhere,
+        orchestrator_inference_target=nowhere,
+    )
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    async with AsyncExitStack() as stack:
+        parts = await _parts(settings, TokenSigner(pem, "nobody"), asyncio.Event(), stack)
+        return document(parts.app)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The application, and what runs beside it; nothing is connected yet."""
+
+    app: FastAPI
+    tasks: list[BackgroundTask]
+    mcp: McpEndpoint
+
+
+async def _parts(
+    settings: Settings, signer: TokenSigner, draining: asyncio.Event, stack: AsyncExitStack
+) -> _Parts:
+    engine = open_engine(
+        settings.database_url, pre_ping=True, answer_timeout_s=settings.database_timeout_s
+    )
+    stack.push_async_callback(engine.dispose)
+    upstreams = Upstreams.open(settings, signer)
+    stack.push_async_callback(upstreams.close)
+    tenancy, tasks = await _tenancy(settings, engine, stack)
+    idempotency = PostgresIdempotencyStore(engine)
+    forget = partial(idempotency.forget, IDEMPOTENCY_KEYS_KEPT)
+    tasks.append(BackgroundTask("old-idempotency-keys", forget, CLEANING_INTERVAL_S))
+    episodes, episode_ids = EpisodesClient(upstreams[EPISODES]), EpisodeIds(idempotency)
+    calls = AuditedCalls(upstreams, tenancy.log)
+    checks: dict[str, Check] = {"postgres": partial(check, engine), "episodes": upstreams.check}
+    starter = _starter(settings, upstreams, episodes, episode_ids)
+    mcp = McpEndpoint(starter)
+    app = build_app(
+        settings,
+        tenancy,
+        Apis(ResponsesApi(starter, episodes), mcp),
+        Transcoder(calls, episodes, episode_ids, settings.keepalive_s, draining),
+        health_router(checks, tasks, draining),
+    )
+    return _Parts(app, tasks, mcp)
 
 
 async def _tenancy(

@@ -23,7 +23,7 @@ ERROR: Schema = {
             "properties": {
                 "message": {"type": "string", "description": "cause and fix"},
                 "type": {"type": "string"},
-                "param": {"type": "string", "nullable": True},
+                "param": {"type": ["string", "null"]},
                 "code": {"type": "string", "description": "the reason in lower case"},
                 "reason": {"type": "string", "description": "stable name, like MODEL_NOT_FOUND"},
                 "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
@@ -53,9 +53,12 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 def _operation(route: Route, schemas: MessageSchemas) -> Schema:
     method = method_of(route)
-    reply = schemas.reference(method.output_type)
-    stream = JSON_LINES if route.json_lines else "text/event-stream"
-    media = stream if method.server_streaming else "application/json"
+    reply, media = schemas.reference(method.output_type), "application/json"
+    if route.json_lines:
+        media = JSON_LINES
+    elif method.server_streaming:
+        # Of each server-sent event the data: what the response wraps.
+        reply, media = schemas.wrapped(method.output_type, "event"), "text/event-stream"
     operation: Schema = {
         "operationId": f"{route.rpc}Rest",
         "tags": [method.containing_service.name.removesuffix("Service")],

@@ -22,6 +22,7 @@ SCALARS: dict[int, Schema] = {
 WELL_KNOWN: dict[str, Schema] = {
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
     "google.protobuf.Duration": {"type": "string", "example": "1.5s"},
+    "google.protobuf.FieldMask": {"type": "string", "example": "hardLimit,endTime"},
     "google.protobuf.Struct": {"type": "object"},
     "google.protobuf.Value": {},
 }
@@ -32,6 +33,10 @@ class MessageSchemas:
 
     def __init__(self) -> None:
         self.components: dict[str, Schema] = {}
+
+    def wrapped(self, message: Descriptor, name: str) -> Schema:
+        """Of what a field of the message holds."""
+        return self._single(message.fields_by_name[name])
 
     def reference(self, message: Descriptor) -> Schema:
         if message.full_name in WELL_KNOWN:
@@ -47,10 +52,13 @@ class MessageSchemas:
         message = field.message_type
         if message is not None and message.GetOptions().map_entry:
             value = message.fields_by_name["value"]
-            return {"type": "object", "additionalProperties": self._single(value)}
+            entries = self._single(value)
+            return {"type": "object", "additionalProperties": entries, "default": {}}
         if field.is_repeated:
-            return {"type": "array", "items": self._single(field)}
-        return self._single(field)
+            return {"type": "array", "items": self._single(field), "default": []}
+        if field.has_presence:
+            return self._single(field)
+        return {**self._single(field), "default": _default(field)}
 
     def _single(self, field: FieldDescriptor) -> Schema:
         if field.message_type is not None:
@@ -58,3 +66,13 @@ class MessageSchemas:
         if field.enum_type is not None:
             return {"type": "string", "enum": [each.name for each in field.enum_type.values]}
         return SCALARS[field.type]
+
+
+def _default(field: FieldDescriptor) -> Any:
+    """What an answer writes for the field when it is unset, and a request may leave out."""
+    if field.enum_type is not None:
+        return field.enum_type.values_by_number[0].name
+    written_as_text = SCALARS[field.type]["type"] == "string"
+    if field.type == F.TYPE_BYTES:
+        return ""
+    return str(field.default_value) if written_as_text else field.default_value

@@ -7,6 +7,13 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
+GENERATED = (
+    "protos/gen/",
+    "sdks/openapi.json",
+    "sdks/python/podium_client/models.py",
+    "sdks/python/podium_client/_sync/",
+    "sdks/typescript/src/schema.ts",
+)
 PRODUCT_ROOTS = ("libs/", "services/", "cli/", "training/")
 
 
@@ -20,7 +27,7 @@ def tracked_files() -> tuple[str, ...]:
         capture_output=True,
         text=True,
     ).stdout.splitlines()
-    kept = [path for path in listing if not path.startswith("protos/gen/")]
+    kept = [path for path in listing if not path.startswith(GENERATED)]
     return tuple(path for path in kept if (ROOT / path).is_file())
 
 

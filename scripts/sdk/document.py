@@ -1,0 +1,95 @@
+"""The document that clients are generated from: the gateway's, with short names and comments.
+
+Other people's APIs (chat completions, responses, messages) have clients of their own and are left
+out.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from scripts.sdk.comments import comments
+
+from gateway.server import openapi_document
+
+Schema = dict[str, Any]
+FOREIGN = re.compile(r"/v1/(chat|responses|messages)\b")
+REFERENCE = "#/components/schemas/"
+
+
+class NameTaken(ValueError):
+    """Two schemas would have the same short name."""
+
+
+def client_document() -> Schema:
+    """Raises NameTaken."""
+    document = asyncio.run(openapi_document())
+    for path in [path for path in document["paths"] if FOREIGN.match(path)]:
+        del document["paths"][path]
+    schemas = document["components"]["schemas"]
+    _describe(schemas, comments())
+    kept = _reachable(document["paths"], schemas)
+    document["components"]["schemas"] = {name: schemas[name] for name in sorted(kept)}
+    _rename(document, {name: short_name(name) for name in kept})
+    return document
+
+
+def short_name(name: str) -> str:
+    """Episode for podium.episodes.v1.Episode, ApiKey for ApiKeyResource."""
+    return name.rpartition(".")[2].removesuffix("Resource")
+
+
+def _describe(schemas: Schema, said: dict[str, str]) -> None:
+    for name, schema in schemas.items():
+        if name in said:
+            schema["description"] = said[name]
+        for field, of_field in schema.get("properties", {}).items():
+            if text := said.get(f"{name}.{field}"):
+                # Beside a reference, too: OpenAPI 3.1 allows it.
+                schema["properties"][field] = {**of_field, "description": text}
+
+
+def _reachable(start: Any, schemas: Schema) -> set[str]:
+    found: set[str] = set()
+    waiting = list(_references(start))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(_references(schemas[name]))
+    return found
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        given = value.get("$ref")
+        if isinstance(given, str):
+            yield given.removeprefix(REFERENCE)
+        for each in value.values():
+            yield from _references(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _references(each)
+
+
+def _rename(document: Schema, names: dict[str, str]) -> None:
+    if len(set(names.values())) < len(names):
+        taken = sorted(short for short in names.values() if [*names.values()].count(short) > 1)
+        raise NameTaken(f"more than one schema would be called {taken[0]}")
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: REFERENCE + names[each.removeprefix(REFERENCE)]
+                if key == "$ref"
+                else renamed(each)
+                for key, each in value.items()
+            }
+        return [renamed(each) for each in value] if isinstance(value, list) else value
+
+    schemas = document["components"]["schemas"]
+    document["paths"] = renamed(document["paths"])
+    document["components"]["schemas"] = {
+        names[name]: renamed(schema) for name, schema in schemas.items()
+    }

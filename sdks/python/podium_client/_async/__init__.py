@@ -1,0 +1,1 @@
+"""The client for asyncio. `make sdk` writes podium_client/_sync from this folder."""

@@ -1,0 +1,115 @@
+"""Budgets: hard limits, and alerts before them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from podium_client._async.pages import AsyncPages
+from podium_client._async.transport import AsyncTransport, required
+from podium_client.models import (
+    Budget,
+    BudgetAlert,
+    BudgetStatus,
+    CloseBudgetResponse,
+    CreateBudgetRequest,
+    CreateBudgetResponse,
+    GetBudgetResponse,
+    ListAlertsResponse,
+    ListBudgetsResponse,
+    UpdateBudgetRequest,
+    UpdateBudgetResponse,
+)
+from podium_client.orders import Amount, money
+from podium_client.wire import path
+
+BUDGET = "/v1/budgets/{id}"
+Window = Literal["total", "day", "week", "month"]
+
+
+class AsyncBudgets:
+    """Limits on spending."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def create(
+        self,
+        budget_id: str,
+        limit: Amount,
+        *,
+        window: Window = "month",
+        alert_at: Sequence[Amount] = (),
+    ) -> Budget:
+        """A budget of the whole tenant; `add` takes every other kind."""
+        return await self.add(
+            Budget(
+                id=budget_id,
+                scope="BUDGET_SCOPE_TENANT",
+                window=f"BUDGET_WINDOW_{window.upper()}",
+                hard_limit=money(limit),
+                soft_limits=[money(each) for each in alert_at],
+            )
+        )
+
+    async def add(self, budget: Budget) -> Budget:
+        """The same id and content again is the same budget."""
+        body = CreateBudgetRequest(budget=budget)
+        reply = await self._transport.call("POST", "/v1/budgets", CreateBudgetResponse, body=body)
+        return required(reply.budget)
+
+    async def get(self, budget_id: str) -> BudgetStatus:
+        """A budget, and what its window holds now."""
+        address = path(BUDGET, id=budget_id)
+        return required((await self._transport.call("GET", address, GetBudgetResponse)).status)
+
+    def list(self, *, page_size: int = 0) -> AsyncPages[BudgetStatus]:
+        """In the order of their ids."""
+        return self._transport.pages(
+            "/v1/budgets",
+            ListBudgetsResponse,
+            lambda page: (page.statuses, page.next_page_token),
+            {"page_size": page_size},
+        )
+
+    async def update(
+        self,
+        budget_id: str,
+        *,
+        limit: Amount | None = None,
+        alert_at: Sequence[Amount] | None = None,
+        end_time: datetime | None = None,
+        version: int = 0,
+    ) -> Budget:
+        """Changes what is given. With a `version`, only if nobody changed it meanwhile."""
+        body = UpdateBudgetRequest(version=version)
+        changed = []
+        if limit is not None:
+            changed.append("hardLimit")
+            body.hard_limit = money(limit)
+        if alert_at is not None:
+            changed.append("softLimits")
+            body.soft_limits = [money(each) for each in alert_at]
+        if end_time is not None:
+            changed.append("endTime")
+            body.end_time = end_time
+        # A field mask in protobuf's JSON, which writes names so.
+        body.update_mask = ",".join(changed)
+        reply = await self._transport.call(
+            "PATCH", path(BUDGET, id=budget_id), UpdateBudgetResponse, body=body
+        )
+        return required(reply.budget)
+
+    async def close(self, budget_id: str) -> Budget:
+        """It decides no further call."""
+        address = path(BUDGET + "/close", id=budget_id)
+        reply = await self._transport.call("POST", address, CloseBudgetResponse, body={})
+        return required(reply.budget)
+
+    def alerts(self, budget_id: str = "", *, page_size: int = 0) -> AsyncPages[BudgetAlert]:
+        """Soft limits that were passed, newest first."""
+        return self._transport.pages(
+            "/v1/budget-alerts",
+            ListAlertsResponse,
+            lambda page: (page.alerts, page.next_page_token),
+            {"budget_id": budget_id, "page_size": page_size},
+        )

@@ -1,0 +1,64 @@
+"""Prices: versions that never change."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from podium_client._async.pages import AsyncPages
+from podium_client._async.transport import AsyncTransport
+from podium_client.models import (
+    CreatePricesRequest,
+    CreatePricesResponse,
+    GetEffectivePricesResponse,
+    ListPricesResponse,
+    Price,
+    PriceSpec,
+)
+
+
+class AsyncPrices:
+    """The price book."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def create(
+        self, specs: Sequence[PriceSpec], *, validate_only: bool = False
+    ) -> CreatePricesResponse:
+        """All of them, or none; the same price again keeps its version."""
+        body = CreatePricesRequest(specs=[*specs], validate_only=validate_only)
+        return await self._transport.call("POST", "/v1/prices", CreatePricesResponse, body=body)
+
+    def list(
+        self, sku_prefix: str = "", *, known_at: datetime | None = None, page_size: int = 0
+    ) -> AsyncPages[Price]:
+        """Versions in the order of their SKUs."""
+        return self._transport.pages(
+            "/v1/prices",
+            ListPricesResponse,
+            lambda page: (page.prices, page.next_page_token),
+            {"sku_prefix": sku_prefix, "known_at": known_at, "page_size": page_size},
+        )
+
+    async def effective(
+        self,
+        skus: Sequence[str],
+        *,
+        at: datetime | None = None,
+        known_at: datetime | None = None,
+        service_class: str = "",
+        region: str = "",
+    ) -> dict[str, Price]:
+        """What each SKU costs the tenant, now or at a time; without those that have no price."""
+        reply = await self._transport.call(
+            "GET",
+            "/v1/prices/effective",
+            GetEffectivePricesResponse,
+            query={
+                "skus": [*skus],
+                "at": at,
+                "known_at": known_at,
+                "service_class": service_class,
+                "region": region,
+            },
+        )
+        return reply.prices

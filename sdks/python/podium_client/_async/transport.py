@@ -1,0 +1,175 @@
+"""Requests with repetitions, and streams that are taken up where they broke."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import anyio
+import httpx
+from pydantic import BaseModel
+
+from podium_client._async.pages import AsyncPages
+from podium_client.errors import ApiError, ConnectionFailed, PodiumError
+from podium_client.retries import is_retried, retry_after_s
+from podium_client.settings import Settings
+from podium_client.values import Model
+from podium_client.version import VERSION
+from podium_client.wire import EventDecoder, LineDecoder, error_in_stream, error_of, query_of
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+# The platform pings a silent stream every 15 s.
+STREAM_SILENCE_S = 60.0
+Body = Model | Mapping[str, Any] | None
+
+
+class AsyncTransport:
+    """One pool of connections with one API key."""
+
+    def __init__(self, settings: Settings, http: httpx.AsyncClient | None) -> None:
+        self._settings = settings
+        self._http = http or httpx.AsyncClient(
+            timeout=settings.timeout_s, trust_env=settings.trust_env
+        )
+        self._headers = {
+            "authorization": f"Bearer {settings.api_key}",
+            "user-agent": f"podium-client-python/{VERSION}",
+        }
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        reply: type[M],
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Body = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool = True,
+    ) -> M:
+        """The reply. One that is not repeatable is sent again only if it cannot have arrived.
+
+        Raises ApiError, ConnectionFailed.
+        """
+        attempt = 0
+        while True:
+            try:
+                response = await self._http.request(
+                    method,
+                    self._settings.base_url + path,
+                    params=query_of(query or {}),
+                    json=body.to_json() if isinstance(body, Model) else body,
+                    headers={**self._headers, **(headers or {})},
+                )
+            except httpx.TransportError as error:
+                unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                wait_s = self._settings.retries.wait_s(attempt) if repeatable or unsent else None
+                if wait_s is None:
+                    raise self._unreachable(error) from error
+            else:
+                if response.is_success:
+                    return reply.model_validate_json(response.content)
+                failed = error_of(response.status_code, response.content, response.headers)
+                wait_s = self._wait_s(attempt, failed, response.headers, repeatable)
+                if wait_s is None:
+                    raise failed
+            await anyio.sleep(wait_s)
+            attempt += 1
+
+    def pages(
+        self,
+        path: str,
+        reply: type[M],
+        items: Callable[[M], tuple[list[T], str]],
+        query: Mapping[str, Any],
+    ) -> AsyncPages[T]:
+        """The items of a list; `items` gives those of a page, and the token of the next one."""
+
+        async def fetch(page_token: str) -> tuple[list[T], str]:
+            query_of_page = {**query, "page_token": page_token}
+            return items(await self.call("GET", path, reply, query=query_of_page))
+
+        return AsyncPages(fetch)
+
+    async def events(self, path: str, after: int) -> AsyncIterator[tuple[int, str]]:
+        """Number and JSON of each event, from the one after `after`; a broken stream is resumed.
+
+        Ends when its consumer stops. Raises ApiError, ConnectionFailed.
+        """
+        attempt = 0
+        while True:
+            lost: Exception = ConnectionFailed("the stream ended before the episode did")
+            headers = {"last-event-id": str(after), "accept": "text/event-stream"}
+            try:
+                async with self._opened(path, {}, headers) as response:
+                    decoder = EventDecoder()
+                    async for chunk in response.aiter_bytes():
+                        for event in decoder.feed(chunk):
+                            if event.name == "error":
+                                raise error_in_stream(json.loads(event.data))
+                            after, attempt = int(json.loads(event.data)["sequence"]), 0
+                            yield after, event.data
+            except httpx.TransportError as error:
+                lost = self._unreachable(error)
+            except ApiError as error:
+                if not is_retried(error.status, error.kind, {}):
+                    raise
+                lost = error
+            if (wait_s := self._settings.retries.wait_s(attempt)) is None:
+                raise lost
+            await anyio.sleep(wait_s)
+            attempt += 1
+
+    async def lines(self, path: str, reply: type[M], query: Mapping[str, Any]) -> AsyncIterator[M]:
+        """Replies of a stream of JSON lines. Raises ApiError, ConnectionFailed."""
+        try:
+            async with self._opened(path, query, {}) as response:
+                decoder = LineDecoder()
+                async for chunk in response.aiter_bytes():
+                    for line in decoder.feed(chunk):
+                        values = json.loads(line)
+                        if "error" in values:
+                            raise error_in_stream(values)
+                        yield reply.model_validate(values)
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+
+    @asynccontextmanager
+    async def _opened(
+        self, path: str, query: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx.Response]:
+        async with self._http.stream(
+            "GET",
+            self._settings.base_url + path,
+            params=query_of(query),
+            headers={**self._headers, **headers},
+            timeout=httpx.Timeout(self._settings.timeout_s, read=STREAM_SILENCE_S),
+        ) as response:
+            if not response.is_success:
+                await response.aread()
+                raise error_of(response.status_code, response.content, response.headers)
+            yield response
+
+    def _wait_s(
+        self, attempt: int, failed: ApiError, headers: Mapping[str, str], repeatable: bool
+    ) -> float | None:
+        # 429 is said before anything is done.
+        safe = repeatable or failed.status == 429
+        if not safe or not is_retried(failed.status, failed.kind, headers):
+            return None
+        return self._settings.retries.wait_s(attempt, retry_after_s(headers))
+
+    def _unreachable(self, error: Exception) -> ConnectionFailed:
+        kind = type(error).__name__
+        return ConnectionFailed(f"no answer from {self._settings.base_url} ({kind}: {error})")
+
+
+def required(given: T | None) -> T:
+    """What the API promises to send. Raises PodiumError."""
+    if given is None:
+        raise PodiumError("the platform's answer lacks a part that it always has")
+    return given

@@ -1,0 +1,108 @@
+# Written by `make sdk` from podium_client/_async; do not edit.
+"""Policies: what is preferred, allowed and paid."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from podium_client._sync.pages import Pages
+from podium_client._sync.transport import Transport, required
+from podium_client.models import (
+    ActivatePolicyRequest,
+    ActivatePolicyResponse,
+    CreatePolicyRequest,
+    CreatePolicyResponse,
+    DryRunPolicyRequest,
+    DryRunPolicyResponse,
+    ExplainToolsetRequest,
+    ExplainToolsetResponse,
+    GetPolicyResponse,
+    ListActivationsResponse,
+    ListPoliciesResponse,
+    PastEpisodes,
+    Policy,
+    PolicyActivation,
+    PolicySpec,
+    ReportAdherenceRequest,
+    ReportAdherenceResponse,
+    ToolDecision,
+)
+from podium_client.wire import path
+
+POLICY = "/v1/policies/{name}"
+
+
+class Policies:
+    """Versions of the tenant's policies, and what they decide."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, spec: PolicySpec) -> Policy:
+        """A policy, or a new version of it; the same spec again keeps its version."""
+        body = CreatePolicyRequest(spec=spec)
+        reply = self._transport.call("POST", "/v1/policies", CreatePolicyResponse, body=body)
+        return required(reply.policy)
+
+    def validate(self, spec: PolicySpec) -> None:
+        """Raises BadRequest for what cannot be created; stores nothing."""
+        body = CreatePolicyRequest(spec=spec, validate_only=True)
+        self._transport.call("POST", "/v1/policies", CreatePolicyResponse, body=body)
+
+    def get(self, name: str, version: int = 0) -> Policy:
+        """One version; 0 means the newest."""
+        reply = self._transport.call(
+            "GET", path(POLICY, name=name), GetPolicyResponse, query={"version": version}
+        )
+        return required(reply.policy)
+
+    def list(self, *, page_size: int = 0) -> Pages[Policy]:
+        """Newest versions, presets first."""
+        return self._transport.pages(
+            "/v1/policies",
+            ListPoliciesResponse,
+            lambda page: (page.policies, page.next_page_token),
+            {"page_size": page_size},
+        )
+
+    def activate(
+        self, name: str, version: int = 0, *, effective_time: datetime | None = None
+    ) -> Policy:
+        """Makes a version the default of new episodes, now or from a time on."""
+        body = ActivatePolicyRequest(version=version, effective_time=effective_time)
+        address = path(POLICY + "/activate", name=name)
+        reply = self._transport.call("POST", address, ActivatePolicyResponse, body=body)
+        return required(reply.policy)
+
+    def activations(self, *, page_size: int = 0) -> Pages[PolicyActivation]:
+        """When which policy became or becomes the default, newest first."""
+        return self._transport.pages(
+            "/v1/policy-activations",
+            ListActivationsResponse,
+            lambda page: (page.activations, page.next_page_token),
+            {"page_size": page_size},
+        )
+
+    def explain(
+        self, policy: str = "", *, spec: PolicySpec | None = None
+    ) -> Sequence[ToolDecision]:
+        """Why each tool is in or out, under a policy or under a spec that is not stored."""
+        body = ExplainToolsetRequest(policy=policy, spec=spec)
+        reply = self._transport.call(
+            "POST", "/v1/policies/explain", ExplainToolsetResponse, body=body
+        )
+        return reply.decisions
+
+    def dry_run(
+        self, policy: str = "", *, spec: PolicySpec | None = None, past: PastEpisodes | None = None
+    ) -> DryRunPolicyResponse:
+        """What a policy would have changed in past episodes."""
+        body = DryRunPolicyRequest(policy=policy, spec=spec, past=past)
+        return self._transport.call(
+            "POST", "/v1/policies/dry-run", DryRunPolicyResponse, body=body
+        )
+
+    def report(self, request: ReportAdherenceRequest) -> ReportAdherenceResponse:
+        """How well past episodes followed their preferences."""
+        return self._transport.call(
+            "POST", "/v1/policies/report", ReportAdherenceResponse, body=request
+        )

@@ -1,0 +1,3 @@
+"""Of this client."""
+
+VERSION = "0.1.0"
