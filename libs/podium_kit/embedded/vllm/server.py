@@ -121,12 +121,14 @@ def _model_ids(response: httpx.Response) -> list[str]:
 def _environment_variables(adapters: bool) -> dict[str, str]:
     """The engine runs in one process instead of two, which saves a round of imports.
 
-    vLLM then leaves threads alone, so they are set here: all cores, none pinned.
+    vLLM then leaves threads alone, so they are set here: all cores that it may use, none pinned.
     """
     return foreign_environment() | {
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": str(os.cpu_count() or 1),
+        "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0))),
+        # On a busy machine, threads that spin at barriers make small products 40 times slower.
+        "OMP_WAIT_POLICY": "passive",
         "VLLM_CPU_KVCACHE_SPACE": str(KV_CACHE_GIB),
         "VLLM_LOGGING_LEVEL": "WARNING",
         "VLLM_NO_USAGE_STATS": "1",
