@@ -7,8 +7,8 @@
 It serves under the name of the tokenizer's folder, so its calls are priced as those of the
 model that will learn from them.
 
-With --expert TOOL it hands a share of the tasks to one of that tool's models, by chance, and all
-that lack their own tools. `python -m podium_training.experts` serves such models.
+With --experts POOL it hands a task to one of those experts where that promises a higher reward
+under the weights and prices of its prompt. `python -m podium_training.experts` serves them.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from podium_kit.client.errors import UserError
 from podium_training.demonstrations.solutions import NoDemonstration, Solutions
+from podium_training.experts.pool import InvalidPool, read_pool
 from podium_training.tasks.files import read_tasks
 
 HOST = "127.0.0.1"
@@ -27,9 +28,10 @@ def main() -> int:
     """Serves until it is stopped; exit status 2 for a fault in the arguments."""
     arguments = _arguments()
     try:
-        solutions = Solutions(read_tasks(arguments.tasks), arguments.expert, arguments.expert_share)
+        experts = read_pool(arguments.experts) if arguments.experts else None
+        solutions = Solutions(read_tasks(arguments.tasks), experts)
         _serve(solutions, arguments)
-    except (UserError, NoDemonstration, OSError) as error:
+    except (UserError, NoDemonstration, InvalidPool, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0
@@ -62,10 +64,7 @@ def _arguments() -> argparse.Namespace:
         "--tokenizer", type=Path, required=True, help="folder of the model that learns"
     )
     parser.add_argument("--port", type=int, default=8010, help="on loopback; 0 takes a free one")
-    parser.add_argument("--expert", default="", help="tool that some tasks are handed to")
-    parser.add_argument(
-        "--expert-share", type=float, default=0.3, help="of the tasks that could do without"
-    )
+    parser.add_argument("--experts", type=Path, help="YAML like bundled/experts.yaml")
     return parser.parse_args()
 
 

@@ -39,7 +39,7 @@ def make_app(
         try:
             messages = body["messages"]
             schema = body["response_format"]["json_schema"]["schema"]
-            text = solutions.action(messages[-1]["content"], schema)
+            text = solutions.action(messages[0]["content"], messages[-1]["content"], schema)
         except KeyError as error:
             return _rejected(f"the request lacks {error}")
         except NoDemonstration as error:

@@ -1,15 +1,16 @@
 """The next action of a task's known solution, read off the prompt of the turn.
 
-Some tasks are handed to an expert instead: by chance, whatever it costs, so that what learns from
-it has tried every expert and is left to find out when that is worth it.
+Where experts are offered, a task is handed to one of them whenever that promises a higher reward
+under the weights and prices that the prompt states: what learns from it sees them obeyed.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from random import Random
 from typing import Any
 
+from podium_training.demonstrations.delegation import asked_ways, best, own_way, weights_in
+from podium_training.experts.pool import Pool
 from podium_training.tasks.task import FIND_TOOLS, Call, Task
 
 # The line of the prompt that holds the task (services/orchestrator_inference, stateless layout).
@@ -24,24 +25,25 @@ class NoDemonstration(ValueError):
 
 
 class Solutions:
-    """Known solutions by question; a share of the tasks asks a tool whose models are experts."""
+    """Known solutions by question, and the experts that tasks may be handed to."""
 
-    def __init__(self, tasks: Iterable[Task], expert: str = "", share: float = 0.0) -> None:
-        self._expert = expert
-        self._share = share
+    def __init__(self, tasks: Iterable[Task], experts: Pool | None = None) -> None:
+        self._experts = experts
         self._tasks = {task.question: task for task in tasks if task.solution is not None}
         if not self._tasks:
             raise NoDemonstration("none of the tasks has a solution to show")
 
-    def action(self, prompt: str, schema: Mapping[str, Any]) -> str:
+    def action(self, system: str, prompt: str, schema: Mapping[str, Any]) -> str:
         """The action as JSON text, valid under the action schema. Raises NoDemonstration.
+
+        The system message lists the tools; the prompt is the user's, with the task.
 
         An answer is shown only after the calls that lead to it: whatever failed or is missing would
         teach to make it up. What an expert said is the answer.
         """
         task = self._task(prompt)
         tools = _tools(schema)
-        if (asked := self._asked(task, tools)) is not None:
+        if (asked := self._asked(task, tools, system, prompt)) is not None:
             said = _said(asked, prompt)
             return _made(asked, tools) if said is None else _compact({"answer": said})
         for call in task.solution or ():
@@ -57,15 +59,20 @@ class Solutions:
                 raise NoDemonstration(f"{call.tool} was not found")
         return _compact({"answer": task.answer})
 
-    def _asked(self, task: Task, tools: Tools) -> Call | None:
-        """Which expert the task is handed to, if to any: always where its own tools are lacking."""
-        if self._expert not in tools:
+    def _asked(self, task: Task, tools: Tools, system: str, prompt: str) -> Call | None:
+        """Which expert the task is handed to, if to any: the same one in every turn."""
+        pool = self._experts
+        if pool is None or pool.tool not in tools:
             return None
-        chance = Random(f"{task.id}/expert")  # noqa: S311 chance, not a secret
-        solvable = FIND_TOOLS in tools or set(task.tools) <= set(tools)
-        if solvable and chance.random() >= self._share:
-            return None
-        return Call(self._expert, {"model": chance.choice(_models(tools[self._expert]))})
+        offered = _models(tools[pool.tool])
+        ways = asked_ways(pool, offered, task.family, system)
+        lacking = set(task.tools) - set(tools)
+        found_before = FIND_TOOLS in prompt
+        if not lacking or FIND_TOOLS in tools:
+            searches = len(lacking) or int(found_before)
+            ways.insert(0, own_way(len(task.solution or ()), searches, system))
+        chosen = best(ways, weights_in(prompt))
+        return Call(pool.tool, {"model": chosen.alias}) if chosen.alias else None
 
     def _task(self, prompt: str) -> Task:
         found = PROBLEM.search(prompt)

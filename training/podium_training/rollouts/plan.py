@@ -112,19 +112,21 @@ def _group(run_id: str, task: Task, size: int, offer: Offer, tools: ToolSubset) 
     )
     kept = set(tools) | set(task.judging_tools)
     tools = (*tools, *(name for name in offer.always if name not in kept))
-    prices = _price_factors(run_id, task, tools or tuple(offer.tools), offer)
+    # Groups of a subset share their prices, too, so that their prompts begin alike.
+    drawn_for = ",".join(tools) if offer.tool_subsets else task.id
+    prices = _price_factors(run_id, drawn_for, tools or tuple(offer.tools), offer)
     chance = Random(f"{run_id}/{task.id}/policy")  # noqa: S311 chance, not a secret
     policy = chance.choice(offer.policies or ("",))
     return Group(derived_id(run_id, task.id, "group"), task, tools, rollouts, prices, policy)
 
 
 def _price_factors(
-    run_id: str, task: Task, tools: Sequence[str], offer: Offer
+    run_id: str, drawn_for: str, tools: Sequence[str], offer: Offer
 ) -> Mapping[str, str]:
     """A factor per SKU, as likely half as double: uniform in the logarithm, two digits."""
     if offer.price_spread == 1:
         return {}
-    random = Random(f"{run_id}/{task.id}/prices")  # noqa: S311 chance, not a secret
+    random = Random(f"{run_id}/{drawn_for}/prices")  # noqa: S311 chance, not a secret
     width = math.log(offer.price_spread)
     skus = sorted({sku for tool in tools for sku in offer.tools.get(tool, ())})
     factors = {sku: math.exp(random.uniform(-width, width)) for sku in skus}

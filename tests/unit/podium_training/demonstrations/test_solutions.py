@@ -1,15 +1,27 @@
-"""A demonstration hands tasks to experts: by chance, and where their own tools are lacking."""
+"""A demonstration hands tasks to experts where that promises a higher reward."""
 
 import json
-from collections import Counter
 from typing import Any
 
 import pytest
 
 from podium_training.demonstrations.solutions import NoDemonstration, Solutions
+from podium_training.experts.pool import Pool
 from podium_training.tasks.task import Call, Split, Task
 
 MODELS = ["large", "small"]
+POOL = Pool.model_validate(
+    {
+        "tool": "ask",
+        "description": "Asks.",
+        "experts": [
+            {"alias": "large", "description": "-", "sku": "l", "latencyS": 20, "right": 0.95},
+            {"alias": "small", "description": "-", "sku": "s", "latencyS": 2, "right": 0.7},
+        ],
+    }
+)
+LISTED = "- ask() [large: ${}/M in + ${}/M out, 20 s{}; small: $0.10/M in + $0.40/M out, 2 s{}]"
+DEAR, CHEAP = 10, 0.4
 
 
 def make_task(number: int) -> Task:
@@ -36,28 +48,55 @@ def make_schema(*tools: str, models: list[str] = MODELS) -> dict[str, Any]:
     return {"anyOf": [*calls, {"properties": {"answer": {"type": "string"}}}]}
 
 
-TASKS = [make_task(number) for number in range(400)]
-SOLUTIONS = Solutions(TASKS, "ask", 0.3)
+TASKS = [make_task(number) for number in range(20)]
+SOLUTIONS = Solutions(TASKS, POOL)
+ACCURACY = "Weights: outcome 1, cost 0, latency 0."
+COST = "Weights: outcome 1, cost 1, latency 0."
+SPEED = "Weights: outcome 1, cost 0, latency 1."
 
 
-def action(task: Task, *tools: str, before: str = "") -> dict[str, Any]:
-    prompt = f"Problem: {task.question}\n\n{before}\nChoose."
-    made: dict[str, Any] = json.loads(SOLUTIONS.action(prompt, make_schema(*tools)))
+def action(
+    task: Task,
+    *tools: str,
+    before: str = "",
+    weights: str = ACCURACY,
+    large: float = DEAR,
+    liked: tuple[str, str] = ("", ""),
+) -> dict[str, Any]:
+    """What is shown in a prompt that quotes those prices and weighs those models."""
+    system = LISTED.format(large, large, *liked)
+    prompt = f"Problem: {task.question}\n\n{before}\n{weights}\nChoose."
+    made: dict[str, Any] = json.loads(SOLUTIONS.action(system, prompt, make_schema(*tools)))
     return made
 
 
-def test_a_share_of_the_tasks_asks_an_expert_each_as_often() -> None:
-    actions = [action(task, "calculator", "ask") for task in TASKS]
-    asked = Counter(made["arguments"].get("model", "") for made in actions)
-    assert 0.2 < 1 - asked[""] / len(TASKS) < 0.4
-    assert abs(asked["large"] - asked["small"]) < 40
-    assert actions == [action(task, "calculator", "ask") for task in TASKS]
+def asked(made: dict[str, Any]) -> str:
+    return str(made["arguments"].get("model", made["tool"]))
 
 
-def test_without_its_own_tools_a_task_asks_and_answers_what_was_said() -> None:
-    for task in TASKS[:20]:
+@pytest.mark.parametrize("task", TASKS[:3])
+def test_without_its_own_tools_a_task_goes_to_whom_the_weights_prefer(task: Task) -> None:
+    assert asked(action(task, "ask")) == "large"
+    assert asked(action(task, "ask", weights=COST)) == "small"
+    assert asked(action(task, "ask", weights=SPEED)) == "small"
+
+
+def test_prices_and_a_models_own_weight_decide() -> None:
+    task = TASKS[0]
+    assert asked(action(task, "ask", weights=COST, large=0.1)) == "large"
+    assert asked(action(task, "ask", liked=("", ", weight 1"))) == "small"
+    assert asked(action(task, "calculator", "ask", liked=(", weight 1", ""))) == "large"
+
+
+def test_what_its_own_tools_solve_a_task_does_itself_where_money_counts() -> None:
+    task = TASKS[0]
+    assert asked(action(task, "calculator", "ask", weights=COST)) == "calculator"
+    assert asked(action(task, "calculator", "ask", weights=ACCURACY)) == "large"
+
+
+def test_who_is_asked_stays_the_same_and_what_was_said_is_the_answer() -> None:
+    for task in TASKS:
         made = action(task, "ask")
-        assert made["tool"] == "ask"
         before = f"1. ask {json.dumps(made['arguments'], separators=(',', ':'))} -> 1, 2\n"
         assert action(task, "ask", before=before) == {"answer": "1, 2"}
 
@@ -71,18 +110,18 @@ def test_without_an_expert_the_known_calls_are_made() -> None:
 
 def test_nothing_is_shown_after_a_failure_nor_without_a_way() -> None:
     task = TASKS[0]
-    asked = action(task, "ask")["arguments"]
-    failed = f"ask {json.dumps(asked, separators=(',', ':'))} -> error (timeout): late"
+    arguments = action(task, "ask")["arguments"]
+    failed = f"ask {json.dumps(arguments, separators=(',', ':'))} -> error (timeout): late"
     with pytest.raises(NoDemonstration, match="ask failed"):
         action(task, "ask", before=failed)
     with pytest.raises(NoDemonstration, match="calculator is not offered"):
         action(task, "dictionary")
     with pytest.raises(NoDemonstration, match="no choice of models"):
-        SOLUTIONS.action(f"Problem: {task.question}", make_schema("ask", models=[]))
+        SOLUTIONS.action("", f"Problem: {task.question}", make_schema("ask", models=[]))
 
 
 def test_a_tool_that_is_not_offered_is_looked_for_and_then_called() -> None:
-    for task in TASKS[:20]:
+    for task in TASKS:
         looked = action(task, "convert", "find_tools")
         assert looked == {"tool": "find_tools", "arguments": {"query": "calculator"}}
         found = 'find_tools {"query":"calculator"} -> You may call these now: calculator'

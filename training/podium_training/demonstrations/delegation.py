@@ -1,0 +1,102 @@
+"""Who should do a task: the option with the highest expected reward.
+
+The paper's reward (section 3.2) with all options as its group: outcome weighs by how often an
+option is right, cost and latency by their place between the cheapest and the dearest, the quickest
+and the slowest. What the options cost is read off the prompt, as the model that learns will.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from podium_training.experts.pool import Expert, Pool
+
+WEIGHTS = re.compile(r"^Weights: outcome ([\d.]+), cost ([\d.]+), latency ([\d.]+)\.", re.MULTILINE)
+PRICES = r"{alias}: \$([\d.]+)/M in \+ \$([\d.]+)/M out([^;\]]*)"
+WEIGHT = re.compile(r"weight ([\d.]+)")
+# What a turn of the orchestrator takes, and what it is paid for a token.
+TURN_S = 1.5
+TOKEN_USD = 0.2e-6
+CHARACTERS_PER_TOKEN = 4
+# Of an expert's prompt: the task and a few words about it.
+ASKED_TOKENS = 150
+# How often a known solution is carried out without a fault.
+OWN_RIGHT, SEARCHED_RIGHT = 0.9, 0.8
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to get an answer."""
+
+    alias: str
+    """Of an expert; empty: the orchestrator's own calls."""
+    right: float
+    cost: float
+    """US dollars."""
+    latency_s: float
+    weight: float = 0.0
+    """The tenant's, of asking that expert."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The tenant's, as a prompt states them."""
+
+    outcome: float = 1.0
+    compute: float = 0.0
+    latency: float = 0.0
+
+
+def weights_in(prompt: str) -> Weights:
+    """Outcome alone where the prompt states none."""
+    found = WEIGHTS.search(prompt)
+    return Weights(*map(float, found.groups())) if found else Weights()
+
+
+def best(options: Sequence[Option], weights: Weights) -> Option:
+    """The first of those with the highest expected reward."""
+    costs = _saved([option.cost for option in options])
+    times = _saved([option.latency_s for option in options])
+    expected = [
+        option.right
+        * (weights.outcome + weights.compute * cost + weights.latency * time + option.weight)
+        for option, cost, time in zip(options, costs, times, strict=True)
+    ]
+    return options[expected.index(max(expected))]
+
+
+def own_way(calls: int, searches: int, prompt: str) -> Option:
+    """The known solution, after as many searches for tools."""
+    turns = calls + searches + 1
+    right = SEARCHED_RIGHT if searches else OWN_RIGHT
+    return Option("", right, turns * _turn_cost(prompt), turns * TURN_S)
+
+
+def asked_ways(pool: Pool, offered: Iterable[str], family: str, prompt: str) -> list[Option]:
+    """Asking each of the experts that are offered, at the prices that the prompt quotes."""
+    known: Mapping[str, Expert] = {expert.alias: expert for expert in pool.experts}
+    return [_asked(known[alias], family, prompt) for alias in offered if alias in known]
+
+
+def _asked(expert: Expert, family: str, prompt: str) -> Option:
+    quoted = re.search(PRICES.format(alias=re.escape(expert.alias)), prompt)
+    into, out = (float(quoted[1]), float(quoted[2])) if quoted else (0.0, 0.0)
+    weight = WEIGHT.search(quoted[3]) if quoted else None
+    paid = (ASKED_TOKENS * into + expert.thinking_tokens * out) / 1e6
+    return Option(
+        expert.alias,
+        expert.families.get(family, expert.right),
+        2 * _turn_cost(prompt) + paid,
+        2 * TURN_S + expert.latency_s,
+        float(weight[1]) if weight else 0.0,
+    )
+
+
+def _turn_cost(prompt: str) -> float:
+    return len(prompt) / CHARACTERS_PER_TOKEN * TOKEN_USD
+
+
+def _saved(values: Sequence[float]) -> list[float]:
+    """1 for the least, 0 for the most; 0 where all are the same."""
+    low, high = min(values), max(values)
+    return [(high - value) / (high - low) if high > low else 0.0 for value in values]
