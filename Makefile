@@ -27,7 +27,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up fuzz supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,6 +128,7 @@ test: setup ## Every service for real; WORKERS=n in parallel, SEED=n repeats an 
 test-all: setup lint ## Besides: lint, killed servers, vLLM, training, and with root the images
 	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm"
 	$(PYTEST) -m "chaos or vllm"
+	@$(MAKE) --no-print-directory examples
 	@if test "$$(id -u)" = 0 && $(CONTAINERS) true && $(REGISTRY); then $(MAKE) chart-slow; \
 	  else echo "not run: tests/chart/slow builds and runs images, as root with buildah, podman," \
 	  "runc, catatonit, debootstrap and docker-registry: make chart-slow"; fi
@@ -141,6 +142,9 @@ fuzz: setup ## Search for inputs that a parser cannot take; RUNS=n for each pars
 
 clients: setup ## Try published client libraries against a whole platform, each in an environment of its own
 	PYTHONPATH=tests $(PYTHON) -m clients $(CLIENTS)
+
+examples: setup ## Run every program of examples/ against a whole platform, each in an environment of its own
+	PYTHONPATH=tests $(PYTHON) -m sdks.examples $(EXAMPLES)
 
 supply-chain: $(INSTALLED) ## Bills of materials of the images, known vulnerabilities, secrets in the code
 	$(PYTHON) scripts/supply_chain.py

@@ -35,8 +35,8 @@ class Client:
         if done.exists():
             return
         uv = str(Path(sys.executable).parent / "uv")
-        await _run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(self.folder))
-        await _run(uv, "pip", "install", "--quiet", "--python", str(self.python), *self.packages)
+        await run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(self.folder))
+        await run(uv, "pip", "install", "--quiet", "--python", str(self.python), *self.packages)
         done.touch()
 
 
@@ -54,9 +54,10 @@ CLIENTS = (
 )
 
 
-async def _run(*command: str) -> None:
+async def run(*command: str, cwd: Path | None = None) -> None:
+    """Raises InstallFailed with the end of what it said."""
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *command, cwd=cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     said, _ = await process.communicate()
     if process.returncode:

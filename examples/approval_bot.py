@@ -1,0 +1,65 @@
+"""Decides calls that wait for a person: what its rule allows is approved, everything else denied.
+
+    pip install podium-client
+    PODIUM_APPROVER_KEY=... python approval_bot.py          # until it is stopped
+    PODIUM_APPROVER_KEY=... python approval_bot.py --demo   # with two episodes that ask
+
+Whoever started an episode cannot approve its calls, so the bot has a key of its own, with the role
+approver; `podium keys create --help` makes one.
+"""
+
+import json
+import os
+import sys
+import time
+
+from podium_client import BadRequest, Podium
+from podium_client.models import PolicySpec, ToolCall, ToolSelector
+
+LONGEST = 12
+approver = Podium(api_key=os.environ["PODIUM_APPROVER_KEY"])
+
+
+def verdict(call: ToolCall) -> tuple[bool, str]:
+    """Whether the call may be made, and why."""
+    expression = json.loads(call.arguments_json).get("expression", "")
+    short = call.tool_name == "calculator" and len(expression) <= LONGEST
+    return short, "a short sum" if short else "only short sums are approved here"
+
+
+def decide(episode_id: str) -> None:
+    """The calls of an episode that wait now."""
+    decided = {}
+    for event in approver.episodes.watch(episode_id):
+        if event.approval_requested and event.approval_requested.call:
+            decided[event.turn] = call = event.approval_requested.call
+            approved, reason = verdict(call)
+            choose = approver.episodes.approve if approved else approver.episodes.deny
+            try:
+                choose(episode_id, event.turn, call.index, reason=reason)
+            except BadRequest:
+                # Somebody was faster, or its time is over.
+                continue
+            word = "approved" if approved else "denied"
+            print(f"{word} {call.tool_name}({call.arguments_json}): {reason}", flush=True)
+
+
+def demo() -> None:
+    """Two episodes under a policy that asks a person for each sum."""
+    ask = ToolSelector(names=["calculator"])
+    spec = PolicySpec(name="ask-first", preset="POLICY_PRESET_BALANCED", approval=ask)
+    with Podium() as user:
+        user.policies.create(spec)
+        for task in ("What is 6 x 7?", "What is 123456 x 654321?"):
+            episode = user.episodes.start(task, policy="ask-first", tools=["calculator"])
+            decide(episode.id)
+            print(f"{task} {user.episodes.get(episode.id).answer}")
+
+
+if "--demo" in sys.argv:
+    demo()
+else:
+    while True:
+        for waiting in approver.episodes.list(states=["waiting"]):
+            decide(waiting.id)
+        time.sleep(2)
