@@ -10,10 +10,17 @@ from tool_adapters.models import JsonObject, ToolDefinition
 
 @dataclass
 class CutOff:
-    """What an adapter says about a call that was cancelled under it, if it can say anything."""
+    """What an adapter says about a call that was cancelled under it, if it can say anything.
+
+    `unsent`: nothing of it has left the platform so far.
+    """
 
     usage: Usage | None = None
     content: str = ""
+    unsent: bool = False
+
+    def note_sent(self) -> None:
+        self.unsent = False
 
 
 @dataclass(frozen=True)
@@ -64,15 +71,20 @@ class Output:
 
 
 ONE_CALL = Usage.of(UsageSource.MEASURED, call=1)
+NOTHING_USED = Usage((), UsageSource.MEASURED)
 
 
 @dataclass(frozen=True)
 class AdapterResult:
-    """How one attempt ended. `sku` "" leaves the tool's own; llm tools name their model's."""
+    """How one attempt ended. `sku` "" leaves the tool's own; llm tools name their model's.
+
+    `unsent`: nothing of it left the platform.
+    """
 
     outcome: Output | ToolFailure
     usage: Usage = ONE_CALL
     sku: str = ""
+    unsent: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,7 @@ class Answer:
 
     `latency_s` runs from the first attempt to the answer, in seconds, or is that of a simulated
     model. `model_alias` is the model of an llm tool that answered, whose price `sku` is.
+    `unsent`: no attempt left the platform, and the tool's owner does not charge for that.
     """
 
     outcome: Output | ToolFailure
@@ -90,14 +103,21 @@ class Answer:
     attempts: int
     model_alias: str = ""
     latency_modelled: bool = False
+    unsent: bool = False
 
 
 class CallFailed(Exception):
-    """Carries a typed failure up to the service, from where an adapter cannot go on."""
+    """Carries a typed failure up to the service, from where an adapter cannot go on.
 
-    def __init__(self, kind: FailureKind, message: str, retryable: bool = False) -> None:
+    `unsent`: nothing of the call had left the platform.
+    """
+
+    def __init__(
+        self, kind: FailureKind, message: str, retryable: bool = False, *, unsent: bool = False
+    ) -> None:
         super().__init__(message)
         self.failure = ToolFailure(kind, message, retryable)
+        self.unsent = unsent
 
     @classmethod
     def of(cls, failure: ToolFailure) -> "CallFailed":

@@ -36,6 +36,7 @@ def answer_to_proto(answer: Answer) -> pb.InvokeResponse:
         attempts=answer.attempts,
         model_alias=answer.model_alias,
         latency_modelled=answer.latency_modelled,
+        unsent=answer.unsent,
     )
     if isinstance(answer.outcome, Output):
         response.output.CopyFrom(_output_to_proto(answer.outcome))
@@ -57,6 +58,7 @@ def answer_from_proto(response: pb.InvokeResponse) -> Answer:
         attempts=response.attempts,
         model_alias=response.model_alias,
         latency_modelled=response.latency_modelled,
+        unsent=response.unsent,
     )
 
 

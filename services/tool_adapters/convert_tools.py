@@ -61,6 +61,7 @@ def tool_from_proto(tool: tool_pb2.Tool) -> ToolDefinition:
         limits=_limits(spec.limits),
         sku=spec.sku,
         shared=tool.shared,
+        charges_unsent=spec.charges_unsent_calls,
     )
 
 

@@ -234,6 +234,7 @@ class ToolDefinition:
     limits: Limits = Limits()
     sku: str = ""
     shared: bool = False
+    charges_unsent: bool = False
 
     def model_alias(self, arguments: JsonObject) -> str:
         """The model of an llm tool a call asks for: the named one, or the only one; else ""."""

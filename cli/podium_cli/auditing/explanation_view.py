@@ -60,6 +60,7 @@ def _facts(explanation: audit_pb2.Explanation) -> Table:
         "policy": entry.policy_version,
         "price": _price(explanation),
         "hold": _hold(explanation),
+        "why": entry.reason,
         "corrects": f"entry {entry.corrects_sequence}" if entry.corrects_sequence else "",
     }
     table = Table.grid(padding=(0, 2))

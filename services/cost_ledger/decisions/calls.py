@@ -103,7 +103,7 @@ def release(asked: Release, books: Books) -> Hold | None:
     hold = hold_of(asked.tenant, asked.key, books)
     if hold.state is HoldState.CAPTURED:
         raise HoldClosed(asked.key, hold.state.value, "released")
-    return hold if hold.state is HoldState.RELEASED else _release(hold, books)
+    return hold if hold.state is HoldState.RELEASED else _release(hold, books, asked.reason)
 
 
 def record(asked: Record, books: Books) -> Entry:
@@ -140,9 +140,9 @@ def expire(asked: Expire, books: Books) -> Entry | Hold | None:
     return entry
 
 
-def _release(hold: Hold, books: Books) -> Hold:
+def _release(hold: Hold, books: Books, reason: str = "") -> Hold:
     ended = withdraw(hold, books)
-    post_hold(books, EntryKind.RELEASE, hold, ended)
+    post_hold(books, EntryKind.RELEASE, hold, ended, reason)
     return _close(hold, HoldState.RELEASED, books)
 
 

@@ -43,7 +43,9 @@ def post(
     return _append(books, entry)
 
 
-def post_hold(books: Books, kind: EntryKind, hold: Hold, posted: Postings) -> Entry:
+def post_hold(
+    books: Books, kind: EntryKind, hold: Hold, posted: Postings, reason: str = ""
+) -> Entry:
     """Appends that money is held, or held differently."""
     return post(
         books,
@@ -54,6 +56,7 @@ def post_hold(books: Books, kind: EntryKind, hold: Hold, posted: Postings) -> En
         worst_case=hold.worst_case,
         dispatched=hold.dispatched,
         expire_time=hold.expire_time,
+        reason=reason,
     )
 
 

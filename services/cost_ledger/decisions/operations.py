@@ -178,9 +178,11 @@ class Release:
     tenant: str
     key: str
     only_if_open: bool = False
+    reason: str = ""
 
     def __post_init__(self) -> None:
         check_key(self.key)
+        check_text("reason", self.reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def _capture(message: pb.CaptureRequest, caller: Identity) -> Capture:
 
 
 def _release(message: pb.ReleaseRequest, caller: Identity) -> Release:
-    return Release(caller.tenant, message.key)
+    return Release(caller.tenant, message.key, reason=message.reason)
 
 
 def _record(message: pb.RecordRequest, caller: Identity) -> Record:

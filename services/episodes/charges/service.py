@@ -24,6 +24,7 @@ from podium_kit.money import Money
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.wire import (
     duration_to_proto,
+    enum_word,
     optional_money_from_proto,
     quantities_from_proto,
     quantities_to_proto,
@@ -84,7 +85,7 @@ class Charges:
         results = await self._apply(
             [_capture(log, step) for step in captures],
             [
-                *(pb.Operation(release=pb.ReleaseRequest(key=step.key)) for step in releases),
+                *(_release(log, step) for step in releases),
                 *(_reserve(episode, purchase) for purchase in purchases),
             ],
         )
@@ -133,15 +134,29 @@ class Charges:
 
 
 def _never_began(episode: RunningEpisode, log: StepLog, step: Step) -> bool:
-    """Whether money is held for a tool call that the adapters rejected before they made it."""
+    """Whether money is held for a tool call that never left the platform."""
+    if step.kind is StepKind.VERIFIER:
+        return bool(log.verifier_calls[step.call_index].unsent)
     if step.kind is not StepKind.TOOL:
         return False
     call: trajectory_pb2.ToolInvocation = log.tool_calls[step.turn][step.call_index]
+    if call.unsent:
+        return True
     tool = episode.tool(call.observation.call.tool_name)
     # A call that was granted has a tool version; children hold money under keys of their own.
     granted = call.tool_version and tool is not None and tool.kind != tool_pb2.TOOL_KIND_PODIUM
     rejected = call.observation.failure.kind == failure_pb2.FAILURE_KIND_INTERNAL
     return bool(granted and rejected and not call.HasField("usage"))
+
+
+def _release(log: StepLog, step: Step) -> pb.Operation:
+    """With the kind of failure as the reason: its message may quote what a user wrote."""
+    if step.kind is StepKind.VERIFIER:
+        call = log.verifier_calls[step.call_index]
+    else:
+        call = log.tool_calls[step.turn][step.call_index]
+    kind = enum_word(failure_pb2.FailureKind.Name(call.observation.failure.kind), "FAILURE_KIND_")
+    return pb.Operation(release=pb.ReleaseRequest(key=step.key, reason=f"not sent: {kind}"))
 
 
 def _capture(log: StepLog, step: Step) -> pb.Operation:

@@ -33,7 +33,9 @@ def note_answer(
         record.observation.failure.CopyFrom(response.failure)
     else:
         record.observation.content = response.output.content
-    record.usage.CopyFrom(response.usage)
+    record.unsent = response.unsent
+    if not response.unsent:
+        record.usage.CopyFrom(response.usage)
     record.latency.CopyFrom(response.latency)
     record.latency_modelled = response.latency_modelled
     record.sku = response.sku

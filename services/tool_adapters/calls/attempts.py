@@ -12,6 +12,7 @@ from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.metering.usage_reports import estimated_usage
 from tool_adapters.adapter import (
+    NOTHING_USED,
     ONE_CALL,
     Adapter,
     AdapterResult,
@@ -49,6 +50,7 @@ class Progress:
         alias = self.tool.model_alias(self.call.arguments)
         # A call that failed took the time that it took.
         modelled_s = self.tool.modelled_latency_s(alias) if isinstance(outcome, Output) else 0.0
+        cut_unsent = self.call.cut.unsent and not self.tool.charges_unsent
         measured_s = time.monotonic() - self.started if self.started else 0.0
         return Answer(
             outcome=outcome,
@@ -58,6 +60,9 @@ class Progress:
             attempts=len(usages),
             model_alias=alias,
             latency_modelled=modelled_s > 0,
+            # Also a call without any attempt.
+            unsent=all(result.unsent for result in self.results)
+            and (cut_unsent or not self.running),
         )
 
 
@@ -94,6 +99,8 @@ class Attempts:
         try:
             return await self._adapters[tool.kind].invoke(call, tool)
         except CallFailed as error:
+            if error.unsent and not tool.charges_unsent:
+                return AdapterResult(error.failure, NOTHING_USED, unsent=True)
             return AdapterResult(error.failure)
         except Exception:  # BLE001: an episode goes on without a tool that found our fault
             log.exception("the adapter of kind %s failed", tool.kind.value)
@@ -150,6 +157,8 @@ def _usage_when_cut(call: ToolCall, tool: ToolDefinition) -> Usage:
     """What the adapter counted; else a model that was cut off has read its prompt at least."""
     if call.cut.usage is not None:
         return call.cut.usage
+    if call.cut.unsent and not tool.charges_unsent:
+        return NOTHING_USED
     if tool.kind is ToolKind.LLM:
         return estimated_usage(f"{call.context}{call.task}", "")
     return ONE_CALL

@@ -3,11 +3,13 @@
 import asyncio
 import re
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import grpc
 from google.protobuf import json_format
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
@@ -26,6 +28,8 @@ FAILURE_OF_CODE = {
     grpc.StatusCode.NOT_FOUND: (FailureKind.NOT_FOUND, False),
     grpc.StatusCode.UNIMPLEMENTED: (FailureKind.NOT_FOUND, False),
 }
+# What gRPC says of a call for which it found no connection; it has no code for that.
+UNCONNECTED = re.compile(r"failed to connect to all addresses|errors resolving|DNS resolution")
 _TARGET = re.compile(r"(?:dns:(?:///)?)?(?P<host>\[[^\]]+\]|[^/:]+):(?P<port>\d+)")
 
 
@@ -45,9 +49,14 @@ class GrpcMethods:
     async def call(self, tool: ToolDefinition, arguments: JsonObject, token: str) -> str:
         """The response as JSON. Raises CallFailed."""
         assert isinstance(tool.connection, GrpcConnection)
+        with _unsent():
+            try:
+                method = await self._method(tool, tool.connection)
+            except grpc.aio.AioRpcError as error:
+                raise _failed(error) from error
+            request = _request(method, arguments)
         try:
-            method = await self._method(tool, tool.connection)
-            return await _exchange(method, tool.connection, arguments, token)
+            return await _exchange(method, tool.connection, request, token)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE:
                 # The name may lead elsewhere by now.
@@ -115,14 +124,28 @@ async def _public_address(host: str) -> str:
     return str(found[0][4][0])
 
 
-async def _exchange(
-    method: _Method, connection: GrpcConnection, arguments: JsonObject, token: str
-) -> str:
+@contextmanager
+def _unsent() -> Iterator[None]:
+    """What fails in the block fails before the call leaves."""
+    try:
+        yield
+    except CallFailed as error:
+        error.unsent = True
+        raise
+
+
+def _request(method: _Method, arguments: JsonObject) -> Message:
     request = method.types.request()
     try:
         json_format.ParseDict(arguments, request)
     except json_format.ParseError as error:
         raise CallFailed(FailureKind.INVALID_ARGUMENTS, str(error)) from error
+    return request
+
+
+async def _exchange(
+    method: _Method, connection: GrpcConnection, request: Message, token: str
+) -> str:
     call = method.channel.unary_unary(
         "/" + connection.method.lstrip("/"),
         request_serializer=method.types.request.SerializeToString,
@@ -146,4 +169,5 @@ def _failed(error: grpc.aio.AioRpcError) -> CallFailed:
         return CallFailed(FailureKind.OUTPUT_TOO_LARGE, f"the answer is too large: {details}")
     kind, retryable = FAILURE_OF_CODE.get(error.code(), (FailureKind.TOOL_ERROR, False))
     message = f"the tool answered with {error.code().name}: {details}"
-    return CallFailed(kind, message, retryable)
+    unsent = error.code() is grpc.StatusCode.UNAVAILABLE and UNCONNECTED.search(details)
+    return CallFailed(kind, message, retryable, unsent=bool(unsent))

@@ -29,6 +29,7 @@ class HttpAdapter:
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """The body of a success, or the failure its status means."""
         assert isinstance(tool.connection, HttpConnection)
+        call.cut.unsent = True
         request = request_of(tool.connection, call.arguments)
         reply = await self._authenticated(request, tool.connection.auth, call, tool)
         return AdapterResult(status_failure(reply) or _output(reply))
@@ -37,10 +38,10 @@ class HttpAdapter:
         self, request: HttpRequest, auth: HttpAuth | None, call: ToolCall, tool: ToolDefinition
     ) -> HttpReply:
         if auth is None:
-            return await self._client.send(request, tool)
+            return await self._client.send(request, tool, call.cut)
         owner = PLATFORM if tool.shared else call.tenant
-        signed = await self._authenticator.signed(request, auth, owner, tool)
-        reply = await self._client.send(signed, tool)
+        signed = await self._signed(request, auth, owner, tool)
+        reply = await self._client.send(signed, tool, call.cut)
         if reply.status == HTTPStatus.UNAUTHORIZED and self._authenticator.renew(
             auth, owner, signed
         ):
@@ -48,6 +49,16 @@ class HttpAdapter:
             signed = await self._authenticator.signed(request, auth, owner, tool)
             reply = await self._client.send(signed, tool)
         return reply
+
+    async def _signed(
+        self, request: HttpRequest, auth: HttpAuth, owner: str, tool: ToolDefinition
+    ) -> HttpRequest:
+        """Raises CallFailed: without its credential the request is not sent."""
+        try:
+            return await self._authenticator.signed(request, auth, owner, tool)
+        except CallFailed as error:
+            error.unsent = True
+            raise
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         """Requests hold nothing."""
@@ -85,16 +96,17 @@ def _with_path(template: str, values: JsonObject) -> str:
     scheme, separator, rest = template.partition("://")
     host, slash, path = rest.partition("/")
     if _PLACEHOLDER.search(host):
-        raise CallFailed(FailureKind.UNAVAILABLE, "the URL's host must not be a parameter")
+        message = "the URL's host must not be a parameter"
+        raise CallFailed(FailureKind.UNAVAILABLE, message, unsent=True)
 
     def value_of(match: re.Match[str]) -> str:
         if match[1] not in values:
-            raise CallFailed(FailureKind.INVALID_ARGUMENTS, f"{match[1]} is needed for the path")
+            raise _unusable(f"{match[1]} is needed for the path")
         segment = quote(_text(values[match[1]]), safe="")
         if segment in {"", ".", ".."}:
             # Servers read these as another path, that is, another operation.
             message = f"{match[1]} is {segment!r}, which cannot be part of a path"
-            raise CallFailed(FailureKind.INVALID_ARGUMENTS, message)
+            raise _unusable(message)
         return segment
 
     return scheme + separator + host + slash + _PLACEHOLDER.sub(value_of, path)
@@ -113,8 +125,13 @@ def _header(name: str, value: Any) -> str:
     text = _text(value)
     if not text.isprintable():
         message = f"{name} goes into a header and must be one line of printable characters"
-        raise CallFailed(FailureKind.INVALID_ARGUMENTS, message)
+        raise _unusable(message)
     return text
+
+
+def _unusable(message: str) -> CallFailed:
+    """The failure of arguments that no request can be made of."""
+    return CallFailed(FailureKind.INVALID_ARGUMENTS, message, unsent=True)
 
 
 def _text(value: Any) -> str:

@@ -16,7 +16,7 @@ import aiohttp
 from yarl import URL
 
 from podium_kit.failures import FailureKind, ToolFailure
-from tool_adapters.adapter import CallFailed
+from tool_adapters.adapter import CallFailed, CutOff
 from tool_adapters.models import ToolDefinition
 from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, guarded_socket
 
@@ -82,23 +82,30 @@ class HttpClient:
         await self._guarded.close()
         await self._trusted.close()
 
-    async def send(self, request: HttpRequest, tool: ToolDefinition) -> HttpReply:
+    async def send(
+        self, request: HttpRequest, tool: ToolDefinition, cut: CutOff | None = None
+    ) -> HttpReply:
         """The reply. Raises CallFailed when none arrives, or one above the tool's limit."""
-        async with self.opened(request, tool) as arriving:
+        async with self.opened(request, tool, cut) as arriving:
             return await arriving.whole(tool.limits.max_output_bytes)
 
     @asynccontextmanager
     async def opened(
-        self, request: HttpRequest, tool: ToolDefinition
+        self, request: HttpRequest, tool: ToolDefinition, cut: CutOff | None = None
     ) -> AsyncIterator["ArrivingReply"]:
-        """The reply as soon as its headers are there. Raises CallFailed, also in the block."""
+        """The reply as soon as its headers are there. Raises CallFailed, also in the block.
+
+        `cut` is told when the request leaves, for a call that is cut off.
+        """
         host = host_of(request.url)
         session = self._trusted if self._guard.trusts(tool, host) else self._guarded
+        cut = cut or CutOff()
+        cut.unsent = True
         try:
-            async with _asked(session, request) as response:
+            async with _asked(session, request, cut) as response:
                 yield ArrivingReply(response)
         except (aiohttp.ClientError, OSError) as error:
-            raise _no_reply(host, error) from error
+            raise _no_reply(host, error, unsent=cut.unsent) from error
 
 
 class ArrivingReply:
@@ -132,7 +139,7 @@ def too_many_bytes(bytes_max: int) -> CallFailed:
 
 
 def _asked(
-    session: aiohttp.ClientSession, request: HttpRequest
+    session: aiohttp.ClientSession, request: HttpRequest, cut: CutOff
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
     return session.request(
         request.method,
@@ -142,6 +149,7 @@ def _asked(
         json=request.json,
         data=request.form,
         allow_redirects=False,
+        trace_request_ctx=cut,
     )
 
 
@@ -169,9 +177,17 @@ def retry_after_s(reply: HttpReply) -> float | None:
     return None
 
 
+async def _note_sent(_session: aiohttp.ClientSession, trace: Any, _sent: Any) -> None:
+    trace.trace_request_ctx.note_sent()
+
+
 def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    leaving = aiohttp.TraceConfig()
+    # Before it a connection was made, and no more.
+    leaving.on_request_headers_sent.append(_note_sent)
     session = aiohttp.ClientSession(
         connector=connector,
+        trace_configs=[leaving],
         # A cookie of one tenant's call must not travel with another's.
         cookie_jar=aiohttp.DummyCookieJar(),
         # The service limits the whole call; only a dead address needs an own limit.
@@ -196,20 +212,26 @@ def host_of(url: str) -> str:
     except ValueError:
         host = None
     if not host or parts.scheme not in {"http", "https"}:
-        raise CallFailed(FailureKind.UNAVAILABLE, "the tool's URL is not an http or https URL")
+        message = "the tool's URL is not an http or https URL"
+        raise CallFailed(FailureKind.UNAVAILABLE, message, unsent=True)
     if "@" in parts.netloc or "\\" in url:
         message = "the tool's URL holds user information or a backslash; name a secret instead"
-        raise CallFailed(FailureKind.PERMISSION_DENIED, message)
+        raise CallFailed(FailureKind.PERMISSION_DENIED, message, unsent=True)
     return host
 
 
-def _no_reply(host: str, error: Exception) -> CallFailed:
+def _no_reply(host: str, error: Exception, *, unsent: bool) -> CallFailed:
+    failure = _failure_without_reply(host, error)
+    return CallFailed(failure.kind, failure.message, failure.retryable, unsent=unsent)
+
+
+def _failure_without_reply(host: str, error: Exception) -> ToolFailure:
     cause = getattr(error, "os_error", error)
     if isinstance(cause, ForbiddenAddress):
-        return CallFailed(FailureKind.PERMISSION_DENIED, f"{host}: {cause.strerror}")
+        return ToolFailure(FailureKind.PERMISSION_DENIED, f"{host}: {cause.strerror}")
     if isinstance(error, aiohttp.InvalidURL):
-        return CallFailed(FailureKind.UNAVAILABLE, f"{host} is no host name or address")
+        return ToolFailure(FailureKind.UNAVAILABLE, f"{host} is no host name or address")
     if isinstance(error, TimeoutError):
-        return CallFailed(FailureKind.TIMEOUT, f"{host} does not accept connections", True)
+        return ToolFailure(FailureKind.TIMEOUT, f"{host} does not accept connections", True)
     reason = getattr(cause, "strerror", None) or type(error).__name__
-    return CallFailed(FailureKind.UNAVAILABLE, f"{host} cannot be reached: {reason}", True)
+    return ToolFailure(FailureKind.UNAVAILABLE, f"{host} cannot be reached: {reason}", True)

@@ -4,9 +4,9 @@ import asyncio
 
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.metering import Dimension, Usage, UsageSource
+from podium_kit.metering import Dimension, Usage
 from podium_kit.metering.usage_reports import estimated_usage
-from tool_adapters.adapter import AdapterResult, CallFailed, Output, ToolCall
+from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.http.client import HttpClient, HttpRequest
 from tool_adapters.llm.apis import AnthropicMessages, LlmApiFormat, OpenAiChat, Question
 from tool_adapters.llm.completion import Completion, usage_of_cut
@@ -20,7 +20,6 @@ APIS: dict[LlmApi, LlmApiFormat] = {
     LlmApi.OPENAI_CHAT: OpenAiChat(),
     LlmApi.ANTHROPIC_MESSAGES: AnthropicMessages(),
 }
-NOTHING_USED = Usage((), UsageSource.MEASURED)
 FILTERED = {"content_filter", "refusal"}
 OUT_OF_TOKENS = {"length", "max_tokens"}
 PARTIAL_SHOWN = 2000
@@ -49,7 +48,7 @@ class LlmAdapter:
         model = _model(tool.connection, tool.model_alias(call.arguments))
         question = self._prompts.question(call, tool.connection)
         # Should the wait for a place be cut off: until the request is sent nothing is used.
-        call.cut.usage = NOTHING_USED
+        call.cut.usage, call.cut.unsent = NOTHING_USED, True
         async with self._providers.slot(model):
             with telemetry.model_call(model.api.value, model.model) as span:
                 result = await self._answer(call, tool, model, question)
@@ -64,9 +63,11 @@ class LlmAdapter:
             await self._ask(call, tool, model, question, completion)
         except CallFailed as error:
             usage = _usage_of_failure(model, question, completion)
-            return AdapterResult(_with_partial(error.failure, completion), usage, model.sku)
+            failure = _with_partial(error.failure, completion)
+            return AdapterResult(failure, usage, model.sku, unsent=error.unsent)
         except asyncio.CancelledError:
-            call.cut.usage = _usage_of_cut(model, question, completion)
+            if not call.cut.unsent:
+                call.cut.usage = _usage_of_cut(model, question, completion)
             call.cut.content = self._secrets.redact(completion.text[-PARTIAL_SHOWN:])
             raise
         return AdapterResult(_outcome(completion), _usage(model, question, completion), model.sku)
@@ -84,7 +85,7 @@ class LlmAdapter:
         secret = self._secrets.value(owner, model.secret) if model.secret else ""
         url = model.base_url.rstrip("/") + api.path
         request = HttpRequest("POST", url, api.headers(secret), api.body(model, question))
-        async with self._client.opened(request, tool) as arriving:
+        async with self._client.opened(request, tool, call.cut) as arriving:
             await read_completion(arriving, api, completion, tool.limits.max_output_bytes)
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:

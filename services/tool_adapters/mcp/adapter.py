@@ -32,20 +32,24 @@ class McpAdapter:
         """What the server's tool gave, or its error."""
         assert isinstance(tool.connection, McpConnection)
         owner = ServerOwner(call.tenant, tool.shared)
+        call.cut.unsent = True
         try:
             session = self._pool.session(owner, call.episode_id, tool.connection.transport)
         except McpServerUnusable as error:
-            raise CallFailed(FailureKind.NOT_FOUND, error.message) from error
+            raise CallFailed(FailureKind.NOT_FOUND, error.message, unsent=True) from error
         try:
             async with session.borrowed() as client:
+                call.cut.note_sent()
                 result = await client.call_tool(tool.connection.tool_name, call.arguments)
         except MCPError as error:
             return AdapterResult(await self._failure(session, error))
         except (ValidationError, RuntimeError) as error:
             return AdapterResult(_malformed(str(error)))
-        except Exception:
+        except Exception as error:
             # It never opened, or broke: another call deserves another try.
             await self._pool.drop(session)
+            if isinstance(error, CallFailed):
+                error.unsent = call.cut.unsent
             raise
         return AdapterResult(_outcome(result))
 

@@ -31,7 +31,7 @@ class McpPool:
             self._servers.require_defined(server)
             if len(self._sessions) >= self._sessions_max:
                 message = f"{self._sessions_max} sessions with MCP servers are open already"
-                raise CallFailed(FailureKind.UNAVAILABLE, message, retryable=True)
+                raise CallFailed(FailureKind.UNAVAILABLE, message, retryable=True, unsent=True)
             self._sessions[key] = McpSession(self._servers.opened(server, owner))
         return self._sessions[key]
 

@@ -163,6 +163,7 @@ class InvokeResponse(_message.Message):
     MODEL_ALIAS_FIELD_NUMBER: _builtins.int
     CHILD_EPISODE_ID_FIELD_NUMBER: _builtins.int
     LATENCY_MODELLED_FIELD_NUMBER: _builtins.int
+    UNSENT_FIELD_NUMBER: _builtins.int
     sku: _builtins.str
     """SKU to price it by; unset means the price is unknown."""
     attempts: _builtins.int
@@ -185,6 +186,10 @@ class InvokeResponse(_message.Message):
 
     latency_modelled: _builtins.bool
     """Whether latency is LlmModel.modelled_latency of the model that answered."""
+    unsent: _builtins.bool
+    """Whether nothing of the call left the platform, and the tool's owner does not
+    charge for that; always with a failure and without usage.
+    """
     @_builtins.property
     def output(self) -> Global___ToolOutput:
         """The tool's result."""
@@ -213,10 +218,11 @@ class InvokeResponse(_message.Message):
         model_alias: _builtins.str = ...,
         child_episode_id: _builtins.str = ...,
         latency_modelled: _builtins.bool = ...,
+        unsent: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "latency", b"latency", "outcome", b"outcome", "output", b"output", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "latency", b"latency", "latency_modelled", b"latency_modelled", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "latency", b"latency", "latency_modelled", b"latency_modelled", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["output", "failure"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015

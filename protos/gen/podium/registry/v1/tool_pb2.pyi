@@ -974,6 +974,7 @@ class ToolSpec(_message.Message):
     TAGS_FIELD_NUMBER: _builtins.int
     PROVIDER_FIELD_NUMBER: _builtins.int
     EXAMPLE_TASKS_FIELD_NUMBER: _builtins.int
+    CHARGES_UNSENT_CALLS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower-case name, unique per tenant: letters, digits, '_' and '-', at most
     64 characters. It is the function name the orchestrator sees.
@@ -994,6 +995,11 @@ class ToolSpec(_message.Message):
     """What calling it twice does."""
     provider: _builtins.str
     """Who runs it, for policies, for example "openai". Unset means Podium."""
+    charges_unsent_calls: _builtins.bool
+    """Whether a call that never left the platform costs what any call costs: the
+    name was not resolved, the connection was refused, or the request was rejected
+    before it was sent. Unset means that it is free.
+    """
     @_builtins.property
     def connection(self) -> Global___Connection:
         """How to reach it."""
@@ -1032,10 +1038,11 @@ class ToolSpec(_message.Message):
         tags: _abc.Iterable[_builtins.str] | None = ...,
         provider: _builtins.str = ...,
         example_tasks: _abc.Iterable[_builtins.str] | None = ...,
+        charges_unsent_calls: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["connection", b"connection", "limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "connection", b"connection", "description", b"description", "example_tasks", b"example_tasks", "kind", b"kind", "limits", b"limits", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "provider", b"provider", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "charges_unsent_calls", b"charges_unsent_calls", "connection", b"connection", "description", b"description", "example_tasks", b"example_tasks", "kind", b"kind", "limits", b"limits", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "provider", b"provider", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
