@@ -3,10 +3,14 @@
 from functools import partial
 from pathlib import Path
 
-from episodes.clients import Ledger, Orchestrator, Registry, ToolOffers
+from episodes.clients import Ledger, Orchestrator, Registry, RegistryPolicies, ToolOffers
 from episodes.config import ServerConfig
 from episodes.dead_letters.servicer import DeadLettersServicer
 from episodes.dead_letters.store import DeadLetterStore
+from episodes.direct_calls.service import DirectCalls
+from episodes.direct_calls.servicer import DirectCallsServicer
+from episodes.direct_calls.starter import DirectCallStarter
+from episodes.direct_calls.store import DirectCallStore
 from episodes.model_catalogue import ModelCatalogue
 from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
@@ -19,6 +23,7 @@ from episodes.stream.store_outbox import OutboxStore
 from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1.dead_letter_service_pb2_grpc import add_DeadLetterServiceServicer_to_server
+from podium.episodes.v1.direct_call_service_pb2_grpc import add_DirectCallServiceServicer_to_server
 from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
 from podium_kit import telemetry
 from podium_kit.postgres.engine import check, open_engine
@@ -58,11 +63,23 @@ async def serve(config: ServerConfig) -> None:
         models=ModelCatalogue(orchestrator),
         offers=ToolOffers(registry, config.tools_offered_max),
     )
+    direct_calls = DirectCalls(
+        store=DirectCallStore(engine),
+        starter=DirectCallStarter(temporal, config.task_queue, config.temporal_timeout_s),
+        registry=registry,
+        policies=RegistryPolicies(channel_to(config.tool_registry_target)),
+        ledger=episodes.ledger,
+    )
     services = [
         Service(
             add_EpisodeServiceServicer_to_server,
             EpisodesServicer(episodes),
             "podium.episodes.v1.EpisodeService",
+        ),
+        Service(
+            add_DirectCallServiceServicer_to_server,
+            DirectCallsServicer(direct_calls),
+            "podium.episodes.v1.DirectCallService",
         ),
         Service(
             add_DeadLetterServiceServicer_to_server,

@@ -16,6 +16,9 @@ from episodes.children.answers import ChildAnswers
 from episodes.children.cut_off import CutOffChildren
 from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryPolicies, ToolOffers
 from episodes.config import WorkerConfig
+from episodes.direct_calls.making import DirectCallActivities
+from episodes.direct_calls.store import DirectCallStore
+from episodes.direct_calls.workflow import DirectCallWorkflow
 from episodes.model_catalogue import ModelCatalogue
 from episodes.running_episode import RunningEpisodes
 from episodes.steps.log import StepLogs
@@ -65,6 +68,9 @@ STICKY_TIMEOUT = timedelta(seconds=1)
 # How soon a cancel reaches a running activity.
 HEARTBEAT_THROTTLE = timedelta(seconds=1)
 CACHED_WORKFLOWS = 2000
+# As long as the gateway knows the idempotency keys that find them.
+DIRECT_CALLS_KEPT = timedelta(days=7)
+FORGETTING_INTERVAL_S = 3_600.0
 
 
 async def work(config: WorkerConfig) -> None:
@@ -155,15 +161,18 @@ def _worker(
     admission = AdmitChildActivity(
         episodes, logs, store, ToolOffers(registry, config.tools_offered_max), models
     )
+    direct_calls = DirectCallActivities(DirectCallStore(engine), adapters, ledger)
     return Worker(
         temporal.client,
         task_queue=config.task_queue,
-        workflows=[EpisodeWorkflow],
+        workflows=[EpisodeWorkflow, DirectCallWorkflow],
         activities=[
             turn.take_turn,
             judge.judge_answer,
             finish.finish_episode,
             admission.admit_child,
+            direct_calls.make,
+            direct_calls.fail,
         ],
         deployment_config=deployment_config(config.deployment_name, config.build_id),
         # The workflow imports no I/O; replay tests run under both runners.
@@ -195,6 +204,7 @@ async def _tasks(
     relayed = partial(streaming.lead, relay.relay)
     reconciled = partial(streaming.lead, reconciler.reconcile)
     swept = partial(sweeping.lead, sweep.sweep)
+    forgotten = partial(DirectCallStore(engine).forget, DIRECT_CALLS_KEPT)
     tasks = [
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
         BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),
@@ -202,6 +212,7 @@ async def _tasks(
         BackgroundTask("workflow-reconciler", ended, config.reconcile_interval_s),
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
         BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
+        BackgroundTask("old-direct-calls", forgotten, FORGETTING_INTERVAL_S),
     ]
     try:
         async with background(tasks):

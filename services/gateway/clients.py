@@ -15,6 +15,8 @@ from gateway.config import Settings
 from gateway.convert import (
     client_calls_from_proto,
     conversation_from_proto,
+    direct_order_to_proto,
+    direct_outcome_from_proto,
     event_from_proto,
     model_from_proto,
     order_to_proto,
@@ -29,12 +31,15 @@ from gateway.models import (
     OrchestratorModel,
     Outcome,
     Progress,
+    ToolModels,
     ToolResults,
 )
 from gateway.tally import Tally, added, without
 from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
 from podium.episodes.v1 import (
     dead_letter_service_pb2,
+    direct_call_service_pb2,
+    direct_call_service_pb2_grpc,
     episode_pb2,
     episode_service_pb2,
     episode_service_pb2_grpc,
@@ -54,10 +59,12 @@ from podium.registry.v1 import (
     description_service_pb2,
     policy_service_pb2,
     policy_service_pb2_grpc,
+    tool_pb2,
     tool_registry_service_pb2,
+    tool_registry_service_pb2_grpc,
 )
 from podium_kit.rpc.channel import open_channel
-from podium_kit.rpc.errors import DomainError, InternalError, Unauthenticated
+from podium_kit.rpc.errors import DomainError, FailedPrecondition, InternalError, Unauthenticated
 from podium_kit.rpc.status import domain_error_from
 from podium_kit.rpc.tokens import TokenSigner
 
@@ -85,6 +92,7 @@ WATCH_PAUSE_S = 0.2
 # How long what is stored of an episode that runs is waited for.
 SNAPSHOT_S = 1.0
 PAGE_SIZE = 500
+DIRECT_CALL_WAIT_S = 60.0
 BROKEN = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -290,12 +298,35 @@ class EpisodesClient:
         await answer(self._stub.CancelEpisode(request))
 
 
+class DirectCallsClient:
+    """Calls models of tools without an episode."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = direct_call_service_pb2_grpc.DirectCallServiceStub(channel)
+
+    async def start(self, call_id: str, order: EpisodeOrder, tool: str, alias: str) -> None:
+        """Starts it, or finds it started: the id makes a retry safe."""
+        spec = direct_order_to_proto(order, tool, alias)
+        request = direct_call_service_pb2.StartDirectCallRequest(call_id=call_id, spec=spec)
+        await answer(self._stub.StartDirectCall(request))
+
+    async def outcome(self, call_id: str) -> Outcome:
+        """How it ended, once it has."""
+        request = direct_call_service_pb2.GetDirectCallRequest(call_id=call_id, wait=True)
+        while True:
+            # The service waits for half a minute and then answers as things stand.
+            reply = await answer(self._stub.GetDirectCall(request, timeout=DIRECT_CALL_WAIT_S))
+            if reply.call.ended:
+                return direct_outcome_from_proto(reply.call)
+
+
 class CatalogueClient:
-    """Names of models and policies the caller's tenant can choose from."""
+    """Names of models, policies and tools the caller's tenant can choose from."""
 
     def __init__(self, models: grpc.aio.Channel, policies: grpc.aio.Channel) -> None:
         self._models = orchestrator_service_pb2_grpc.OrchestratorServiceStub(models)
         self._policies = policy_service_pb2_grpc.PolicyServiceStub(policies)
+        self._tools = tool_registry_service_pb2_grpc.ToolRegistryServiceStub(policies)
 
     async def models(self) -> list[OrchestratorModel]:
         found: list[OrchestratorModel] = []
@@ -306,6 +337,20 @@ class CatalogueClient:
             if not page.next_page_token:
                 return found
             request.page_token = page.next_page_token
+
+    async def tools(self) -> list[ToolModels]:
+        """Language models that the active policy lets be called without a person's approval."""
+        request = tool_registry_service_pb2.ResolveToolsetRequest()
+        try:
+            toolset = (await answer(self._tools.ResolveToolset(request))).toolset
+        except FailedPrecondition:
+            # A tenant that may use no preset and has activated no policy has no tools yet.
+            return []
+        return [
+            ToolModels(tool.name, tuple(tool.model_aliases))
+            for tool in toolset.tools
+            if tool.kind == tool_pb2.TOOL_KIND_LLM and not tool.needs_approval
+        ]
 
     async def policy_names(self) -> list[str]:
         """Every policy the tenant can name, presets first."""

@@ -17,7 +17,7 @@ from gateway.models import (
 )
 from gateway.tally import Tally, added
 from podium.common.v1 import usage_pb2
-from podium.episodes.v1 import episode_pb2, episode_service_pb2
+from podium.episodes.v1 import direct_call_service_pb2, episode_pb2, episode_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium.registry.v1 import tool_pb2
 from podium_kit.metering import InvalidUsage
@@ -30,6 +30,8 @@ from podium_kit.wire import (
 )
 
 PREVIEW_CHARACTERS = 400
+# How models say that they stopped at their limit.
+OUT_OF_TOKENS = ("length", "max_tokens")
 _PROMPT_MODES = {
     None: orchestrator_pb2.PROMPT_MODE_UNSPECIFIED,
     PromptMode.STATELESS: orchestrator_pb2.PROMPT_MODE_STATELESS,
@@ -75,6 +77,45 @@ def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
     if order.budget is not None:
         spec.budget.CopyFrom(money_to_proto(order.budget))
     return spec
+
+
+def direct_order_to_proto(
+    order: EpisodeOrder, tool: str, alias: str
+) -> direct_call_service_pb2.DirectCallSpec:
+    """What a model of a tool is asked for without an episode."""
+    spec = direct_call_service_pb2.DirectCallSpec(
+        tool_name=tool,
+        model_alias=alias,
+        policy=order.policy,
+        messages=map(_message_to_proto, (*order.history, Message("user", order.task))),
+        sampling=orchestrator_pb2.Sampling(
+            temperature=order.temperature, top_p=order.top_p, max_tokens=order.max_tokens
+        ),
+        labels=order.labels,
+    )
+    if order.budget is not None:
+        spec.budget.CopyFrom(money_to_proto(order.budget))
+    return spec
+
+
+def direct_outcome_from_proto(call: direct_call_service_pb2.DirectCall) -> Outcome:
+    """How a call of a model without an episode ended, as an episode of one turn."""
+    failure = failure_from_proto(call.failure) if call.HasField("failure") else None
+    cost = optional_money_from_proto(call.cost)
+    cut = call.finish_reason in OUT_OF_TOKENS
+    return Outcome(
+        episode_id=call.id,
+        stop_reason=StopReason.OUTPUT_LIMIT if cut else StopReason.ANSWERED,
+        answer=call.content,
+        failure=failure,
+        turn_count=1,
+        tool_call_count=1,
+        cost=cost,
+        unpriced_call_count=int(cost is None),
+        tally=tally_of(call.usage.quantities),
+        policy_name=call.policy_name,
+        policy_version=call.policy_version,
+    )
 
 
 def _message_to_proto(message: Message) -> orchestrator_pb2.ConversationMessage:

@@ -158,6 +158,14 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class ToolModels:
+    """A tool of kind llm that may be called without an episode, and the aliases of its models."""
+
+    name: str
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class OrchestratorModel:
     """A model that can run episodes."""
 

@@ -25,7 +25,7 @@ from gateway.audit.service import AuditLog
 from gateway.audit.store import PostgresAuditStore
 from gateway.chat.catalogue import Catalogue
 from gateway.chat.starting import EpisodeStarter
-from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
+from gateway.clients import CatalogueClient, DirectCallsClient, EpisodesClient, Upstreams
 from gateway.config import DatabaseSettings, Settings
 from gateway.connection import BoundedHttp
 from gateway.episode_ids import EpisodeIds
@@ -163,6 +163,7 @@ def _starter(
     return EpisodeStarter(
         catalogue=Catalogue(names, settings.catalogue_cache_s),
         episodes=episodes,
+        direct_calls=DirectCallsClient(upstreams[EPISODES]),
         episode_ids=episode_ids,
         wait_s=settings.chat_wait_s,
         keepalive_s=settings.keepalive_s,

@@ -24,11 +24,29 @@ class CutOff:
 
 
 @dataclass(frozen=True)
+class Message:
+    """Something that was said; the role is "system", "user" or "assistant"."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What a model is told as it is; None leaves a parameter to the tool or its provider."""
+
+    messages: tuple[Message, ...]
+    temperature: float | None = None
+    top_p: float | None = None
+
+
+@dataclass(frozen=True)
 class ToolCall:
     """One call of a tool; the arguments fit the tool's schema already.
 
-    `task` and `context` are for tools of kind llm; `max_output_tokens` 0 means the tool's, and
-    `fallback_models` are aliases that may answer instead, in that order.
+    `task` and `context` are for tools of kind llm, and `conversation` in place of them;
+    `max_output_tokens` 0 means the tool's, and `fallback_models` are aliases that may answer
+    instead, in that order.
     """
 
     key: str
@@ -41,6 +59,7 @@ class ToolCall:
     max_output_tokens: int
     tenant: str
     fallback_models: tuple[str, ...] = ()
+    conversation: Conversation | None = None
     cut: CutOff = field(default_factory=CutOff, compare=False)
 
     def asking(self, model_alias: str) -> "ToolCall":
@@ -85,6 +104,7 @@ class AdapterResult:
     usage: Usage = ONE_CALL
     sku: str = ""
     unsent: bool = False
+    finish_reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +124,7 @@ class Answer:
     model_alias: str = ""
     latency_modelled: bool = False
     unsent: bool = False
+    finish_reason: str = ""
 
 
 class CallFailed(Exception):

@@ -9,7 +9,7 @@ from podium_kit.wire import (
     usage_from_proto,
     usage_to_proto,
 )
-from tool_adapters.adapter import Answer, Output, OutputFile
+from tool_adapters.adapter import Answer, Conversation, Message, Output, OutputFile
 from tool_adapters.service import CallRequest
 
 
@@ -25,6 +25,16 @@ def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
         context=request.context,
         max_output_tokens=request.max_output_tokens,
         fallback_models=tuple(request.fallback_models),
+        conversation=_conversation(request) if request.HasField("conversation") else None,
+    )
+
+
+def _conversation(request: pb.InvokeRequest) -> Conversation:
+    given = request.conversation
+    return Conversation(
+        tuple(Message(each.role, each.content) for each in given.messages),
+        given.temperature if given.HasField("temperature") else None,
+        given.top_p if given.HasField("top_p") else None,
     )
 
 
@@ -37,6 +47,7 @@ def answer_to_proto(answer: Answer) -> pb.InvokeResponse:
         model_alias=answer.model_alias,
         latency_modelled=answer.latency_modelled,
         unsent=answer.unsent,
+        finish_reason=answer.finish_reason,
     )
     if isinstance(answer.outcome, Output):
         response.output.CopyFrom(_output_to_proto(answer.outcome))
@@ -59,6 +70,7 @@ def answer_from_proto(response: pb.InvokeResponse) -> Answer:
         model_alias=response.model_alias,
         latency_modelled=response.latency_modelled,
         unsent=response.unsent,
+        finish_reason=response.finish_reason,
     )
 
 

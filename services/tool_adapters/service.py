@@ -10,7 +10,7 @@ from typing import Protocol
 from podium_kit.characters import whole_characters
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.identity import current_identity
-from tool_adapters.adapter import Adapter, Answer, ToolCall
+from tool_adapters.adapter import Adapter, Answer, Conversation, ToolCall
 from tool_adapters.calls.attempts import Attempts, Progress
 from tool_adapters.calls.bulkheads import Gate, Gates
 from tool_adapters.calls.effects import EffectLog
@@ -43,6 +43,7 @@ class CallRequest:
     context: str
     max_output_tokens: int
     fallback_models: tuple[str, ...] = ()
+    conversation: Conversation | None = None
 
     def __post_init__(self) -> None:
         for field in ("key", "episode_id", "tool_name"):
@@ -50,6 +51,8 @@ class CallRequest:
                 raise InvalidCall(f"{field} is empty")
         if self.tool_version < 1:
             raise InvalidCall("tool_version is unset; an episode is pinned to a version")
+        if self.conversation is not None and not self.conversation.messages:
+            raise InvalidCall("conversation.messages is empty")
         if self.max_output_tokens < 0:
             raise InvalidCall("max_output_tokens is negative; 0 means the tool's")
 
@@ -72,7 +75,7 @@ class Invoker:
         arguments = _parsed(request.arguments_json)
         call = _call(request, tenant, {} if isinstance(arguments, ToolFailure) else arguments)
         failure = arguments if isinstance(arguments, ToolFailure) else None
-        failure = failure or self._unserved(tool) or arguments_failure(tool, call.arguments)
+        failure = failure or self._unserved(tool) or _unfit(tool, call)
         if failure:
             return Progress(call, tool).answer(failure)
         if tool.side_effect is SideEffect.EFFECTFUL:
@@ -133,6 +136,15 @@ class Invoker:
             return progress.answer(_too_slow(progress) if progress.started else _busy(tool))
 
 
+def _unfit(tool: ToolDefinition, call: ToolCall) -> ToolFailure | None:
+    """Why the call is none of the tool's. Raises InvalidCall."""
+    if call.conversation is None:
+        return arguments_failure(tool, call.arguments)
+    if tool.kind is not ToolKind.LLM:
+        raise InvalidCall(f"{tool.name} is no language model, and takes no conversation")
+    return None
+
+
 def _parsed(arguments_json: str) -> JsonObject | ToolFailure:
     try:
         arguments = json.loads(arguments_json or "{}")
@@ -158,6 +170,7 @@ def _call(request: CallRequest, tenant: str, arguments: JsonObject) -> ToolCall:
         max_output_tokens=request.max_output_tokens,
         tenant=tenant,
         fallback_models=request.fallback_models,
+        conversation=request.conversation,
     )
 
 

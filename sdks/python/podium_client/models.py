@@ -2924,6 +2924,41 @@ class ClientCallsRequested(Model):
     """
 
 
+class DirectCallSpec(Model):
+    """
+    What the caller asks for.
+    """
+
+    tool_name: str = ""
+    """
+    Tool of kind llm.
+    """
+    model_alias: str = ""
+    """
+    Alias of one of its models; unset means the first.
+    """
+    policy: str = ""
+    """
+    Policy; unset means the tenant's active one.
+    """
+    messages: Annotated[list[ConversationMessage], Field(validate_default=True)] = []
+    """
+    What the model is told, oldest first; at least one, and the last is the user's.
+    """
+    sampling: Sampling | None = None
+    """
+    Sampling; a temperature that is unset is the tool's, 0 tokens mean the tool's most.
+    """
+    budget: Money | None = None
+    """
+    Most money; unset means only the tenant's own budgets apply.
+    """
+    labels: dict[str, str] = {}
+    """
+    Labels; "team" and "agent" say for whom it spends.
+    """
+
+
 class EpisodeSpec(Model):
     """
     What the caller asks for.
@@ -4025,6 +4060,69 @@ class ActionDecided(Model):
     """
 
 
+class DirectCall(Model):
+    """
+    A call of a model without an episode.
+    """
+
+    id: str = ""
+    """
+    UUIDv7 made by the caller; also its trace id.
+    """
+    spec: DirectCallSpec | None = None
+    """
+    What the caller asked for.
+    """
+    ended: bool = False
+    """
+    Whether it has ended; what follows is unset before.
+    """
+    content: str = ""
+    """
+    What the model wrote.
+    """
+    finish_reason: str = ""
+    """
+    Why it stopped, as its API says: "stop" or "length", for example.
+    """
+    failure: Failure | None = None
+    """
+    Why there is no content; unset when there is.
+    """
+    usage: Usage | None = None
+    """
+    What the call used.
+    """
+    cost: Money | None = None
+    """
+    What it cost; unset means unknown.
+    """
+    ledger_key: str = ""
+    """
+    Key of its hold and its capture in the ledger.
+    """
+    policy_name: str = ""
+    """
+    Policy that allowed it.
+    """
+    policy_version: int = 0
+    """
+    Its version.
+    """
+    tool_version: int = 0
+    """
+    Version of the tool.
+    """
+    model_alias: str = ""
+    """
+    The model that answered.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    When it was accepted.
+    """
+
+
 class Episode(Model):
     """
     An episode.
@@ -4133,6 +4231,17 @@ class EpisodeFinished(Model):
     episode: Episode | None = None
     """
     The episode as it ended.
+    """
+
+
+class GetDirectCallResponse(Model):
+    """
+    The call.
+    """
+
+    call: DirectCall | None = None
+    """
+    The call.
     """
 
 
@@ -4263,6 +4372,10 @@ class ToolInvocation(Model):
     found_tools: Annotated[list[ResolvedTool], Field(validate_default=True)] = []
     """
     Tools that a call of find_tools added to the episode's, frozen as they were then.
+    """
+    unsent: bool = False
+    """
+    Whether nothing of the call left the platform, so that it was free: its hold was given back, and usage is unset.
     """
 
 
@@ -5197,6 +5310,10 @@ class ToolSpec(Model):
     example_tasks: list[str] = []
     """
     Tasks it is right for, as users would put them, for example "What is 15% of 80?". Tools are ranked for a task by them, too: at most 20, of 300 characters.
+    """
+    charges_unsent_calls: bool = False
+    """
+    Whether a call that never left the platform costs what any call costs: the name was not resolved, the connection was refused, or the request was rejected before it was sent. Unset means that it is free.
     """
 
 

@@ -107,21 +107,8 @@ class Charges:
         except InvalidArgument:
             if not captures:
                 raise
-        captured = [await self._capture_alone(capture) for capture in captures]
+        captured = [await captured_alone(self._ledger, each.capture) for each in captures]
         return [*captured, *await self._apply([], others)]
-
-    async def _capture_alone(self, operation: pb.Operation) -> pb.OperationResult:
-        """The capture as it is, or else without a price: no usage may keep an episode open."""
-        try:
-            [result] = await self._ledger.apply([operation])
-        except InvalidArgument as error:
-            capture = operation.capture
-            logger.warning("%s is recorded without a price: %s", capture.key, error.message)
-            reason = f"the ledger rejected the usage: {error.message}"[:UNUSABLE_REASON_MAX]
-            source = capture.usage.source or usage_pb2.USAGE_SOURCE_PROVIDER
-            capture.usage.CopyFrom(usage_pb2.Usage(source=source, unusable_reason=reason))
-            [result] = await self._ledger.apply([operation])
-        return result
 
     async def release(self, episode: RunningEpisode) -> None:
         """Gives back what was held for calls that will never be made."""
@@ -131,6 +118,20 @@ class Charges:
         for step in log.unsettled():
             if log.charged_usage(step) is None:
                 self._logs.settle(log, step, Money.zero(DEFAULT_CURRENCY))
+
+
+async def captured_alone(ledger: Ledger, capture: pb.CaptureRequest) -> pb.OperationResult:
+    """The capture as it is, or else without a price: no usage may keep an episode open."""
+    operation = pb.Operation(capture=capture)
+    try:
+        [result] = await ledger.apply([operation])
+    except InvalidArgument as error:
+        logger.warning("%s is recorded without a price: %s", capture.key, error.message)
+        reason = f"the ledger rejected the usage: {error.message}"[:UNUSABLE_REASON_MAX]
+        source = capture.usage.source or usage_pb2.USAGE_SOURCE_PROVIDER
+        operation.capture.usage.CopyFrom(usage_pb2.Usage(source=source, unusable_reason=reason))
+        [result] = await ledger.apply([operation])
+    return result
 
 
 def _never_began(episode: RunningEpisode, log: StepLog, step: Step) -> bool:

@@ -1,18 +1,23 @@
-"""What `model` may be: an orchestrator's name, alone or with a policy, `smollm2:cost-first`."""
+"""What `model` may be: an orchestrator or a model of a tool, alone or with a policy.
+
+`smollm2`, `smollm2:cost-first`, `tool/ask_llm`, `tool/ask_llm/expert:cost-first`.
+"""
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cachetools import TTLCache
 
-from gateway.errors import ModelNotFound
-from gateway.models import OrchestratorModel
+from gateway.errors import ModelNotFound, UnsupportedParameter
+from gateway.models import OrchestratorModel, ToolModels
 from podium_kit.rpc.identity import current_identity
 
 TENANTS_MAX = 10_000
 # Lets a caller name the platform's default model without knowing which one it is.
 DEFAULT_ALIAS = "podium"
+TOOL_PREFIX = "tool/"
 
 
 class CatalogueSource(Protocol):
@@ -20,22 +25,38 @@ class CatalogueSource(Protocol):
 
     async def models(self) -> list[OrchestratorModel]: ...
     async def policy_names(self) -> list[str]: ...
+    async def tools(self) -> list[ToolModels]: ...
 
 
 @dataclass(frozen=True)
 class Names:
-    """What a tenant can choose from."""
+    """What a tenant can choose from; tools are those that its active policy allows."""
 
     models: tuple[OrchestratorModel, ...]
     policies: tuple[str, ...]
+    tools: tuple[ToolModels, ...]
+
+    def ids(self) -> Iterator[str]:
+        """What a request may name."""
+        plain = [DEFAULT_ALIAS, *(model.name for model in self.models)]
+        yield from plain
+        yield from (f"{name}:{policy}" for name in plain for policy in self.policies)
+        for tool in self.tools:
+            yield f"{TOOL_PREFIX}{tool.name}"
+            yield from (f"{TOOL_PREFIX}{tool.name}/{alias}" for alias in tool.aliases)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A model and a policy; "" leaves it to the platform or the tenant."""
+    """A model and a policy; "" leaves it to the platform or the tenant.
+
+    A tool is called without an episode: the model of that alias, or its first.
+    """
 
     model: str
     policy: str
+    tool: str = ""
+    alias: str = ""
 
 
 class Catalogue:
@@ -49,13 +70,20 @@ class Catalogue:
         tenant = current_identity().tenant
         if known := self._cache.get(tenant):
             return known
-        models, policies = await asyncio.gather(self._source.models(), self._source.policy_names())
-        self._cache[tenant] = names = Names(tuple(models), tuple(policies))
+        models, policies, tools = await asyncio.gather(
+            self._source.models(), self._source.policy_names(), self._source.tools()
+        )
+        self._cache[tenant] = names = Names(tuple(models), tuple(policies), tuple(tools))
         return names
 
     async def resolve(self, model_id: str) -> Choice:
-        """What the id means. Raises ModelNotFound."""
+        """What the id means. Raises ModelNotFound.
+
+        Of a tool the registry says whether it is there and allowed, when it is called.
+        """
         names = await self.names()
+        if model_id.startswith(TOOL_PREFIX):
+            return _tool(model_id, names)
         known = {DEFAULT_ALIAS: "", **{model.name: model.name for model in names.models}}
         # Whole ids first: a model's own name may contain a colon.
         if model_id in known:
@@ -64,3 +92,24 @@ class Catalogue:
         if model in known and policy in names.policies:
             return Choice(known[model], policy)
         raise ModelNotFound(model_id, known, names.policies)
+
+    async def orchestrator(self, model_id: str) -> Choice:
+        """What the id of an orchestrator means. Raises ModelNotFound, UnsupportedParameter."""
+        choice = await self.resolve(model_id)
+        if choice.tool:
+            raise UnsupportedParameter("model", "this needs an orchestrator; name podium")
+        return choice
+
+
+def _tool(model_id: str, names: Names) -> Choice:
+    choice = Choice("", "")
+    path, _, policy = model_id.rpartition(":")
+    if policy in names.policies:
+        choice = replace(choice, policy=policy)
+    else:
+        path = model_id
+    name, _, alias = path.removeprefix(TOOL_PREFIX).partition("/")
+    if not name:
+        ids = (f"{TOOL_PREFIX}{tool.name}" for tool in names.tools)
+        raise ModelNotFound(model_id, ids, names.policies)
+    return replace(choice, tool=name, alias=alias)

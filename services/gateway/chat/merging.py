@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from gateway.chat.episode_run import EpisodeRun
+from gateway.chat.run import Run
 from gateway.models import Outcome, Progress
 from podium_kit.rpc.errors import DomainError
 
 Event = Progress | Outcome | DomainError
 
 
-async def merged(runs: Sequence[EpisodeRun]) -> AsyncIterator[tuple[int, Event]]:
+async def merged(runs: Sequence[Run]) -> AsyncIterator[tuple[int, Event]]:
     """What happens in any of them, by its index; each ends with an outcome or an error."""
     events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
     following = [asyncio.create_task(_follow(*each, events)) for each in enumerate(runs)]
@@ -25,7 +25,7 @@ async def merged(runs: Sequence[EpisodeRun]) -> AsyncIterator[tuple[int, Event]]
             task.cancel()
 
 
-async def _follow(index: int, run: EpisodeRun, events: asyncio.Queue[tuple[int, Event]]) -> None:
+async def _follow(index: int, run: Run, events: asyncio.Queue[tuple[int, Event]]) -> None:
     try:
         async for event in run.events():
             events.put_nowait((index, event))

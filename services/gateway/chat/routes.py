@@ -6,11 +6,11 @@ from fastapi import APIRouter, Request
 from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response
 
-from gateway.chat.catalogue import DEFAULT_ALIAS, Names
 from gateway.chat.disconnects import while_connected
 from gateway.chat.request import ChatRequest
 from gateway.chat.service import ChatRun
 from gateway.chat.starting import EpisodeStarter
+from gateway.errors import ModelNotFound
 from gateway.sse import kept_alive, sse_response
 
 CLIENT_CLOSED_REQUEST = 499
@@ -36,20 +36,18 @@ def chat_router(episodes: EpisodeStarter) -> APIRouter:
 
     @router.get("/models", operation_id="ListModels")
     async def list_models() -> dict[str, Any]:
-        return {"object": "list", "data": _model_list(await episodes.catalogue.names())}
+        ids = (await episodes.catalogue.names()).ids()
+        return {"object": "list", "data": [_model(name) for name in ids]}
 
     @router.get("/models/{model:path}", operation_id="RetrieveModel")
     async def retrieve_model(model: str) -> dict[str, Any]:
-        await episodes.catalogue.resolve(model)
+        choice = await episodes.catalogue.resolve(model)
+        names = await episodes.catalogue.names()
+        if choice.tool and model not in names.ids():
+            raise ModelNotFound(model, names.ids(), names.policies)
         return _model(model)
 
     return router
-
-
-def _model_list(names: Names) -> list[dict[str, Any]]:
-    plain = [DEFAULT_ALIAS, *(model.name for model in names.models)]
-    with_policy = [f"{name}:{policy}" for name in plain for policy in names.policies]
-    return [_model(name) for name in (*plain, *with_policy)]
 
 
 def _model(name: str) -> dict[str, Any]:

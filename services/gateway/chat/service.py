@@ -4,11 +4,11 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from gateway.chat.episode_run import EpisodeRun
 from gateway.chat.merging import Event, merged
 from gateway.chat.outcomes import has_answer, no_answer
 from gateway.chat.request import ChatRequest
 from gateway.chat.response import Chunks, Json, completion
+from gateway.chat.run import Run
 from gateway.chat.stop import stopped
 from gateway.error_responses import error_body
 from gateway.models import Outcome, Progress
@@ -22,7 +22,7 @@ Ends = dict[int, Outcome | DomainError]
 class ChatRun:
     """One chat completion; each of its choices is an episode."""
 
-    runs: Sequence[EpisodeRun]
+    runs: Sequence[Run]
     request: ChatRequest
     created: int = field(default_factory=lambda: int(time.time()))
 

@@ -7,7 +7,9 @@ from typing import Protocol
 from starlette.requests import Request
 
 from gateway.chat.catalogue import Catalogue, Choice
+from gateway.chat.direct_run import DirectCalls, DirectRun
 from gateway.chat.episode_run import EpisodeRun, Episodes
+from gateway.chat.run import Run
 from gateway.episode_ids import FATE_UNKNOWN, EpisodeId, EpisodeIds
 from gateway.errors import UnsupportedParameter
 from gateway.models import EpisodeOrder, ToolResults
@@ -29,17 +31,18 @@ class EpisodeStarter:
 
     catalogue: Catalogue
     episodes: Episodes
+    direct_calls: DirectCalls
     episode_ids: EpisodeIds
     wait_s: float
     keepalive_s: float
     cancel_on_disconnect: bool
 
-    async def run(self, body: Body, request: Request) -> EpisodeRun:
+    async def run(self, body: Body, request: Request) -> Run:
         """Starts it, or gives it the results, before anything is sent."""
         [run] = await self.runs(body, request, 1)
         return run
 
-    async def runs(self, body: Body, request: Request, count: int) -> list[EpisodeRun]:
+    async def runs(self, body: Body, request: Request, count: int) -> list[Run]:
         """Starts so many, or gives the results to the one that waits for them."""
         choice = await self.catalogue.resolve(body.model)
         if (results := body.results()) is not None:
@@ -52,35 +55,35 @@ class EpisodeStarter:
             return [run]
         order = body.order(choice)
         async with self.episode_ids.starting(request.headers, await request.body()) as episode:
-            return await self._started(episode, order, count)
+            begun = [self._new(episode.choice(index), choice) for index in range(count)]
+            return await self._started(begun, order)
 
-    async def _started(
-        self, episode: EpisodeId, order: EpisodeOrder, count: int
-    ) -> list[EpisodeRun]:
+    def _new(self, episode: EpisodeId, choice: Choice) -> Run:
+        if choice.tool:
+            return DirectRun(self.direct_calls, episode, choice, self.wait_s)
+        return self.part_of(episode)
+
+    async def _started(self, runs: list[Run], order: EpisodeOrder) -> list[Run]:
         """All of them, or none: what is rejected takes back those before it."""
-        runs: list[EpisodeRun] = []
-        try:
-            for index in range(count):
-                run = self.part_of(episode.choice(index))
-                await run.start(order.choice(index, count))
-                runs.append(run)
-        except DomainError as error:
-            if not isinstance(error, FATE_UNKNOWN):
-                await self.left(*runs)
-            raise
+        for index, run in enumerate(runs):
+            try:
+                await run.start(order.choice(index, len(runs)))
+            except DomainError as error:
+                if not isinstance(error, FATE_UNKNOWN):
+                    await self.left(*runs[:index])
+                raise
         return runs
 
     async def prompt_tokens(self, body: Body) -> int:
         """Tokens of the first prompt of an episode; none is started."""
-        return await self.episodes.count_tokens(
-            body.order(await self.catalogue.resolve(body.model))
-        )
+        order = body.order(await self.catalogue.orchestrator(body.model))
+        return await self.episodes.count_tokens(order)
 
     def part_of(self, episode: EpisodeId, answered_turn: int = 0) -> EpisodeRun:
         """Of an episode that is to be started or answered: from the turn on that is answered."""
         return EpisodeRun(self.episodes, episode, self.wait_s, answered_turn)
 
-    async def left(self, *runs: EpisodeRun) -> None:
+    async def left(self, *runs: Run) -> None:
         """The client went away."""
         if self.cancel_on_disconnect:
             await asyncio.gather(*(run.leave() for run in runs))

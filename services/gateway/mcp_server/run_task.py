@@ -80,7 +80,7 @@ async def run_task(
 
 
 async def _outcome(starter: EpisodeStarter, given: TaskArguments, tell: Tell) -> Outcome:
-    order = given.order(await starter.catalogue.resolve(given.model))
+    order = given.order(await starter.catalogue.orchestrator(given.model))
     run = starter.part_of(EpisodeId(str(uuid7()), chosen_by_caller=False))
     await run.start(order)
     try:

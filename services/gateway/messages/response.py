@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from gateway.chat.call_ids import CallId
-from gateway.chat.episode_run import EpisodeRun
 from gateway.chat.outcomes import finish_reason
 from gateway.chat.response import CHUNK_CHARACTERS, podium, usage
+from gateway.chat.run import Run
 from gateway.chat.stop import stopped
 from gateway.error_responses import error_body
 from gateway.messages.request import MessageRequest
@@ -69,13 +69,13 @@ def _usage(outcome: Outcome) -> Json:
     }
 
 
-async def answered(run: EpisodeRun, request: MessageRequest) -> Json:
+async def answered(run: Run, request: MessageRequest) -> Json:
     """The message that a run comes to. Raises the error of an episode without an answer."""
     outcome = stopped(await run.outcome(), request.stop_sequences or ())
     return message(outcome, request.model)
 
 
-async def streamed(run: EpisodeRun, request: MessageRequest) -> AsyncIterator[bytes]:
+async def streamed(run: Run, request: MessageRequest) -> AsyncIterator[bytes]:
     """From its start to its end, or to an error event: the status line is long gone by then."""
     yield _event("message_start", message=_head(run.episode_id, request.model))
     try:

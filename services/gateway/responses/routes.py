@@ -28,6 +28,9 @@ class ResponsesApi:
 
     async def create(self, body: ResponseRequest, request: Request) -> Response:
         """Starts the episode before anything is sent, so that rejections have a status."""
+        if body.background:
+            # A response is asked for by its episode's id.
+            await self.starter.catalogue.orchestrator(body.model)
         run = await self.starter.run(await self._follow_up(body), request)
         shape = Shape.of(ResponseId(run.episode_id, run.answered_turn), body)
         headers = {"x-podium-episode": run.episode_id}

@@ -4,15 +4,15 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from gateway.chat.episode_run import EpisodeRun
 from gateway.chat.response import CHUNK_CHARACTERS
+from gateway.chat.run import Run
 from gateway.error_responses import error_body
 from gateway.models import Outcome
 from gateway.responses.response import Json, Shape
 from podium_kit.rpc.errors import DomainError
 
 
-async def streamed(run: EpisodeRun, shape: Shape) -> AsyncIterator[bytes]:
+async def streamed(run: Run, shape: Shape) -> AsyncIterator[bytes]:
     """From its creation to its end, or to its failure."""
     events = _Events()
     yield events.event("response.created", response=shape.running())

@@ -7,6 +7,7 @@ the JSON body for POST, PUT and PATCH, from the query for GET and DELETE.
 from dataclasses import dataclass
 
 EPISODES = "podium.episodes.v1.EpisodeService"
+DIRECT_CALLS = "podium.episodes.v1.DirectCallService"
 DEAD_LETTERS = "podium.episodes.v1.DeadLetterService"
 TOOLS = "podium.registry.v1.ToolRegistryService"
 POLICIES = "podium.registry.v1.PolicyService"
@@ -43,6 +44,7 @@ ROUTES = (
     Route("POST", "/v1/episodes/{episode_id}/approve", EPISODES, "ApproveToolCall"),
     Route("POST", "/v1/episodes/{episode_id}/tool-results", EPISODES, "AnswerToolCalls"),
     Route("GET", "/v1/episodes/{episode_id}/trajectory", EPISODES, "GetTrajectory"),
+    Route("GET", "/v1/direct-calls/{call_id}", DIRECT_CALLS, "GetDirectCall"),
     Route("GET", "/v1/dead-letters", DEAD_LETTERS, "ListDeadLetters"),
     Route("POST", "/v1/dead-letters/redrive", DEAD_LETTERS, "RedriveDeadLetters"),
     Route("POST", "/v1/tools", TOOLS, "RegisterTool"),

@@ -1,7 +1,6 @@
 """An engine's HTTP errors as domain errors."""
 
 import email.utils
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -16,15 +15,12 @@ from orchestrator_inference.errors import (
     EngineUnwell,
     ModelNotFound,
 )
+from podium_kit.context_length import says_too_long
 from podium_kit.rpc.errors import DomainError
 
 WHY_CHARS_MAX = 300
 # An episode ends long before; a number that is no number of seconds counts as this too.
 RETRY_AFTER_MAX_S = 86_400.0
-_TOO_LONG = re.compile(
-    r"context_length_exceeded|maximum context length|context (length|window|size)|too many tokens",
-    re.IGNORECASE,
-)
 
 
 def fault_of(response: httpx.Response) -> Mapping[str, Any]:
@@ -48,7 +44,7 @@ def rejection(host: str, model: str, response: httpx.Response, secret: str | Non
         return EngineRateLimited(host, retry_after_s(response))
     if status >= 500:
         return EngineUnwell(host, status, retry_after_s(response))
-    if status in (400, 413, 422) and _TOO_LONG.search(f"{fault.get('code') or ''} {why}"):
+    if status in (400, 413, 422) and says_too_long(f"{fault.get('code') or ''} {why}"):
         return ContextTooLong(why)
     if status == 404 and "model" in why.lower():
         return ModelNotFound(model, [])

@@ -63,6 +63,7 @@ class Progress:
             # Also a call without any attempt.
             unsent=all(result.unsent for result in self.results)
             and (cut_unsent or not self.running),
+            finish_reason=self.results[-1].finish_reason if self.results else "",
         )
 
 

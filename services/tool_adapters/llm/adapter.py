@@ -70,7 +70,9 @@ class LlmAdapter:
                 call.cut.usage = _usage_of_cut(model, question, completion)
             call.cut.content = self._secrets.redact(completion.text[-PARTIAL_SHOWN:])
             raise
-        return AdapterResult(_outcome(completion), _usage(model, question, completion), model.sku)
+        outcome = _outcome(completion, cut_is_answer=call.conversation is not None)
+        usage = _usage(model, question, completion)
+        return AdapterResult(outcome, usage, model.sku, finish_reason=completion.reason)
 
     async def _ask(
         self,
@@ -103,9 +105,10 @@ def _model(connection: LlmConnection, alias: str) -> LlmModel:
     raise CallFailed(FailureKind.NOT_FOUND, f"there is no model {alias}; choose one of {aliases}")
 
 
-def _outcome(completion: Completion) -> Output | ToolFailure:
-    """The model's text, or why there is none."""
-    if completion.text:
+def _outcome(completion: Completion, cut_is_answer: bool = False) -> Output | ToolFailure:
+    """The model's text, or why there is none: who speaks to a model directly sees that it wrote
+    nothing, and why it stopped."""
+    if completion.text or (cut_is_answer and completion.reason in OUT_OF_TOKENS):
         return Output(completion.text)
     if completion.reason in FILTERED:
         message = f"the model did not answer ({completion.reason})"
@@ -125,9 +128,7 @@ def _with_partial(failure: ToolFailure, completion: Completion) -> ToolFailure:
 
 def _usage(model: LlmModel, question: Question, completion: Completion) -> Usage:
     """The provider's report, or an estimate without one."""
-    return _reported(model, completion) or estimated_usage(
-        question.system_prompt + question.prompt, completion.text
-    )
+    return _reported(model, completion) or estimated_usage(question.text, completion.text)
 
 
 def _usage_of_failure(model: LlmModel, question: Question, completion: Completion) -> Usage:
@@ -137,8 +138,7 @@ def _usage_of_failure(model: LlmModel, question: Question, completion: Completio
 
 
 def _usage_of_cut(model: LlmModel, question: Question, completion: Completion) -> Usage:
-    prompt = question.system_prompt + question.prompt
-    return usage_of_cut(_reported(model, completion), prompt, completion.text)
+    return usage_of_cut(_reported(model, completion), question.text, completion.text)
 
 
 def _reported(model: LlmModel, completion: Completion) -> Usage | None:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from podium_kit.metering import Usage
 from podium_kit.metering.usage_reports import anthropic_usage, merged_report, openai_usage
+from tool_adapters.adapter import Message
 from tool_adapters.llm.completion import Completion
 from tool_adapters.models import JsonObject, LlmModel
 
@@ -17,12 +18,18 @@ ANTHROPIC_VERSION = "2023-06-01"
 
 @dataclass(frozen=True)
 class Question:
-    """What a model is asked; `temperature` None leaves the provider's default."""
+    """What a model is asked; None leaves a parameter to the provider's default."""
 
     system_prompt: str
-    prompt: str
+    messages: tuple[Message, ...]
     max_output_tokens: int
     temperature: float | None
+    top_p: float | None = None
+
+    @property
+    def text(self) -> str:
+        """All of it, for an estimate of its size."""
+        return self.system_prompt + "".join(message.content for message in self.messages)
 
 
 class LlmApiFormat(Protocol):
@@ -63,13 +70,13 @@ class OpenAiChat:
             "model": model.model,
             "messages": [
                 *(system if question.system_prompt else []),
-                {"role": "user", "content": question.prompt},
+                *(_said(message) for message in question.messages),
             ],
             "max_tokens": question.max_output_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        return body | _temperature(question)
+        return body | _sampling(question)
 
     def read_event(self, event: JsonObject, completion: Completion) -> None:
         completion.request_id = event.get("id") or completion.request_id
@@ -100,15 +107,17 @@ class AnthropicMessages:
         return key | {"anthropic-version": ANTHROPIC_VERSION}
 
     def body(self, model: LlmModel, question: Question) -> JsonObject:
+        said = [message for message in question.messages if message.role != "system"]
+        system = [message.content for message in question.messages if message.role == "system"]
         body: JsonObject = {
             "model": model.model,
-            "messages": [{"role": "user", "content": question.prompt}],
+            "messages": [_said(message) for message in said],
             "max_tokens": question.max_output_tokens,
             "stream": True,
         }
-        if question.system_prompt:
-            body["system"] = question.system_prompt
-        return body | _temperature(question)
+        if instructions := "\n\n".join(filter(None, [question.system_prompt, *system])):
+            body["system"] = instructions
+        return body | _sampling(question)
 
     def read_event(self, event: JsonObject, completion: Completion) -> None:
         match event["type"]:
@@ -140,5 +149,10 @@ def error_words(reply: object) -> str:
     return message if isinstance(message, str) else ""
 
 
-def _temperature(question: Question) -> JsonObject:
-    return {} if question.temperature is None else {"temperature": question.temperature}
+def _said(message: Message) -> JsonObject:
+    return {"role": message.role, "content": message.content}
+
+
+def _sampling(question: Question) -> JsonObject:
+    given = {"temperature": question.temperature, "top_p": question.top_p}
+    return {name: value for name, value in given.items() if value is not None}

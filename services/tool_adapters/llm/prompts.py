@@ -4,7 +4,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tool_adapters.adapter import ToolCall
+from tool_adapters.adapter import Message, ToolCall
 from tool_adapters.llm.apis import Question
 from tool_adapters.models import LlmConnection
 
@@ -25,18 +25,25 @@ class Prompts:
         )
 
     def question(self, call: ToolCall, connection: LlmConnection) -> Question:
-        """Findings first, then the task, then what the orchestrator adds in its own words."""
+        """A conversation as it is; else findings first, then the task, then what the orchestrator
+        adds in its own words."""
+        limit = connection.max_output_tokens
+        most = min(call.max_output_tokens or limit, limit)
+        if (told := call.conversation) is not None:
+            own = connection.temperature
+            temperature = own if told.temperature is None else told.temperature
+            instructions = connection.system_prompt or ""
+            return Question(instructions, told.messages, most, temperature, told.top_p)
         role = connection.role.value
         values = {
             "findings": call.context,
             "task": call.task,
             "request": str(call.arguments.get("prompt", "")),
         }
-        limit = connection.max_output_tokens
         return Question(
             system_prompt=connection.system_prompt or self._text(f"{role}/system.jinja", values),
-            prompt=self._text(f"{role}/question.jinja", values),
-            max_output_tokens=min(call.max_output_tokens or limit, limit),
+            messages=(Message("user", self._text(f"{role}/question.jinja", values)),),
+            max_output_tokens=most,
             temperature=connection.temperature,
         )
 

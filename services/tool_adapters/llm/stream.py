@@ -1,8 +1,10 @@
 """Reads what a language model answers while it writes, into a completion."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
+from podium_kit.context_length import says_too_long
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
 from tool_adapters.http.client import ArrivingReply, HttpReply, status_failure, too_many_bytes
@@ -12,6 +14,8 @@ from tool_adapters.llm.completion import Completion
 
 # An event carries a few characters in an envelope of this size at most.
 ENVELOPE_BYTES_MAX = 65536
+# With which servers reject a prompt that does not fit.
+TOO_LARGE_STATUSES = (400, 413, 422)
 LAST_EVENT = "[DONE]"
 NOT_THE_API = (KeyError, IndexError, TypeError, AttributeError)
 
@@ -47,12 +51,22 @@ async def _read_stream(
 
 
 def _read_reply(reply: HttpReply, api: LlmApiFormat, completion: Completion) -> None:
-    if failure := status_failure(reply, _words(reply)):
-        raise CallFailed.of(failure)
+    words = _words(reply)
+    if failure := status_failure(reply, words):
+        too_long = reply.status in TOO_LARGE_STATUSES and says_too_long(_code(reply) + words)
+        kind = FailureKind.CONTEXT_TOO_LONG if too_long else failure.kind
+        raise CallFailed.of(replace(failure, kind=kind))
     try:
         api.read_reply(_object(reply.body), completion)
     except NOT_THE_API as error:
         raise _not_the_api() from error
+
+
+def _code(reply: HttpReply) -> str:
+    try:
+        return str(json.loads(reply.body)["error"]["code"])
+    except (ValueError, RecursionError, *NOT_THE_API):
+        return ""
 
 
 def _words(reply: HttpReply) -> str:

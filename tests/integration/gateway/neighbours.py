@@ -13,7 +13,7 @@ from podium.ledger.v1 import price_book_service_pb2 as price_pb
 from podium.ledger.v1 import price_book_service_pb2_grpc as price_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
-from podium.registry.v1 import policy_pb2, tool_pb2
+from podium.registry.v1 import policy_pb2, tool_pb2, toolset_pb2
 from podium.registry.v1 import policy_service_pb2 as policy_service_pb
 from podium.registry.v1 import policy_service_pb2_grpc as policy_rpc
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
@@ -96,6 +96,19 @@ class Tools(registry_rpc.ToolRegistryServiceServicer):
         if request.name not in self.tools:
             raise ToolNotFound(f"there is no tool {request.name}", tool=request.name)
         return registry_pb.GetToolResponse(tool=self.tools[request.name])
+
+    async def ResolveToolset(
+        self, request: registry_pb.ResolveToolsetRequest, context: Any
+    ) -> registry_pb.ResolveToolsetResponse:
+        expert = toolset_pb2.ResolvedTool(
+            name="expert", kind=tool_pb2.TOOL_KIND_LLM, model_aliases=["small", "large"]
+        )
+        asked = toolset_pb2.ResolvedTool(
+            name="asked", kind=tool_pb2.TOOL_KIND_LLM, needs_approval=True
+        )
+        sums = toolset_pb2.ResolvedTool(name="calculator", kind=tool_pb2.TOOL_KIND_FUNCTION)
+        toolset = toolset_pb2.Toolset(tools=[expert, asked, sums])
+        return registry_pb.ResolveToolsetResponse(toolset=toolset)
 
     async def ListTools(
         self, request: registry_pb.ListToolsRequest, context: Any

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import grpc
 import pytest
 
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
-from integration.tool_adapters.tool_specs import llm_spec, tool_limits
+from integration.tool_adapters.tool_specs import calculator_spec, llm_spec, tool_limits
 from integration.tool_adapters.web_server import WebServer
 from openai_server import OpenAiServer, Reply, Scripted
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
@@ -191,3 +192,50 @@ async def test_anthropic_gets_its_own_request_format(
     assert '"stream": true' in asked["body"]
     # The server only repeats what it was sent, which is no answer of this API.
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_MALFORMED_OUTPUT
+
+
+SAID = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Hello"},
+    {"role": "assistant", "content": "Hi"},
+    {"role": "user", "content": "6 * 7?"},
+]
+
+
+async def test_a_conversation_goes_to_the_model_as_it_is(adapters: AdaptersUnderTest) -> None:
+    with serving("42", Reply("", finish_reason="length")) as server:
+        spec = llm_spec(server.base_url, llm={"system_prompt": "Speak Latin.", "temperature": 0})
+        tool = adapters.register(spec)
+        told: Any = {"conversation": {"messages": SAID, "temperature": 0.5, "top_p": 0.9}}
+        answer = await adapters.call(tool, {"model": "large"}, max_output_tokens=9, **told)
+        cut = await adapters.call(tool, {"model": "large"}, conversation={"messages": SAID})
+    assert (answer.output.content, answer.finish_reason) == ("42", "stop")
+    asked, other = server.requests
+    assert asked["messages"] == [{"role": "system", "content": "Speak Latin."}, *SAID]
+    assert (asked["temperature"], asked["top_p"], asked["max_tokens"]) == (0.5, 0.9, 9)
+    assert (other["temperature"], "top_p" in other) == (0, False)
+    # Who speaks to a model directly is shown that it wrote nothing, and why.
+    assert (cut.HasField("output"), cut.finish_reason) == (True, "length")
+
+
+async def test_a_prompt_that_is_too_long_is_its_own_kind_of_failure(
+    adapters: AdaptersUnderTest,
+) -> None:
+    fault = {"code": "context_length_exceeded"}
+    with serving(Reply("too many", 400, error=fault), Reply("no", 400)) as server:
+        tool = adapters.register(llm_spec(server.base_url))
+        answers = [await adapters.call(tool, {"model": "small"}, task="x") for _ in range(2)]
+    assert [answer.failure.kind for answer in answers] == [
+        failure_pb2.FAILURE_KIND_CONTEXT_TOO_LONG,
+        failure_pb2.FAILURE_KIND_TOOL_ERROR,
+    ]
+
+
+async def test_only_language_models_take_a_conversation(adapters: AdaptersUnderTest) -> None:
+    tool = adapters.register(calculator_spec())
+    with pytest.raises(grpc.aio.AioRpcError, match="is no language model"):
+        await adapters.call(tool, conversation={"messages": SAID})
+    with serving() as server:
+        expert = adapters.register(llm_spec(server.base_url))
+        with pytest.raises(grpc.aio.AioRpcError, match=r"conversation\.messages is empty"):
+            await adapters.call(expert, conversation={})

@@ -24,7 +24,7 @@ EDGE_FILES = re.compile(
 # them, and an episode's activities are its clients; the workflow, the models and the stores of
 # the service still know nothing of the wire.
 STEP_LOG_FILES = re.compile(
-    r".*/episodes/((turns|children|charges)/\w+|steps/log|stream/(records|trajectory)"
+    r".*/episodes/((turns|children|charges)/\w+|direct_calls/(call|making|service)|steps/log|stream/(records|trajectory)"
     r"|admission|checks|model_catalogue|running_episode|service|stop_reasons)\.py"
 )
 STORE_FILES = re.compile(r"(store(_\w+)?|server|worker)\.py")

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
 from podium.registry.v1 import tool_pb2 as _tool_pb2
 import builtins as _builtins
 import sys
@@ -42,6 +43,7 @@ class InvokeRequest(_message.Message):
     CONTEXT_FIELD_NUMBER: _builtins.int
     MAX_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     FALLBACK_MODELS_FIELD_NUMBER: _builtins.int
+    CONVERSATION_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     episode_id: _builtins.str
@@ -65,6 +67,12 @@ class InvokeRequest(_message.Message):
         covers. Empty means none.
         """
 
+    @_builtins.property
+    def conversation(self) -> Global___Conversation:
+        """For tools of kind llm: what the model is told in place of task, context and the
+        argument "prompt"; the arguments are then the model alone. Unset means those.
+        """
+
     def __init__(
         self,
         *,
@@ -77,14 +85,54 @@ class InvokeRequest(_message.Message):
         context: _builtins.str = ...,
         max_output_tokens: _builtins.int = ...,
         fallback_models: _abc.Iterable[_builtins.str] | None = ...,
+        conversation: Global___Conversation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conversation", b"conversation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "key", b"key", "max_output_tokens", b"max_output_tokens", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "conversation", b"conversation", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "key", b"key", "max_output_tokens", b"max_output_tokens", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___InvokeRequest: _TypeAlias = InvokeRequest  # noqa: Y015
+
+@_typing.final
+class Conversation(_message.Message):
+    """What a model is told as it is, after its tool's own system prompt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    TEMPERATURE_FIELD_NUMBER: _builtins.int
+    TOP_P_FIELD_NUMBER: _builtins.int
+    temperature: _builtins.float
+    """Temperature; unset means the tool's."""
+    top_p: _builtins.float
+    """Nucleus; unset means the provider's default."""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.ConversationMessage]:
+        """At least one, oldest first."""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[_orchestrator_service_pb2.ConversationMessage] | None = ...,
+        temperature: _builtins.float | None = ...,
+        top_p: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "_top_p", b"_top_p", "temperature", b"temperature", "top_p", b"top_p"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "_top_p", b"_top_p", "messages", b"messages", "temperature", b"temperature", "top_p", b"top_p"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
+    _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__top_p: _TypeAlias = _typing.Literal["top_p"]  # noqa: Y015
+    _WhichOneofArgType__top_p: _TypeAlias = _typing.Literal["_top_p", b"_top_p"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__top_p) -> _WhichOneofReturnType__top_p | None: ...
+
+Global___Conversation: _TypeAlias = Conversation  # noqa: Y015
 
 @_typing.final
 class OutputFile(_message.Message):
@@ -164,6 +212,7 @@ class InvokeResponse(_message.Message):
     CHILD_EPISODE_ID_FIELD_NUMBER: _builtins.int
     LATENCY_MODELLED_FIELD_NUMBER: _builtins.int
     UNSENT_FIELD_NUMBER: _builtins.int
+    FINISH_REASON_FIELD_NUMBER: _builtins.int
     sku: _builtins.str
     """SKU to price it by; unset means the price is unknown."""
     attempts: _builtins.int
@@ -189,6 +238,10 @@ class InvokeResponse(_message.Message):
     unsent: _builtins.bool
     """Whether nothing of the call left the platform, and the tool's owner does not
     charge for that; always with a failure and without usage.
+    """
+    finish_reason: _builtins.str
+    """Why the model stopped, as its API says, for tools of kind llm: "stop", "length",
+    "end_turn", "max_tokens"; unset when it gave no answer.
     """
     @_builtins.property
     def output(self) -> Global___ToolOutput:
@@ -219,10 +272,11 @@ class InvokeResponse(_message.Message):
         child_episode_id: _builtins.str = ...,
         latency_modelled: _builtins.bool = ...,
         unsent: _builtins.bool = ...,
+        finish_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "latency", b"latency", "outcome", b"outcome", "output", b"output", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "latency", b"latency", "latency_modelled", b"latency_modelled", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "finish_reason", b"finish_reason", "latency", b"latency", "latency_modelled", b"latency_modelled", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["output", "failure"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015

@@ -1,0 +1,14 @@
+"""How servers of language models say that a prompt is too long for them."""
+
+import re
+
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|maximum context length|context (length|window|size)|too many tokens"
+    r"|prompt is too long",
+    re.IGNORECASE,
+)
+
+
+def says_too_long(words: str) -> bool:
+    """Whether the words, or the code, of a rejection say so."""
+    return _TOO_LONG.search(words) is not None

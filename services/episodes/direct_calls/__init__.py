@@ -1,0 +1,1 @@
+"""Calls of models without an episode (docs/adr/0035)."""

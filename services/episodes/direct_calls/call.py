@@ -1,0 +1,44 @@
+"""A stored call with its parts parsed."""
+
+from dataclasses import dataclass
+
+from episodes.charges.purchases import timeout_s
+from episodes.direct_calls.models import StoredCall
+from podium.episodes.v1 import direct_call_service_pb2 as pb
+from podium.registry.v1 import toolset_pb2
+
+
+@dataclass(frozen=True)
+class DirectCall:
+    """What was asked for, and the one tool of its frozen toolset."""
+
+    stored: StoredCall
+    spec: pb.DirectCallSpec
+    toolset: toolset_pb2.Toolset
+
+    @classmethod
+    def of(cls, stored: StoredCall) -> "DirectCall":
+        return cls(
+            stored,
+            pb.DirectCallSpec.FromString(stored.spec),
+            toolset_pb2.Toolset.FromString(stored.toolset),
+        )
+
+    @property
+    def tool(self) -> toolset_pb2.ResolvedTool:
+        return self.toolset.tools[0]
+
+    @property
+    def alias(self) -> str:
+        """The model that is asked."""
+        return self.spec.model_alias or next(iter(self.tool.model_aliases), "")
+
+    @property
+    def output_tokens(self) -> int:
+        """The longest answer that is asked for."""
+        most = self.tool.max_output_tokens
+        return min(self.spec.sampling.max_tokens or most, most)
+
+    @property
+    def timeout_s(self) -> float:
+        return timeout_s(self.tool)

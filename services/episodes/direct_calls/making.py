@@ -1,0 +1,163 @@
+"""Makes a call without an episode: holds its worst case, asks the adapters, posts what it cost.
+
+Every attempt has the call's one key: the ledger holds and captures once, and what the adapters
+answered is stored before it is charged, so a repeated attempt charges what is stored.
+"""
+
+import json
+from dataclasses import dataclass
+
+from temporalio import activity
+
+from episodes.charges.purchases import estimated_tokens, output_tokens, sku_of, token_worst_case
+from episodes.charges.service import (
+    AGENT_LABEL,
+    HOLD_MARGIN_S,
+    OUTPUT_TOKENS_MIN,
+    TEAM_LABEL,
+    UNKNOWN_PRICE,
+    captured_alone,
+)
+from episodes.clients import Adapters, Ledger
+from episodes.direct_calls.call import DirectCall
+from episodes.direct_calls.payloads import CallFailed, CallInput
+from episodes.direct_calls.store import DirectCallStore
+from episodes.direct_calls.workflow import FAIL_CALL, MAKE_CALL
+from episodes.temporal.activity_errors import activity_errors
+from episodes.temporal.heartbeats import heartbeats
+from episodes.turns.tool_records import answer_timeout_s, rejected
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.common.v1 import failure_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1 import hold_pb2
+from podium_kit import telemetry
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.money import Money
+from podium_kit.rpc.identity import Identity, Scope, acting_as
+from podium_kit.wire import (
+    duration_to_proto,
+    enum_word,
+    failure_to_proto,
+    optional_money_from_proto,
+    quantities_from_proto,
+    quantities_to_proto,
+)
+
+NOTHING = Money.zero("USD")
+
+
+@dataclass(frozen=True)
+class DirectCallActivities:
+    """Makes calls, and ends those that cannot be made."""
+
+    store: DirectCallStore
+    adapters: Adapters
+    ledger: Ledger
+
+    @activity.defn(name=MAKE_CALL)
+    async def make(self, call: CallInput) -> None:
+        """Makes the call, continuing where an earlier attempt stopped."""
+        with activity_errors():
+            async with heartbeats():
+                found = DirectCall.of(await self.store.load(call.call_id))
+                with (
+                    acting_as(_identity(found)),
+                    telemetry.episode_context(call.call_id),
+                    telemetry.span("direct_call"),
+                ):
+                    await self._make(found)
+
+    @activity.defn(name=FAIL_CALL)
+    async def fail(self, failed: CallFailed) -> None:
+        """Ends the call with a failure. What it may have cost stays unknown here; its hold
+        becomes a provisional cost in the ledger."""
+        async with heartbeats():
+            failure = ToolFailure(FailureKind.UNAVAILABLE, failed.message)
+            answer = adapters_pb.InvokeResponse(failure=failure_to_proto(failure))
+            await self.store.answered(failed.call_id, answer.SerializeToString())
+            await self.store.ended(failed.call_id, None)
+
+    async def _make(self, call: DirectCall) -> None:
+        stored = call.stored
+        if stored.ended:
+            return
+        if stored.answer is None:
+            [held] = await self.ledger.apply([_reserve(call)])
+            if held.reserve.HasField("rejection"):
+                await self._end_unmade(call, rejected(held.reserve.rejection))
+                return
+            response = await self._asked(call, held.reserve.hold)
+            stored = await self.store.answered(stored.id, response.SerializeToString())
+        answer = adapters_pb.InvokeResponse.FromString(stored.answer or b"")
+        await self.store.ended(stored.id, await self._charged(stored.key, answer))
+
+    async def _charged(self, key: str, answer: adapters_pb.InvokeResponse) -> Money | None:
+        """What the call cost; a call that never left the platform gives its hold back."""
+        if answer.unsent:
+            kind = enum_word(failure_pb2.FailureKind.Name(answer.failure.kind), "FAILURE_KIND_")
+            release = ledger_pb.ReleaseRequest(key=key, reason=f"not sent: {kind}")
+            await self.ledger.apply([ledger_pb.Operation(release=release)])
+            return NOTHING
+        capture = ledger_pb.CaptureRequest(key=key, usage=answer.usage)
+        result = await captured_alone(self.ledger, capture)
+        return optional_money_from_proto(result.capture.entry.amount)
+
+    async def _asked(self, call: DirectCall, hold: hold_pb2.Hold) -> adapters_pb.InvokeResponse:
+        granted = output_tokens(quantities_from_proto(hold.worst_case))
+        return await self.adapters.invoke(_invoke(call, granted), answer_timeout_s(call.tool))
+
+    async def _end_unmade(self, call: DirectCall, failure: ToolFailure) -> None:
+        answer = adapters_pb.InvokeResponse(failure=failure_to_proto(failure))
+        await self.store.answered(call.stored.id, answer.SerializeToString())
+        await self.store.ended(call.stored.id, NOTHING)
+
+
+def _identity(call: DirectCall) -> Identity:
+    scopes = frozenset({Scope.LEDGER_WRITE, Scope.EPISODES_RUN})
+    return Identity(call.stored.tenant, call.stored.subject, scopes)
+
+
+def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
+    sampling = call.spec.sampling
+    conversation = adapters_pb.Conversation(messages=call.spec.messages)
+    if sampling.HasField("temperature"):
+        conversation.temperature = sampling.temperature
+    if sampling.HasField("top_p"):
+        conversation.top_p = sampling.top_p
+    return adapters_pb.InvokeRequest(
+        key=call.stored.key,
+        episode_id=call.stored.id,
+        tool_name=call.tool.name,
+        tool_version=call.tool.version,
+        arguments_json=json.dumps({"model": call.alias}),
+        max_output_tokens=granted_tokens,
+        conversation=conversation,
+    )
+
+
+def _reserve(call: DirectCall) -> ledger_pb.Operation:
+    toolset, labels = call.toolset, call.spec.labels
+    worst_case = token_worst_case(estimated_tokens(call.spec.ByteSize()), call.output_tokens)
+    own_budget = [call.stored.budget_id] if call.spec.HasField("budget") else []
+    request = ledger_pb.ReserveRequest(
+        key=call.stored.key,
+        subject=hold_pb2.Subject(
+            tool=call.tool.name,
+            model=call.alias,
+            user=call.stored.subject,
+            team=labels.get(TEAM_LABEL, ""),
+            agent=labels.get(AGENT_LABEL, ""),
+        ),
+        sku=sku_of(call.tool, call.alias),
+        worst_case=quantities_to_proto(worst_case),
+        unknown_price=UNKNOWN_PRICE[toolset.unknown_price],
+        time_to_live=duration_to_proto(call.timeout_s + HOLD_MARGIN_S),
+        budget_ids=[*toolset.budget_ids, *own_budget],
+        min_output_tokens=min(OUTPUT_TOKENS_MIN, call.output_tokens),
+        # The call follows at once: should the worker die first, it may have been made.
+        dispatched=True,
+        policy_version=f"{toolset.policy_name}/{toolset.policy_version}",
+    )
+    if toolset.HasField("price_ceiling"):
+        request.ceiling.CopyFrom(toolset.price_ceiling)
+    return ledger_pb.Operation(reserve=request)

@@ -1,0 +1,145 @@
+"""Starting and finding calls of models without an episode."""
+
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from episodes.admission import HISTORY_MESSAGES_MAX, SPEC_BYTES_MAX
+from episodes.clients import Ledger, Registry
+from episodes.direct_calls.call import DirectCall
+from episodes.direct_calls.errors import (
+    ApprovalRequired,
+    DirectCallConflict,
+    DirectCallNotFound,
+    InvalidDirectCall,
+    ToolDenied,
+)
+from episodes.direct_calls.models import StoredCall
+from episodes.direct_calls.starter import DirectCallStarter
+from episodes.direct_calls.store import DirectCallStore
+from episodes.models import PlannedCall
+from episodes.turns.policy_checks import Policies
+from podium.episodes.v1 import direct_call_service_pb2 as pb
+from podium.ledger.v1 import budget_service_pb2 as budget_pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium_kit import telemetry
+from podium_kit.rpc.errors import FailedPrecondition
+from podium_kit.rpc.identity import current_identity
+from podium_kit.wire import money_from_proto
+
+ROLES = ("system", "user", "assistant")
+# The registry's reason for a tool that the policy does not let in.
+TOOL_REJECTED = "TOOL_REJECTED"
+WAIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class DirectCalls:
+    """What can be done without an episode."""
+
+    store: DirectCallStore
+    starter: DirectCallStarter
+    registry: Registry
+    policies: Policies
+    ledger: Ledger
+
+    async def start(self, call_id: str, spec: pb.DirectCallSpec) -> StoredCall:
+        """Starts a call, or returns the one that the same request started before."""
+        _check(call_id, spec)
+        with telemetry.episode_context(call_id):
+            try:
+                stored = await self.get(call_id)
+            except DirectCallNotFound:
+                stored = await self._admitted(call_id, spec)
+            if stored.spec != spec.SerializeToString(deterministic=True):
+                raise DirectCallConflict(call_id)
+            if not stored.ended:
+                await self.starter.start(DirectCall.of(stored))
+            return stored
+
+    async def get(self, call_id: str) -> StoredCall:
+        """The caller's call. Raises DirectCallNotFound."""
+        stored = await self.store.load(call_id)
+        if stored.tenant != current_identity().tenant:
+            raise DirectCallNotFound(call_id)
+        return stored
+
+    async def wait(self, call_id: str) -> StoredCall:
+        """The call once it has ended, or as it is after half a minute."""
+        stored = await self.get(call_id)
+        if stored.ended:
+            return stored
+        await self.starter.ended(call_id, WAIT_S)
+        return await self.get(call_id)
+
+    async def _admitted(self, call_id: str, spec: pb.DirectCallSpec) -> StoredCall:
+        toolset = await self._toolset(spec)
+        identity = current_identity()
+        new = StoredCall(
+            id=call_id,
+            tenant=identity.tenant,
+            subject=identity.subject,
+            spec=spec.SerializeToString(deterministic=True),
+            toolset=toolset.SerializeToString(deterministic=True),
+            create_time=datetime.now(UTC),
+        )
+        await self._require_allowed(DirectCall.of(new))
+        if spec.HasField("budget"):
+            await self.ledger.create_budget(_budget(DirectCall.of(new)))
+        stored = await self.store.insert(new)
+        if stored.tenant != identity.tenant:
+            raise DirectCallConflict(call_id)
+        return stored
+
+    async def _toolset(self, spec: pb.DirectCallSpec) -> toolset_pb2.Toolset:
+        try:
+            toolset = await self.registry.resolve(spec.policy, [spec.tool_name])
+        except FailedPrecondition as error:
+            if error.reason != TOOL_REJECTED:
+                raise
+            raise ToolDenied(spec.tool_name, error.message) from error
+        [tool] = toolset.tools
+        if tool.kind != tool_pb2.TOOL_KIND_LLM:
+            raise InvalidDirectCall(f"{tool.name} is no language model; name a tool of kind llm")
+        return toolset
+
+    async def _require_allowed(self, call: DirectCall) -> None:
+        planned = PlannedCall(call.tool.name, call.tool.version, call.alias)
+        [decision] = await self.policies.check(call.spec.policy, [planned])
+        if not decision.allowed:
+            raise ToolDenied(call.tool.name, decision.reason)
+        if call.tool.needs_approval or decision.needs_approval:
+            raise ApprovalRequired(call.tool.name)
+
+
+def _budget(call: DirectCall) -> budget_pb.Budget:
+    return budget_pb.Budget(
+        id=call.stored.budget_id,
+        window=budget_pb.BUDGET_WINDOW_TOTAL,
+        hard_limit=call.spec.budget,
+        scope=budget_pb.BUDGET_SCOPE_NAMED,
+    )
+
+
+def _check(call_id: str, spec: pb.DirectCallSpec) -> None:
+    """Raises InvalidDirectCall, InvalidMoney."""
+    try:
+        parsed = uuid.UUID(call_id)
+    except ValueError as error:
+        raise InvalidDirectCall(f"call_id {call_id[:100]!r} is not a UUID") from error
+    if parsed.version != 7 or str(parsed) != call_id:
+        raise InvalidDirectCall(f"call_id {call_id!r} is not a lower-case UUIDv7 (RFC 9562)")
+    if not spec.tool_name:
+        raise InvalidDirectCall("tool_name is empty; name a tool of kind llm")
+    if not spec.messages or not spec.messages[-1].content.strip():
+        raise InvalidDirectCall("the last message is empty; say in words what to do")
+    if len(spec.messages) > HISTORY_MESSAGES_MAX:
+        raise InvalidDirectCall(f"over {HISTORY_MESSAGES_MAX} messages; keep the last ones")
+    if unknown := [each.role for each in spec.messages if each.role not in ROLES]:
+        raise InvalidDirectCall(f"role {unknown[0][:40]!r} is none of {', '.join(ROLES)}")
+    if spec.ByteSize() > SPEC_BYTES_MAX:
+        raise InvalidDirectCall(f"the call is longer than {SPEC_BYTES_MAX // 1024} KiB")
+    if spec.sampling.max_tokens < 0:
+        raise InvalidDirectCall("sampling.max_tokens is negative; 0 means the tool's most")
+    if spec.HasField("budget") and money_from_proto(spec.budget).amount <= 0:
+        raise InvalidDirectCall("the budget must be above zero; leave it out for no limit")

@@ -1,0 +1,91 @@
+"""Calls of models without an episode, in PostgreSQL."""
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from episodes.direct_calls.errors import DirectCallNotFound
+from episodes.direct_calls.models import StoredCall
+from podium_kit.money import Money
+from podium_kit.postgres.engine import autocommit
+
+INSERT = text(
+    """
+    INSERT INTO direct_calls (id, tenant, subject, spec, toolset, create_time)
+    VALUES (CAST(:id AS uuid), :tenant, :subject, :spec, :toolset, :create_time)
+    ON CONFLICT DO NOTHING
+    """
+)
+FIND = text("SELECT * FROM direct_calls WHERE id = CAST(:id AS uuid)")
+ANSWERED = text(
+    """
+    UPDATE direct_calls SET answer = :answer
+    WHERE id = CAST(:id AS uuid) AND answer IS NULL AND end_time IS NULL
+    """
+)
+ENDED = text(
+    """
+    UPDATE direct_calls SET cost = :cost, currency = :currency, end_time = clock_timestamp()
+    WHERE id = CAST(:id AS uuid) AND end_time IS NULL
+    """
+)
+FORGET = text("DELETE FROM direct_calls WHERE create_time < now() - CAST(:age AS interval)")
+
+
+class DirectCallStore:
+    """Keeps the first answer and the first cost of each call."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def insert(self, call: StoredCall) -> StoredCall:
+        """The call, or the one that has its id already, of whichever tenant."""
+        values = {
+            name: getattr(call, name)
+            for name in ("id", "tenant", "subject", "spec", "toolset", "create_time")
+        }
+        async with autocommit(self._engine) as connection:
+            await connection.execute(INSERT, values)
+        return await self.load(call.id)
+
+    async def load(self, call_id: str) -> StoredCall:
+        """The call, of whichever tenant. Raises DirectCallNotFound."""
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(FIND, {"id": call_id})).one_or_none()
+        if row is None:
+            raise DirectCallNotFound(call_id)
+        return _call(row)
+
+    async def answered(self, call_id: str, answer: bytes) -> StoredCall:
+        """Stores what the adapters answered, unless there is an answer; the call as it is then."""
+        async with autocommit(self._engine) as connection:
+            await connection.execute(ANSWERED, {"id": call_id, "answer": answer})
+        return await self.load(call_id)
+
+    async def ended(self, call_id: str, cost: Money | None) -> None:
+        """Stores that its cost, None for an unknown one, is in the ledger."""
+        values: dict[str, Any] = {"id": call_id, "cost": None, "currency": None}
+        if cost is not None:
+            values |= {"cost": cost.amount, "currency": cost.currency_code}
+        async with autocommit(self._engine) as connection:
+            await connection.execute(ENDED, values)
+
+    async def forget(self, age: timedelta) -> None:
+        async with autocommit(self._engine) as connection:
+            await connection.execute(FORGET, {"age": age})
+
+
+def _call(row: Any) -> StoredCall:
+    return StoredCall(
+        id=str(row.id),
+        tenant=row.tenant,
+        subject=row.subject,
+        spec=bytes(row.spec),
+        toolset=bytes(row.toolset),
+        create_time=row.create_time,
+        answer=None if row.answer is None else bytes(row.answer),
+        cost=None if row.cost is None else Money(row.cost, row.currency),
+        ended=row.end_time is not None,
+    )

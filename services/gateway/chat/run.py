@@ -1,0 +1,19 @@
+"""What a request waits for."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from gateway.models import EpisodeOrder, Outcome, Progress
+
+
+class Run(Protocol):
+    """A request's part of an episode, or a call without one."""
+
+    @property
+    def episode_id(self) -> str: ...
+    @property
+    def answered_turn(self) -> int: ...
+    async def start(self, order: EpisodeOrder) -> None: ...
+    def events(self) -> AsyncIterator[Progress | Outcome]: ...
+    async def outcome(self) -> Outcome: ...
+    async def leave(self) -> None: ...

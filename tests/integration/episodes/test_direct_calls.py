@@ -1,0 +1,158 @@
+"""Calls of models without an episode: one key, one hold, one charge, whatever dies meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from callers import client_channel, make_identity
+from integration.episodes.neighbours import make_toolset
+from integration.episodes.platform_under_test import EpisodesPlatform, new_id
+from podium.common.v1 import failure_pb2
+from podium.episodes.v1 import direct_call_service_pb2 as pb
+from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceStub
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
+
+if TYPE_CHECKING:
+    from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceAsyncStub
+
+ASK = [orchestrator_pb.ConversationMessage(role="user", content="How many moons has Mars?")]
+
+
+def expert() -> toolset_pb2.Toolset:
+    """One llm tool with two models."""
+    toolset = make_toolset("expert")
+    [tool] = toolset.tools
+    tool.kind, tool.max_output_tokens = tool_pb2.TOOL_KIND_LLM, 1000
+    tool.model_skus.update({"small": "m/small", "big": "m/big"})
+    tool.model_aliases.extend(["small", "big"])
+    return toolset
+
+
+@asynccontextmanager
+async def calls_of(platform: EpisodesPlatform) -> AsyncIterator["DirectCallServiceAsyncStub"]:
+    platform.neighbours.registry.toolset = expert()
+    identity = make_identity(platform.tenant, "ada")
+    async with client_channel(platform.port, identity, platform.keys) as channel:
+        yield DirectCallServiceStub(channel)
+
+
+async def start(
+    stub: "DirectCallServiceAsyncStub", call_id: str = "", **spec: Any
+) -> pb.DirectCall:
+    wanted = pb.DirectCallSpec(**{"tool_name": "expert", "messages": ASK, **spec})
+    request = pb.StartDirectCallRequest(call_id=call_id or new_id(), spec=wanted)
+    return (await stub.StartDirectCall(request)).call
+
+
+async def ended(stub: "DirectCallServiceAsyncStub", call_id: str) -> pb.DirectCall:
+    while True:
+        request = pb.GetDirectCallRequest(call_id=call_id, wait=True)
+        call = (await stub.GetDirectCall(request)).call
+        if call.ended:
+            return call
+
+
+async def test_a_call_is_held_made_and_charged_once_however_often_it_is_asked_for(
+    platform: EpisodesPlatform,
+) -> None:
+    neighbours, call_id = platform.neighbours, new_id()
+    async with calls_of(platform) as stub:
+        wanted: dict[str, Any] = {
+            "model_alias": "big",
+            "sampling": {"temperature": 0.5, "max_tokens": 200},
+            "labels": {"team": "red"},
+            "budget": {"currency_code": "USD", "amount": "0.5"},
+        }
+        await asyncio.gather(*(start(stub, call_id, **wanted) for _ in range(3)))
+        call = await ended(stub, call_id)
+        assert await ended(stub, (await start(stub, call_id, **wanted)).id) == call
+        with pytest.raises(grpc.aio.AioRpcError) as conflict:
+            await start(stub, call_id)
+    assert conflict.value.code() is grpc.StatusCode.ALREADY_EXISTS
+    key = f"{call_id}/0/tool/0"
+    assert (call.ledger_key, call.model_alias, call.policy_name) == (key, "big", "balanced")
+    assert neighbours.adapters.invoked == {key: 1}
+    assert neighbours.ledger.captured.keys() == neighbours.ledger.holds.keys() == {key}
+    assert f"{neighbours.ledger.captured[key]:f}" == call.cost.amount
+    hold = neighbours.ledger.holds[key]
+    assert (hold.subject.model, hold.subject.team, hold.sku) == ("big", "red", "m/big")
+    assert (hold.subject.episode_id, hold.dispatched) == ("", True)
+    # The real ledger keeps the first of them.
+    budgets = {(each.id, each.hard_limit.amount) for each in neighbours.ledger.budgets}
+    assert budgets == {(hold.budget_ids[0], "0.5")}
+    [asked] = neighbours.adapters.requests
+    assert list(asked.conversation.messages) == ASK
+    assert (asked.conversation.temperature, asked.max_output_tokens) == (0.5, 200)
+
+
+async def test_a_worker_that_dies_during_a_call_charges_it_once(
+    own_platform: EpisodesPlatform,
+) -> None:
+    neighbours = own_platform.neighbours
+    neighbours.adapters.delay_s = 3.0
+    async with calls_of(own_platform) as stub:
+        call = await start(stub)
+        while not neighbours.adapters.invoked:
+            await asyncio.sleep(0.05)
+        await own_platform.worker.kill()
+        neighbours.adapters.delay_s = 0.0
+        own_platform.worker.start()
+        found = await ended(stub, call.id)
+    assert found.content == 'expert says {"model": "small"}'
+    # The model may be asked again, as in an episode; the ledger hears of one call.
+    assert neighbours.adapters.invoked.keys() == {call.ledger_key}
+    assert neighbours.ledger.captured.keys() == neighbours.ledger.holds.keys() == {call.ledger_key}
+
+
+async def test_what_the_budgets_do_not_cover_is_not_made(platform: EpisodesPlatform) -> None:
+    platform.neighbours.ledger.reject_after = 0
+    async with calls_of(platform) as stub:
+        found = await ended(stub, (await start(stub)).id)
+    assert found.failure.kind == failure_pb2.FAILURE_KIND_BUDGET_EXHAUSTED
+    assert found.cost.amount == "0"
+    assert not platform.neighbours.adapters.invoked
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"messages": []}, "the last message is empty"),
+        ({"tool_name": ""}, "tool_name is empty"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "role 'tool' is none of"),
+        ({"sampling": {"max_tokens": -1}}, "sampling.max_tokens is negative"),
+        ({"budget": {"currency_code": "USD", "amount": "0"}}, "the budget must be above zero"),
+    ],
+)
+async def test_what_is_no_call_is_rejected(
+    platform: EpisodesPlatform, spec: dict[str, Any], said: str
+) -> None:
+    async with calls_of(platform) as stub:
+        with pytest.raises(grpc.aio.AioRpcError, match=said) as rejected:
+            await start(stub, **spec)
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_policies_keep_calls_out_and_tenants_apart(platform: EpisodesPlatform) -> None:
+    other = platform.for_new_tenant()
+    async with calls_of(platform) as stub, calls_of(other) as others:
+        call = await start(stub)
+        for request in (others.GetDirectCall(pb.GetDirectCallRequest(call_id=call.id)),):
+            with pytest.raises(grpc.aio.AioRpcError) as unknown:
+                await request
+            assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
+        with pytest.raises(grpc.aio.AioRpcError) as taken:
+            await start(others, call.id)
+        assert taken.value.code() is grpc.StatusCode.ALREADY_EXISTS
+        platform.neighbours.policies.rejected_models = {"small"}
+        with pytest.raises(grpc.aio.AioRpcError, match="expert is not allowed") as denied:
+            await start(stub)
+        assert denied.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        platform.neighbours.registry.toolset.tools[0].needs_approval = True
+        with pytest.raises(grpc.aio.AioRpcError, match="wait for a person's approval"):
+            await start(stub, model_alias="big")
+        await ended(stub, call.id)

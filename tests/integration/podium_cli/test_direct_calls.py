@@ -1,0 +1,215 @@
+"""`model: "tool/NAME/ALIAS"`: called without an episode, charged to the last token."""
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from integration.podium_cli.conftest import CommandLine
+from integration.podium_cli.test_clamping import api
+from integration.podium_cli.test_fallback_models import PRICES, as_admin, expert, price_of
+from openai_server import OpenAiServer, Reply
+
+TASK: Any = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "How many moons has Mars?"},
+]
+USAGE = {
+    "prompt_tokens": 100,
+    "completion_tokens": 10,
+    "prompt_tokens_details": {"cached_tokens": 40},
+}
+
+
+@pytest.fixture
+def experts(podium: CommandLine, tmp_path: Path) -> Iterator[OpenAiServer]:
+    """Two priced models as one tool of this tenant."""
+    for alias, price in PRICES.items():
+        path = tmp_path / f"{alias}.json"
+        path.write_text(json.dumps(price_of(alias, price)))
+        imported = podium("prices", "import", str(path))
+        assert imported.returncode == 0, imported.stderr
+    models = [f"{alias}-model" for alias in PRICES]
+    with (
+        OpenAiServer([Reply("two; I think", usage=USAGE)] * 20, models=models) as server,
+        as_admin(podium) as client,
+    ):
+        tool = {"spec": expert(server.base_url), "shared": True}
+        registered = client.post("/v1/tools", json=tool)
+        assert registered.is_success, registered.text
+        yield server
+        assert client.delete("/v1/tools/expert").is_success
+
+
+@pytest.fixture
+def client(podium: CommandLine) -> Iterator[openai.OpenAI]:
+    connection = json.loads((podium.state_dir / "connection.json").read_text())
+    url = f"{connection['gateway_url']}/v1"
+    with openai.OpenAI(base_url=url, api_key=connection["api_key"], max_retries=0) as client:
+        yield client
+
+
+def ledger_entries(podium: CommandLine, key: str) -> list[dict[str, Any]]:
+    """What the ledger has under a key, oldest first."""
+    found, token = [], ""
+    with api(podium) as http:
+        while True:
+            query: dict[str, Any] = {"page_size": 1000, "page_token": token}
+            page = http.get("/v1/entries", params=query).json()
+            found += [entry for entry in page["entries"] if entry["key"] == key]
+            if not (token := page["next_page_token"]):
+                return found
+
+
+def test_the_ledger_has_exactly_what_the_provider_reports(
+    podium: CommandLine, client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    raw = client.chat.completions.with_raw_response.create(
+        model="tool/expert/large", messages=TASK, temperature=0.5, max_tokens=200, stop=";"
+    )
+    answer = raw.parse()
+    assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == ("two", "stop")
+    assert answer.usage
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (100, 10)
+    extra = (answer.model_extra or {})["podium"]
+    assert Decimal(extra["cost"]["amount"]) == 110 * PRICES["large"]
+    [asked] = experts.requests
+    assert (asked["model"], asked["messages"]) == ("large-model", TASK)
+    assert (asked["temperature"], asked["max_tokens"]) == (0.5, 200)
+
+    call_id = raw.headers["x-podium-episode"]
+    reserve, capture = ledger_entries(podium, f"{call_id}/0/tool/0")
+    assert (reserve["kind"], capture["kind"]) == ("ENTRY_KIND_RESERVE", "ENTRY_KIND_CAPTURE")
+    used = {each["dimension"]: each["amount"] for each in capture["usage"]["quantities"]}
+    assert used == {
+        "USAGE_DIMENSION_INPUT_FRESH": "60",
+        "USAGE_DIMENSION_CACHE_READ": "40",
+        "USAGE_DIMENSION_OUTPUT_TEXT": "10",
+    }
+    assert capture["usage"]["source"] == "USAGE_SOURCE_PROVIDER"
+    assert capture["usage"]["provider_request_id"] == "chatcmpl-1"
+    assert Decimal(capture["amount"]["amount"]) == Decimal(extra["cost"]["amount"])
+    subject = capture["subject"]
+    assert (subject["tool"], subject["model"], subject["episode_id"]) == ("expert", "large", "")
+    assert capture["policy_version"].startswith("balanced/")
+    with api(podium) as http:
+        assert http.get(f"/v1/episodes/{call_id}").status_code == 404
+        shown = http.get(f"/v1/direct-calls/{call_id}").json()["call"]
+    assert (shown["content"], shown["ledger_key"]) == ("two; I think", capture["key"])
+
+
+def test_a_retry_with_its_key_is_one_call_and_one_charge(
+    podium: CommandLine, client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    headers = {"idempotency-key": "moons"}
+    wanted: Any = {"model": "tool/expert", "messages": TASK, "extra_headers": headers}
+    first = client.chat.completions.create(**wanted)
+    again = client.chat.completions.create(**wanted)
+    assert (again.id, again.choices) == (first.id, first.choices)
+    assert len(experts.requests) == 1
+    call_id = first.id.removeprefix("chatcmpl-")
+    kinds = [entry["kind"] for entry in ledger_entries(podium, f"{call_id}/0/tool/0")]
+    assert kinds == ["ENTRY_KIND_RESERVE", "ENTRY_KIND_CAPTURE"]
+    with pytest.raises(openai.ConflictError):
+        client.chat.completions.create(**{**wanted, "max_tokens": 7})
+
+
+def test_choices_streams_and_other_apis_call_it_as_well(
+    client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    stream = client.chat.completions.create(
+        model="tool/expert/small",
+        messages=TASK,
+        n=2,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    said: dict[int, str] = {}
+    for chunk in stream:
+        for choice in chunk.choices:
+            said[choice.index] = said.get(choice.index, "") + (choice.delta.content or "")
+        used = chunk.usage
+    assert said == {0: "two; I think", 1: "two; I think"}
+    assert used and used.total_tokens == 220
+    response = client.responses.create(model="tool/expert/small", input="How many moons has Mars?")
+    assert response.output_text == "two; I think"
+    assert len(experts.requests) == 3
+
+
+def test_models_that_the_policy_allows_are_listed_and_others_are_a_403(
+    podium: CommandLine, client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    names = {model.id for model in client.models.list()}
+    assert {"tool/expert", "tool/expert/small", "tool/expert/large"} <= names
+    with api(podium) as admin:
+        for name, rule in (
+            ("no-large", {"deny": {"models": ["large"]}}),
+            ("no-expert", {"deny": {"names": ["expert"]}}),
+            ("ask-first", {"approval": {"names": ["expert"]}}),
+            ("cheap", {"price_ceiling": {"currency_code": "USD", "amount": "0.000001"}}),
+        ):
+            made = admin.post("/v1/policies", json={"spec": {"name": name, **rule}})
+            assert made.is_success, made.text
+    for policy, model, reason in (
+        ("no-large", "tool/expert/large", "TOOL_DENIED"),
+        ("no-expert", "tool/expert", "TOOL_DENIED"),
+        ("ask-first", "tool/expert", "APPROVAL_REQUIRED"),
+        ("cheap", "tool/expert", "TOOL_DENIED"),
+    ):
+        with pytest.raises(openai.PermissionDeniedError) as raised:
+            client.chat.completions.create(
+                model=model, messages=TASK, extra_body={"podium": {"policy": policy}}
+            )
+        assert raised.value.code == reason.lower(), raised.value
+    allowed = client.chat.completions.create(
+        model="tool/expert/small", messages=TASK, extra_body={"podium": {"policy": "no-large"}}
+    )
+    assert allowed.choices[0].message.content == "two; I think"
+    with pytest.raises(openai.NotFoundError, match="there is no tool nobody"):
+        client.chat.completions.create(model="tool/nobody", messages=TASK)
+    assert len(experts.requests) == 1
+
+
+def test_a_budget_is_held_to_and_what_fails_says_so(
+    client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    with pytest.raises(openai.APIStatusError) as raised:
+        client.chat.completions.create(
+            model="tool/expert/large",
+            messages=TASK,
+            extra_body={"podium": {"budget_usd": "0.000001"}},
+        )
+    assert (raised.value.status_code, raised.value.code) == (402, "call_budget_exhausted")
+    assert not experts.requests
+    experts.take_back()
+    fault = {"code": "context_length_exceeded"}
+    experts.push(Reply("maximum context length is 5 tokens", 400, error=fault))
+    with pytest.raises(openai.BadRequestError) as too_long:
+        client.chat.completions.create(model="tool/expert/large", messages=TASK)
+    assert too_long.value.code == "context_length_exceeded"
+    for wanted in ({"seed": 3}, {"response_format": {"type": "json_object"}}):
+        with pytest.raises(openai.BadRequestError, match="orchestrator"):
+            client.chat.completions.create(
+                model="tool/expert/large",
+                messages=TASK,
+                **wanted,
+            )
+
+
+def test_a_call_that_never_left_the_platform_costs_nothing(
+    podium: CommandLine, client: openai.OpenAI
+) -> None:
+    with as_admin(podium) as admin:
+        tool = {"spec": expert("http://127.0.0.1:1/v1"), "shared": True}
+        assert admin.post("/v1/tools", json=tool).is_success
+        with pytest.raises(openai.APIStatusError) as raised:
+            client.chat.completions.create(model="tool/expert/small", messages=TASK)
+        assert admin.delete("/v1/tools/expert").is_success
+    assert (raised.value.status_code, raised.value.code) == (503, "call_unavailable")
+    call_id = raised.value.response.json()["error"]["metadata"]["call_id"]
+    kinds = [entry["kind"] for entry in ledger_entries(podium, f"{call_id}/0/tool/0")]
+    assert kinds == ["ENTRY_KIND_RESERVE", "ENTRY_KIND_RELEASE"]
