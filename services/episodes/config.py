@@ -73,7 +73,9 @@ class WorkerConfig(BaseSettings):
     trajectory_topic: str = Field("trajectories.v1", description="topic of trajectories")
     reconcile_interval_s: float = Field(30.0, description="seconds between reconciliations")
     prompt_tokens_max: int = Field(32_768, description="most prompt tokens held before a call")
-    max_concurrent_turns: int = Field(400, description="turns in flight in this process")
+    max_concurrent_turns: int = Field(
+        400, description="episodes that take turns in this process at once"
+    )
     # Temporal's worker controller sets these two by their own names, without our prefix.
     deployment_name: str = Field(
         "",

@@ -65,8 +65,8 @@ RELAY_LOCK, SWEEP_LOCK = 5_150_001, 5_150_002
 WORKFLOW_TASKS_MAX = 8
 # How long the server waits for a dead worker's cache before it asks another.
 STICKY_TIMEOUT = timedelta(seconds=1)
-# How soon a cancel reaches a running activity.
-HEARTBEAT_THROTTLE = timedelta(seconds=1)
+# How soon a cancel reaches a running activity. Each beat costs the server two transitions.
+HEARTBEAT_THROTTLE = timedelta(seconds=1.5)
 CACHED_WORKFLOWS = 2000
 # As long as the gateway knows the idempotency keys that find them.
 DIRECT_CALLS_KEPT = timedelta(days=7)
@@ -146,7 +146,6 @@ def _worker(
     children = ChildAnswers(store)
     invoker = Invoker(adapters, charges, logs, children, ToolFinder(registry))
     clients = ClientCalls(logs, ClientResultStore(engine))
-    turn = TurnActivity(episodes, logs, decider, invoker, policies, clients)
     finish = FinishActivity(
         episodes,
         logs,
@@ -156,6 +155,7 @@ def _worker(
         settlements,
         CutOffChildren(logs, children),
     )
+    turn = TurnActivity(episodes, logs, decider, invoker, policies, clients, finish)
     calls = VerifierCalls(registry, adapters, charges, logs)
     judge = JudgeActivity(episodes, logs, calls)
     admission = AdmitChildActivity(

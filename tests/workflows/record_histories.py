@@ -1,6 +1,7 @@
 """Records a history for every way an episode ends: `python -m workflows.record_histories`.
 
-Run it when the workflow gains a way to end. Histories that ran are never changed.
+Run it when the workflow gains a way to end. Histories that ran are never changed: it records those
+that are missing.
 """
 
 import asyncio
@@ -29,17 +30,20 @@ FOLDER = Path(__file__).parent / "histories"
 
 
 async def record(client: Client, name: str, activities: ScriptedActivities) -> None:
-    """Runs one episode and keeps its history."""
+    """Runs one episode and keeps its history, unless there is one."""
+    if (FOLDER / f"{name}.json").exists():
+        return
     async with running_workflows(client, activities) as workflows:
         handle = await workflows.start(
             turn_limit=3,
             time_limit_s=1 if name == "deadline" else 60,
             checked=name in ("judged", "unjudged"),
+            runs=name.startswith("run_"),
         )
         await asyncio.sleep(0.5)
         if name == "cancelled":
             await handle.cancel()
-        if name == "approved":
+        if name.endswith("approved"):
             for index in (0, 1):
                 await handle.execute_update(EpisodeWorkflow.decide, Approval(1, index, True, "ada"))
         await handle.result()
@@ -85,6 +89,11 @@ async def main() -> None:
         await record(client, "unjudged", ScriptedActivities(answers_in(1), judge=cannot_judge))
         await record(client, "children", ScriptedActivities(asks_children))
         await record(client, "child", ScriptedActivities(asks_children))
+        await record(client, "run_answered", ScriptedActivities(answers_in(3)))
+        await record(client, "run_drained", ScriptedActivities(answers_in(3), drains_at=2))
+        await record(client, "run_approved", ScriptedActivities(waits_for_approval))
+        await record(client, "run_children", ScriptedActivities(asks_children))
+        await record(client, "run_unfinished", ScriptedActivities(answers_in(3), finishes=False))
         await temporal.stop()
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from temporalio import activity
 
@@ -44,10 +44,12 @@ def asks_children(turn: TurnInput) -> TurnResult:
 
 @dataclass
 class ScriptedActivities:
-    """Takes turns by a script and notes what it was asked."""
+    """Takes turns by a script and notes what it was asked; a run of them ends at `drains_at`."""
 
     script: Script
     delay_s: float = 0.0
+    drains_at: int = 0
+    finishes: bool = True
     turns: list[TurnInput] = field(default_factory=list)
     admitted: list[ChildCall] = field(default_factory=list)
     finished: list[FinishInput] = field(default_factory=list)
@@ -56,14 +58,22 @@ class ScriptedActivities:
 
     @activity.defn(name=TAKE_TURN)
     async def take_turn(self, turn: TurnInput) -> TurnResult:
-        """One turn."""
-        self.turns.append(turn)
-        remaining_s = self.delay_s
-        while remaining_s > 0:
-            await asyncio.sleep(0.1)
-            remaining_s -= 0.1
-            activity.heartbeat()
-        return self.script(turn)
+        """One turn, or a run of them."""
+        while True:
+            self.turns.append(turn)
+            remaining_s = self.delay_s
+            while remaining_s > 0:
+                await asyncio.sleep(0.1)
+                remaining_s -= 0.1
+                activity.heartbeat()
+            result = replace(self.script(turn), turn=turn.turn)
+            waits = result.pending or result.children or result.asks_caller
+            if result.stop or waits or turn.turn >= turn.run_to or turn.turn == self.drains_at:
+                finished = bool(result.stop and turn.finishes and self.finishes)
+                return replace(result, finished=finished)
+            turn = TurnInput(
+                turn.episode_id, turn.turn + 1, run_to=turn.run_to, finishes=turn.finishes
+            )
 
     @activity.defn(name=JUDGE_ANSWER)
     async def judge_answer(self, judge: JudgeInput) -> None:

@@ -3,14 +3,21 @@
 import asyncio
 
 import pytest
-from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import TimeSkipper
 
 from episodes.temporal.client import connect_temporal
 from episodes.temporal.converter import PAYLOAD_BYTES_MAX
 from episodes.workflows.episode import EpisodeWorkflow
-from episodes.workflows.payloads import Approval, JudgeInput, TurnInput, TurnResult
+from episodes.workflows.payloads import (
+    Approval,
+    ChildCall,
+    EpisodeResult,
+    JudgeInput,
+    TurnInput,
+    TurnResult,
+)
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from workflows.running_workflows import running_workflows
 from workflows.scripted_activities import (
@@ -104,12 +111,13 @@ async def test_approved_calls_are_made_and_others_denied(temporal: EmbeddedTempo
 
 
 @pytest.mark.parametrize("turn", [0, 1000])
+@pytest.mark.parametrize("runs", [False, True])
 async def test_a_decision_on_another_turn_is_rejected(
-    temporal: EmbeddedTemporal, turn: int
+    temporal: EmbeddedTemporal, turn: int, runs: bool
 ) -> None:
     activities = ScriptedActivities(answers_in(50), delay_s=0.3)
     async with running_workflows(await connect(temporal), activities) as workflows:
-        handle = await workflows.start()
+        handle = await workflows.start(runs=runs)
         while not activities.turns:
             await asyncio.sleep(0.01)
         with pytest.raises(WorkflowUpdateFailedError):
@@ -252,3 +260,86 @@ async def test_check_that_cannot_be_run_leaves_the_answer_unjudged_with_the_reas
         result = await (await workflows.start(checked=True)).result()
     assert result.stop_reason == "answered"
     assert "no sandbox answers" in activities.finished[0].unjudged_reason
+
+
+async def activities_of(handle: WorkflowHandle[EpisodeWorkflow, EpisodeResult]) -> list[str]:
+    """The activities that the history names, in order."""
+    events = (await handle.fetch_history()).events
+    scheduled = [event.activity_task_scheduled_event_attributes for event in events]
+    return [each.activity_type.name for each in scheduled if each.activity_type.name]
+
+
+async def test_a_run_of_turns_and_the_end_take_one_activity(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(answers_in(4))
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start(runs=True)
+        result = await handle.result()
+        assert await activities_of(handle) == ["take_turn"]
+    assert result.stop_reason == "answered"
+    assert [turn.turn for turn in activities.turns] == [1, 2, 3, 4]
+
+
+async def test_what_a_run_could_not_finish_the_workflow_does(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(answers_in(2), finishes=False)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start(runs=True)
+        await handle.result()
+        assert await activities_of(handle) == ["take_turn", "finish_episode"]
+    assert [finish.stop_reason for finish in activities.finished] == ["answered"]
+
+
+async def test_a_run_that_is_to_be_judged_finishes_after_that(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(answers_in(2))
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start(runs=True, checked=True)
+        await handle.result()
+        assert await activities_of(handle) == ["take_turn", "judge_answer", "finish_episode"]
+
+
+async def test_a_drained_run_goes_on_at_the_next_turn(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(answers_in(4), drains_at=2)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start(runs=True)
+        await handle.result()
+        assert await activities_of(handle) == ["take_turn", "take_turn"]
+    assert [turn.turn for turn in activities.turns] == [1, 2, 3, 4]
+
+
+async def test_any_turn_of_a_run_may_ask_for_approval(temporal: EmbeddedTemporal) -> None:
+    def asks_twice(turn: TurnInput) -> TurnResult:
+        if turn.turn in (2, 4) and not turn.approvals:
+            return TurnResult(pending=[0])
+        return TurnResult(stop="answered" if turn.turn == 5 else "")
+
+    activities = ScriptedActivities(asks_twice)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        handle = await workflows.start(runs=True)
+        for turn in (2, 4):
+            await _decide(handle, Approval(turn, 0, True, "ada"))
+        await handle.result()
+    taken = [(turn.turn, turn.approvals) for turn in activities.turns]
+    approved = {"0": True}
+    assert taken == [(1, {}), (2, {}), (2, approved), (3, {}), (4, {}), (4, approved), (5, {})]
+
+
+async def test_children_in_the_middle_of_a_run_are_joined_once(temporal: EmbeddedTemporal) -> None:
+    def asks_later(turn: TurnInput) -> TurnResult:
+        if turn.episode_id.endswith("-child") or turn.turn == 3:
+            return TurnResult(stop="answered")
+        if turn.turn == 1 or turn.children:
+            return TurnResult()
+        child = ChildCall(f"{turn.episode_id}-child", turn.episode_id, 2, 0, 30.0)
+        return TurnResult(children=[child], others=True)
+
+    activities = ScriptedActivities(asks_later)
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        await (await workflows.start(runs=True)).result()
+    parent = activities.turns[0].episode_id
+    asked = [turn for turn in activities.turns if turn.episode_id == parent]
+    assert [(turn.turn, turn.children, sorted(turn.ended)) for turn in asked] == [
+        (1, [], []),
+        (2, [], []),
+        (2, [0], []),
+        (2, [0], ["0"]),
+        (3, [], []),
+    ]

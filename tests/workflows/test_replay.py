@@ -39,6 +39,8 @@ def test_every_way_an_episode_ends_is_recorded() -> None:
     recorded = {path.stem for path in HISTORIES}
     endings = {"answered", "approved", "cancelled", "deadline", "failed", "turn_limit"}
     assert recorded >= endings | {"judged", "unjudged", "children", "child"}
+    runs = ("answered", "approved", "children", "drained", "unfinished")
+    assert recorded >= {f"run_{ending}" for ending in runs}
 
 
 @workflow.defn(name="Episode")

@@ -56,17 +56,21 @@ class FinishActivity:
     @activity.defn(name=FINISH_EPISODE)
     async def finish_episode(self, finish: FinishInput) -> None:
         """Ends one episode; repeating it changes nothing."""
+        async with heartbeats():
+            await self.finish(finish)
+
+    async def finish(self, finish: FinishInput) -> None:
+        """As the activity, within another one's heartbeats."""
         try:
             episode = await self.episodes.get(finish.episode_id)
         except EpisodeNotFound:
             return  # a child that was rejected before it was an episode
-        async with heartbeats():
-            with (
-                acting_as(episode.identity),
-                telemetry.episode_context(episode.id),
-                telemetry.span("finish", {"podium.stop_reason": finish.stop_reason}),
-            ):
-                await self._finish(episode, finish)
+        with (
+            acting_as(episode.identity),
+            telemetry.episode_context(episode.id),
+            telemetry.span("finish", {"podium.stop_reason": finish.stop_reason}),
+        ):
+            await self._finish(episode, finish)
         self.episodes.forget(episode.id)
         self.logs.forget(episode.id)
 

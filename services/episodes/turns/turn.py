@@ -1,10 +1,11 @@
-"""One turn of an episode: the model decides, then its calls are made.
+"""Turns of an episode: the model decides, then its calls are made, and again.
 
 Every attempt starts from the step log, so a step that is done is never done
 again: not after a crash of this worker, nor when a second worker takes over.
 """
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
@@ -16,14 +17,16 @@ from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import Body, StepLog, StepLogs
 from episodes.temporal.activity_errors import activity_errors
 from episodes.temporal.heartbeats import heartbeats
+from episodes.temporal.uninterrupted import uninterrupted
 from episodes.turns.approvals import approval_of
 from episodes.turns.client_calls import ClientCalls, wrong_arguments
 from episodes.turns.decide import Decider
+from episodes.turns.finish import FinishActivity
 from episodes.turns.invoke import Invoker, ToolCallPlan
 from episodes.turns.policy_checks import PolicyChecks, planned_call, planned_fallbacks
 from episodes.workflows.convert import approval_timeout_s
 from episodes.workflows.episode import TAKE_TURN
-from episodes.workflows.payloads import ChildCall, TurnInput, TurnResult
+from episodes.workflows.payloads import ChildCall, FinishInput, TurnInput, TurnResult
 from podium.episodes.v1 import episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2
@@ -32,6 +35,8 @@ from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.errors import FailedPrecondition
 from podium_kit.rpc.identity import acting_as
 from podium_kit.wire import timestamp_to_proto
+
+log = logging.getLogger(__name__)
 
 # The orchestrator's reason for a prompt that no shortening makes fit.
 CONTEXT_TOO_LONG = "CONTEXT_TOO_LONG"
@@ -49,19 +54,46 @@ class TurnActivity:
     invoker: Invoker
     policies: PolicyChecks
     clients: ClientCalls
+    finisher: FinishActivity
 
     @activity.defn(name=TAKE_TURN)
     async def take_turn(self, turn: TurnInput) -> TurnResult:
-        """Takes one turn, continuing where an earlier attempt stopped."""
+        """Takes a run of turns, continuing where an earlier attempt stopped."""
         with activity_errors():
             async with heartbeats():
                 episode = await self.episodes.get(turn.episode_id)
-                with (
-                    acting_as(episode.identity),
-                    telemetry.episode_context(episode.id),
-                    telemetry.span("turn", {"podium.turn": turn.turn}),
-                ):
-                    return await self._take(episode, turn)
+                with acting_as(episode.identity), telemetry.episode_context(episode.id):
+                    result = await self._run(episode, turn)
+                return await self._finished(turn, result) if turn.finishes else result
+
+    async def _run(self, episode: RunningEpisode, turn: TurnInput) -> TurnResult:
+        """Turn by turn until the workflow is needed, or another worker has to go on."""
+        while True:
+            with telemetry.span("turn", {"podium.turn": turn.turn}):
+                result = replace(await self._take(episode, turn), turn=turn.turn)
+            waits = result.pending or result.children or result.asks_caller
+            if result.stop or waits or not turn.run_to:
+                return result
+            if turn.turn == turn.run_to:
+                return replace(result, stop=StopReason.TURN_LIMIT)
+            if activity.is_worker_shutdown():
+                return result
+            following = turn.turn + 1
+            turn = TurnInput(
+                turn.episode_id, following, last=following == turn.run_to, run_to=turn.run_to
+            )
+
+    async def _finished(self, turn: TurnInput, result: TurnResult) -> TurnResult:
+        """Finishes what has ended; where that fails, it is left to the workflow's retries."""
+        if not result.stop:
+            return result
+        finish = FinishInput(turn.episode_id, result.stop, result.message, failure=result.failure)
+        try:
+            await uninterrupted(self.finisher.finish(finish))
+        except Exception as error:  # noqa: BLE001 whatever it is, the workflow tries it again
+            log.info("episode %s is finished later: %s", turn.episode_id, error)
+            return result
+        return replace(result, finished=True)
 
     async def _take(self, episode: RunningEpisode, turn: TurnInput) -> TurnResult:
         # The first attempt of a turn finds only what earlier turns stored.

@@ -1,16 +1,14 @@
 """The workflow of one episode: turns until an answer, a limit, a deadline or a cancel.
 
-One activity takes one whole turn. Inside it every model call and tool call is a
-durable step of its own, so a repeated attempt reads back what is done instead of
-doing it again, and history holds six small events for each turn.
+One activity takes a run of turns, until a person, a child, the caller or the end needs the
+workflow. Inside it every model call and tool call is a durable step of its own, so a repeated
+attempt reads back what is done instead of doing it again.
 """
 
 import asyncio
-from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from temporalio import workflow
 from temporalio.common import WorkflowIDReusePolicy
@@ -23,6 +21,7 @@ from temporalio.exceptions import (
 )
 
 from episodes.keys import workflow_id
+from episodes.temporal.uninterrupted import uninterrupted
 from episodes.workflows.payloads import (
     Approval,
     ChildCall,
@@ -50,16 +49,14 @@ JUDGE_ANSWER = "judge_answer"
 FINISH_EPISODE = "finish_episode"
 ADMIT_CHILD = "admit_child"
 
-R = TypeVar("R")
-
 
 @workflow.defn(name="Episode")
 class EpisodeWorkflow:
-    """State is small: the turn whose calls may be decided, what was decided, and the turns whose
+    """State is small: the turns whose calls may be decided, what was decided, and the turns whose
     calls the caller has answered."""
 
     def __init__(self) -> None:
-        self._deciding = 0
+        self._deciding = range(0)
         self._decided: dict[int, dict[str, Approval]] = {}
         self._answered: set[int] = set()
         self._ending = False
@@ -75,11 +72,12 @@ class EpisodeWorkflow:
             ending = await self._as_child(episode.call)
         judged = episode.checked and ending.stop == "answered"
         unjudged_reason = await self._judge(episode) if judged else ""
-        await self._finish(
-            FinishInput(
-                episode.episode_id, ending.stop, ending.message, unjudged_reason, ending.failure
+        if not ending.finished:
+            await self._finish(
+                FinishInput(
+                    episode.episode_id, ending.stop, ending.message, unjudged_reason, ending.failure
+                )
             )
-        )
         await workflow.wait_condition(workflow.all_handlers_finished)
         return EpisodeResult(ending.stop, ending.message)
 
@@ -101,7 +99,7 @@ class EpisodeWorkflow:
         before = self._decided.get(approval.turn, {}).get(str(approval.call_index))
         if before == approval:
             return  # a retry
-        if before is not None or approval.turn != self._deciding:
+        if before is not None or approval.turn not in self._deciding:
             raise ApplicationError("no such call waits for approval", type="NothingToApprove")
 
     async def _as_child(self, call: ChildCall) -> TurnResult:
@@ -116,7 +114,7 @@ class EpisodeWorkflow:
             retry_policy=FINISH_RETRY,
         )
         try:
-            episode, cancelled = await _uninterrupted(admission)
+            episode, cancelled = await uninterrupted(admission)
         except ActivityError as error:
             return TurnResult(stop="failed", message=_cause(error))
         return TurnResult(stop="cancelled") if cancelled else await self._until_end(episode)
@@ -141,7 +139,8 @@ class EpisodeWorkflow:
         self._ending = True
         turns.cancel()
         with suppress(asyncio.CancelledError, ActivityError):
-            await turns
+            if (last := await turns).finished:
+                return last
         return ending
 
     async def _judge(self, episode: EpisodeInput) -> str:
@@ -164,7 +163,7 @@ class EpisodeWorkflow:
 
     async def _finish(self, finish: FinishInput) -> None:
         """Settles and publishes, whatever happens: a late cancel must not leave it half done."""
-        await _uninterrupted(
+        await uninterrupted(
             workflow.execute_activity(
                 FINISH_EPISODE,
                 finish,
@@ -175,27 +174,33 @@ class EpisodeWorkflow:
         )
 
     async def _take_turns(self, episode: EpisodeInput) -> TurnResult:
-        for turn in range(1, episode.turn_limit + 1):
-            result = await self._take_turn(episode, turn)
+        asked: TurnInput | None = _turn(episode, 1)
+        while asked is not None:
+            # In a run any turn may be the one that asks; what the first one asked is decided.
+            decided = asked.approvals or asked.ended or asked.answered
+            self._deciding = range(asked.turn + bool(decided), max(asked.turn, asked.run_to) + 1)
+            result = await self._run_turn(episode, asked)
             if result.stop or self._ending:
                 return result
+            asked = await self._following(episode, asked, result)
         return TurnResult(stop="turn_limit")
 
-    async def _take_turn(self, episode: EpisodeInput, turn: int) -> TurnResult:
-        asked = TurnInput(episode.episode_id, turn, last=turn == episode.turn_limit)
-        self._deciding = turn
-        result = await self._run_turn(episode, asked)
+    async def _following(
+        self, episode: EpisodeInput, asked: TurnInput, result: TurnResult
+    ) -> TurnInput | None:
+        """What is asked for next, once what the turn waits for is there; None after the last."""
+        if result.turn > asked.turn:
+            asked = _turn(episode, result.turn)
+        self._deciding = range(asked.turn, asked.turn + bool(result.pending))
         if result.pending:
-            asked = await self._decided_turn(episode, asked, result.pending)
-            self._deciding = 0
-            result = await self._run_turn(episode, asked)
-        self._deciding = 0
+            return await self._decided_turn(episode, asked, result.pending)
         if result.children:
-            result = await self._join(episode, asked, result)
+            return await self._join(episode, asked, result)
         if result.asks_caller:
+            turn = asked.turn
             await workflow.wait_condition(lambda: turn in self._answered)
-            result = await self._run_turn(episode, replace(asked, answered=True))
-        return result
+            return replace(asked, answered=True)
+        return _turn(episode, asked.turn + 1) if asked.turn < episode.turn_limit else None
 
     async def _decided_turn(
         self, episode: EpisodeInput, asked: TurnInput, pending: list[int]
@@ -208,10 +213,8 @@ class EpisodeWorkflow:
         }
         return replace(asked, approvals=approvals, decided=decided)
 
-    async def _join(
-        self, episode: EpisodeInput, asked: TurnInput, result: TurnResult
-    ) -> TurnResult:
-        """Runs children beside the turn's other calls, then has their answers logged.
+    async def _join(self, episode: EpisodeInput, asked: TurnInput, result: TurnResult) -> TurnInput:
+        """The turn with how its children ended, which run beside its other calls.
 
         No activity waits for a child, so parents never hold the slots their children need.
         """
@@ -219,7 +222,7 @@ class EpisodeWorkflow:
         children = asyncio.gather(*(self._run_child(call) for call in result.children))
         try:
             if result.others:
-                await self._run_turn(episode, asked)
+                await self._run_turn(episode, replace(asked, run_to=0))
             ended = await children
         finally:
             # When the turn is cut off, its children end before it does.
@@ -229,7 +232,7 @@ class EpisodeWorkflow:
         by_index = {
             str(call.call_index): one for call, one in zip(result.children, ended, strict=True)
         }
-        return await self._run_turn(episode, replace(asked, ended=by_index))
+        return replace(asked, ended=by_index)
 
     async def _run_child(self, call: ChildCall) -> EpisodeResult:
         """How the child ended. It has at most the time that is left to this episode."""
@@ -273,15 +276,15 @@ class EpisodeWorkflow:
         return dict(decided)
 
 
-async def _uninterrupted(activity: Awaitable[R]) -> tuple[R, bool]:
-    """The result of what must not be left half done, and whether a cancel came meanwhile."""
-    running, cancelled = asyncio.ensure_future(activity), False
-    while not running.done():
-        try:
-            await asyncio.shield(running)
-        except asyncio.CancelledError:
-            cancelled = True
-    return running.result(), cancelled
+def _turn(episode: EpisodeInput, turn: int) -> TurnInput:
+    return TurnInput(
+        episode.episode_id,
+        turn,
+        last=turn == episode.turn_limit,
+        run_to=episode.turn_limit if episode.runs else 0,
+        # An answer that is to be judged ends nothing yet.
+        finishes=episode.runs and not episode.checked,
+    )
 
 
 def _cause(error: ActivityError) -> str:

@@ -36,6 +36,8 @@ class EpisodeInput:
     call: ChildCall | None = None
     # Why there is nothing left to do but to end: the workflow before this one is gone.
     gone: str = ""
+    # Whether an activity takes turns until the workflow is needed; unset in histories of before.
+    runs: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class TurnInput:
     `decided` says who took a decision and why; a call not decided in time is not in it.
     `children` are the indexes of calls that episodes of their own answer, `ended` how those
     episodes ended, by index: empty while they run. `answered` says that the caller's results
-    of the turn are stored.
+    of the turn are stored. `run_to` is the last turn to take before the workflow is asked again,
+    0: this one alone; `finishes` says that a run which ends the episode also finishes it.
     """
 
     episode_id: str
@@ -75,17 +78,20 @@ class TurnInput:
     children: list[int] = field(default_factory=list)
     ended: dict[str, EpisodeResult] = field(default_factory=dict)
     answered: bool = False
+    run_to: int = 0
+    finishes: bool = False
 
 
 @dataclass(frozen=True)
 class TurnResult:
-    """What a turn came to.
+    """What a turn, or a run of turns up to `turn`, came to.
 
     `stop` is empty while the episode goes on, otherwise a StopReason. `pending`
     holds the indexes of calls that wait for approval. `children` are the calls that episodes
     of their own answer; `others` says whether the turn has more calls to make meanwhile.
     `asks_caller` says that the caller is to run some. `failure` is the FailureKind of a stop
-    that is not the usual one of its reason.
+    that is not the usual one of its reason. `finished` says that the episode is settled and
+    published.
     """
 
     stop: str = ""
@@ -95,6 +101,8 @@ class TurnResult:
     children: list[ChildCall] = field(default_factory=list)
     others: bool = False
     asks_caller: bool = False
+    turn: int = 0
+    finished: bool = False
 
 
 @dataclass(frozen=True)
