@@ -3,22 +3,61 @@
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
+from functools import cache
 
 from bench.figures import Figures, say
 from bench.training.step import SHAPES
 
-# At least so many times fewer processor seconds, and so many times less memory, than TRL.
-TARGETS = {
-    ("shared", "all"): (5.0, 3.0),
-    ("shared", "adapter"): (5.0, 3.0),
-    ("apart", "all"): (1.25, 1.0),
-}
+
+@dataclass(frozen=True)
+class Settings:
+    """Of one trainer, in the words of `bench.training.step`."""
+
+    recomputed: str
+    averages: str
 
 
-def measured(trainer: str, shape: str, trained: str) -> dict[str, float]:
+# TRL's fastest step; its default, which recomputes layers; and its least memory, with our averages.
+TRL_FAST = Settings("nothing", "float32")
+TRL_DEFAULT = Settings("layers", "float32")
+TRL_LEANEST = Settings("layers", "bytes")
+# A run's file that says nothing; `step: {averages: bytes}`; and `recomputed: layers` besides.
+OURS_DEFAULT = Settings("gates", "float32")
+OURS_BYTES = Settings("gates", "bytes")
+OURS_LEANEST = Settings("layers", "bytes")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two trainers on one batch."""
+
+    name: str
+    shape: str
+    trained: str
+    trl: Settings
+    ours: Settings
+    faster: float
+    smaller: float
+    """At least so many times fewer processor seconds, and so many times less memory, than TRL."""
+
+
+COMPARISONS = (
+    Comparison("shared_all_bytes", "shared", "all", TRL_FAST, OURS_BYTES, 5.0, 3.0),
+    Comparison("shared_all", "shared", "all", TRL_FAST, OURS_DEFAULT, 5.0, 2.0),
+    Comparison("shared_all_trl_default", "shared", "all", TRL_DEFAULT, OURS_BYTES, 5.0, 1.0),
+    Comparison("shared_all_leanest", "shared", "all", TRL_LEANEST, OURS_LEANEST, 1.0, 1.0),
+    Comparison("shared_adapter", "shared", "adapter", TRL_FAST, OURS_DEFAULT, 5.0, 3.0),
+    Comparison("apart_all", "apart", "all", TRL_FAST, OURS_DEFAULT, 1.25, 1.0),
+)
+
+
+@cache
+def measured(trainer: str, shape: str, trained: str, settings: Settings) -> dict[str, float]:
     """A step in a process of its own, so that its peak memory is its own."""
-    say(f"  {trainer}, prompts {shape}, trained: {trained}")
-    command = [sys.executable, "-m", "bench.training.step", trainer, shape, trained]
+    arguments = [trainer, shape, trained, settings.recomputed, settings.averages]
+    say(f"  {' '.join(arguments)}")
+    command = [sys.executable, "-m", "bench.training.step", *arguments]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found: dict[str, float] = json.loads(printed.splitlines()[-1])
     return found
@@ -27,17 +66,17 @@ def measured(trainer: str, shape: str, trained: str) -> dict[str, float]:
 def main() -> None:
     """Both trainers, one after the other, on both shapes of batch."""
     figures = Figures("training")
-    for (shape, trained), (faster, smaller) in TARGETS.items():
-        rows, prompt, completion, _ = SHAPES[shape]
-        say(f"{rows} rows of {prompt} + {completion} tokens")
-        theirs, ours = (measured(trainer, shape, trained) for trainer in ("trl", "ours"))
-        name = f"{shape}_{trained}"
-        figures.note(f"{name}.trl", theirs)
-        figures.note(f"{name}.ours", ours)
+    for each in COMPARISONS:
+        rows, prompt, completion, _ = SHAPES[each.shape]
+        say(f"{each.name}: {rows} rows of {prompt} + {completion} tokens")
+        theirs = measured("trl", each.shape, each.trained, each.trl)
+        ours = measured("ours", each.shape, each.trained, each.ours)
+        figures.note(f"{each.name}.trl", theirs)
+        figures.note(f"{each.name}.ours", ours)
         speed = theirs["seconds"] / ours["seconds"]
-        figures.ratio(f"training.step_cpu_{name}", speed, ">=", faster)
+        figures.ratio(f"training.step_cpu_{each.name}", speed, ">=", each.faster)
         memory = theirs["peak_mb"] / ours["peak_mb"]
-        figures.ratio(f"training.peak_memory_{name}", memory, ">=", smaller)
+        figures.ratio(f"training.peak_memory_{each.name}", memory, ">=", each.smaller)
     figures.write()
     # vLLM and two models at once: in a process of its own, after the others have ended.
     subprocess.run([sys.executable, "-m", "bench.training.served"], check=True)

@@ -15,9 +15,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from podium_kit.embedded.smollm2 import SmolLM2
-from podium_training.grpo.config import LoraConfig
+from podium_training.grpo.byte_adamw import ByteAdamW
+from podium_training.grpo.config import LoraConfig, RecomputedName
 from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.policy import load_policy
+from podium_training.grpo.model.recomputing import recompute
 from podium_training.grpo.model.samples import Row
 from podium_training.grpo.model.trie import pack, worth_sharing
 from podium_training.grpo.objective.losses import (
@@ -27,7 +29,6 @@ from podium_training.grpo.objective.losses import (
     policy_loss,
     token_weights,
 )
-from unit.podium_training.grpo.trl_reference import trl_inputs, trl_trainer
 
 # Rows, prompt tokens, completion tokens; whether the rows share their prompt.
 SHAPES = {"shared": (8, 224, 32, True), "apart": (2, 256, 256, False)}
@@ -50,8 +51,11 @@ def make_rows(shape: str) -> list[Row]:
     ]
 
 
-def ours(model: PreTrainedModel, rows: list[Row], advantages: list[float]) -> Callable[[], None]:
+def ours(
+    model: PreTrainedModel, rows: list[Row], advantages: list[float], recomputed: RecomputedName
+) -> Callable[[], None]:
     """A step of our trainer: prefix-shared where that helps, the head where it is needed."""
+    recompute(model, recomputed)
     weights = token_weights(OPTIONS, torch.tensor([len(row.completion_ids) for row in rows]))
     numbers = range(len(rows))
     together = all(worth_sharing(first, second) for first, second in pairwise(rows))
@@ -75,10 +79,16 @@ def _accumulate(
 
 
 def trl(
-    model: PreTrainedModel, rows: list[Row], advantages: list[float], folder: Path
+    model: PreTrainedModel, rows: list[Row], advantages: list[float], recomputed: str, folder: Path
 ) -> Callable[[], None]:
     """A step of TRL's GRPOTrainer on the same rows."""
+    # Here: our own process must not hold TRL and all that it imports.
+    from unit.podium_training.grpo.trl_reference import trl_inputs, trl_trainer  # noqa: PLC0415
+
     trainer = trl_trainer(model, OPTIONS, folder, len(rows))
+    if recomputed == "layers":
+        # As its trainer turns on what is its default.
+        model.gradient_checkpointing_enable({"use_reentrant": False})
 
     def backward() -> None:
         trainer._compute_loss(model, trl_inputs(rows, advantages)).backward()
@@ -86,11 +96,8 @@ def trl(
     return backward
 
 
-def measure(backward: Callable[[], None], model: PreTrainedModel) -> float:
+def measure(backward: Callable[[], None], optimizer: torch.optim.Optimizer) -> float:
     """Least processor seconds of a step, after one to warm up."""
-    trained = [weights for weights in model.parameters() if weights.requires_grad]
-    # Ours, and the default of TRL's trainer.
-    optimizer = torch.optim.AdamW(trained, lr=1e-6, fused=True)
     seconds = []
     for _ in range(STEPS + 1):
         started = time.process_time()
@@ -101,12 +108,24 @@ def measure(backward: Callable[[], None], model: PreTrainedModel) -> float:
     return min(seconds[1:])
 
 
+def make_optimizer(model: PreTrainedModel, averages: str) -> torch.optim.Optimizer:
+    """The same for both trainers."""
+    trained = [weights for weights in model.parameters() if weights.requires_grad]
+    if averages == "bytes":
+        return ByteAdamW(trained, lr=1e-6, weight_decay=0.01)
+    # Ours, and the default of TRL's trainer.
+    return torch.optim.AdamW(trained, lr=1e-6, fused=True)
+
+
 def main() -> None:
     """Prints what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trainer", choices=["ours", "trl"])
     parser.add_argument("shape", choices=list(SHAPES))
     parser.add_argument("trained", choices=["all", "adapter"], help="weights, or a LoRA of rank 16")
+    again = ["nothing", "gates", "layers"]
+    parser.add_argument("recomputed", choices=again, help="nothing: TRL; gates: ours")
+    parser.add_argument("averages", choices=["float32", "bytes"], help="of AdamW")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     model = load_policy(SmolLM2().directory, LoraConfig() if chosen.trained == "adapter" else None)
@@ -114,10 +133,10 @@ def main() -> None:
     advantages = [1.0 if number % 2 else -1.0 for number in range(len(rows))]
     with TemporaryDirectory(prefix="podium-bench-") as folder:
         if chosen.trainer == "ours":
-            backward = ours(model, rows, advantages)
+            backward = ours(model, rows, advantages, chosen.recomputed)
         else:
-            backward = trl(model, rows, advantages, Path(folder))
-        seconds = measure(backward, model)
+            backward = trl(model, rows, advantages, chosen.recomputed, Path(folder))
+        seconds = measure(backward, make_optimizer(model, chosen.averages))
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     sys.stdout.write(json.dumps({"seconds": seconds, "peak_mb": peak_mb}) + "\n")
 

@@ -15,6 +15,8 @@ LevelName = Literal["token", "sequence"]
 KlEstimatorName = Literal["k1", "k2", "k3"]
 DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["float32", "bfloat16"]
+AveragesName = Literal["float32", "bytes"]
+RecomputedName = Literal["gates", "layers"]
 
 
 class InvalidConfig(ValueError):
@@ -52,6 +54,12 @@ class StepConfig(Section):
     learning_rate: float = Field(1e-6, gt=0, description="of AdamW")
     decay_start: float = Field(1.0, ge=0, le=1, description="share of steps at the full rate")
     weight_decay: float = Field(0.01, ge=0, description="of AdamW")
+    averages: AveragesName = Field(
+        "float32", description="of AdamW; bytes: a quarter of the memory, rounded"
+    )
+    recomputed: RecomputedName = Field(
+        "gates", description="for the way back; layers: least memory, a quarter slower"
+    )
     passes: int = Field(1, ge=1, description="optimizer steps per batch")
     loss: LossName = Field("dapo", description="how token losses are formed and added up")
     level: LevelName = Field("token", description="what a ratio is of; sequence: GSPO's")

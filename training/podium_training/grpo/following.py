@@ -26,15 +26,31 @@ class Done:
     """Taken in all."""
 
 
+@dataclass(frozen=True)
+class Failed:
+    """The first process cannot go on, so none can."""
+
+    reason: str
+
+
+class NotPublished(RuntimeError):
+    """A version that was due could not be written; the checkpoint of its step was."""
+
+
 def follow(learner: Learner, processes: ProcessGroup) -> int:
-    """Takes the steps that the first process plans, until it is done; the steps in all."""
-    while isinstance(plan := processes.broadcast(_nothing()), Plan):
-        learner.step(plan.groups, plan.rate)
-        if plan.checkpoint:
+    """Takes the steps that the first process plans, until it is done; the steps in all.
+
+    Raises NotPublished when the first process does.
+    """
+    while isinstance(word := processes.broadcast(_nothing()), Plan):
+        learner.step(word.groups, word.rate)
+        if word.checkpoint:
             learner.gathered()
-    return plan.steps
+    if isinstance(word, Failed):
+        raise NotPublished(word.reason)
+    return word.steps
 
 
-def _nothing() -> Plan | Done:
+def _nothing() -> Plan | Done | Failed:
     """What a follower has to share: the first process's word replaces it."""
     return Done(0)

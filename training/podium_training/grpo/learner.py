@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedModel
 
+from podium_training.grpo.config import InvalidConfig
 from podium_training.grpo.data.episodes import Episode, Reason, Rejected
 from podium_training.grpo.data.groups import Group
 from podium_training.grpo.model.forward import Distribution, Scorer
@@ -154,13 +155,21 @@ class Learner:
         return weights, tree_map(gathered, self.optimizer.state_dict())
 
     def restore(self, weights: Mapping[str, Tensor], optimizer: Mapping[str, Any]) -> None:
-        """Takes over what was gathered, by however many processes; a collective call."""
+        """Takes over what was gathered, by however many processes; a collective call.
+
+        Raises InvalidConfig for the averages of another optimizer.
+        """
+        if ("block" in optimizer["param_groups"][0]) != ("block" in self.optimizer.defaults):
+            raise InvalidConfig(
+                "step.averages: the run's checkpoint has the other kind; set it back, or begin a"
+                " run with another `output` from a version of this one"
+            )
         trained = dict(self._trained())
         sharded = {name: sharded_like(weights[name], like) for name, like in trained.items()}
         self.model.load_state_dict(sharded, strict=False)
         state = {
             number: {
-                key: sharded_like(value, like) if value.shape == like.shape else value
+                key: sharded_like(value, like) if value.ndim else value
                 for key, value in optimizer["state"][number].items()
             }
             for number, like in enumerate(trained.values())

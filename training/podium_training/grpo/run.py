@@ -1,13 +1,15 @@
 """Everything a run is made of, put together from its configuration."""
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedModel
 
 from podium_kit.policy_versions import Manifest, VersionStore
+from podium_training.grpo.byte_adamw import ByteAdamW
 from podium_training.grpo.checkpoints import Checkpoint, latest
-from podium_training.grpo.config import InvalidConfig, RunConfig, StepConfig
+from podium_training.grpo.config import AveragesName, InvalidConfig, RunConfig, StepConfig
 from podium_training.grpo.data.dead_letters import RejectedRecords
 from podium_training.grpo.data.episodes import Limits
 from podium_training.grpo.data.groups import GroupAssembler, GroupRules
@@ -18,14 +20,20 @@ from podium_training.grpo.learner import Learner, StepOptions
 from podium_training.grpo.metrics_log import MetricsLog
 from podium_training.grpo.model.grammar import GrammarReplay
 from podium_training.grpo.model.policy import load_policy, prompt_digest
+from podium_training.grpo.model.recomputing import recompute
 from podium_training.grpo.objective.advantages import Advantage
 from podium_training.grpo.objective.losses import KlEstimator, Level, Loss, LossOptions
 from podium_training.grpo.objective.staleness import StalenessBound
 from podium_training.grpo.process_group import ProcessGroup, join_process_group
 from podium_training.grpo.publishing import Publisher, base_digest
-from podium_training.grpo.trainer import Trainer, TrainerOptions
+from podium_training.grpo.trainer import Publish, Trainer, TrainerOptions
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+OPTIMIZERS: dict[AveragesName, Callable[..., torch.optim.Optimizer]] = {
+    # Fused: a pass over weights and state where there were a dozen, each with a copy of its own.
+    "float32": partial(torch.optim.AdamW, fused=True),
+    "bytes": ByteAdamW,
+}
 
 
 def train(config: RunConfig, *, skip_lost: bool = False) -> int:
@@ -34,8 +42,6 @@ def train(config: RunConfig, *, skip_lost: bool = False) -> int:
     Raises InvalidConfig, and LogCut when the log lacks records that are not to be skipped.
     """
     processes = join(config)
-    if processes.size > 1 and config.publish is not None:
-        raise InvalidConfig("a run of several processes publishes by `podium train publish` alone")
     folder = config.output / "checkpoints"
     checkpoint = processes.broadcast(latest(folder) if processes.rank == 0 else None)
     learner = make_learner(config, processes)
@@ -73,7 +79,7 @@ def _lead(
     reader = LogReader(config.stream, config.stream.topic, position, skip_lost=skip_lost)
     try:
         trainer = make_trainer(config, learner, reader, processes)
-        trainer.publisher = _publisher(config)
+        trainer.publish = _publishing(config, learner, processes)
         if checkpoint is not None:
             trainer.restore(checkpoint)
         trainer.skip(reader.lost)
@@ -92,8 +98,31 @@ def publish_latest(config: RunConfig) -> Manifest:
         raise InvalidConfig(
             f"{config.output} has no checkpoint; run `python -m podium_training.grpo` first"
         )
+    return _publish(publisher, whole_policy(config, checkpoint), checkpoint)
+
+
+def whole_policy(config: RunConfig, checkpoint: Checkpoint) -> PreTrainedModel:
+    """The policy of a checkpoint, in main memory."""
     model = load_policy(config.model, config.lora)
     model.load_state_dict(checkpoint.weights, strict=False)
+    return model
+
+
+def _publishing(config: RunConfig, learner: Learner, processes: ProcessGroup) -> Publish | None:
+    publisher = _publisher(config)
+    if publisher is None:
+        return None
+
+    def publish(checkpoint: Checkpoint) -> Manifest:
+        # A process of several has but a share of the model it trains.
+        sharded = processes.size > 1
+        model = whole_policy(config, checkpoint) if sharded else learner.model
+        return _publish(publisher, model, checkpoint)
+
+    return publish
+
+
+def _publish(publisher: Publisher, model: PreTrainedModel, checkpoint: Checkpoint) -> Manifest:
     return publisher.publish(model, checkpoint.step, position_of(checkpoint).offsets)
 
 
@@ -152,12 +181,11 @@ def make_learner(config: RunConfig, processes: ProcessGroup) -> Learner:
     """The policy a run starts from, and its optimizer."""
     model = load_policy(config.model, config.lora)
     tokenizer = AutoTokenizer.from_pretrained(config.model)
-    # Fused: a pass over weights and state where there were a dozen, each with a copy of its own.
+    recompute(model, config.step.recomputed)
     make_optimizer = partial(
-        torch.optim.AdamW,
+        OPTIMIZERS[config.step.averages],
         lr=config.step.learning_rate,
         weight_decay=config.step.weight_decay,
-        fused=True,
     )
     grammar = GrammarReplay(tokenizer, int(model.config.vocab_size))
     # Also after a restart it is the start, and not the checkpoint.

@@ -3,7 +3,7 @@
 import base64
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,14 @@ from podium_training.grpo.data.groups import (
     compared,
 )
 from podium_training.grpo.data.stream import LogReader, LogRecord
-from podium_training.grpo.following import Done, Plan
+from podium_training.grpo.following import Done, Failed, NotPublished, Plan
 from podium_training.grpo.learner import Learner
 from podium_training.grpo.metrics_log import MetricsLog
 from podium_training.grpo.process_group import ProcessGroup
-from podium_training.grpo.publishing import Publisher
 
 log = logging.getLogger(__name__)
+
+Publish = Callable[[Checkpoint], object]
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Trainer:
     metrics: MetricsLog
     aside: RejectedRecords
     processes: ProcessGroup = field(default_factory=ProcessGroup)
-    publisher: Publisher | None = None
+    publish: Publish | None = None
     publish_every: int = 1
     """Checkpoints between two versions; the last step is always one."""
     step: int = 0
@@ -73,18 +74,12 @@ class Trainer:
 
     def run(self) -> int:
         """Takes steps until there are enough or the log stays silent; the steps taken in all."""
-        self._run()
+        if self.step < self.options.steps:
+            self.learn(self.reader.records(self.options.patience_s))
         unused = {str(k): count for k, count in (self.rejected + self.assembler.dropped).items()}
         log.info("step %d is the last; not used: %s", self.step, unused or "nothing")
         self.processes.broadcast(Done(self.step))
         return self.step
-
-    def _run(self) -> None:
-        if self.step > 0:
-            # A kill between checkpoint and version left the version out.
-            self._publish()
-        if self.step < self.options.steps:
-            self.learn(self.reader.records(self.options.patience_s))
 
     def learn(self, records: Iterable[LogRecord]) -> None:
         """Takes the steps that the reader's records allow, until there are enough."""
@@ -141,16 +136,20 @@ class Trainer:
         self._forget()
         self._write_metrics(learnt | {"applied": float(result.applied)})
         if due:
-            self.checkpoint()
-            self._publish()
+            self._publish(self.checkpoint())
 
-    def _publish(self) -> None:
-        """After the checkpoint: what is published can be gone on from."""
+    def _publish(self, checkpoint: Checkpoint) -> None:
+        """After the checkpoint: what is published can be gone on from. Raises NotPublished."""
         between = self.options.checkpoint_every * self.publish_every
         due = self.step % between == 0 or self.step == self.options.steps
-        if self.publisher is not None and due:
-            offsets = self.reader.position.offsets
-            self.publisher.publish(self.learner.model, self.step, offsets)
+        if self.publish is None or not due:
+            return
+        try:
+            self.publish(checkpoint)
+        except Exception as error:  # Whatever it is, the others wait for a word.
+            failed = Failed(f"the version of step {self.step} could not be published: {error}")
+            self.processes.broadcast(failed)
+            raise NotPublished(failed.reason) from error
 
     def _forget(self) -> None:
         """Keeps the records of groups that are still open alone."""
@@ -163,11 +162,10 @@ class Trainer:
         line |= {f"dropped {name}": float(count) for name, count in self.assembler.dropped.items()}
         self.metrics.write(self.step, line)
 
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> Checkpoint:
         """Writes everything the next step depends on."""
-        weights, optimizer = self.learner.gathered()
-        folder = self.output / "checkpoints"
-        written = save(folder, Checkpoint(self.step, weights, optimizer, self._state()))
+        written = Checkpoint(self.step, *self.learner.gathered(), self._state())
+        save(self.output / "checkpoints", written)
         self.reader.order.clear()
         return written
 
@@ -210,6 +208,8 @@ class Trainer:
         self.rejected.update(state["rejected"])
         for id, group in state["open"].items():
             self.assembler.open[id] = self._restored(group)
+        # A kill between checkpoint and version left the version out.
+        self._publish(checkpoint)
 
     def _restored(self, group: Mapping[str, Any]) -> OpenGroup:
         found = [pb.Trajectory.FromString(base64.b64decode(record)) for record in group["members"]]

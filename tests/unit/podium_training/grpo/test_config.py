@@ -9,6 +9,7 @@ import yaml
 
 from podium_training.grpo.config import (
     AdvantageName,
+    AveragesName,
     InvalidConfig,
     KlEstimatorName,
     LevelName,
@@ -19,7 +20,7 @@ from podium_training.grpo.config import (
 from podium_training.grpo.learner import StepOptions
 from podium_training.grpo.objective.advantages import Advantage
 from podium_training.grpo.objective.losses import KlEstimator, Level, Loss, LossOptions
-from podium_training.grpo.run import PRECISIONS, step_options
+from podium_training.grpo.run import OPTIMIZERS, PRECISIONS, step_options
 
 PROJECT = Path(__file__).parents[4]
 PUBLISH = {"store": "versions", "run": "demo", "every": 2}
@@ -43,6 +44,7 @@ def test_the_names_are_those_of_the_code() -> None:
     assert set(get_args(LevelName)) == set(Level)
     assert set(get_args(KlEstimatorName)) == set(KlEstimator)
     assert set(get_args(PrecisionName)) == set(PRECISIONS)
+    assert set(get_args(AveragesName)) == set(OPTIMIZERS)
 
 
 def test_an_unset_value_is_the_codes_default(tmp_path: Path) -> None:
@@ -83,6 +85,8 @@ def test_every_option_of_the_loss_reaches_it(tmp_path: Path) -> None:
         ({"step": {"dual_clip": 1.0}}, "step.dual_clip"),
         ({"step": {"clip_low": 0.1, "clip_high": 0.3}}, "clip_high, clip_low has no effect"),
         ({"step": {"importance_cap": 0.5}}, "step.importance_cap"),
+        ({"step": {"averages": "int4"}}, "step.averages"),
+        ({"step": {"recomputed": "all"}}, "step.recomputed"),
         ({"step": {"kl_coefficient": -0.1}}, "step.kl_coefficient"),
         ({"step": {"kl_estimator": "k4"}}, "step.kl_estimator"),
         (
