@@ -27,7 +27,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,6 +128,7 @@ test: setup ## Every service for real; WORKERS=n in parallel, SEED=n repeats an 
 test-all: setup lint ## Besides: lint, killed servers, vLLM, training, and with root the images
 	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm"
 	$(PYTEST) -m "chaos or vllm"
+	$(MAKE) --no-print-directory rest-search
 	@$(MAKE) --no-print-directory examples
 	@if test "$$(id -u)" = 0 && $(CONTAINERS) true && $(REGISTRY); then $(MAKE) chart-slow; \
 	  else echo "not run: tests/chart/slow builds and runs images, as root with buildah, podman," \
@@ -139,6 +140,9 @@ chaos: setup ## Kill PostgreSQL, the ledger and its callers at named points; KIL
 fuzz: setup ## Search for inputs that a parser cannot take; RUNS=n for each parser
 	for target in $(notdir $(wildcard tests/fuzz/corpus/*)); do \
 	  echo "$$target"; PYTHONPATH=tests $(PYTHON) -m fuzz $$target --runs $(or $(RUNS),100000) || exit 1; done
+
+rest-search: setup ## Search for requests that the REST API answers with 5xx or what it does not document; EXAMPLES=n
+	PYTHONPATH=tests $(PYTHON) -m rest_search --examples $(or $(EXAMPLES),8)
 
 clients: setup ## Try published client libraries against a whole platform, each in an environment of its own
 	PYTHONPATH=tests $(PYTHON) -m clients $(CLIENTS)

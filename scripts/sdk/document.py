@@ -11,11 +11,19 @@ from typing import Any
 
 from scripts.sdk.comments import comments
 
+from gateway.rest.openapi_schemas import INTEGER, LONG, WELL_KNOWN
 from gateway.server import openapi_document
 
 Schema = dict[str, Any]
 FOREIGN = re.compile(r"/v1/(chat|responses|messages)\b")
 REFERENCE = "#/components/schemas/"
+# What the types of the contracts say by themselves; in a client it would be noise.
+WIDTHS = {
+    (name, schema[name])
+    for schema in (INTEGER, LONG, WELL_KNOWN["google.protobuf.Duration"])
+    for name in ("minimum", "maximum", "pattern")
+    if name in schema
+}
 
 
 class NameTaken(ValueError):
@@ -29,7 +37,7 @@ def client_document() -> Schema:
         del document["paths"][path]
     schemas = document["components"]["schemas"]
     _describe(schemas, comments())
-    kept = _reachable(document["paths"], schemas)
+    kept = _reachable([document["paths"], document["components"]["responses"]], schemas)
     document["components"]["schemas"] = {name: schemas[name] for name in sorted(kept)}
     _rename(document, {name: short_name(name) for name in kept})
     return document
@@ -64,7 +72,7 @@ def _reachable(start: Any, schemas: Schema) -> set[str]:
 def _references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         given = value.get("$ref")
-        if isinstance(given, str):
+        if isinstance(given, str) and given.startswith(REFERENCE):
             yield given.removeprefix(REFERENCE)
         for each in value.values():
             yield from _references(each)
@@ -82,14 +90,16 @@ def _rename(document: Schema, names: dict[str, str]) -> None:
         if isinstance(value, dict):
             return {
                 key: REFERENCE + names[each.removeprefix(REFERENCE)]
-                if key == "$ref"
+                if key == "$ref" and each.startswith(REFERENCE)
                 else renamed(each)
                 for key, each in value.items()
+                if isinstance(each, dict | list) or (key, each) not in WIDTHS
             }
         return [renamed(each) for each in value] if isinstance(value, list) else value
 
     schemas = document["components"]["schemas"]
     document["paths"] = renamed(document["paths"])
+    document["components"]["responses"] = renamed(document["components"]["responses"])
     document["components"]["schemas"] = {
         names[name]: renamed(schema) for name, schema in schemas.items()
     }

@@ -29,7 +29,7 @@ from gateway.messages.routes import messages_router
 from gateway.request_body import RequestBodyMiddleware, require_texts
 from gateway.request_log import RequestLogMiddleware
 from gateway.responses.routes import ResponsesApi, responses_router
-from gateway.rest.openapi import document
+from gateway.rest.openapi import document_of, documented_methods
 from gateway.rest.routes import ROUTES
 from gateway.rest.transcoding import Transcoder
 from podium_kit.rpc.errors import DomainError
@@ -106,8 +106,7 @@ def build_app(
 def _serve_openapi(app: FastAPI) -> None:
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> dict[str, Any]:
-        app.openapi_schema = app.openapi_schema or document(app)
-        return app.openapi_schema
+        return document_of(app)
 
 
 def _handle_errors(app: FastAPI) -> None:
@@ -129,8 +128,12 @@ def _handle_errors(app: FastAPI) -> None:
     async def plain(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404:
             return error_response(UnknownRoute(request.method, request.url.path))
+        headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+        # A router names the methods of one route, and a path has several.
+        if error.status_code == 405 and (methods := documented_methods(app, request.url.path)):
+            headers["allow"] = ", ".join(methods)
         reason = f"HTTP_{error.status_code}"
-        return plain_error_response(error.status_code, error.detail, reason, error.headers)
+        return plain_error_response(error.status_code, error.detail, reason, headers)
 
 
 def _add_middleware(app: FastAPI, settings: Settings, tenancy: Tenancy) -> None:

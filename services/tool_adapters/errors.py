@@ -1,6 +1,6 @@
 """What can be wrong with a request; a tool that fails is an answer instead."""
 
-from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument, Unavailable
+from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument
 
 
 class InvalidCall(InvalidArgument):
@@ -30,5 +30,5 @@ class McpServerUnusable(FailedPrecondition):
         super().__init__(f"MCP server {server!r}: {problem}", server=server)
 
 
-class DiscoveryFailed(Unavailable):
-    """An MCP server did not give its tools."""
+class DiscoveryFailed(FailedPrecondition):
+    """An MCP server did not give its tools: the server that was named, and no part of ours."""

@@ -59,6 +59,8 @@ class DirectCalls:
 
     async def get(self, call_id: str) -> StoredCall:
         """The caller's call. Raises DirectCallNotFound."""
+        if not _is_id(call_id):
+            raise DirectCallNotFound(call_id[:100])
         stored = await self.store.load(call_id)
         if stored.tenant != current_identity().tenant:
             raise DirectCallNotFound(call_id)
@@ -121,14 +123,18 @@ def _budget(call: DirectCall) -> budget_pb.Budget:
     )
 
 
-def _check(call_id: str, spec: pb.DirectCallSpec) -> None:
-    """Raises InvalidDirectCall, InvalidMoney."""
+def _is_id(call_id: str) -> bool:
     try:
         parsed = uuid.UUID(call_id)
-    except ValueError as error:
-        raise InvalidDirectCall(f"call_id {call_id[:100]!r} is not a UUID") from error
-    if parsed.version != 7 or str(parsed) != call_id:
-        raise InvalidDirectCall(f"call_id {call_id!r} is not a lower-case UUIDv7 (RFC 9562)")
+    except ValueError:
+        return False
+    return parsed.version == 7 and str(parsed) == call_id
+
+
+def _check(call_id: str, spec: pb.DirectCallSpec) -> None:
+    """Raises InvalidDirectCall, InvalidMoney."""
+    if not _is_id(call_id):
+        raise InvalidDirectCall(f"call_id {call_id[:100]!r} is not a lower-case UUIDv7 (RFC 9562)")
     if not spec.tool_name:
         raise InvalidDirectCall("tool_name is empty; name a tool of kind llm")
     if not spec.messages or not spec.messages[-1].content.strip():

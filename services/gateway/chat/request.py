@@ -32,11 +32,11 @@ class PodiumOptions(BaseModel):
 
     policy: str = Field("", description="preference policy; overrides the suffix of `model`")
     tools: list[str] = Field([], description="keeps only these registered tools")
-    turn_limit: int = Field(0, ge=0, description="most turns; 0 means 50")
+    turn_limit: int = Field(0, ge=0, lt=2**31, description="most turns; 0 means 50")
     budget_usd: Decimal | None = Field(
         None, ge=0, max_digits=28, decimal_places=12, description="most money, in US dollars"
     )
-    time_limit_s: float | None = Field(None, gt=0, description="longest run in seconds")
+    time_limit_s: float | None = Field(None, gt=0, le=86_400, description="longest run in seconds")
     prompt_mode: PromptMode | None = Field(None, description="how earlier turns are shown")
     labels: dict[str, str] = Field({}, description="at most 16, kept with the episode")
 

@@ -1,18 +1,28 @@
 """The OpenAPI document: FastAPI's routes, and the table's from the contract's descriptors."""
 
 import re
+from functools import cache
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from google.protobuf.descriptor import Descriptor
 
+from gateway.error_responses import FAULT, HTTP_OF
 from gateway.rest.messages import method_of
 from gateway.rest.openapi_schemas import MessageSchemas, Schema
 from gateway.rest.routes import ROUTES, Route
 from gateway.rest.transcoding import JSON_LINES, WITH_BODY
 
 PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+# Those of domain errors, and what is answered before there is one: a body that is too slow or too
+# large, a method that is not allowed.
+ERROR_STATUSES = sorted(
+    {HTTPStatus(status) for status, _ in (*HTTP_OF.values(), FAULT)}
+    | {HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.REQUEST_TIMEOUT}
+    | {HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
+)
 ERROR: Schema = {
     "type": "object",
     "properties": {
@@ -45,10 +55,34 @@ def document(app: FastAPI) -> dict[str, Any]:
     components.setdefault("schemas", {}).update({**schemas.components, "Error": ERROR})
     components["securitySchemes"] = {"api_key": {"type": "http", "scheme": "bearer"}}
     spec["security"] = [{"api_key": []}]
+    components["responses"] = {_error_name(status): _error(status) for status in ERROR_STATUSES}
     for path in spec["paths"].values():
         for operation in path.values():
             _describe_errors(operation)
     return spec
+
+
+def document_of(app: FastAPI) -> dict[str, Any]:
+    """The document, made once."""
+    app.openapi_schema = app.openapi_schema or document(app)
+    return app.openapi_schema
+
+
+def documented_methods(app: FastAPI, path: str) -> list[str]:
+    """Of the document's most specific path that fits; none for what is not documented."""
+    paths = document_of(app)["paths"]
+    fitting = [each for each in paths if _pattern(each).fullmatch(path)]
+    if not fitting:
+        return []
+    best = min(fitting, key=lambda each: (each.count("{"), -len(each)))
+    return sorted(method.upper() for method in paths[best])
+
+
+@cache
+def _pattern(path: str) -> re.Pattern[str]:
+    parts = PATH_PARAMETER.split(path)
+    # Every second part is the name of a parameter; some of their values hold slashes.
+    return re.compile(".+".join(map(re.escape, parts[::2])))
 
 
 def _operation(route: Route, schemas: MessageSchemas) -> Schema:
@@ -81,7 +115,7 @@ def _parameters(route: Route, request: Descriptor, schemas: MessageSchemas) -> l
             "name": name,
             "in": place,
             "required": place == "path",
-            "schema": schemas.field(request.fields_by_name[name]),
+            "schema": schemas.parameter(request.fields_by_name[name]),
         }
         for name, place in places.items()
     ]
@@ -90,8 +124,16 @@ def _parameters(route: Route, request: Descriptor, schemas: MessageSchemas) -> l
 def _describe_errors(operation: Schema) -> None:
     # FastAPI promises its own 422, which our handler never sends.
     operation["responses"].pop("422", None)
+    for status in ERROR_STATUSES:
+        reference = {"$ref": f"#/components/responses/{_error_name(status)}"}
+        operation["responses"].setdefault(str(status), reference)
+
+
+def _error(status: HTTPStatus) -> Schema:
     schema = {"schema": {"$ref": "#/components/schemas/Error"}}
-    operation["responses"]["default"] = {
-        "description": "Error",
-        "content": {"application/json": schema},
-    }
+    return {"description": status.phrase, "content": {"application/json": schema}}
+
+
+def _error_name(status: HTTPStatus) -> str:
+    """BadRequest for 400."""
+    return "".join(word.capitalize() for word in status.name.split("_"))

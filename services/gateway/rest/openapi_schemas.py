@@ -6,9 +6,14 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 Schema = dict[str, Any]
 F = FieldDescriptor
-INTEGER: Schema = {"type": "integer", "format": "int32"}
+INTEGER: Schema = {
+    "type": "integer",
+    "format": "int32",
+    "minimum": -(2**31),
+    "maximum": 2**31 - 1,
+}
 # 64 bits do not fit a JavaScript number, so protobuf's JSON writes them as strings.
-LONG: Schema = {"type": "string", "format": "int64"}
+LONG: Schema = {"type": "string", "format": "int64", "pattern": "^-?[0-9]{1,19}$"}
 NUMBER: Schema = {"type": "number"}
 SCALARS: dict[int, Schema] = {
     F.TYPE_BOOL: {"type": "boolean"},
@@ -21,7 +26,11 @@ SCALARS: dict[int, Schema] = {
 }
 WELL_KNOWN: dict[str, Schema] = {
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
-    "google.protobuf.Duration": {"type": "string", "example": "1.5s"},
+    "google.protobuf.Duration": {
+        "type": "string",
+        "pattern": r"^-?[0-9]{1,12}(\.[0-9]{1,9})?s$",
+        "example": "1.5s",
+    },
     "google.protobuf.FieldMask": {"type": "string", "example": "hardLimit,endTime"},
     "google.protobuf.Struct": {"type": "object"},
     "google.protobuf.Value": {},
@@ -59,6 +68,14 @@ class MessageSchemas:
         if field.has_presence:
             return self._single(field)
         return {**self._single(field), "default": _default(field)}
+
+    def parameter(self, field: FieldDescriptor) -> Schema:
+        """Of a path or a query, where the value that means "unset" is left out instead."""
+        if field.enum_type is None:
+            return self.field(field)
+        values = [each.name for each in field.enum_type.values if each.number]
+        schema: Schema = {"type": "string", "enum": values}
+        return {"type": "array", "items": schema, "default": []} if field.is_repeated else schema
 
     def _single(self, field: FieldDescriptor) -> Schema:
         if field.message_type is not None:

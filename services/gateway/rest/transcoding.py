@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
@@ -34,6 +35,8 @@ from podium_kit.rpc.texts import require_no_nul
 Endpoint = Callable[[Request], Awaitable[Response]]
 WITH_BODY = {"POST", "PUT", "PATCH"}
 JSON_LINES = "application/x-ndjson"
+# As many digits as an event's number of 64 bits may have.
+SEQUENCE = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -134,9 +137,10 @@ async def _json_lines(first: Message, rest: AsyncIterator[Message]) -> AsyncIter
 
 
 def _sequence(given: str) -> int:
-    if not given.isdecimal():
+    if not SEQUENCE.fullmatch(given):
         raise MalformedRequest(
-            f"{given!r} is not the id of an event; send the last id you saw", param="Last-Event-ID"
+            f"{given[:40]!r} is not the id of an event; send the last id you saw",
+            param="Last-Event-ID",
         )
     return int(given)
 

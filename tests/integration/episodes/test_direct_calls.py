@@ -141,9 +141,9 @@ async def test_policies_keep_calls_out_and_tenants_apart(platform: EpisodesPlatf
     other = platform.for_new_tenant()
     async with calls_of(platform) as stub, calls_of(other) as others:
         call = await start(stub)
-        for request in (others.GetDirectCall(pb.GetDirectCallRequest(call_id=call.id)),):
+        for call_id in (call.id, new_id(), "0"):
             with pytest.raises(grpc.aio.AioRpcError) as unknown:
-                await request
+                await others.GetDirectCall(pb.GetDirectCallRequest(call_id=call_id))
             assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
         with pytest.raises(grpc.aio.AioRpcError) as taken:
             await start(others, call.id)

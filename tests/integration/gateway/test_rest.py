@@ -225,9 +225,32 @@ async def test_unknown_paths_and_methods_answer_in_the_error_shape(
     async with gateway.http() as http:
         path = await http.get("/v1/nothing")
         method = await http.delete("/v1/tools")
+        others = [
+            await http.patch("/v1/api-keys"),
+            await http.delete("/v1/budgets/episode/1/close"),
+            await http.post("/v1/tenants/acme/limits"),
+            await http.get("/v1/mcp"),
+        ]
     assert (path.status_code, path.json()["error"]["reason"]) == (404, "UNKNOWN_ROUTE")
     assert (method.status_code, method.json()["error"]["reason"]) == (405, "HTTP_405")
-    assert method.headers["allow"]
+    allowed = [reply.headers.get_list("allow") for reply in (method, *others)]
+    assert allowed == [["GET, POST"], ["GET, POST"], ["POST"], ["DELETE, GET, PUT"], ["POST"]]
+
+
+async def test_what_is_answered_is_documented(gateway: GatewayUnderTest) -> None:
+    async with gateway.http() as http:
+        served = (await http.get("/openapi.json")).json()
+        far = await http.get("/v1/episodes/x/events", headers={"last-event-id": "9" * 19})
+    for path, operations in served["paths"].items():
+        for method, operation in operations.items():
+            answers = operation["responses"].keys()
+            assert {"400", "401", "403", "404", "405", "429", "500", "503"} < answers, path
+            assert "default" not in answers
+            for parameter in operation.get("parameters", ()):
+                schema = parameter["schema"]
+                offered = schema.get("items", schema).get("enum", [])
+                assert not [each for each in offered if each.endswith("_UNSPECIFIED")], method
+    assert (far.status_code, far.json()["error"]["param"]) == (400, "Last-Event-ID")
 
 
 async def test_a_body_that_is_too_large_is_413_announced_or_not(

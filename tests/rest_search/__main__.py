@@ -1,0 +1,98 @@
+"""`python -m rest_search`: no input to the REST API makes a server error.
+
+schemathesis, in an environment of its own, sends what the served OpenAPI document allows and what
+it forbids to every operation of a whole platform: the one of `podium up` with a scripted model.
+Ends with its status: 1 for an answer of 5xx, for a status that is not documented, and for a method
+that is not allowed and answered with anything but 405 and the methods that are.
+"""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+import httpx
+
+from clients.environments import Client
+from clients.model import MODEL
+from openai_server import OpenAiServer
+from podium_cli.local.engines import EngineChoice
+from podium_cli.local.platform import LocalPlatform, PlatformOptions
+from podium_cli.local.running import fill
+from podium_cli.local.state import Connection
+from temporary_files import server_folder
+
+CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
+SCHEMATHESIS = Client("schemathesis", "schemathesis", ("schemathesis",))
+UNLIMITED = {"requests_per_s": 1e5, "burst": 100_000, "concurrency": 1000}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="rest_search",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--examples", type=int, default=8, help="most inputs of an operation")
+    parser.add_argument("others", nargs="*", help="options of schemathesis, after --")
+    given = parser.parse_args()
+    sys.exit(asyncio.run(search(given.examples, given.others)))
+
+
+async def search(examples: int, others: list[str]) -> int:
+    """The exit status of schemathesis."""
+    await SCHEMATHESIS.install()
+    with server_folder("rest") as folder, OpenAiServer(models=[MODEL]) as model:
+        engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
+        platform = LocalPlatform(PlatformOptions(folder / "state", engine), quiet)
+        await platform.start()
+        try:
+            connection = await fill(platform, quiet)
+            await unlimit(connection)
+            return await searched(connection, examples, others)
+        finally:
+            await platform.stop()
+
+
+async def unlimit(connection: Connection) -> None:
+    """The search is no test of rate limits."""
+    headers = {"authorization": f"Bearer {connection.admin_key}"}
+    async with httpx.AsyncClient(base_url=connection.gateway_url, headers=headers) as client:
+        tenant = (await client.get("/v1/limits")).json()["tenant"]
+        changed = await client.put(f"/v1/tenants/{tenant}/limits", json=UNLIMITED)
+        changed.raise_for_status()
+
+
+async def searched(connection: Connection, examples: int, others: list[str]) -> int:
+    process = await asyncio.create_subprocess_exec(
+        str(SCHEMATHESIS.folder / "bin" / "schemathesis"),
+        "--config-file",
+        str(CONFIGURATION),
+        "run",
+        f"{connection.gateway_url}/openapi.json",
+        "--header",
+        # The platform's admin may do everything, so no operation ends at its door.
+        f"Authorization: Bearer {connection.admin_key}",
+        "--max-examples",
+        str(examples),
+        "--phases",
+        "coverage,fuzzing",
+        "--suppress-health-check",
+        "all",
+        "--request-timeout",
+        "60",
+        "--continue-on-failure",
+        "--workers",
+        "2",
+        "--no-shrink",
+        *others,
+    )
+    return await process.wait()
+
+
+def quiet(_step: str, _done: bool) -> None:
+    """Reports nothing."""
+
+
+if __name__ == "__main__":
+    main()
