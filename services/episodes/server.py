@@ -47,7 +47,7 @@ async def serve(config: ServerConfig) -> None:
     store = EpisodeStore(engine)
     steps = StepStore(engine)
     watcher = Watcher(store, steps)
-    notifications = Notifications(engine, watcher.notify)
+    notifications = Notifications(engine, watcher.notify, watcher.notify_all)
     orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
     registry = Registry(channel_to(config.tool_registry_target))
     episodes = Episodes(

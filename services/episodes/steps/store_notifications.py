@@ -12,11 +12,17 @@ ALIVE = text("SELECT 1")
 
 
 class Notifications:
-    """One listening connection for the whole process; `hear` gets ids of episodes with news."""
+    """One listening connection for the whole process.
 
-    def __init__(self, engine: AsyncEngine, hear: Callable[[str], None]) -> None:
+    `hear` gets ids of episodes with news, `missed` is called where some may have been lost.
+    """
+
+    def __init__(
+        self, engine: AsyncEngine, hear: Callable[[str], None], missed: Callable[[], None]
+    ) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._hear = hear
+        self._missed = missed
         self._connection: AsyncConnection | None = None
 
     async def keep_listening(self) -> None:
@@ -42,6 +48,7 @@ class Notifications:
         self._connection = connection
         driver: Any = (await connection.get_raw_connection()).driver_connection
         await driver.add_listener(CHANNEL, self._receive)
+        self._missed()
 
     def _receive(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
         for episode_id in payload.split(","):

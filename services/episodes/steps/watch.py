@@ -1,7 +1,7 @@
 """Following an episode live: read what is stored, then wait for a notification.
 
-The step log is the source; a notification only says that it is worth reading.
-A lost notification costs a second, never an event.
+The step log is the source; a notification only says that it is worth reading. One that is lost
+with the listener's connection costs a second, any other ten, and never an event.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from episodes.models import Step, StoredEpisode
 from episodes.steps.store import StepStore
 from episodes.store import EpisodeStore
 
-FALLBACK_INTERVAL_S = 1.0
+FALLBACK_INTERVAL_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,12 @@ class Watcher:
     def notify(self, episode_id: str) -> None:
         for event in self._waiting.get(episode_id, ()):
             event.set()
+
+    def notify_all(self) -> None:
+        """Has everybody look: notifications may have been lost."""
+        for events in self._waiting.values():
+            for event in events:
+                event.set()
 
     async def follow(self, stored: StoredEpisode, after: int) -> AsyncIterator[EpisodeProgress]:
         """Events after a sequence, in order and without gaps, until the end."""
