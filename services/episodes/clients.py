@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import grpc
+from cachetools import LRUCache
 
 from episodes.models import PlannedCall, PolicyDecision
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -20,8 +22,16 @@ from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
+from podium_kit.group_commit import GroupCommit
+from podium_kit.rpc.identity import Identity, current_identity
 from podium_kit.rpc.status import answered
 
+Operations = list[ledger_pb.Operation]
+OperationResults = list[ledger_pb.OperationResult]
+
+# The ledger takes 1000; shorter transactions let others in.
+OPERATIONS_PER_REQUEST = 200
+IDENTITIES_KEPT = 1000
 # "And in Lyon?" is understood from what was said before.
 MESSAGES_BEFORE = 2
 
@@ -143,11 +153,24 @@ class Ledger:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._ledger = CostLedgerServiceStub(channel)
         self._budgets = BudgetServiceStub(channel)
+        self._gathered: LRUCache[Identity, GroupCommit[Operations, OperationResults]] = LRUCache(
+            IDENTITIES_KEPT
+        )
 
-    async def apply(self, operations: list[ledger_pb.Operation]) -> list[ledger_pb.OperationResult]:
-        """One result per operation, all in one transaction."""
-        request = ledger_pb.ApplyRequest(operations=operations)
-        return list((await answered(self._ledger.Apply(request))).results)
+    async def apply(self, operations: Operations) -> OperationResults:
+        """One result per operation, all in one transaction.
+
+        What other episodes of the identity ask meanwhile goes along in the next request.
+        """
+        identity = current_identity()
+        if identity not in self._gathered:
+            self._gathered[identity] = GroupCommit(self._apply, len, OPERATIONS_PER_REQUEST)
+        return await self._gathered[identity].submit(operations)
+
+    async def _apply(self, batches: list[Operations]) -> list[OperationResults]:
+        request = ledger_pb.ApplyRequest(operations=chain.from_iterable(batches))
+        results = iter((await answered(self._ledger.Apply(request))).results)
+        return [list(islice(results, len(batch))) for batch in batches]
 
     async def release_episode(self, episode_id: str) -> None:
         """Gives every open hold of an episode back."""

@@ -8,12 +8,12 @@ from cost_ledger.decisions.batches import Batch, Operation, Outcome, decide
 from cost_ledger.decisions.books import Books
 from cost_ledger.decisions.operations import Capture, Expire, Record, Release, Reserve
 from cost_ledger.errors import InvalidOperation
-from cost_ledger.journal.grouping import GroupCommit
 from cost_ledger.journal.store import JournalStore
 from cost_ledger.journal.store_reads import ReportStore
 from cost_ledger.models import Entry, Fallback, Hold
 from cost_ledger.prices.service import PriceBook
 from cost_ledger.spend.models import EntryFilter
+from podium_kit.group_commit import GroupCommit
 from podium_kit.rpc.errors import DomainError
 
 log = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ was not) reads back what won, so an effect is never recorded twice.
 
 import hashlib
 from collections.abc import Sequence
+from itertools import chain
 
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
@@ -14,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.store_rows import step_of
+from podium_kit.group_commit import GroupCommit
 from podium_kit.money import Money
 from podium_kit.postgres.engine import autocommit
 
@@ -39,11 +41,10 @@ APPEND = text(
         ON CONFLICT DO NOTHING
     )
     INSERT INTO steps (episode_id, sequence, turn, kind, call_index, digest)
-    SELECT CAST(:episode_id AS uuid), sequence, turn, kind, call_index, digest
-    FROM unnest(
-        CAST(:sequences AS integer[]), CAST(:turns AS integer[]), CAST(:kinds AS text[]),
-        CAST(:call_indexes AS integer[]), CAST(:digests AS bytea[])
-    ) AS new (sequence, turn, kind, call_index, digest)
+    SELECT * FROM unnest(
+        CAST(:episode_ids AS uuid[]), CAST(:sequences AS integer[]), CAST(:turns AS integer[]),
+        CAST(:kinds AS text[]), CAST(:call_indexes AS integer[]), CAST(:digests AS bytea[])
+    )
     """
 )
 # One statement, so one transaction. It needs no disk flush: a cost that is lost is asked from
@@ -62,6 +63,7 @@ SETTLE_AND_NOTIFY = text(
            (SELECT count(pg_notify('episode_steps', ids)) FROM unnest(CAST(:news AS text[])) AS ids)
     """
 )
+STEPS_PER_COMMIT = 200
 # A notification carries at most 8000 bytes: 200 ids of 36 characters and a comma.
 IDS_PER_NOTIFICATION = 200
 
@@ -71,6 +73,7 @@ class StepStore:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        self._appends = GroupCommit(self._append, len, STEPS_PER_COMMIT)
 
     async def read(self, episode_id: str, after: int = 0) -> list[Step]:
         """The steps after a sequence, in order."""
@@ -89,17 +92,23 @@ class StepStore:
         return None if row is None else step_of(row)
 
     async def append(self, steps: Sequence[Step]) -> bool:
-        """Stores new steps of one episode at once.
+        """Stores new steps of one episode at once, in one commit with what others store meanwhile.
 
         False when another attempt already stored one of them; then none is
         stored, and the caller reads what the other stored.
         """
+        return await self._appends.submit(steps)
+
+    async def _append(self, batches: list[Sequence[Step]]) -> list[bool]:
+        """Raises IntegrityError when one of several has lost: each is tried alone then."""
         try:
             async with autocommit(self._engine) as connection:
-                await connection.execute(APPEND, _append_values(steps))
+                await connection.execute(APPEND, _append_values([*chain.from_iterable(batches)]))
         except IntegrityError:
-            return False
-        return True
+            if len(batches) > 1:
+                raise
+            return [False]
+        return [True] * len(batches)
 
     async def settle(self, costs: Sequence[tuple[Step, Money | None]], news: Sequence[str]) -> None:
         """Notes what the ledger charged for steps, and tells watchers which episodes have news.
@@ -122,7 +131,7 @@ class StepStore:
 
 def _append_values(steps: Sequence[Step]) -> dict[str, object]:
     return {
-        "episode_id": steps[0].episode_id,
+        "episode_ids": [step.episode_id for step in steps],
         "sequences": [step.sequence for step in steps],
         "turns": [step.turn for step in steps],
         "kinds": [step.kind.value for step in steps],

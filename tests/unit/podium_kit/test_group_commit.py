@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 
 from cost_ledger.errors import JournalRejected, KeyReused
-from cost_ledger.journal.grouping import GroupCommit
+from podium_kit.group_commit import GroupCommit
 from podium_kit.postgres.engine import DatabaseUnavailable
 from podium_kit.rpc.errors import DomainError
 
