@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from temporalio.client import Client
 
 from bench.episodes.model_server import MODEL
+from bench.episodes.processor import processor_seconds
 from bench.figures import Load, say
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
@@ -101,6 +102,11 @@ class Product:
         calls = [call for turn in reply.trajectory.turns for call in turn.tool_invocations]
         return sum(call.latency.ToNanoseconds() for call in calls) / 1e9
 
+    def processor_seconds(self) -> float:
+        """What all servers and services of the platform took so far."""
+        pids = [process.pid for process in self.platform.processes.values()]
+        return processor_seconds(pid for pid in pids if pid)
+
     async def load(self, concurrent: int, total: int) -> Load:
         """Many episodes, so many at a time."""
         seconds: list[float] = []
@@ -148,7 +154,7 @@ async def running_product(
 ) -> AsyncIterator[Product]:
     """The platform up on a fresh state folder, telemetry off, as the floor has none."""
     with TemporaryDirectory(prefix="podium-bench-") as folder:
-        async with _model_server(Path(folder), delay_s, turns, thought_bytes) as origin:
+        async with model_server(Path(folder), delay_s, turns, thought_bytes) as origin:
             engine = EngineChoice(openai_base_url=f"{origin}/v1", model=MODEL)
             options = PlatformOptions(Path(folder) / "state", engine, telemetry=False)
             platform = LocalPlatform(options, _quiet)
@@ -173,9 +179,10 @@ def _episodes(platform: LocalPlatform) -> tuple[str, TokenSigner, Identity]:
 
 
 @asynccontextmanager
-async def _model_server(
-    folder: Path, delay_s: float, turns: int, thought_bytes: int
+async def model_server(
+    folder: Path, delay_s: float, turns: int, thought_bytes: int = 0
 ) -> AsyncIterator[str]:
+    """The scripted model's origin."""
     port = free_port()
     process = ManagedProcess(
         "model server",
