@@ -8,6 +8,7 @@ import grpc
 from cachetools import LRUCache
 
 from episodes.models import PlannedCall, PolicyDecision
+from episodes.webhooks.models import Attempt, DueDelivery
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.episodes.v1 import episode_pb2
@@ -145,6 +146,21 @@ class Adapters:
     async def close_episode(self, episode_id: str) -> None:
         request = adapters_pb.CloseEpisodeRequest(episode_id=episode_id)
         await answered(self._stub.CloseEpisode(request))
+
+    async def deliver(self, delivery: DueDelivery) -> Attempt:
+        """Has an event signed and sent, once; what its receiver said."""
+        request = adapters_pb.DeliverWebhookRequest(
+            message_id=delivery.message_id,
+            url=delivery.url,
+            secret=tool_pb2.SecretRef(name=delivery.secret_name),
+            body_json=delivery.body,
+        )
+        reply = await answered(self._stub.DeliverWebhook(request))
+        if reply.HasField("failure"):
+            return Attempt(0, reply.failure.message)
+        taken = 200 <= reply.status_code < 300
+        error = "" if taken else f"the receiver answered with status {reply.status_code}"
+        return Attempt(reply.status_code, error)
 
 
 class Ledger:

@@ -21,10 +21,14 @@ from episodes.steps.watch import Watcher
 from episodes.store import EpisodeStore
 from episodes.stream.store_outbox import OutboxStore
 from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
+from episodes.webhooks.service import Webhooks
+from episodes.webhooks.servicer import WebhooksServicer
+from episodes.webhooks.store import WebhookStore
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1.dead_letter_service_pb2_grpc import add_DeadLetterServiceServicer_to_server
 from podium.episodes.v1.direct_call_service_pb2_grpc import add_DirectCallServiceServicer_to_server
 from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
+from podium.episodes.v1.webhook_service_pb2_grpc import add_WebhookServiceServicer_to_server
 from podium_kit import telemetry
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
@@ -85,6 +89,11 @@ async def serve(config: ServerConfig) -> None:
             add_DeadLetterServiceServicer_to_server,
             DeadLettersServicer(DeadLetterStore(engine)),
             "podium.episodes.v1.DeadLetterService",
+        ),
+        Service(
+            add_WebhookServiceServicer_to_server,
+            WebhooksServicer(Webhooks(WebhookStore(engine))),
+            "podium.episodes.v1.WebhookService",
         ),
     ]
     tasks = [

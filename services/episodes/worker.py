@@ -41,6 +41,10 @@ from episodes.turns.judge import JudgeActivity
 from episodes.turns.policy_checks import PolicyChecks
 from episodes.turns.turn import TurnActivity
 from episodes.turns.verifier_calls import VerifierCalls
+from episodes.webhooks.sender import FORGET_INTERVAL_S as WEBHOOK_FORGET_INTERVAL_S
+from episodes.webhooks.sender import POLL_INTERVAL_S as WEBHOOK_INTERVAL_S
+from episodes.webhooks.sender import WebhookSender
+from episodes.webhooks.store import WebhookStore
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.reconciler import WorkflowReconciler
 from episodes.workflows.starter import WorkflowStarter
@@ -59,7 +63,7 @@ from podium_kit.rpc.settings import load_settings
 from podium_kit.stream import BrokerCheck, Producer
 
 # Any constants will do, as long as the holders of one key do the same work.
-RELAY_LOCK, SWEEP_LOCK = 5_150_001, 5_150_002
+RELAY_LOCK, SWEEP_LOCK, WEBHOOK_LOCK = 5_150_001, 5_150_002, 5_150_003
 # More workflow tasks at once than this trip the two-second deadlock detector when a
 # restarted worker replays everything at the same time.
 WORKFLOW_TASKS_MAX = 8
@@ -199,17 +203,29 @@ async def _tasks(
     relay = Relay(outbox, producer, config.trajectory_topic)
     reconciler = Reconciler(outbox, TopicReader(config.kafka, config.trajectory_topic))
     starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
+    webhooks, telling = WebhookStore(engine), Leadership(engine, WEBHOOK_LOCK)
+    adapters = open_channel(
+        config.tool_adapters_target,
+        signer=config.signing_key.signer(),
+        tls=config.tls,
+        deadline_s=config.answer_timeout_s,
+    )
+    sender = WebhookSender(webhooks, Adapters(adapters))
     sweep = StarterSweep(EpisodeStore(engine), starter)
     ended = partial(sweeping.lead, WorkflowReconciler(EpisodeStore(engine), starter).reconcile)
     relayed = partial(streaming.lead, relay.relay)
     reconciled = partial(streaming.lead, reconciler.reconcile)
     swept = partial(sweeping.lead, sweep.sweep)
     forgotten = partial(DirectCallStore(engine).forget, DIRECT_CALLS_KEPT)
+    told = partial(telling.lead, sender.send_due)
+    untold = partial(telling.lead, webhooks.forget)
     tasks = [
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
         BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),
         BackgroundTask("starter-sweep", swept, SWEEP_INTERVAL_S),
         BackgroundTask("workflow-reconciler", ended, config.reconcile_interval_s),
+        BackgroundTask("webhooks", told, WEBHOOK_INTERVAL_S),
+        BackgroundTask("old-webhook-deliveries", untold, WEBHOOK_FORGET_INTERVAL_S),
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
         BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
         BackgroundTask("old-direct-calls", forgotten, FORGETTING_INTERVAL_S),
@@ -219,6 +235,7 @@ async def _tasks(
             yield tasks
     finally:
         await producer.close()
+        await adapters.close(None)
 
 
 def main() -> None:

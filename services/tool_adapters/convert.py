@@ -1,6 +1,7 @@
 """Calls and answers on the wire, and back."""
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from podium_kit.failures import ToolFailure
 from podium_kit.wire import (
     duration_from_proto,
     duration_to_proto,
@@ -54,6 +55,13 @@ def answer_to_proto(answer: Answer) -> pb.InvokeResponse:
     else:
         response.failure.CopyFrom(failure_to_proto(answer.outcome))
     return response
+
+
+def delivered_to_proto(outcome: int | ToolFailure) -> pb.DeliverWebhookResponse:
+    """The status of a receiver's answer, or why there is none."""
+    if isinstance(outcome, ToolFailure):
+        return pb.DeliverWebhookResponse(failure=failure_to_proto(outcome))
+    return pb.DeliverWebhookResponse(status_code=outcome)
 
 
 def answer_from_proto(response: pb.InvokeResponse) -> Answer:

@@ -67,6 +67,7 @@ from tool_adapters.sandbox.runner import Runner
 from tool_adapters.secret_store import PLATFORM, MountedSecrets
 from tool_adapters.service import Invoker
 from tool_adapters.servicer import ToolAdapterServicer
+from tool_adapters.webhooks.delivery import Deliveries
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 SWEEP_INTERVAL_S = 30.0
@@ -162,7 +163,10 @@ async def assembled(
         ]
         following = FollowingRpcs(Following(followed, servers, RegistryPermission(forwarding)))
         services = _services(
-            ToolAdapterServicer(invoker, McpDiscovery(servers), following), corpora
+            ToolAdapterServicer(
+                invoker, McpDiscovery(servers), following, Deliveries(http, secrets)
+            ),
+            corpora,
         )
         yield services, {"postgres": partial(check, engine)}, tasks
 

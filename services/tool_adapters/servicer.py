@@ -6,12 +6,14 @@ from grpc.aio import ServicerContext
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.adapters.v1 import tool_adapter_service_pb2_grpc as rpc
-from tool_adapters.convert import answer_to_proto, call_from_proto
+from podium_kit.rpc.identity import current_identity
+from tool_adapters.convert import answer_to_proto, call_from_proto, delivered_to_proto
 from tool_adapters.convert_tools import mcp_from_proto
 from tool_adapters.following.servicer import FollowingRpcs
 from tool_adapters.mcp.convert import discovery_to_proto
 from tool_adapters.mcp.discovery import McpDiscovery
 from tool_adapters.service import Invoker
+from tool_adapters.webhooks.delivery import Deliveries, WebhookMessage
 
 Context = ServicerContext[Any, Any]
 
@@ -19,8 +21,15 @@ Context = ServicerContext[Any, Any]
 class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
     """Converts, calls, converts."""
 
-    def __init__(self, invoker: Invoker, discovery: McpDiscovery, following: FollowingRpcs) -> None:
+    def __init__(
+        self,
+        invoker: Invoker,
+        discovery: McpDiscovery,
+        following: FollowingRpcs,
+        deliveries: Deliveries,
+    ) -> None:
         self._invoker = invoker
+        self._deliveries = deliveries
         self._discovery = discovery
         self._following = following
 
@@ -32,6 +41,18 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
     ) -> pb.CloseEpisodeResponse:
         await self._invoker.close_episode(request.episode_id)
         return pb.CloseEpisodeResponse()
+
+    async def DeliverWebhook(
+        self, request: pb.DeliverWebhookRequest, context: Context
+    ) -> pb.DeliverWebhookResponse:
+        message = WebhookMessage(
+            tenant=current_identity().tenant,
+            message_id=request.message_id,
+            url=request.url,
+            secret=request.secret.name,
+            body=request.body_json.encode(),
+        )
+        return delivered_to_proto(await self._deliveries.deliver(message))
 
     async def DiscoverMcpTools(
         self, request: pb.DiscoverMcpToolsRequest, context: Context

@@ -26,6 +26,14 @@ FIND = {"tool": "find_tools", "arguments": {"query": "calculate the product of t
 # The client has a function for it.
 CLIENT_TASK = "how warm is it at our own station in Oslo?"
 ASK_CLIENT = {"tool": "getWeather", "arguments": {"city": "Oslo"}}
+# Webhooks reach receivers of this machine, and are signed with a secret of the first tenant.
+WEBHOOK_SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+RECEIVING = {
+    "tool_adapters": {
+        "allowed_hosts": '["127.0.0.1"]',
+        "secret_default__hooks": WEBHOOK_SECRET,
+    }
+}
 # In everything that the owner among tenancy's tenants writes.
 CANARY = "canary-7f3a9c"
 
@@ -101,7 +109,8 @@ async def whole() -> AsyncIterator[WholePlatform]:
         OpenAiServer(script=SCRIPT, models=[MODEL], delay_s=0.2) as model,
     ):
         engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
-        platform = LocalPlatform(PlatformOptions(folder / "state", engine), quiet)
+        options = PlatformOptions(folder / "state", engine, settings=RECEIVING)
+        platform = LocalPlatform(options, quiet)
         await platform.start()
         try:
             whole = WholePlatform(platform, await fill(platform, quiet), model)

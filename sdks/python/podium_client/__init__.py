@@ -33,6 +33,7 @@ from podium_client.ids import new_id
 from podium_client.orders import EpisodeOptions, money
 from podium_client.retries import RetryPolicy
 from podium_client.version import VERSION
+from podium_client.webhook_events import InvalidWebhook, WebhookEvent, verify_webhook
 
 __version__ = VERSION
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "EpisodeEvent",
     "EpisodeOptions",
     "EpisodeUnanswered",
+    "InvalidWebhook",
     "NotFound",
     "Pages",
     "PermissionDenied",
@@ -57,8 +59,10 @@ __all__ = [
     "ServerError",
     "Unauthenticated",
     "Unavailable",
+    "WebhookEvent",
     "__version__",
     "models",
     "money",
     "new_id",
+    "verify_webhook",
 ]

@@ -728,6 +728,12 @@ class DeadLetter(Model):
     """
 
 
+class DeleteWebhookResponse(Model):
+    """
+    It is deleted.
+    """
+
+
 class EpisodeStarted(Model):
     """
     The episode was accepted.
@@ -888,6 +894,32 @@ class RedriveDeadLettersResponse(Model):
     """
 
 
+class ReplayWebhookDeliveriesRequest(Model):
+    """
+    Asks to send deliveries again.
+    """
+
+    delivery_ids: list[str] = []
+    """
+    Their numbers, at most 500. None means all that failed.
+    """
+    webhook_id: str = ""
+    """
+    Keeps only this webhook's; unset means all.
+    """
+
+
+class ReplayWebhookDeliveriesResponse(Model):
+    """
+    They are due.
+    """
+
+    count: int = 0
+    """
+    How many.
+    """
+
+
 class RewardFeatures(Model):
     """
     The parts of the vector M of the paper (section 3.2), not yet normalised.
@@ -911,6 +943,73 @@ class RewardFeatures(Model):
     modelled_latency: Duration | None = None
     """
     How much of it is modelled.
+    """
+
+
+class WebhookDelivery(Model):
+    """
+    One event for one webhook.
+    """
+
+    id: str = ""
+    """
+    Its number.
+    """
+    webhook_id: str = ""
+    """
+    The webhook.
+    """
+    message_id: str = ""
+    """
+    The header webhook-id, the same at every attempt.
+    """
+    event_type: (
+        Literal[
+            "WEBHOOK_EVENT_TYPE_UNSPECIFIED",
+            "WEBHOOK_EVENT_TYPE_EPISODE_ENDED",
+            "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED",
+            "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED",
+        ]
+        | str
+    ) = "WEBHOOK_EVENT_TYPE_UNSPECIFIED"
+    """
+    What happened.
+    """
+    body_json: str = ""
+    """
+    What is sent, as JSON.
+    """
+    state: (
+        Literal[
+            "WEBHOOK_DELIVERY_STATE_UNSPECIFIED",
+            "WEBHOOK_DELIVERY_STATE_PENDING",
+            "WEBHOOK_DELIVERY_STATE_DELIVERED",
+            "WEBHOOK_DELIVERY_STATE_FAILED",
+        ]
+        | str
+    ) = "WEBHOOK_DELIVERY_STATE_UNSPECIFIED"
+    """
+    What became of it.
+    """
+    attempt_count: int = 0
+    """
+    Attempts since it was made or replayed.
+    """
+    next_attempt_time: AwareDatetime | None = None
+    """
+    When the next one is made; unset unless it is pending.
+    """
+    last_status_code: int = 0
+    """
+    Status of the last answer; 0 when there was none.
+    """
+    last_error: str = ""
+    """
+    Why the last attempt failed; unset when it did not.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    When the event happened.
     """
 
 
@@ -3053,6 +3152,46 @@ class EpisodeSpec(Model):
     """
 
 
+class ListWebhookDeliveriesResponse(Model):
+    """
+    A page of deliveries.
+    """
+
+    deliveries: Annotated[list[WebhookDelivery], Field(validate_default=True)] = []
+    """
+    The deliveries.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
+
+
+class PutWebhookRequest(Model):
+    """
+    Asks to register a webhook.
+    """
+
+    id: str = ""
+    """
+    As in Webhook.
+    """
+    url: str = ""
+    """
+    As in Webhook.
+    """
+    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED"] | str] = (
+        []
+    )
+    """
+    As in Webhook.
+    """
+    secret: SecretRef | None = None
+    """
+    As in Webhook.
+    """
+
+
 class StartEpisodeRequest(Model):
     """
     Asks to start an episode.
@@ -3069,6 +3208,39 @@ class StartEpisodeRequest(Model):
     running_limit: int = 0
     """
     Most episodes of the tenant that may run at once, this one included; one more is rejected with RESOURCE_EXHAUSTED. The gateway sets it from the tenant's limits and ignores its own caller's value. Episodes that tools of kind podium start count too, but are never rejected. Zero or unset means no limit.
+    """
+
+
+class Webhook(Model):
+    """
+    Where events are sent.
+    """
+
+    id: str = ""
+    """
+    Chosen by the caller, unique per tenant: at most 64 of a-z 0-9 _ and -.
+    """
+    url: str = ""
+    """
+    An http or https URL at a public address.
+    """
+    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED"] | str] = (
+        []
+    )
+    """
+    What is sent; empty means everything.
+    """
+    secret: SecretRef | None = None
+    """
+    Name of the secret in the adapters' secret store that requests are signed with: "whsec_" and base64. Several, separated by spaces or line breaks, all sign.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    When it was registered or replaced.
+    """
+    created_by: str = ""
+    """
+    Subject that did it.
     """
 
 
@@ -4271,6 +4443,21 @@ class ListEpisodesResponse(Model):
     """
 
 
+class ListWebhooksResponse(Model):
+    """
+    A page of webhooks.
+    """
+
+    webhooks: Annotated[list[Webhook], Field(validate_default=True)] = []
+    """
+    The webhooks.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
+
+
 class ModelCall(Model):
     """
     A call of the orchestrator model.
@@ -4295,6 +4482,17 @@ class ModelCall(Model):
     granted_output_tokens: int = 0
     """
     Output tokens the budgets covered, when fewer than were asked for; 0 when they covered all.
+    """
+
+
+class PutWebhookResponse(Model):
+    """
+    It is registered; events from now on are sent.
+    """
+
+    webhook: Webhook | None = None
+    """
+    The webhook.
     """
 
 

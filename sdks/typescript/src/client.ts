@@ -8,6 +8,7 @@ import { Keys, Tenancy } from "./tenancy.js";
 import { Tools } from "./tools.js";
 import { DeadLetters, ModelVersions } from "./training.js";
 import { Transport, type Request } from "./transport.js";
+import { Webhooks } from "./webhooks.js";
 
 export interface PodiumOptions {
   /** PODIUM_URL if unset. */
@@ -33,6 +34,7 @@ export class Podium {
   readonly corpora: Corpora;
   readonly modelVersions: ModelVersions;
   readonly deadLetters: DeadLetters;
+  readonly webhooks: Webhooks;
   private readonly transport: Transport;
 
   /** Throws ConfigurationError. */
@@ -64,6 +66,7 @@ export class Podium {
     this.corpora = new Corpora(this.transport);
     this.modelVersions = new ModelVersions(this.transport);
     this.deadLetters = new DeadLetters(this.transport);
+    this.webhooks = new Webhooks(this.transport);
   }
 
   /** Any route of /openapi.json, for what this version of the client does not know. */

@@ -15,3 +15,9 @@ export { Pages, type Page } from "./pages.js";
 export type { RetryPolicy } from "./retries.js";
 export type * from "./schema.js";
 export { VERSION } from "./transport.js";
+export {
+  InvalidWebhook,
+  verifyWebhook,
+  type WebhookEvent,
+  type WebhookEventType,
+} from "./webhooks.js";

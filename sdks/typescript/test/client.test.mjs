@@ -1,6 +1,7 @@
 // The client against answers that a healthy platform does not give.
 
 import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
 import { createServer } from "node:http";
 import { test } from "node:test";
 
@@ -10,11 +11,13 @@ import {
   ConfigurationError,
   Conflict,
   ConnectionFailed,
+  InvalidWebhook,
   NotFound,
   Podium,
   RateLimited,
   Unavailable,
   newId,
+  verifyWebhook,
 } from "../dist/index.js";
 
 const LOST = { lost: true };
@@ -203,4 +206,32 @@ test("ids sort by their time", () => {
   const times = Array.from({ length: 100 }, () => newId().slice(0, 13));
   assert.deepEqual(times, [...times].sort());
   assert.ok(Math.abs(parseInt(times[0].replace("-", ""), 16) - Date.now()) < 60_000);
+});
+
+test("an event is believed only with its signature and in time", async () => {
+  const key = Buffer.from(Array.from({ length: 32 }, (_, index) => index));
+  const secret = `whsec_${key.toString("base64")}`;
+  const other = `whsec_${Buffer.alloc(32).toString("base64")}`;
+  const body = '{"type": "episode.ended", "timestamp": "2026-11-24T12:00:00Z", "data": {"id": "é"}}';
+  const headersAt = (seconds) => ({
+    "webhook-id": "m-1",
+    "webhook-timestamp": String(seconds),
+    "webhook-signature": `v1a,x v1,AAAA v1,${createHmac("sha256", key)
+      .update(`m-1.${seconds}.${body}`)
+      .digest("base64")}`,
+  });
+  const now = Math.floor(Date.now() / 1000);
+  const event = await verifyWebhook(body, headersAt(now), secret);
+  assert.deepEqual([event.id, event.type, event.data], ["m-1", "episode.ended", { id: "é" }]);
+  assert.deepEqual(await verifyWebhook(body, new Headers(headersAt(now)), secret), event);
+  for (const [sent, headers, used] of [
+    [body.replace("é", "e"), headersAt(now), secret],
+    [body, headersAt(now), other],
+    [body, headersAt(now - 3600), secret],
+    [body, { ...headersAt(now), "webhook-id": "m-2" }, secret],
+    [body, {}, secret],
+    [body, headersAt(now), "whsec_!"],
+  ]) {
+    await assert.rejects(verifyWebhook(sent, headers, used), InvalidWebhook);
+  }
 });

@@ -80,6 +80,17 @@ test("an administrator manages the tenant", async () => {
   assert.deepEqual(log.map((entry) => entry.outcome), ["done"]);
 });
 
+test("webhooks are registered, listed and deleted", async () => {
+  const hook = { url: "https://example.org/hook", secret: "hooks", eventTypes: ["approval_requested"] };
+  await podium.webhooks.put("typescript", hook);
+  const [found] = (await podium.webhooks.list().all()).filter((each) => each.id === "typescript");
+  assert.equal(found.url, hook.url);
+  assert.deepEqual(found.event_types, ["WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED"]);
+  assert.deepEqual(await podium.webhooks.deliveries({ webhookId: "typescript" }).all(), []);
+  assert.equal(await podium.webhooks.replay([], { webhookId: "typescript" }), 0);
+  await podium.webhooks.delete("typescript");
+});
+
 test("what does not exist names the request", async () => {
   await assert.rejects(podium.episodes.get(newId()), (error) => {
     assert.ok(error instanceof NotFound);

@@ -6,12 +6,14 @@ newer than what it has.
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
+from episodes.webhooks.models import Event
 from podium.common.v1 import usage_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium_kit.money import Money
@@ -122,13 +124,21 @@ class StepLogs:
             self._cache.popitem(last=False)
         return log
 
-    async def append(self, log: StepLog, bodies: list[tuple[int, StepKind, int, Body]]) -> None:
-        """Stores steps (turn, kind, call index, body); if another attempt did, reads its own."""
+    async def append(
+        self,
+        log: StepLog,
+        bodies: list[tuple[int, StepKind, int, Body]],
+        events: Sequence[Event] = (),
+    ) -> None:
+        """Stores steps (turn, kind, call index, body); if another attempt did, reads its own.
+
+        Events are owed to webhooks together with the steps.
+        """
         steps = [
             Step(log.episode_id, sequence, turn, kind, index, body.SerializeToString())
             for sequence, (turn, kind, index, body) in enumerate(bodies, log.last_sequence + 1)
         ]
-        if await self._store.append(steps):
+        if await self._store.append(steps, events):
             log.add(steps)
         else:
             log.add(await self._store.read(log.episode_id, after=log.last_sequence))

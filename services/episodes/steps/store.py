@@ -15,9 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.store_rows import step_of
+from episodes.webhooks.models import Event
+from episodes.webhooks.store import owe_event
 from podium_kit.group_commit import GroupCommit
 from podium_kit.money import Money
-from podium_kit.postgres.engine import autocommit
+from podium_kit.postgres.engine import autocommit, transaction
 
 READ = text(
     """
@@ -91,13 +93,27 @@ class StepStore:
             row = found.one_or_none()
         return None if row is None else step_of(row)
 
-    async def append(self, steps: Sequence[Step]) -> bool:
+    async def append(self, steps: Sequence[Step], events: Sequence[Event] = ()) -> bool:
         """Stores new steps of one episode at once, in one commit with what others store meanwhile.
+
+        Events, which are rare, are owed to webhooks in a transaction with their steps alone.
 
         False when another attempt already stored one of them; then none is
         stored, and the caller reads what the other stored.
         """
+        if events:
+            return await self._append_and_owe(steps, events)
         return await self._appends.submit(steps)
+
+    async def _append_and_owe(self, steps: Sequence[Step], events: Sequence[Event]) -> bool:
+        try:
+            async with transaction(self._engine) as connection:
+                await connection.execute(APPEND, _append_values(steps))
+                for event in events:
+                    await owe_event(connection, event)
+        except IntegrityError:
+            return False
+        return True
 
     async def _append(self, batches: list[Sequence[Step]]) -> list[bool]:
         """Raises IntegrityError when one of several has lost: each is tried alone then."""

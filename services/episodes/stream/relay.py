@@ -57,7 +57,7 @@ class Relay:
 
     async def _keep_aside(self, entry: OwedRecord, reason: str) -> None:
         log.error("record %s is dead-lettered: %s", entry.record.record_id, reason)
-        await self._outbox.mark_dead(entry.row_id, reason)
+        await self._outbox.mark_dead(entry, reason)
         _dead_letters.add(1, {"podium.record.kind": entry.record.kind})
 
 

@@ -9,6 +9,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from episodes.models import Ending, Membership, OutboxRecord, Progress
+from episodes.webhooks.events import episode_ended, record_dead_lettered
+from episodes.webhooks.store import owe_event
 from podium_kit.characters import storable
 from podium_kit.postgres.engine import autocommit, transaction
 
@@ -135,7 +137,9 @@ class OutboxStore:
         Returns the finished members of a group of several, in sample order.
         """
         async with transaction(self._engine) as connection:
-            await connection.execute(FINISH, _finish_values(episode_id, ending, progress))
+            ended = await connection.execute(FINISH, _finish_values(episode_id, ending, progress))
+            if ended.rowcount:
+                await owe_event(connection, episode_ended(records[0], episode_id, ending, progress))
             if place.size > 1:
                 # Two last members at once must not both miss the other.
                 await connection.execute(LOCK_GROUP, _group_values(records[0]))
@@ -175,10 +179,11 @@ class OutboxStore:
         async with transaction(self._engine) as connection:
             await connection.execute(PUBLISHED, values)
 
-    async def mark_dead(self, row_id: int, reason: str) -> None:
+    async def mark_dead(self, entry: OwedRecord, reason: str) -> None:
         """Keeps a record aside that may not go on the stream."""
         async with transaction(self._engine) as connection:
-            await connection.execute(DEAD, {"id": row_id, "reason": reason})
+            await connection.execute(DEAD, {"id": entry.row_id, "reason": reason})
+            await owe_event(connection, record_dead_lettered(entry.record, reason))
 
     async def unconfirmed(self, limit: int) -> list[PublishedRecord]:
         """Acknowledged records that have not been read back yet, oldest first."""

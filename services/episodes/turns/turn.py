@@ -24,6 +24,7 @@ from episodes.turns.decide import Decider
 from episodes.turns.finish import FinishActivity
 from episodes.turns.invoke import Invoker, ToolCallPlan
 from episodes.turns.policy_checks import PolicyChecks, planned_call, planned_fallbacks
+from episodes.webhooks.events import approval_requested
 from episodes.workflows.convert import approval_timeout_s
 from episodes.workflows.episode import TAKE_TURN
 from episodes.workflows.payloads import ChildCall, FinishInput, TurnInput, TurnResult
@@ -199,8 +200,13 @@ class TurnActivity:
             for call in calls
             if not log.has(turn, StepKind.APPROVAL, call.index)
         ]
+        events = [
+            approval_requested(episode.stored.new, turn, index, body.call.tool_name, expire_time)
+            for _, _, index, body in requests
+            if isinstance(body, episode_pb2.ApprovalRequested)
+        ]
         if requests:
-            await self.logs.append(log, requests)
+            await self.logs.append(log, requests, events)
 
 
 def _decisions(

@@ -20,6 +20,7 @@ from gateway.rest.routes import (
     PRICES,
     TOOLS,
     VERSIONS,
+    WEBHOOKS,
     Route,
 )
 from podium_kit.rpc.access import access_of
@@ -56,6 +57,9 @@ RESOURCES = {
     f"{VERSIONS}/PromoteModelVersion": Resource("name", VERSIONS, "GetModelVersion", "name"),
     f"{VERSIONS}/RollBackModelVersion": Resource("name", VERSIONS, "GetModelVersion", "name"),
     f"{DEAD_LETTERS}/RedriveDeadLetters": Resource("record_ids"),
+    f"{WEBHOOKS}/PutWebhook": Resource("id"),
+    f"{WEBHOOKS}/DeleteWebhook": Resource("id"),
+    f"{WEBHOOKS}/ReplayWebhookDeliveries": Resource("delivery_ids"),
     # A proposal cannot be read by its id; the answer shows what became of it.
     f"{DESCRIPTIONS}/ApproveProposal": Resource("id"),
     f"{DESCRIPTIONS}/RejectProposal": Resource("id"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 EPISODES = "podium.episodes.v1.EpisodeService"
 DIRECT_CALLS = "podium.episodes.v1.DirectCallService"
 DEAD_LETTERS = "podium.episodes.v1.DeadLetterService"
+WEBHOOKS = "podium.episodes.v1.WebhookService"
 TOOLS = "podium.registry.v1.ToolRegistryService"
 POLICIES = "podium.registry.v1.PolicyService"
 DESCRIPTIONS = "podium.registry.v1.DescriptionService"
@@ -47,6 +48,11 @@ ROUTES = (
     Route("GET", "/v1/direct-calls/{call_id}", DIRECT_CALLS, "GetDirectCall"),
     Route("GET", "/v1/dead-letters", DEAD_LETTERS, "ListDeadLetters"),
     Route("POST", "/v1/dead-letters/redrive", DEAD_LETTERS, "RedriveDeadLetters"),
+    Route("GET", "/v1/webhooks", WEBHOOKS, "ListWebhooks"),
+    Route("PUT", "/v1/webhooks/{id}", WEBHOOKS, "PutWebhook"),
+    Route("DELETE", "/v1/webhooks/{id}", WEBHOOKS, "DeleteWebhook"),
+    Route("GET", "/v1/webhook-deliveries", WEBHOOKS, "ListWebhookDeliveries"),
+    Route("POST", "/v1/webhook-deliveries/replay", WEBHOOKS, "ReplayWebhookDeliveries"),
     Route("POST", "/v1/tools", TOOLS, "RegisterTool"),
     Route("GET", "/v1/tools", TOOLS, "ListTools"),
     Route("POST", "/v1/tools/discover-mcp", ADAPTERS, "DiscoverMcpTools"),

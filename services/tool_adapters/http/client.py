@@ -39,13 +39,15 @@ FAILURE_OF_STATUS = {
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """A request; a body is `json` or `form`, whichever is not None."""
+    """A request; its content is `json`, `form` or `body`, whichever is not None."""
 
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     json: Any = None
     form: Mapping[str, str] | None = None
+    # As it is: what is signed must not be written anew.
+    body: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def opened(
-        self, request: HttpRequest, tool: ToolDefinition, cut: CutOff | None = None
+        self, request: HttpRequest, tool: ToolDefinition | None = None, cut: CutOff | None = None
     ) -> AsyncIterator["ArrivingReply"]:
         """The reply as soon as its headers are there. Raises CallFailed, also in the block.
 
@@ -147,7 +149,7 @@ def _asked(
         URL(request.url, encoded=True),
         headers=request.headers,
         json=request.json,
-        data=request.form,
+        data=request.form if request.body is None else request.body,
         allow_redirects=False,
         trace_request_ctx=cut,
     )

@@ -17,6 +17,7 @@ INTERNAL = {
     "Capture",
     "CheckCalls",
     "CloseEpisode",
+    "DeliverWebhook",
     "EndFollowing",
     "Extend",
     "Invoke",

@@ -55,8 +55,24 @@ RPCS: dict[str, Case] = {
     "EpisodeService/GetTrajectory": (REJECTED, EPISODE),
     "EpisodeService/StartEpisode": (REJECTED, {**EPISODE, "spec": {"task": "whose id is this?"}}),
     "EpisodeService/ListEpisodes": (OWN, {}),
+    "EpisodeService/CountPromptTokens": (
+        REJECTED,
+        {"spec": {"task": "how long is it?", "policy": "$policy"}},
+    ),
     "DeadLetterService/ListDeadLetters": (OWN, {}),
     "DeadLetterService/RedriveDeadLetters": (REJECTED, {"record_ids": ["$episode"]}),
+    "DirectCallService/GetDirectCall": (REJECTED, {"call_id": "$unknown"}),
+    "DirectCallService/StartDirectCall": (
+        REJECTED,
+        {
+            "call_id": "$unknown",
+            "spec": {"tool_name": "$tool", "messages": [{"role": "user", "content": "hello"}]},
+        },
+    ),
+    "WebhookService/ListWebhooks": (OWN, {}),
+    "WebhookService/DeleteWebhook": (REJECTED, {"id": "$webhook"}),
+    "WebhookService/ListWebhookDeliveries": (OWN, {"webhook_id": "$webhook"}),
+    "WebhookService/ReplayWebhookDeliveries": (REJECTED, {"delivery_ids": ["1"]}),
     "ToolRegistryService/GetTool": (REJECTED, {"name": "$tool"}),
     "ToolRegistryService/ListToolVersions": (REJECTED, {"name": "$tool"}),
     "ToolRegistryService/DeprecateTool": (REJECTED, {"name": "$tool"}),
@@ -150,6 +166,7 @@ RPCS: dict[str, Case] = {
     "ToolAdapterService/UnfollowMcpServer": (REJECTED, {"id": "$unknown"}),
     "ToolAdapterService/FollowMcpServer": (NAMELESS, {}),
     "OrchestratorService/NextAction": (OWN, {"key": "$unknown/1/model/0", "task": "hello"}),
+    "OrchestratorService/CountTokens": (NAMELESS, {}),
     "OrchestratorService/ListModels": (OWN, {}),
     "ModelVersionService/ListModelVersions": (REJECTED, {}),
     "ModelVersionService/GetModelVersion": (REJECTED, {"name": "policy-demo-v1"}),
@@ -168,6 +185,10 @@ RPCS: dict[str, Case] = {
     "AuditService/ReconcileInvoice": (REJECTED, {"invoice_id": "$unknown"}),
     "AuditService/ListInvoiceMatches": (REJECTED, {"invoice_id": "$unknown"}),
     "AuditService/SimulatePrices": (REJECTED, {"specs": [PRICE], "tenant": "acme"}),
+    "ToolAdapterService/DeliverWebhook": (
+        OWN,
+        {"message_id": "m", "url": "http://127.0.0.1:1/", "secret": {"name": "$webhook"}},
+    ),
     # From here on the stranger makes things of its own under the owner's names.
     "ToolRegistryService/RegisterTool": (OWN, {"spec": TOOL}),
     "PolicyService/CreatePolicy": (OWN, {"spec": SPEC}),
@@ -176,6 +197,10 @@ RPCS: dict[str, Case] = {
     "CorpusService/PutDocuments": (
         OWN,
         {"corpus": "$corpus", "documents": [{"id": "$document", "content": "my own"}]},
+    ),
+    "WebhookService/PutWebhook": (
+        OWN,
+        {"id": "$webhook", "url": "http://127.0.0.1:1/", "secret": {"name": "hooks"}},
     ),
     "CostLedgerService/Reserve": (OWN, HOLD),
     "CostLedgerService/Record": (
@@ -202,6 +227,7 @@ ROUTES: dict[tuple[str, str], Case] = {
     ("GET", "/v1/responses/{response_id}"): (REJECTED, {"response_id": "$response"}),
     ("POST", "/v1/responses/{response_id}/cancel"): (REJECTED, {"response_id": "$response"}),
     ("POST", "/v1/messages"): (REJECTED, {"model": "podium:$policy", "max_tokens": 9, **CHAT}),
+    ("POST", "/v1/messages/count_tokens"): (REJECTED, {"model": "podium:$policy", **CHAT}),
     ("GET", "/v1/api-keys"): (OWN, {}),
     ("POST", "/v1/api-keys"): (OWN, {"subject": "mallory", "roles": ["developer"]}),
     ("POST", "/v1/api-keys/{key_id}/rotate"): (REJECTED, {"key_id": "$key"}),

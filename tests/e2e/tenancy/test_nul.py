@@ -19,7 +19,12 @@ from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.texts import takes_any_characters
 
 TEXT = "a\0b"
-FREE = {"OrchestratorService/NextAction", "SandboxService/RunCode", "ToolAdapterService/Invoke"}
+FREE = {
+    "OrchestratorService/CountTokens",
+    "OrchestratorService/NextAction",
+    "SandboxService/RunCode",
+    "ToolAdapterService/Invoke",
+}
 CHAT = {"model": "podium", "messages": [{"role": "user", "content": TEXT}]}
 OWN_ROUTES: list[tuple[str, str, Any, str]] = [
     ("POST", "/v1/chat/completions", CHAT, "messages.0.content"),

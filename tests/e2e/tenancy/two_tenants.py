@@ -125,6 +125,7 @@ async def _own(owner: httpx.AsyncClient, tenants: TwoTenants) -> None:
         "held_episode": held,
         "hold": f"{held}/7/tool/0",
         "unknown": str(uuid_utils.uuid7()),
+        "webhook": "acme-hook",
     }
     for method, path, body in _belongings(tenants.things):
         await _ask(owner, method, path, body)
@@ -153,6 +154,7 @@ def _belongings(things: dict[str, str]) -> list[tuple[str, str, Any]]:
         "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT",
     }
     budget = {"id": things["budget"], "scope": "BUDGET_SCOPE_TENANT", "hard_limit": usd}
+    hook = {"url": f"http://127.0.0.1:1/{CANARY}", "secret": {"name": "none"}}
     episode = {"task": f"what is {CANARY}?", "policy": things["policy"]}
     return [
         ("POST", "/v1/prices", {"specs": [{**price, "source": CANARY}]}),
@@ -160,6 +162,7 @@ def _belongings(things: dict[str, str]) -> list[tuple[str, str, Any]]:
         ("POST", "/v1/policies", {"spec": policy}),
         ("POST", "/v1/budgets", {"budget": {**budget, "window": "BUDGET_WINDOW_TOTAL"}}),
         ("PUT", f"/v1/corpora/{things['corpus']}/documents", {"documents": [document]}),
+        ("PUT", f"/v1/webhooks/{things['webhook']}", hook),
         ("POST", "/v1/episodes", {"episode_id": things["episode"], "spec": episode}),
     ]
 

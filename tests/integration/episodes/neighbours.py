@@ -14,7 +14,7 @@ from google.protobuf import duration_pb2
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1 import tool_adapter_service_pb2_grpc as adapters_rpc
-from podium.common.v1 import money_pb2, usage_pb2
+from podium.common.v1 import failure_pb2, money_pb2, usage_pb2
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.ledger.v1 import budget_service_pb2_grpc as budget_rpc
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
@@ -138,6 +138,21 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         self.requests: list[adapters_pb.InvokeRequest] = []
         self.in_flight = 0
         self.in_flight_max = 0
+        self.delivered: list[adapters_pb.DeliverWebhookRequest] = []
+        # Statuses that receivers answer with, by URL; any other answers with 200.
+        self.statuses: dict[str, int] = {}
+
+    async def DeliverWebhook(
+        self, request: adapters_pb.DeliverWebhookRequest, context: Context
+    ) -> adapters_pb.DeliverWebhookResponse:
+        self.delivered.append(request)
+        status = self.statuses.get(request.url, 200)
+        if status == 0:
+            failure = failure_pb2.Failure(
+                kind=failure_pb2.FAILURE_KIND_UNAVAILABLE, message="nobody is there"
+            )
+            return adapters_pb.DeliverWebhookResponse(failure=failure)
+        return adapters_pb.DeliverWebhookResponse(status_code=status)
 
     async def Invoke(
         self, request: adapters_pb.InvokeRequest, context: Context

@@ -1,5 +1,9 @@
 """The Python client against answers that a healthy platform does not give."""
 
+import base64
+import hashlib
+import hmac
+import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
@@ -14,17 +18,23 @@ from podium_client import (
     ConfigurationError,
     Conflict,
     ConnectionFailed,
+    InvalidWebhook,
     NotFound,
     Podium,
     RateLimited,
     RetryPolicy,
     Unavailable,
     new_id,
+    verify_webhook,
 )
 from podium_client.models import EpisodeSpec, Money
 from podium_client.retries import retry_after_s
 
 AT_ONCE = RetryPolicy(attempts=3, first_wait_s=0.0)
+SECRET = f"whsec_{base64.b64encode(bytes(range(32))).decode()}"
+EVENT = (
+    '{"type": "episode.ended", "timestamp": "2026-11-24T12:00:00Z", "data": {"episode_id": "e"}}'
+)
 EPISODE = {"episode": {"id": "e", "spec": {"task": "a"}}}
 
 
@@ -200,3 +210,30 @@ def test_ids_sort_by_their_time() -> None:
     assert len(set(ids)) == 100
     times = [each.int >> 80 for each in ids]
     assert times == sorted(times)
+
+
+def signed_at(moment: float, body: str, secret: str = SECRET) -> dict[str, str]:
+    """Headers of a webhook's request."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    sent = f"{int(moment)}"
+    digest = hmac.digest(key, f"m-1.{sent}.{body}".encode(), hashlib.sha256)
+    signature = f"v1a,other v1,AAAA v1,{base64.b64encode(digest).decode()}"
+    return {"Webhook-Id": "m-1", "Webhook-Timestamp": sent, "Webhook-Signature": signature}
+
+
+def test_an_event_is_believed_only_with_its_signature_and_in_time() -> None:
+    now, other = time.time(), f"whsec_{base64.b64encode(bytes(32)).decode()}"
+    event = verify_webhook(EVENT, signed_at(now, EVENT), SECRET)
+    assert (event.id, event.type, event.data) == ("m-1", "episode.ended", {"episode_id": "e"})
+    assert verify_webhook(EVENT.encode(), signed_at(now, EVENT), SECRET) == event
+    for body, headers, secret in (
+        (EVENT.replace('"e"', '"f"'), signed_at(now, EVENT), SECRET),
+        (EVENT, signed_at(now, EVENT), other),
+        (EVENT, signed_at(now - 3_600, EVENT), SECRET),
+        (EVENT, signed_at(now, EVENT) | {"Webhook-Id": "m-2"}, SECRET),
+        (EVENT, {}, SECRET),
+        (EVENT, signed_at(now, EVENT), "whsec_!"),
+        ("[]", signed_at(now, "[]"), SECRET),
+    ):
+        with pytest.raises(InvalidWebhook):
+            verify_webhook(body, headers, secret)

@@ -17,6 +17,7 @@ from podium_client._async.tenancy import AsyncKeys, AsyncTenancy
 from podium_client._async.tools import AsyncTools
 from podium_client._async.training import AsyncDeadLetters, AsyncModelVersions
 from podium_client._async.transport import AsyncTransport
+from podium_client._async.webhooks import AsyncWebhooks
 from podium_client.retries import RetryPolicy
 from podium_client.settings import Settings
 
@@ -52,6 +53,7 @@ class AsyncPodium:
         self.corpora = AsyncCorpora(self._transport)
         self.model_versions = AsyncModelVersions(self._transport)
         self.dead_letters = AsyncDeadLetters(self._transport)
+        self.webhooks = AsyncWebhooks(self._transport)
 
     async def call(
         self,

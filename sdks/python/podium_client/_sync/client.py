@@ -18,6 +18,7 @@ from podium_client._sync.tenancy import Keys, Tenancy
 from podium_client._sync.tools import Tools
 from podium_client._sync.training import DeadLetters, ModelVersions
 from podium_client._sync.transport import Transport
+from podium_client._sync.webhooks import Webhooks
 from podium_client.retries import RetryPolicy
 from podium_client.settings import Settings
 
@@ -53,6 +54,7 @@ class Podium:
         self.corpora = Corpora(self._transport)
         self.model_versions = ModelVersions(self._transport)
         self.dead_letters = DeadLetters(self._transport)
+        self.webhooks = Webhooks(self._transport)
 
     def call(
         self,

@@ -579,3 +579,67 @@ class ListFollowedMcpServersResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListFollowedMcpServersResponse: _TypeAlias = ListFollowedMcpServersResponse  # noqa: Y015
+
+@_typing.final
+class DeliverWebhookRequest(_message.Message):
+    """Asks to send an event."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    BODY_JSON_FIELD_NUMBER: _builtins.int
+    message_id: _builtins.str
+    """The header webhook-id: at most 200 printable ASCII characters without a full stop."""
+    url: _builtins.str
+    """An http or https URL."""
+    body_json: _builtins.str
+    """The JSON that is sent, at most 64 KiB."""
+    @_builtins.property
+    def secret(self) -> _tool_pb2.SecretRef:
+        """Secret of the caller's tenant: "whsec_" and base64; several, separated by white space, all sign."""
+
+    def __init__(
+        self,
+        *,
+        message_id: _builtins.str = ...,
+        url: _builtins.str = ...,
+        secret: _tool_pb2.SecretRef | None = ...,
+        body_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_json", b"body_json", "message_id", b"message_id", "secret", b"secret", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeliverWebhookRequest: _TypeAlias = DeliverWebhookRequest  # noqa: Y015
+
+@_typing.final
+class DeliverWebhookResponse(_message.Message):
+    """What the receiver said."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_CODE_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    status_code: _builtins.int
+    """Status of its answer; 0 when there is none."""
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why there is no answer; unset when there is one."""
+
+    def __init__(
+        self,
+        *,
+        status_code: _builtins.int = ...,
+        failure: _failure_pb2.Failure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "status_code", b"status_code"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeliverWebhookResponse: _TypeAlias = DeliverWebhookResponse  # noqa: Y015

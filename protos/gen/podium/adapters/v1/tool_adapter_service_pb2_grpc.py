@@ -47,6 +47,11 @@ class ToolAdapterServiceStub(object):
                 request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CloseEpisodeRequest.SerializeToString,
                 response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CloseEpisodeResponse.FromString,
                 _registered_method=True)
+        self.DeliverWebhook = channel.unary_unary(
+                '/podium.adapters.v1.ToolAdapterService/DeliverWebhook',
+                request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookRequest.SerializeToString,
+                response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookResponse.FromString,
+                _registered_method=True)
         self.DiscoverMcpTools = channel.unary_unary(
                 '/podium.adapters.v1.ToolAdapterService/DiscoverMcpTools',
                 request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DiscoverMcpToolsRequest.SerializeToString,
@@ -85,6 +90,14 @@ class ToolAdapterServiceServicer(object):
 
     def CloseEpisode(self, request, context):
         """Frees what an episode holds here: MCP sessions and sandboxes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeliverWebhook(self, request, context):
+        """Signs an event and sends it to a URL of the caller's tenant, once. An answer of the receiver
+        is a status, whatever it is; none is a Failure.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -132,6 +145,11 @@ def add_ToolAdapterServiceServicer_to_server(servicer, server):
                     servicer.CloseEpisode,
                     request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CloseEpisodeRequest.FromString,
                     response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CloseEpisodeResponse.SerializeToString,
+            ),
+            'DeliverWebhook': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeliverWebhook,
+                    request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookRequest.FromString,
+                    response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookResponse.SerializeToString,
             ),
             'DiscoverMcpTools': grpc.unary_unary_rpc_method_handler(
                     servicer.DiscoverMcpTools,
@@ -211,6 +229,33 @@ class ToolAdapterService(object):
             '/podium.adapters.v1.ToolAdapterService/CloseEpisode',
             podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CloseEpisodeRequest.SerializeToString,
             podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CloseEpisodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeliverWebhook(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.adapters.v1.ToolAdapterService/DeliverWebhook',
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookRequest.SerializeToString,
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -42,6 +42,10 @@ class ToolAdapterServiceStub:
     """
     CloseEpisode: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.CloseEpisodeRequest, _tool_adapter_service_pb2.CloseEpisodeResponse]
     """Frees what an episode holds here: MCP sessions and sandboxes."""
+    DeliverWebhook: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DeliverWebhookRequest, _tool_adapter_service_pb2.DeliverWebhookResponse]
+    """Signs an event and sends it to a URL of the caller's tenant, once. An answer of the receiver
+    is a status, whatever it is; none is a Failure.
+    """
     DiscoverMcpTools: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DiscoverMcpToolsRequest, _tool_adapter_service_pb2.DiscoverMcpToolsResponse]
     """Asks an MCP server for its tools, ready to be registered."""
     FollowMcpServer: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.FollowMcpServerRequest, _tool_adapter_service_pb2.FollowMcpServerResponse]
@@ -68,6 +72,10 @@ class ToolAdapterServiceAsyncStub(ToolAdapterServiceStub):
     """
     CloseEpisode: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.CloseEpisodeRequest, _tool_adapter_service_pb2.CloseEpisodeResponse]  # type: ignore[assignment]
     """Frees what an episode holds here: MCP sessions and sandboxes."""
+    DeliverWebhook: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DeliverWebhookRequest, _tool_adapter_service_pb2.DeliverWebhookResponse]  # type: ignore[assignment]
+    """Signs an event and sends it to a URL of the caller's tenant, once. An answer of the receiver
+    is a status, whatever it is; none is a Failure.
+    """
     DiscoverMcpTools: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DiscoverMcpToolsRequest, _tool_adapter_service_pb2.DiscoverMcpToolsResponse]  # type: ignore[assignment]
     """Asks an MCP server for its tools, ready to be registered."""
     FollowMcpServer: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.FollowMcpServerRequest, _tool_adapter_service_pb2.FollowMcpServerResponse]  # type: ignore[assignment]
@@ -103,6 +111,16 @@ class ToolAdapterServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tool_adapter_service_pb2.CloseEpisodeResponse, _abc.Awaitable[_tool_adapter_service_pb2.CloseEpisodeResponse]]:
         """Frees what an episode holds here: MCP sessions and sandboxes."""
+
+    @_abc_1.abstractmethod
+    def DeliverWebhook(
+        self,
+        request: _tool_adapter_service_pb2.DeliverWebhookRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_adapter_service_pb2.DeliverWebhookResponse, _abc.Awaitable[_tool_adapter_service_pb2.DeliverWebhookResponse]]:
+        """Signs an event and sends it to a URL of the caller's tenant, once. An answer of the receiver
+        is a status, whatever it is; none is a Failure.
+        """
 
     @_abc_1.abstractmethod
     def DiscoverMcpTools(

@@ -1,0 +1,1 @@
+"""Events of episodes, sent to the servers of their tenants (docs/adr/0037)."""

@@ -1,0 +1,56 @@
+"""The events of episodes: ids, states and costs, nothing that a user or a model wrote."""
+
+from datetime import UTC, datetime
+
+from uuid_utils import uuid7
+
+from episodes.models import Ending, NewEpisode, OutboxRecord, Progress
+from episodes.webhooks.models import Event, EventType
+
+
+def episode_ended(
+    record: OutboxRecord, episode_id: str, ending: Ending, progress: Progress
+) -> Event:
+    """An episode ended; the record is its trajectory."""
+    cost = progress.cost
+    return Event(
+        record.tenant,
+        EventType.EPISODE_ENDED,
+        f"episode-ended-{episode_id}",
+        {
+            "episode_id": episode_id,
+            "stop_reason": ending.stop_reason.value,
+            "turn_count": progress.turn_count,
+            "tool_call_count": progress.tool_call_count,
+            "cost": cost and {"currency_code": cost.currency_code, "amount": f"{cost.amount:f}"},
+            "unpriced_call_count": progress.unpriced_call_count,
+        },
+    )
+
+
+def approval_requested(
+    episode: NewEpisode, turn: int, call_index: int, tool_name: str, until: datetime
+) -> Event:
+    """A call waits for a person."""
+    return Event(
+        episode.tenant,
+        EventType.APPROVAL_REQUESTED,
+        f"approval-requested-{episode.episode_id}-{turn}-{call_index}",
+        {
+            "episode_id": episode.episode_id,
+            "turn": turn,
+            "call_index": call_index,
+            "tool_name": tool_name,
+            "expire_time": until.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        },
+    )
+
+
+def record_dead_lettered(record: OutboxRecord, reason: str) -> Event:
+    """A record is kept aside; one that was published again and rejected again is another event."""
+    return Event(
+        record.tenant,
+        EventType.RECORD_DEAD_LETTERED,
+        f"record-dead-lettered-{uuid7()}",
+        {"record_id": record.record_id, "kind": record.kind, "reason": reason},
+    )

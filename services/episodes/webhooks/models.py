@@ -1,0 +1,92 @@
+"""Webhooks, the events that they are told, and what became of each delivery."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+
+class EventType(StrEnum):
+    """What happened; the value is the `type` that receivers see."""
+
+    EPISODE_ENDED = "episode.ended"
+    APPROVAL_REQUESTED = "approval.requested"
+    RECORD_DEAD_LETTERED = "record.dead_lettered"
+
+
+class DeliveryState(StrEnum):
+    """What became of a delivery."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """Where a tenant's events are sent; no event types means all."""
+
+    id: str
+    url: str
+    event_types: tuple[EventType, ...]
+    secret_name: str
+    created_by: str
+    create_time: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that is told. Its data holds nothing that a user or a model wrote."""
+
+    tenant: str
+    type: EventType
+    # The same for the same thing, so that a repeated transaction tells it once; without a full
+    # stop, which separates the parts of what is signed.
+    message_id: str
+    data: Mapping[str, Any]
+
+    @property
+    def body(self) -> str:
+        """What receivers get."""
+        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        return json.dumps({"type": self.type.value, "timestamp": now, "data": dict(self.data)})
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One event for one webhook."""
+
+    id: int
+    webhook_id: str
+    message_id: str
+    event_type: EventType
+    body: str
+    state: DeliveryState
+    attempt_count: int
+    next_attempt_time: datetime
+    last_status_code: int
+    last_error: str
+    create_time: datetime
+
+
+@dataclass(frozen=True)
+class DueDelivery:
+    """What the sender needs of a delivery that is due."""
+
+    id: int
+    tenant: str
+    url: str
+    secret_name: str
+    message_id: str
+    body: str
+    attempt_count: int
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What the receiver said; status 0 and an error when it said nothing."""
+
+    status_code: int
+    error: str

@@ -1,0 +1,217 @@
+"""Webhooks and their deliveries in PostgreSQL."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import text
+from sqlalchemy.engine import Row
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from episodes.webhooks.models import (
+    Attempt,
+    Delivery,
+    DeliveryState,
+    DueDelivery,
+    Event,
+    EventType,
+    Webhook,
+)
+from podium_kit.postgres.engine import autocommit, transaction
+
+OWE = text(
+    """
+    INSERT INTO webhook_deliveries (tenant, webhook_id, message_id, event_type, body)
+    SELECT tenant, id, :message_id, :event_type, :body FROM webhooks
+    WHERE tenant = :tenant AND (event_types = '{}' OR :event_type = ANY(event_types))
+    ON CONFLICT (tenant, webhook_id, message_id) DO NOTHING
+    """
+)
+# The lock makes the count true when several are registered at once.
+LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('webhooks/' || :tenant, 0))")
+OTHERS = text("SELECT count(*) FROM webhooks WHERE tenant = :tenant AND id <> :id")
+PUT = text(
+    """
+    INSERT INTO webhooks (tenant, id, url, event_types, secret_name, created_by)
+    VALUES (:tenant, :id, :url, CAST(:event_types AS text[]), :secret_name, :created_by)
+    ON CONFLICT (tenant, id) DO UPDATE SET url = excluded.url,
+        event_types = excluded.event_types, secret_name = excluded.secret_name,
+        created_by = excluded.created_by, create_time = clock_timestamp()
+    RETURNING *
+    """
+)
+LIST = text(
+    "SELECT * FROM webhooks WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :limit"
+)
+DELETE = text("DELETE FROM webhooks WHERE tenant = :tenant AND id = :id")
+DELIVERIES = text(
+    """
+    SELECT * FROM webhook_deliveries WHERE tenant = :tenant AND id < :before
+        AND (:webhook_id = '' OR webhook_id = :webhook_id)
+        AND (CAST(:states AS text[]) = '{}' OR state = ANY(CAST(:states AS text[])))
+    ORDER BY id DESC LIMIT :limit
+    """
+)
+REPLAY = text(
+    """
+    UPDATE webhook_deliveries SET state = 'pending', attempt_count = 0,
+        next_attempt_time = clock_timestamp()
+    WHERE tenant = :tenant AND (:webhook_id = '' OR webhook_id = :webhook_id)
+        AND CASE WHEN CAST(:ids AS bigint[]) = '{}' THEN state = 'failed'
+            ELSE id = ANY(CAST(:ids AS bigint[])) END
+    """
+)
+# A receiver that is slow or away takes no more than its share of a round.
+DUE = text(
+    """
+    SELECT d.*, w.url, w.secret_name FROM (
+        SELECT *, row_number() OVER (PARTITION BY tenant, webhook_id ORDER BY id) AS place
+        FROM webhook_deliveries WHERE state = 'pending' AND next_attempt_time <= clock_timestamp()
+    ) AS d JOIN webhooks w ON w.tenant = d.tenant AND w.id = d.webhook_id
+    WHERE d.place <= :share ORDER BY d.id LIMIT :limit
+    """
+)
+NOTE = text(
+    """
+    UPDATE webhook_deliveries SET attempt_count = attempt_count + 1,
+        last_status_code = :status_code, last_error = :error, state = :state,
+        next_attempt_time = clock_timestamp() + make_interval(secs => :wait_s)
+    WHERE id = :id AND state = 'pending'
+    """
+)
+FORGET = text(
+    "DELETE FROM webhook_deliveries WHERE create_time < now() - make_interval(days => 30)"
+)
+
+
+async def owe_event(connection: AsyncConnection, event: Event) -> None:
+    """Owes an event to the tenant's webhooks, in the transaction that it is about."""
+    values = {
+        "tenant": event.tenant,
+        "event_type": event.type.value,
+        "message_id": event.message_id,
+        "body": event.body,
+    }
+    await connection.execute(OWE, values)
+
+
+class WebhookStore:
+    """Webhooks of tenants, and deliveries."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def put(self, tenant: str, webhook: Webhook, maximum: int) -> Webhook | None:
+        """The stored webhook; None when the tenant has that many others."""
+        values = {
+            "tenant": tenant,
+            "id": webhook.id,
+            "url": webhook.url,
+            "event_types": [each.value for each in webhook.event_types],
+            "secret_name": webhook.secret_name,
+            "created_by": webhook.created_by,
+        }
+        async with transaction(self._engine) as connection:
+            await connection.execute(LOCK, {"tenant": tenant})
+            others = {"tenant": tenant, "id": webhook.id}
+            if (await connection.execute(OTHERS, others)).scalar_one() >= maximum:
+                return None
+            return _webhook((await connection.execute(PUT, values)).one())
+
+    async def list(self, tenant: str, after: str, limit: int) -> Sequence[Webhook]:
+        """In the order of their ids."""
+        values = {"tenant": tenant, "after": after, "limit": limit}
+        async with autocommit(self._engine) as connection:
+            return [_webhook(row) for row in await connection.execute(LIST, values)]
+
+    async def delete(self, tenant: str, webhook_id: str) -> bool:
+        """Whether it was there."""
+        async with transaction(self._engine) as connection:
+            deleted = await connection.execute(DELETE, {"tenant": tenant, "id": webhook_id})
+            return bool(deleted.rowcount)
+
+    async def deliveries(
+        self,
+        tenant: str,
+        webhook_id: str,
+        states: Sequence[DeliveryState],
+        before: int,
+        limit: int,
+    ) -> Sequence[Delivery]:
+        """Newest first, those whose number is below `before`."""
+        values = {
+            "tenant": tenant,
+            "webhook_id": webhook_id,
+            "states": [state.value for state in states],
+            "before": before,
+            "limit": limit,
+        }
+        async with autocommit(self._engine) as connection:
+            return [_delivery(row) for row in await connection.execute(DELIVERIES, values)]
+
+    async def replay(self, tenant: str, webhook_id: str, ids: Sequence[int]) -> int:
+        """Makes deliveries due, those that failed when none is named; how many."""
+        values = {"tenant": tenant, "webhook_id": webhook_id, "ids": [*ids]}
+        async with transaction(self._engine) as connection:
+            return (await connection.execute(REPLAY, values)).rowcount
+
+    async def due(self, limit: int, share: int) -> Sequence[DueDelivery]:
+        """The oldest that are due, at most `share` of each webhook."""
+        async with autocommit(self._engine) as connection:
+            rows = (await connection.execute(DUE, {"limit": limit, "share": share})).all()
+        return [
+            DueDelivery(
+                row.id,
+                row.tenant,
+                row.url,
+                row.secret_name,
+                row.message_id,
+                row.body,
+                row.attempt_count,
+            )
+            for row in rows
+        ]
+
+    async def note(
+        self, delivery_id: int, attempt: Attempt, state: DeliveryState, wait_s: float
+    ) -> None:
+        """What became of an attempt, and when the next one is due if it is still pending."""
+        values = {
+            "id": delivery_id,
+            "status_code": attempt.status_code,
+            "error": attempt.error,
+            "state": state.value,
+            "wait_s": wait_s,
+        }
+        async with transaction(self._engine) as connection:
+            await connection.execute(NOTE, values)
+
+    async def forget(self) -> None:
+        """Deletes deliveries that are older than 30 days."""
+        async with transaction(self._engine) as connection:
+            await connection.execute(FORGET)
+
+
+def _webhook(row: Row[tuple[object, ...]]) -> Webhook:
+    return Webhook(
+        row.id,
+        row.url,
+        tuple(EventType(each) for each in row.event_types),
+        row.secret_name,
+        row.created_by,
+        row.create_time,
+    )
+
+
+def _delivery(row: Row[tuple[object, ...]]) -> Delivery:
+    return Delivery(
+        id=row.id,
+        webhook_id=row.webhook_id,
+        message_id=row.message_id,
+        event_type=EventType(row.event_type),
+        body=row.body,
+        state=DeliveryState(row.state),
+        attempt_count=row.attempt_count,
+        next_attempt_time=row.next_attempt_time,
+        last_status_code=row.last_status_code,
+        last_error=row.last_error,
+        create_time=row.create_time,
+    )

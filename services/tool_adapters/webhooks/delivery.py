@@ -1,0 +1,71 @@
+"""Sends one event to a URL of a tenant, and says what the receiver answered."""
+
+import asyncio
+import re
+import time
+from dataclasses import dataclass
+
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.errors import InvalidArgument
+from tool_adapters.adapter import CallFailed
+from tool_adapters.http.client import HttpClient, HttpRequest
+from tool_adapters.secret_store import SecretStore
+from tool_adapters.webhooks.signatures import UnusableSecret, signatures
+
+TIMEOUT_S = 15.0
+BODY_BYTES_MAX = 64 * 1024
+MESSAGE_ID = re.compile(r"[!-\-/-~]{1,200}")
+
+
+@dataclass(frozen=True)
+class WebhookMessage:
+    """What is sent where; `secret` is the name of one of the tenant's."""
+
+    tenant: str
+    message_id: str
+    url: str
+    secret: str
+    body: bytes
+
+
+class Deliveries:
+    """The HTTP client that checks the addresses it connects to, and the tenants' secrets."""
+
+    def __init__(self, http: HttpClient, secrets: SecretStore) -> None:
+        self._http = http
+        self._secrets = secrets
+
+    async def deliver(self, message: WebhookMessage) -> int | ToolFailure:
+        """The status of the answer, whose body is not read; or why there is none.
+
+        Raises InvalidArgument.
+        """
+        if not MESSAGE_ID.fullmatch(message.message_id):
+            raise InvalidArgument("message_id is empty, too long or holds a full stop or a space")
+        if len(message.body) > BODY_BYTES_MAX:
+            raise InvalidArgument(f"body_json is larger than {BODY_BYTES_MAX} bytes")
+        try:
+            request = self._signed(message)
+            async with asyncio.timeout(TIMEOUT_S), self._http.opened(request) as arriving:
+                return arriving.status
+        except CallFailed as error:
+            return error.failure
+        except TimeoutError:
+            words = f"the receiver did not answer within {TIMEOUT_S:g} s"
+            return ToolFailure(FailureKind.TIMEOUT, words, retryable=True)
+
+    def _signed(self, message: WebhookMessage) -> HttpRequest:
+        timestamp = int(time.time())
+        value = self._secrets.value(message.tenant, message.secret)
+        try:
+            signature = signatures(value, message.message_id, timestamp, message.body)
+        except UnusableSecret as error:
+            raise CallFailed(FailureKind.PERMISSION_DENIED, str(error)) from None
+        headers = {
+            "content-type": "application/json",
+            "user-agent": "podium-webhooks/1",
+            "webhook-id": message.message_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signature,
+        }
+        return HttpRequest("POST", message.url, headers, body=message.body)

@@ -1,0 +1,71 @@
+"""An application hears of the end of its episodes, and can tell that the platform says so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from e2e.conftest import WEBHOOK_SECRET, WholePlatform
+from podium_client import AsyncPodium, BadRequest, WebhookEvent, verify_webhook
+
+
+class Receiver:
+    """An application's server; it is away at first, and verifies what it gets."""
+
+    def __init__(self) -> None:
+        self.events: list[WebhookEvent] = []
+        self.away = True
+        self.asked = asyncio.Event()
+        self.url = ""
+
+    async def receive(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        self.asked.set()
+        if self.away:
+            return web.Response(status=503)
+        self.events.append(verify_webhook(body, request.headers, WEBHOOK_SECRET))
+        return web.Response(status=204)
+
+
+@pytest_asyncio.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    receiver, app = Receiver(), web.Application()
+    app.router.add_post("/hook", receiver.receive)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    receiver.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
+    yield receiver
+    await runner.cleanup()
+
+
+async def test_the_end_of_an_episode_arrives_signed_after_the_receiver_was_away(
+    whole: WholePlatform, receiver: Receiver
+) -> None:
+    connection = whole.connection
+    async with AsyncPodium(connection.gateway_url, connection.api_key) as podium:
+        await podium.webhooks.put("e2e", receiver.url, "hooks", event_types=["episode_ended"])
+        episode = await podium.episodes.run("what is 6 x 7?", tools=["calculator"])
+        await receiver.asked.wait()
+        receiver.away = False
+        # The next attempt comes after five seconds.
+        while not [each async for each in podium.webhooks.deliveries("e2e", states=["delivered"])]:
+            await asyncio.sleep(0.2)
+        (event,) = receiver.events
+        assert event.type == "episode.ended"
+        assert event.id == f"episode-ended-{episode.id}"
+        assert event.data["episode_id"] == episode.id
+        assert episode.cost is not None
+        assert event.data["cost"]["currency_code"] == "USD"
+        (delivery,) = await podium.webhooks.deliveries("e2e").all()
+        assert (delivery.attempt_count, delivery.last_status_code) == (2, 204)
+        assert await podium.webhooks.replay([delivery.id]) == 1
+        while len(receiver.events) < 2:
+            await asyncio.sleep(0.2)
+        assert receiver.events[1] == event
+        await podium.webhooks.delete("e2e")
+        assert not await podium.webhooks.deliveries("e2e").all()
+        with pytest.raises(BadRequest, match=r"secret\.name must name"):
+            await podium.webhooks.put("e2e", receiver.url, "")

@@ -1,0 +1,211 @@
+"""Events are told to the tenant's webhooks: at least once, with retries, a log and replays."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from callers import client_channel, make_identity
+from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
+from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
+from integration.episodes.test_approvals import asked
+from podium.episodes.v1 import webhook_service_pb2 as pb
+from podium.episodes.v1.webhook_service_pb2_grpc import WebhookServiceStub
+from podium.registry.v1 import tool_pb2
+from podium_kit.rpc.identity import Scope
+
+if TYPE_CHECKING:
+    from podium.episodes.v1.webhook_service_pb2_grpc import WebhookServiceAsyncStub
+
+URL = "https://example.org/hook"
+SECRET = tool_pb2.SecretRef(name="hooks")
+PENDING, DELIVERED = pb.WEBHOOK_DELIVERY_STATE_PENDING, pb.WEBHOOK_DELIVERY_STATE_DELIVERED
+FAILED = pb.WEBHOOK_DELIVERY_STATE_FAILED
+
+
+@asynccontextmanager
+async def webhooks(
+    platform: EpisodesPlatform, tenant: str = "", scope: Scope = Scope.TENANT_ADMIN
+) -> AsyncIterator["WebhookServiceAsyncStub"]:
+    identity = make_identity(tenant or platform.tenant, "ada", scopes=[scope])
+    async with client_channel(platform.port, identity, platform.keys) as channel:
+        yield WebhookServiceStub(channel)
+
+
+def hook(webhook_id: str = "all", url: str = URL, **fields: Any) -> pb.PutWebhookRequest:
+    return pb.PutWebhookRequest(id=webhook_id, url=url, secret=SECRET, **fields)
+
+
+async def ended(platform: EpisodesPlatform) -> str:
+    platform.neighbours.orchestrator.decide = in_turns(answer("42"))
+    async with platform.client() as client:
+        return (await finished(client, (await start(client)).id)).id
+
+
+async def delivered(platform: EpisodesPlatform, url: str, count: int = 1) -> list[Any]:
+    """The bodies that were sent to a URL, once there are so many."""
+    while True:
+        sent = [each for each in platform.neighbours.adapters.delivered if each.url == url]
+        if len(sent) >= count:
+            return [json.loads(each.body_json) for each in sent]
+        await asyncio.sleep(0.05)
+
+
+async def in_state(stub: "WebhookServiceAsyncStub", state: Any) -> pb.WebhookDelivery:
+    """The newest delivery, once it has that state and was tried."""
+    while True:
+        found = (await stub.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest())).deliveries
+        if found and found[0].state == state and found[0].attempt_count:
+            return found[0]
+        await asyncio.sleep(0.05)
+
+
+async def test_the_end_of_an_episode_is_told_once_without_its_words(
+    platform: EpisodesPlatform,
+) -> None:
+    url = f"{URL}/{platform.tenant}"
+    async with webhooks(platform) as stub:
+        await stub.PutWebhook(hook(url=url))
+        episode_id = await ended(platform)
+        (body,) = await delivered(platform, url)
+        delivery = await in_state(stub, DELIVERED)
+    assert body["type"] == "episode.ended"
+    assert body["data"]["episode_id"] == episode_id
+    assert body["data"]["stop_reason"] == "answered"
+    assert body["data"]["cost"]["currency_code"] == "USD"
+    assert set(body["data"]) == {
+        *("episode_id", "stop_reason", "turn_count", "tool_call_count"),
+        *("cost", "unpriced_call_count"),
+    }
+    assert delivery.message_id == f"episode-ended-{episode_id}"
+    assert (delivery.attempt_count, delivery.last_status_code) == (1, 200)
+    assert json.loads(delivery.body_json) == body
+
+
+async def test_a_call_that_waits_for_a_person_is_told(platform: EpisodesPlatform) -> None:
+    url = f"{URL}/approvals/{platform.tenant}"
+    platform.neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("pay")), answer("paid"))
+    wanted = [pb.WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED]
+    async with webhooks(platform) as stub, platform.client() as client:
+        await stub.PutWebhook(hook(url=url, event_types=wanted))
+        episode = await asked(client)
+        (body,) = await delivered(platform, url)
+    assert body["type"] == "approval.requested"
+    data = body["data"]
+    assert (data["episode_id"], data["turn"], data["call_index"]) == (episode.id, 1, 0)
+    assert data["tool_name"] == "pay"
+
+
+async def test_a_record_that_is_kept_aside_is_told(platform: EpisodesPlatform) -> None:
+    url = f"{URL}/letters/{platform.tenant}"
+    platform.neighbours.orchestrator.logprobs = [float("nan"), -0.2]
+    wanted = [pb.WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED]
+    async with webhooks(platform) as stub:
+        await stub.PutWebhook(hook(url=url, event_types=wanted))
+        await ended(platform)
+        (body,) = await delivered(platform, url)
+    assert body["type"] == "record.dead_lettered"
+    assert "logprob" in body["data"]["reason"]
+
+
+async def test_a_receiver_that_fails_is_asked_again_and_later_replayed(
+    platform: EpisodesPlatform,
+) -> None:
+    url = f"{URL}/failing/{platform.tenant}"
+    adapters = platform.neighbours.adapters
+    adapters.statuses[url] = 500
+    async with webhooks(platform) as stub:
+        await stub.PutWebhook(hook(url=url))
+        await ended(platform)
+        pending = await in_state(stub, PENDING)
+        assert "status 500" in pending.last_error
+        assert pending.next_attempt_time.ToMilliseconds() > pending.create_time.ToMilliseconds()
+        adapters.statuses[url] = 0
+        await due_now(platform)
+        while pending.attempt_count < 2:
+            pending = await in_state(stub, PENDING)
+        assert pending.last_error == "nobody is there"
+        adapters.statuses[url] = 410
+        await due_now(platform)
+        failed = await in_state(stub, FAILED)
+        assert not failed.HasField("next_attempt_time")
+        adapters.statuses[url] = 200
+        replayed = await stub.ReplayWebhookDeliveries(pb.ReplayWebhookDeliveriesRequest())
+        assert replayed.count == 1
+        again = await in_state(stub, DELIVERED)
+        assert (again.id, again.attempt_count, again.last_error) == (failed.id, 1, "")
+        request = pb.ReplayWebhookDeliveriesRequest(delivery_ids=[again.id])
+        assert (await stub.ReplayWebhookDeliveries(request)).count == 1
+        await delivered(platform, url, count=5)
+    ids = {each.message_id for each in adapters.delivered if each.url == url}
+    assert len(ids) == 1
+
+
+async def due_now(platform: EpisodesPlatform) -> None:
+    """As if the wait were over."""
+    engine = create_async_engine(platform.database_url)
+    statement = "UPDATE webhook_deliveries SET next_attempt_time = now() WHERE tenant = :tenant"
+    async with engine.begin() as connection:
+        await connection.execute(text(statement), {"tenant": platform.tenant})
+    await engine.dispose()
+
+
+async def test_webhooks_are_a_tenants_own(platform: EpisodesPlatform) -> None:
+    async with webhooks(platform) as stub, webhooks(platform, "rival") as rival:
+        first = (await stub.PutWebhook(hook())).webhook
+        changed = (await stub.PutWebhook(hook(url=f"{URL}/2"))).webhook
+        assert (first.url, changed.url, changed.created_by) == (URL, f"{URL}/2", "ada")
+        await stub.PutWebhook(hook("second"))
+        page = await stub.ListWebhooks(pb.ListWebhooksRequest(page_size=1))
+        rest = await stub.ListWebhooks(pb.ListWebhooksRequest(page_token=page.next_page_token))
+        assert [each.id for each in (*page.webhooks, *rest.webhooks)] == ["all", "second"]
+        assert not (await rival.ListWebhooks(pb.ListWebhooksRequest())).webhooks
+        await ended(platform)
+        mine = await in_state(stub, DELIVERED)
+        listed = await rival.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest())
+        assert not listed.deliveries
+        for attempt in (
+            rival.DeleteWebhook(pb.DeleteWebhookRequest(id="all")),
+            rival.ReplayWebhookDeliveries(
+                pb.ReplayWebhookDeliveriesRequest(delivery_ids=[mine.id])
+            ),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await attempt
+            assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        await stub.DeleteWebhook(pb.DeleteWebhookRequest(id="all"))
+        left = (await stub.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest())).deliveries
+        assert {each.webhook_id for each in left} == {"second"}
+
+
+async def test_bad_requests_name_field_and_fix(platform: EpisodesPlatform) -> None:
+    cases = (
+        (hook("Bad Id"), "id must be"),
+        (hook(url="ftp://example.org"), "url must be"),
+        (hook(url="https://user:word@example.org"), "url must be"),
+        (hook(url=f"https://example.org/{'x' * 2_000}"), "at most 2000"),
+        (hook(event_types=[0]), "event_types holds"),
+        (pb.PutWebhookRequest(id="a", url=URL), "secret.name must name"),
+    )
+    async with webhooks(platform) as stub:
+        for request, words in cases:
+            with pytest.raises(grpc.aio.AioRpcError, match=words) as caught:
+                await stub.PutWebhook(request)
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        for number in range(20):
+            await stub.PutWebhook(hook(f"h{number}"))
+        await stub.PutWebhook(hook("h3"))
+        with pytest.raises(grpc.aio.AioRpcError, match="has 20 webhooks") as caught:
+            await stub.PutWebhook(hook("one-more"))
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    async with webhooks(platform, scope=Scope.EPISODES_RUN) as user:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await user.ListWebhooks(pb.ListWebhooksRequest())
+        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
