@@ -226,6 +226,18 @@ class AnswerTooLate(DeadlineExceeded):
         )
 
 
+class CallTooLate(DeadlineExceeded):
+    """A call without an episode outlived the wait for its answer."""
+
+    def __init__(self, call_id: str, wait_s: float) -> None:
+        super().__init__(
+            f"no answer within {wait_s:g} s; direct call {call_id} goes on, "
+            f"ask for it at /v1/direct-calls/{call_id}",
+            call_id=call_id,
+            retryable="false",
+        )
+
+
 class WatchLost(Unavailable):
     """What reports on an episode was away for longer than a restart takes."""
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from gateway.chat.catalogue import Choice
 from gateway.chat.outcomes import ERROR_OF_FAILURE, REASON_OF_FAILURE
 from gateway.episode_ids import EpisodeId
-from gateway.errors import AnswerTooLate, UnsupportedParameter
+from gateway.errors import CallTooLate, UnsupportedParameter
 from gateway.models import EpisodeOrder, Outcome, Progress
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
@@ -53,7 +53,7 @@ class DirectRun:
             await self._calls.start(self.episode_id, order, tool, alias)
 
     async def events(self) -> AsyncIterator[Progress | Outcome]:
-        """The outcome alone. Raises AnswerTooLate, and the error of a call that failed."""
+        """The outcome alone. Raises CallTooLate, and the error of a call that failed."""
         yield await self.outcome()
 
     async def outcome(self) -> Outcome:
@@ -62,7 +62,7 @@ class DirectRun:
             async with asyncio.timeout(self._wait_s):
                 ended = await self._calls.outcome(self.episode_id)
         except TimeoutError as error:
-            raise AnswerTooLate(self.episode_id, self._wait_s) from error
+            raise CallTooLate(self.episode_id, self._wait_s) from error
         if ended.failure is not None:
             raise self._error(ended.failure)
         return ended

@@ -24,6 +24,11 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 40},
 }
 
+AT_CEILING = {
+    "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING",
+    "price_ceiling": {"currency_code": "USD", "amount": "1"},
+}
+
 
 @pytest.fixture
 def experts(podium: CommandLine, tmp_path: Path) -> Iterator[OpenAiServer]:
@@ -213,3 +218,31 @@ def test_a_call_that_never_left_the_platform_costs_nothing(
     call_id = raised.value.response.json()["error"]["metadata"]["call_id"]
     kinds = [entry["kind"] for entry in ledger_entries(podium, f"{call_id}/0/tool/0")]
     assert kinds == ["ENTRY_KIND_RESERVE", "ENTRY_KIND_RELEASE"]
+
+
+def test_what_an_unknown_price_means_is_the_policys_to_say(
+    podium: CommandLine, client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    unpriced = expert(experts.base_url)
+    for model in unpriced["connection"]["llm"]["models"]:
+        model["sku"] = "nobody-knows"
+    with as_admin(podium) as admin:
+        assert admin.post("/v1/tools", json={"spec": unpriced, "shared": True}).is_success
+    with api(podium) as tenant:
+        made = tenant.post("/v1/policies", json={"spec": {"name": "at-ceiling", **AT_CEILING}})
+        assert made.is_success, made.text
+    wanted: Any = {"model": "tool/expert/small", "messages": TASK}
+    with pytest.raises(openai.PermissionDeniedError) as raised:
+        client.chat.completions.create(**{**wanted, "model": "tool/expert/small:cost-first"})
+    assert raised.value.code == "tool_denied", raised.value
+    admitted = client.chat.completions.create(**wanted)
+    extra = (admitted.model_extra or {})["podium"]
+    assert (extra["cost"], extra["unpriced_calls"]) == (None, 1)
+    # Held at the policy's ceiling, which this budget does not cover.
+    small = {"policy": "at-ceiling", "budget_usd": "0.01"}
+    with pytest.raises(openai.APIStatusError) as exhausted:
+        client.chat.completions.create(**wanted, extra_body={"podium": small})
+    assert exhausted.value.code == "call_budget_exhausted"
+    large = {"policy": "at-ceiling", "budget_usd": "5"}
+    client.chat.completions.create(**wanted, extra_body={"podium": large})
+    assert len(experts.requests) == 2
