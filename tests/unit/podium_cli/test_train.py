@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
+import yaml
+from google.protobuf import json_format
 from typer.testing import CliRunner
 
+from podium.registry.v1 import policy_pb2
 from podium_cli.app import app
 from podium_training.tasks.task import Split, Task
 from podium_training.tasks.taskset import generate
@@ -51,3 +54,13 @@ def test_a_source_without_its_file_is_rejected() -> None:
     rejected = RUNNER.invoke(app, ["train", "tasks", "--from", "paper"])
     assert rejected.exit_code == 2
     assert "--file" in rejected.stderr
+
+
+def test_preferences_are_written_as_policies_that_apply_reads(tmp_path: Path) -> None:
+    path = tmp_path / "asks.yaml"
+    options = ["--count", "12", "--tool", "ask_llm/small", "--prefix", "asks", "--out", str(path)]
+    assert RUNNER.invoke(app, ["train", "preferences", *options]).exit_code == 0
+    policies = list(yaml.safe_load_all(path.read_text()))
+    assert [policy["name"] for policy in policies] == [f"asks-{number}" for number in range(12)]
+    for policy in policies:
+        json_format.ParseDict(policy, policy_pb2.PolicySpec())
