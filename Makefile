@@ -27,7 +27,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -149,6 +149,9 @@ clients: setup ## Try published client libraries against a whole platform, each 
 
 examples: setup ## Run every program of examples/ against a whole platform, each in an environment of its own
 	PYTHONPATH=tests $(PYTHON) -m sdks.examples $(EXAMPLES)
+
+openapi-documents: setup ## Read OpenAPI documents of real APIs, as published packages carry them
+	PYTHONPATH=tests $(PYTHON) -m openapi_documents
 
 supply-chain: $(INSTALLED) ## Bills of materials of the images, known vulnerabilities, secrets in the code
 	$(PYTHON) scripts/supply_chain.py

@@ -28,6 +28,7 @@ COMMANDS = {
         MACHINE,
         "Make the keys that the chart's Secret podium-identity holds, where they are missing.",
     ),
+    "init": (MACHINE, "Write a first tool, policy and task, run them, and say what to do next."),
     "demo": (MACHINE, "Solve real tasks with checkable answers and show the results."),
     "run": (EPISODES, "Run a task and show its turns; the answer goes to stdout."),
     "watch": (EPISODES, "Show an episode from its beginning to its end."),

@@ -18,9 +18,9 @@ PIPE_WIDTH = 160
 class Output:
     """The two streams of one command, and whether a machine reads the first."""
 
-    def __init__(self, as_json: bool) -> None:
+    def __init__(self, as_json: bool, results: Console | None = None) -> None:
         self.as_json = as_json
-        self.results = _console(stderr=False)
+        self.results = results or _console(stderr=False)
         self.progress = _console(stderr=True)
 
     def result(self, data: Message | Mapping[str, Any], view: RenderableType) -> None:

@@ -20,6 +20,11 @@ class Target:
         """The state folder of the platform on this machine."""
         return StateFolder(self.state_dir or default_state_dir())
 
+    @property
+    def allowed_hosts(self) -> list[str]:
+        """Private hosts that tools may reach; none are known of a platform elsewhere."""
+        return [] if self.url else self.state.read_connection().allowed_hosts
+
     def address(self, admin: bool = False) -> tuple[str, str]:
         """URL and API key; `admin` takes the key that may change what every tenant sees.
 

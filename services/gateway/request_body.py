@@ -19,6 +19,8 @@ from podium_kit.rpc.texts import require_no_nul_in
 LARGE_BYTES = 1024 * 1024
 # Parsed, a body can take many times its size.
 LARGE_AT_ONCE = 2
+# One text of 20 MiB, which JSON may write with twice as many bytes.
+LARGER = {"/v1/tools/read-openapi": 48 * 1024 * 1024}
 
 
 class BodyRejected(Exception):
@@ -76,9 +78,10 @@ class RequestBodyMiddleware:
         announced_bytes = int(announced) if announced.isdecimal() else 0
         large = announced_bytes > LARGE_BYTES or "transfer-encoding" in headers
         try:
-            self._require_size(announced_bytes)
+            bytes_max = max(self._bytes_max, LARGER.get(scope["path"], 0))
+            _require_size(announced_bytes, bytes_max)
             async with self._large.turn() if large else nullcontext():
-                body = await self._read(receive)
+                body = await self._read(receive, bytes_max)
                 require_bounded_json(body)
                 await self._app(scope, _replaying(body, receive), send)
             return
@@ -90,7 +93,7 @@ class RequestBodyMiddleware:
             rejection = error_response(error)
         await rejection(scope, receive, send)
 
-    async def _read(self, receive: Receive) -> bytes:
+    async def _read(self, receive: Receive, bytes_max: int) -> bytes:
         deadline = time.monotonic() + self._timeout_s
         parts: list[bytes] = []
         received_bytes, complete = 0, False
@@ -104,14 +107,15 @@ class RequestBodyMiddleware:
                 raise ClientDisconnect
             parts.append(message.get("body", b""))
             received_bytes += len(parts[-1])
-            self._require_size(received_bytes)
+            _require_size(received_bytes, bytes_max)
             complete = not message.get("more_body", False)
         return b"".join(parts)
 
-    def _require_size(self, size_bytes: int) -> None:
-        if size_bytes > self._bytes_max:
-            large = f"the body is larger than {self._bytes_max} bytes; send less at once"
-            raise BodyRejected(413, large, "BODY_TOO_LARGE")
+
+def _require_size(size_bytes: int, bytes_max: int) -> None:
+    if size_bytes > bytes_max:
+        large = f"the body is larger than {bytes_max} bytes; send less at once"
+        raise BodyRejected(413, large, "BODY_TOO_LARGE")
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:

@@ -9,6 +9,7 @@ from podium_kit.wire import duration_from_proto
 from tool_adapters.errors import InvalidCall, KindUnsupported
 from tool_adapters.models import (
     BasicAuth,
+    BodyEncoding,
     CodeConnection,
     Connection,
     FunctionConnection,
@@ -31,6 +32,7 @@ from tool_adapters.models import (
     QueryAuth,
     RetrievalConnection,
     SideEffect,
+    Style,
     ToolDefinition,
     ToolKind,
 )
@@ -41,6 +43,12 @@ SIDE_EFFECTS = {
 }
 PLACES = {
     tool_pb2.ParameterLocation.Value(f"PARAMETER_LOCATION_{place.name}"): place for place in Place
+}
+STYLES = {tool_pb2.ArgumentStyle.Value(f"ARGUMENT_STYLE_{style.name}"): style for style in Style}
+ENCODINGS = {
+    tool_pb2.BodyEncoding.Value(f"BODY_ENCODING_{encoding.name}"): encoding
+    for encoding in BodyEncoding
+    if encoding is not BodyEncoding.JSON
 }
 LLM_ROLES = {tool_pb2.LlmRole.Value(f"LLM_ROLE_{role.name}"): role for role in LlmRole}
 LLM_APIS = {tool_pb2.LlmApi.Value(f"LLM_API_{api.name}"): api for api in LlmApi}
@@ -99,6 +107,10 @@ def _http(http: tool_pb2.HttpConnection) -> HttpConnection:
         places={name: PLACES[place] for name, place in http.parameter_locations.items()},
         auth=_http_auth(http),
         headers=dict(http.headers),
+        wire_names=dict(http.wire_names),
+        styles={name: STYLES[style] for name, style in http.argument_styles.items() if style},
+        body_encoding=ENCODINGS.get(http.body_encoding, BodyEncoding.JSON),
+        body_argument=http.body_argument,
     )
 
 

@@ -83,15 +83,42 @@ class OAuth2Auth:
 HttpAuth = HeaderAuth | BasicAuth | QueryAuth | OAuth2Auth
 
 
+class Style(StrEnum):
+    """How an argument of an HTTP operation is written, where that is not by itself."""
+
+    COMMA_SEPARATED = "comma_separated"
+    SPACE_SEPARATED = "space_separated"
+    PIPE_SEPARATED = "pipe_separated"
+    DEEP_OBJECT = "deep_object"
+    FILE = "file"
+
+
+class BodyEncoding(StrEnum):
+    """How the body of an HTTP operation is written."""
+
+    JSON = "json"
+    FORM = "form"
+    MULTIPART = "multipart"
+    TEXT = "text"
+
+
 @dataclass(frozen=True)
 class HttpConnection:
-    """One operation of an HTTP API; `auth` None means it knows no callers."""
+    """One operation of an HTTP API; `auth` None means it knows no callers.
+
+    `wire_names` are those that arguments are sent under, where they are others; `body_argument`
+    is the one that is the whole body.
+    """
 
     method: str
     url_template: str
     places: Mapping[str, Place] = field(default_factory=dict)
     auth: HttpAuth | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    wire_names: Mapping[str, str] = field(default_factory=dict)
+    styles: Mapping[str, Style] = field(default_factory=dict)
+    body_encoding: BodyEncoding = BodyEncoding.JSON
+    body_argument: str = ""
 
 
 @dataclass(frozen=True)

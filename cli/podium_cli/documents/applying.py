@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.syntax import Syntax
@@ -13,6 +14,10 @@ from podium_cli.output import Output, escaped
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway, message_values, segment
 from podium_kit.client.rejections import Rejected
+from podium_kit.concurrency import in_parallel
+
+# A document may hold thousands of tools.
+AT_ONCE = 8
 
 
 class WrongSpecs(UserError):
@@ -44,43 +49,58 @@ class ApplyTools:
         wrong: Sequence[str] = (),
         gone: Sequence[str] = (),
         files: Sequence[Path] = (),
+        left_out: Sequence[str] = (),
     ) -> None:
         """Prints one line or difference per tool. Raises WrongSpecs, which names all of them.
 
         `wrong` lists problems found while reading, `gone` names tools to deprecate, `files` says
-        where each spec was read.
+        where each spec was read, `left_out` what was not even to become a tool, and why.
         """
         if twice := _twice(specs, files):
             raise UsageError("\n".join(twice), "give each tool a name of its own")
         self._files = {spec.name: path for spec, path in zip(specs, files, strict=False)}
         causes, good, checked = list(wrong), [], []
         before = await self._registered()
-        for spec in specs:
-            try:
-                checked.append(await self._register(spec, validate_only=True))
+        for spec, found in zip(specs, await self._checked(specs), strict=True):
+            if isinstance(found, Rejected):
+                causes.append(found.cause)
+            else:
+                checked.append(found)
                 good.append(spec)
-            except Rejected as rejected:
-                causes.append(rejected.cause)
-        if causes and not self._skip_wrong:
+        if causes and not (self._skip_wrong and good):
             raise WrongSpecs(causes, len(specs) + len(wrong))
-        for cause in causes:
+        for cause in (*left_out, *causes):
             self._output.note(f"left out: {escaped(cause)}")
         if self._dry_run:
             self._show_differences(good, before)
             replies = checked
         else:
-            replies = [await self._register(spec, validate_only=False) for spec in good]
+            registering = [partial(self._register, spec, validate_only=False) for spec in good]
+            replies = await in_parallel(registering, AT_ONCE)
             await self._deprecate(gone)
         values = {
             "tools": [message_values(reply) for reply in replies],
             "deprecated": list(gone),
-            "left_out": causes,
+            "left_out": [*left_out, *causes],
             "dry_run": self._dry_run,
         }
         lines = [self._line(reply, before) for reply in replies]
         verb = "would be deprecated" if self._dry_run else "deprecated"
         lines += [f"{name} {verb}: the server no longer has it" for name in gone]
         self._output.result(values, Text("\n".join(lines)))
+
+    async def _checked(
+        self, specs: Sequence[tool_pb2.ToolSpec]
+    ) -> list[tool_registry_service_pb2.RegisterToolResponse | Rejected]:
+        async def check(
+            spec: tool_pb2.ToolSpec,
+        ) -> tool_registry_service_pb2.RegisterToolResponse | Rejected:
+            try:
+                return await self._register(spec, validate_only=True)
+            except Rejected as rejected:
+                return rejected
+
+        return await in_parallel([partial(check, spec) for spec in specs], AT_ONCE)
 
     async def _deprecate(self, names: Sequence[str]) -> None:
         for name in names:

@@ -11,7 +11,7 @@ from podium_kit.client.gateway import Gateway
 
 TIMEOUT_S = 30.0
 # The largest document the registry reads.
-DOCUMENT_BYTES_MAX = 2 * 1024 * 1024
+DOCUMENT_BYTES_MAX = 20 * 1024 * 1024
 # Unpacked a document may be a thousand times as large.
 NOT_PACKED = {"accept-encoding": "identity"}
 
@@ -21,7 +21,10 @@ async def read_openapi(
 ) -> pb.ReadOpenApiResponse:
     """Specs ready to be registered, and what was left out. Raises UsageError, Rejected."""
     fetched = urlsplit(document).scheme in ("http", "https")
-    request.document = await _fetched(document) if fetched else _text(Path(document))
+    if fetched:
+        request.document, request.document_url = await _fetched(document), document
+    else:
+        request.document = _text(Path(document))
     return await gateway.post("/v1/tools/read-openapi", request, pb.ReadOpenApiResponse)
 
 
@@ -38,7 +41,7 @@ async def _fetched(url: str) -> str:
             async for chunk in reply.aiter_raw():
                 content += chunk
                 if len(content) > DOCUMENT_BYTES_MAX:
-                    raise UsageError(f"{url} is larger than 2 MiB", "import a part of it")
+                    raise UsageError(f"{url} is larger than 20 MiB", "import a part of it")
         return content.decode()
     except (httpx.HTTPError, UnicodeDecodeError) as error:
         raise UsageError(f"{url} cannot be fetched: {error}", "check the URL") from error

@@ -17,6 +17,7 @@ from podium_cli.local.health import answers
 from podium_cli.local.keys import ensure_keys
 from podium_cli.local.ports import assign_ports
 from podium_cli.local.services import (
+    ADAPTERS_PREFIX,
     LOOPBACK,
     Engine,
     ServiceProcess,
@@ -82,6 +83,15 @@ class LocalPlatform:
     def temporal_target(self) -> str:
         """Where runs of rollouts are submitted and worked on."""
         return f"{LOOPBACK}:{self.ports['temporal']}"
+
+    @property
+    def allowed_hosts(self) -> list[str]:
+        """Private hosts that a tenant's tools may reach."""
+        adapters = self.options.settings.get("tool_adapters", {})
+        variable = f"{ADAPTERS_PREFIX}ALLOWED_HOSTS"
+        text = adapters.get("allowed_hosts") or os.environ.get(variable, "[]")
+        hosts: list[str] = json.loads(text)
+        return hosts
 
     async def start(self) -> None:
         """Starts everything, or stops what it started and raises what went wrong."""

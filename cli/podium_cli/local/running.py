@@ -64,6 +64,7 @@ async def fill(platform: LocalPlatform, report: Report) -> Connection:
         platform.kafka_bootstrap,
         os.getpid(),
         platform.temporal_target,
+        platform.allowed_hosts,
     )
     platform.state.write_connection(connection)
     return connection

@@ -3,7 +3,7 @@
 import fcntl
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -52,6 +52,8 @@ class Connection:
     kafka_bootstrap: str
     pid: int
     temporal_target: str = ""
+    # Private hosts that a tenant's tools may reach.
+    allowed_hosts: list[str] = field(default_factory=list)
 
 
 def default_state_dir() -> Path:

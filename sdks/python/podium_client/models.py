@@ -4170,7 +4170,7 @@ class ReadOpenApiRequest(Model):
 
     document: str = ""
     """
-    The document, YAML or JSON, at most 2 MiB.
+    The document, YAML or JSON, at most 20 MiB.
     """
     base_url: str = ""
     """
@@ -4199,6 +4199,10 @@ class ReadOpenApiRequest(Model):
     client_id: str = ""
     """
     Client the secret belongs to, for OAuth 2.0 client credentials; unset means operations that need one are skipped.
+    """
+    document_url: str = ""
+    """
+    Where the document comes from; unset means unknown. Servers may be relative to it; nothing is fetched.
     """
 
 
@@ -4852,6 +4856,32 @@ class HttpConnection(Model):
     """
     Another way than a header to prove who calls; unset means secret_header, or nothing.
     """
+    wire_names: dict[str, str] = {}
+    """
+    By argument the name it is sent under, where that is another one: an id in the path and one in the body, or a name that no model may write.
+    """
+    argument_styles: dict[str, Literal["ARGUMENT_STYLE_UNSPECIFIED", "ARGUMENT_STYLE_COMMA_SEPARATED", "ARGUMENT_STYLE_SPACE_SEPARATED", "ARGUMENT_STYLE_PIPE_SEPARATED", "ARGUMENT_STYLE_DEEP_OBJECT", "ARGUMENT_STYLE_FILE"] | str] = (
+        {}
+    )
+    """
+    By argument how it is written, where that is not by itself.
+    """
+    body_encoding: (
+        Literal[
+            "BODY_ENCODING_UNSPECIFIED",
+            "BODY_ENCODING_FORM",
+            "BODY_ENCODING_MULTIPART",
+            "BODY_ENCODING_TEXT",
+        ]
+        | str
+    ) = "BODY_ENCODING_UNSPECIFIED"
+    """
+    How the body is written; unset means as JSON.
+    """
+    body_argument: str = ""
+    """
+    The argument that is the whole body; unset means that each argument is a field of it.
+    """
 
 
 class LlmConnection(Model):
@@ -5436,7 +5466,7 @@ class ToolSpec(Model):
 
     name: str = ""
     """
-    Lower-case name, unique per tenant: letters, digits, '_' and '-', at most 64 characters. It is the function name the orchestrator sees.
+    Name, unique per tenant: a letter, then letters, digits, '_' and '-', at most 64 characters. It is the function name the orchestrator sees.
     """
     kind: (
         Literal[

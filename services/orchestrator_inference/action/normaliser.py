@@ -14,6 +14,9 @@ from orchestrator_inference.action.limits import ITEMS_MAX, SchemaLimits
 from orchestrator_inference.action.refs import Schema, SchemaError, resolve
 
 NESTING_MAX = 8
+# More items or characters that are wanted at least are the adapter's to count: a grammar of a
+# billion places is none.
+LEAST_MAX = 256
 NUMBER_MAX = 10**15
 SCALARS = ("string", "number", "boolean", "null")
 # Only formats whose text is short by nature: with a format, xgrammar rejects a length.
@@ -108,7 +111,7 @@ class _Normaliser:
                 "minItems": len(parts),
                 "maxItems": len(parts),
             }
-        low = _size(node.get("minItems")) or 0
+        low = min(_size(node.get("minItems")) or 0, LEAST_MAX)
         high = max(low, min(_size(node.get("maxItems")) or ITEMS_MAX, ITEMS_MAX))
         return {
             "type": "array",
@@ -123,7 +126,7 @@ class _Normaliser:
         limit = self._limits.string_chars_max
         if limit is None:
             return {"type": "string"}
-        low = _size(node.get("minLength")) or 0
+        low = min(_size(node.get("minLength")) or 0, LEAST_MAX)
         declared = _size(node.get("maxLength"))
         high = max(low, limit if declared is None else min(declared, limit))
         return {"type": "string", **({"minLength": low} if low else {}), "maxLength": high}

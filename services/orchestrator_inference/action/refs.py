@@ -43,9 +43,15 @@ def _target(root: Schema, reference: Any) -> Schema:
     target: Any = root
     for part in reference.lstrip("#").split("/")[1:]:
         name = unquote(part).replace("~1", "/").replace("~0", "~")
-        if not isinstance(target, Mapping) or name not in target:
+        if isinstance(target, list) and name in map(str, range(len(target))):
+            target = target[int(name)]
+        elif isinstance(target, Mapping) and name in target:
+            target = target[name]
+        else:
             raise SchemaError(f"$ref {reference} points to nothing")
-        target = target[name]
+    if isinstance(target, bool):
+        # The registry takes both; of `false` no grammar can be made, and the adapter says no.
+        return {}
     if not isinstance(target, Mapping):
         raise SchemaError(f"$ref {reference} does not point to a schema")
     return target

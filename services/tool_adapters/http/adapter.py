@@ -3,18 +3,15 @@
 import json
 import re
 from http import HTTPStatus
-from typing import Any
-from urllib.parse import quote, urlencode
 
 from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import AdapterResult, CallFailed, Output, OutputFile, ToolCall
 from tool_adapters.http.auth import HttpAuthenticator
 from tool_adapters.http.client import HttpClient, HttpReply, HttpRequest, status_failure
-from tool_adapters.models import HttpAuth, HttpConnection, JsonObject, Place, ToolDefinition
+from tool_adapters.http.requests import request_of
+from tool_adapters.models import HttpAuth, HttpConnection, ToolDefinition
 from tool_adapters.secret_store import PLATFORM
 
-WITHOUT_BODY = {"GET", "DELETE", "HEAD"}
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _TEXT = re.compile(r"text/.*|application/(.*\+)?(json|xml|javascript|yaml)|")
 _JSON = re.compile(r"application/(.*\+)?json")
 
@@ -65,77 +62,6 @@ class HttpAdapter:
 
     async def close(self) -> None:
         """The client belongs to the server."""
-
-
-def request_of(connection: HttpConnection, arguments: JsonObject) -> HttpRequest:
-    """The request of a call. Arguments cannot leave the place they are put in."""
-    placed: dict[Place, JsonObject] = {place: {} for place in Place}
-    for name, value in arguments.items():
-        placed[_place(connection, name)][name] = value
-    url = _with_path(connection.url_template, placed[Place.PATH])
-    if placed[Place.QUERY]:
-        query = urlencode(_pairs(placed[Place.QUERY]))
-        url = f"{url}{'&' if '?' in url else '?'}{query}"
-    sent = {name: _header(name, value) for name, value in placed[Place.HEADER].items()}
-    has_body = placed[Place.BODY] or connection.method.upper() not in WITHOUT_BODY
-    body = placed[Place.BODY] if has_body else None
-    # The operation's own headers win over what the model wrote.
-    return HttpRequest(connection.method.upper(), url, sent | dict(connection.headers), body)
-
-
-def _place(connection: HttpConnection, name: str) -> Place:
-    if name in connection.places:
-        return connection.places[name]
-    if f"{{{name}}}" in connection.url_template:
-        return Place.PATH
-    return Place.QUERY if connection.method.upper() in WITHOUT_BODY else Place.BODY
-
-
-def _with_path(template: str, values: JsonObject) -> str:
-    """The URL; a value is one path segment, whatever is in it."""
-    scheme, separator, rest = template.partition("://")
-    host, slash, path = rest.partition("/")
-    if _PLACEHOLDER.search(host):
-        message = "the URL's host must not be a parameter"
-        raise CallFailed(FailureKind.UNAVAILABLE, message, unsent=True)
-
-    def value_of(match: re.Match[str]) -> str:
-        if match[1] not in values:
-            raise _unusable(f"{match[1]} is needed for the path")
-        segment = quote(_text(values[match[1]]), safe="")
-        if segment in {"", ".", ".."}:
-            # Servers read these as another path, that is, another operation.
-            message = f"{match[1]} is {segment!r}, which cannot be part of a path"
-            raise _unusable(message)
-        return segment
-
-    return scheme + separator + host + slash + _PLACEHOLDER.sub(value_of, path)
-
-
-def _pairs(values: JsonObject) -> list[tuple[str, str]]:
-    """Query parameters; a list repeats its name."""
-    return [
-        (name, _text(item))
-        for name, value in values.items()
-        for item in (value if isinstance(value, list) else [value])
-    ]
-
-
-def _header(name: str, value: Any) -> str:
-    text = _text(value)
-    if not text.isprintable():
-        message = f"{name} goes into a header and must be one line of printable characters"
-        raise _unusable(message)
-    return text
-
-
-def _unusable(message: str) -> CallFailed:
-    """The failure of arguments that no request can be made of."""
-    return CallFailed(FailureKind.INVALID_ARGUMENTS, message, unsent=True)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _output(reply: HttpReply) -> Output | ToolFailure:

@@ -3,7 +3,7 @@
 aiohttp, because its connector lets us check the very address it connects to.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -38,14 +38,24 @@ FAILURE_OF_STATUS = {
 
 
 @dataclass(frozen=True)
+class FormField:
+    """A field of a multipart body, or the file of that name."""
+
+    name: str
+    value: str
+    is_file: bool = False
+
+
+@dataclass(frozen=True)
 class HttpRequest:
-    """A request; its content is `json`, `form` or `body`, whichever is not None."""
+    """A request; its content is the one of `json`, `form`, `multipart`, `body` that is not None."""
 
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     json: Any = None
-    form: Mapping[str, str] | None = None
+    form: Sequence[tuple[str, str]] | None = None
+    multipart: Sequence[FormField] | None = None
     # As it is: what is signed must not be written anew.
     body: bytes | None = None
 
@@ -149,7 +159,7 @@ def _asked(
         URL(request.url, encoded=True),
         headers=request.headers,
         json=request.json,
-        data=request.form if request.body is None else request.body,
+        data=_data(request),
         allow_redirects=False,
         trace_request_ctx=cut,
     )
@@ -177,6 +187,23 @@ def retry_after_s(reply: HttpReply) -> float | None:
         moment = parsedate_to_datetime(value)
         return max(0.0, (moment - datetime.now(UTC)).total_seconds())
     return None
+
+
+def _data(request: HttpRequest) -> Any:
+    if request.body is not None:
+        return request.body
+    if request.form is not None:
+        return aiohttp.FormData(list(request.form))
+    if request.multipart is None:
+        return None
+    # Multipart also where no field is a file.
+    data = aiohttp.FormData(default_to_multipart=True)
+    for each in request.multipart:
+        if each.is_file:
+            data.add_field(each.name, each.value.encode(), filename=each.name)
+        else:
+            data.add_field(each.name, each.value)
+    return data
 
 
 async def _note_sent(_session: aiohttp.ClientSession, trace: Any, _sent: Any) -> None:

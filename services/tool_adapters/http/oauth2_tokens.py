@@ -59,7 +59,7 @@ class OAuth2Tokens:
             form["scope"] = " ".join(auth.scopes)
         # To the endpoint the same addresses are open as to the tool.
         reply = await self._client.send(
-            HttpRequest("POST", auth.token_url, headers, form=form), tool
+            HttpRequest("POST", auth.token_url, headers, form=tuple(form.items())), tool
         )
         token = _token_of(reply)
         self._secrets.conceal(str(token["access_token"]))

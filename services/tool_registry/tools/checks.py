@@ -9,7 +9,8 @@ from tool_registry.errors import InvalidSchema, InvalidTool
 from tool_registry.models import FIND_TOOLS, ToolKind, ToolSpec
 from tool_registry.tools.schemas import PARAMETERS, check_parameters_schema, check_schema
 
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+# What providers of models take for the name of a function.
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 DESCRIPTION_CHARACTERS_MAX = 4000
 TIMEOUT_MAX_S = 3600.0
 EXAMPLES_MAX, EXAMPLE_CHARACTERS_MAX = 20, 300
@@ -19,8 +20,11 @@ TASK_ARGUMENT = "task"
 MODEL_ARGUMENT = "model"
 
 
-def check_tool(spec: ToolSpec, shared: bool) -> None:
-    """Raises InvalidTool or InvalidSchema, naming what to change."""
+def check_tool(spec: ToolSpec, shared: bool, *, is_schema: bool = False) -> None:
+    """Raises InvalidTool or InvalidSchema, naming what to change.
+
+    `is_schema` says that its parameters are known to be JSON Schema.
+    """
     if shared and (own := next(filter(is_own, spec.skus), "")):
         raise InvalidTool(
             f"{own} is a SKU that every tenant prices for itself, and a shared tool is the "
@@ -28,7 +32,7 @@ def check_tool(spec: ToolSpec, shared: bool) -> None:
         )
     if not NAME.fullmatch(spec.name):
         raise InvalidTool(
-            f"name {spec.name!r} must start with a letter and hold at most 64 of a-z 0-9 _ -"
+            f"name {spec.name!r} must start with a letter and hold at most 64 of a-z A-Z 0-9 _ -"
         )
     if spec.name == FIND_TOOLS:
         raise InvalidTool(f"the platform's own tool is named {FIND_TOOLS}; choose another name")
@@ -43,7 +47,7 @@ def check_tool(spec: ToolSpec, shared: bool) -> None:
         raise InvalidTool(
             f"kind is {spec.kind.value} but the connection is {spec.connection_kind or 'unset'}"
         )
-    parameters = check_parameters_schema(spec.parameters_schema)
+    parameters = check_parameters_schema(spec.parameters_schema, is_schema=is_schema)
     if spec.result_schema:
         check_schema("result_json_schema", spec.result_schema)
     if spec.kind is ToolKind.LLM:

@@ -45,6 +45,11 @@ def _check_http(http: tool_pb2.HttpConnection) -> None:
     for name, location in http.parameter_locations.items():
         if location == tool_pb2.PARAMETER_LOCATION_UNSPECIFIED:
             raise InvalidTool(f"connection.http.parameter_locations of {name} is unset")
+    text = http.body_encoding == tool_pb2.BODY_ENCODING_TEXT
+    if text and not http.body_argument:
+        raise InvalidTool("connection.http.body_encoding is text; name the body_argument")
+    if http.body_argument and not text and http.body_encoding:
+        raise InvalidTool("connection.http.body_argument is for JSON and text; a form has fields")
     if http.HasField("secret"):
         _require("connection.http.secret.name", http.secret.name)
         _require("connection.http.secret_header", http.secret_header)

@@ -6,6 +6,7 @@ from typing import assert_never
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.errors import InvalidArgument
+from tool_registry.errors import InvalidSchema
 from tool_registry.tools.checks import check_tool
 from tool_registry.tools.convert import new_spec_from_proto
 from tool_registry.tools.openapi.document import read_document
@@ -20,20 +21,20 @@ from tool_registry.tools.openapi.security import (
     QueryKey,
 )
 
+# A schema that is too large is cut where it refers to others, further out first.
+HOPS = (None, 4, 3, 2, 1, 0)
+
 
 def read_openapi(request: pb.ReadOpenApiRequest) -> pb.ReadOpenApiResponse:
     """One spec per operation that can become a tool. Raises InvalidOpenApi."""
-    document = read_document(request.document)
+    document = read_document(request.document, request.document_url)
     operations, skipped = read_operations(document, _wanted(request))
     reply = pb.ReadOpenApiResponse(title=document.title)
     for operation in operations:
-        spec = _spec(operation, request.secret)
         try:
-            check_tool(new_spec_from_proto(spec), shared=False)
+            reply.specs.append(_checked(operation, request.secret))
         except InvalidArgument as error:
             skipped.append(Skipped(f"{operation.method} {operation.path}", error.message))
-        else:
-            reply.specs.append(spec)
     reply.skipped.extend(pb.SkippedOperation(**vars(each)) for each in skipped)
     return reply
 
@@ -48,22 +49,49 @@ def _wanted(request: pb.ReadOpenApiRequest) -> Wanted:
     )
 
 
+def _checked(operation: Operation, secret: tool_pb2.SecretRef) -> tool_pb2.ToolSpec:
+    """The spec with as much of its schema as a tool may have. Raises InvalidArgument."""
+    spec = _spec(operation, secret)
+    first: InvalidSchema | None = None
+    for hops in HOPS:
+        spec.parameters_json_schema = json.dumps(operation.parameters(hops))
+        try:
+            # It was put together of keywords with values that they may have.
+            check_tool(new_spec_from_proto(spec), shared=False, is_schema=True)
+        except InvalidSchema as error:
+            first = first or error
+        else:
+            return spec
+    assert first is not None
+    raise first
+
+
 def _spec(operation: Operation, secret: tool_pb2.SecretRef) -> tool_pb2.ToolSpec:
+    arguments = operation.arguments
     http = tool_pb2.HttpConnection(
         method=operation.method,
         url_template=operation.url_template,
         parameter_locations={
             name: tool_pb2.ParameterLocation.Value(f"PARAMETER_LOCATION_{place.upper()}")
-            for name, place in operation.places.items()
+            for name, place in arguments.places.items()
         },
+        headers=arguments.headers,
+        wire_names=arguments.wire_names,
+        argument_styles={
+            name: tool_pb2.ArgumentStyle.Value(f"ARGUMENT_STYLE_{style.upper()}")
+            for name, style in arguments.styles.items()
+        },
+        body_argument=arguments.whole_body,
     )
+    if arguments.body_encoding:
+        encoding = f"BODY_ENCODING_{arguments.body_encoding.upper()}"
+        http.body_encoding = tool_pb2.BodyEncoding.Value(encoding)
     if operation.credential is not None:
         _authenticate(http, operation.credential, secret)
     return tool_pb2.ToolSpec(
         name=operation.name,
         kind=tool_pb2.TOOL_KIND_HTTP,
         description=operation.description,
-        parameters_json_schema=json.dumps(operation.parameters),
         connection=tool_pb2.Connection(http=http),
         side_effect=tool_pb2.SideEffect.Value(f"SIDE_EFFECT_{operation.side_effect.upper()}"),
         tags=operation.tags,

@@ -20,21 +20,34 @@ DIALECTS = (None, Draft202012Validator.META_SCHEMA["$id"])
 PARAMETERS = "parameters_json_schema"
 
 
-def check_parameters_schema(text: str, field: str = PARAMETERS) -> dict[str, Any]:
-    """The schema of a tool's arguments: its root is an object. Raises InvalidSchema."""
-    schema = check_schema(field, text)
+def check_parameters_schema(
+    text: str, field: str = PARAMETERS, *, is_schema: bool = False
+) -> dict[str, Any]:
+    """The schema of a tool's arguments: its root is an object. Raises InvalidSchema.
+
+    `is_schema` says that it is known to be JSON Schema, which takes longest to find out.
+    """
+    schema = check_schema(field, text, is_schema=is_schema)
     if schema.get("type") != "object":
         raise InvalidSchema(field, "$.type", 'the root must have "type": "object"')
     return schema
 
 
-def check_schema(field: str, text: str) -> dict[str, Any]:
+def check_schema(field: str, text: str, *, is_schema: bool = False) -> dict[str, Any]:
     """The parsed schema. Raises InvalidSchema with the JSON path of the fault."""
     schema = _parse(field, text)
     if not isinstance(schema, dict):
         raise InvalidSchema(field, "$", "a schema must be a JSON object")
     if schema.get("$schema") not in DIALECTS:
         raise InvalidSchema(field, "$.$schema", f"only {DIALECTS[1]} is spoken here")
+    if not is_schema:
+        _check_keywords(field, schema)
+    check_references(field, schema)
+    _check_patterns(field, schema)
+    return schema
+
+
+def _check_keywords(field: str, schema: dict[str, Any]) -> None:
     try:
         Draft202012Validator.check_schema(
             schema, format_checker=Draft202012Validator.FORMAT_CHECKER
@@ -42,9 +55,6 @@ def check_schema(field: str, text: str) -> dict[str, Any]:
     except SchemaError as error:
         problem = error.message[:PROBLEM_CHARACTERS_MAX]
         raise InvalidSchema(field, error.json_path, problem) from error
-    check_references(field, schema)
-    _check_patterns(field, schema)
-    return schema
 
 
 def _check_patterns(field: str, schema: dict[str, Any]) -> None:

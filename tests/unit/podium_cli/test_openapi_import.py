@@ -37,7 +37,7 @@ async def server() -> AsyncIterator[str]:
 @pytest.mark.parametrize(
     ("path", "cause"),
     [
-        ("large", "larger than 2 MiB"),
+        ("large", "larger than 20 MiB"),
         # Compressed it is small enough, but compression was not requested.
         ("packed", "cannot be fetched"),
         ("nowhere", "404"),

@@ -7,99 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
+from openapi_builders import PETSTORE, changed, read, with_secret
 from podium.registry.v1 import tool_pb2
-from podium.registry.v1 import tool_registry_service_pb2 as pb
-from tool_registry.tools.convert_openapi import read_openapi
 from tool_registry.tools.openapi.errors import InvalidOpenApi
-
-PETSTORE = """
-openapi: 3.0.3
-info: {title: Pets, version: "1.2"}
-servers: [{url: "https://{region}.pets.example/v1", variables: {region: {default: eu}}}]
-security: [{token: []}]
-paths:
-  /pets/{petId}:
-    parameters:
-      - $ref: '#/components/parameters/PetId'
-    get:
-      operationId: getPetById
-      summary: Finds a pet.
-      tags: [Pet Store]
-      security: []
-      parameters:
-        - {name: fields, in: query, schema: {type: array, items: {type: string}}}
-        - {name: X-Trace, in: header, description: Passed on., schema: {type: string}}
-        - {name: session, in: cookie, schema: {type: string}}
-      responses: {200: {description: ok}}
-    put:
-      operationId: updatePet
-      description: Changes a pet.
-      requestBody:
-        required: true
-        content:
-          application/json: {schema: {$ref: '#/components/schemas/Pet'}}
-      responses: {'200': {description: ok}}
-  /photos:
-    post:
-      operationId: addPhoto
-      requestBody: {required: true, content: {image/png: {}}}
-      responses: {'200': {description: ok}}
-  /trees:
-    post:
-      operationId: plantTree
-      requestBody:
-        content:
-          application/json: {schema: {$ref: '#/components/schemas/Tree'}}
-      responses: {'200': {description: ok}}
-components:
-  securitySchemes:
-    token: {type: http, scheme: bearer}
-    key: {type: apiKey, in: header, name: X-Key}
-    query: {type: apiKey, in: query, name: key}
-    cookie: {type: apiKey, in: cookie, name: key}
-    basic: {type: http, scheme: Basic}
-    granted:
-      type: oauth2
-      flows: {clientCredentials: {tokenUrl: /token, scopes: {"pets:write": Change pets.}}}
-    lent: {type: oauth2, flows: {implicit: {authorizationUrl: "https://a.example", scopes: {}}}}
-  parameters:
-    PetId:
-      name: petId
-      in: path
-      required: true
-      schema: {type: integer, minimum: 0, exclusiveMinimum: true}
-  schemas:
-    Pet:
-      type: object
-      required: [id, name]
-      properties:
-        id: {type: integer, readOnly: true}
-        name: {type: string, nullable: true}
-        example: {type: string, description: A property of this name is no keyword.}
-        owner: {$ref: '#/components/schemas/Owner'}
-    Owner:
-      allOf: [{type: object, properties: {born: {type: string, format: date, example: 2020-01-01}}}]
-    Tree:
-      type: object
-      properties: {children: {type: array, items: {$ref: '#/components/schemas/Tree'}}}
-"""
-
-
-def read(document: str = PETSTORE, **fields: Any) -> pb.ReadOpenApiResponse:
-    return read_openapi(pb.ReadOpenApiRequest(document=document, **fields))
-
-
-def with_secret(**fields: Any) -> pb.ReadOpenApiResponse:
-    return read(secret=tool_pb2.SecretRef(name="pets"), **fields)
-
-
-def changed(**changes: Any) -> str:
-    return yaml.safe_dump(yaml.safe_load(PETSTORE) | changes)
 
 
 def test_arguments_go_where_the_operation_wants_them() -> None:
     reply = with_secret()
-    get, put = reply.specs
+    get, put, _ = reply.specs
     assert (get.name, get.side_effect) == ("get_pet_by_id", tool_pb2.SIDE_EFFECT_PURE)
     assert get.description == "Finds a pet." and list(get.tags) == ["pet-store"]
     http = get.connection.http
@@ -176,8 +91,7 @@ def test_what_authentication_lacks_is_said(needed: list[Any], words: str) -> Non
 
 def test_what_cannot_become_a_tool_is_named_with_its_reason() -> None:
     reasons = {each.operation: each.reason for each in with_secret().skipped}
-    assert "image/png, not JSON" in reasons["POST /photos"]
-    assert "recursive" in reasons["POST /trees"]
+    assert "image/png, which is no text" in reasons["POST /photos"]
     unknown = {each.operation: each.reason for each in read().skipped}
     assert "name the secret" in unknown["PUT /pets/{petId}"]
 
@@ -196,16 +110,13 @@ def test_a_given_base_url_wins() -> None:
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ("swagger: '2.0'", "openapi is None"),
+        ("swagger: '2.0'", "Swagger 2.0; convert it"),
+        ("openapi: 2.9.0", "openapi is '2.9.0'"),
         ("a: [", "not YAML or JSON"),
         ("[]", "not an object"),
-        (changed(servers=[{"url": "/v1"}]), "give base_url"),
-        (changed(paths={"/a": {"get": {}}}), "at /paths"),
-        (
-            changed(components={"schemas": {"A": {"$ref": "http://169.254.169.254/x"}}}),
-            "is not local",
-        ),
-        ("x" * (2 * 1024 * 1024 + 1), "at most"),
+        (changed(servers=[{"url": "/v1"}]), "say where the API runs with base_url, like .*HOST/v1"),
+        (changed(paths=[]), "at /paths"),
+        ("x" * (20 * 1024 * 1024 + 1), "at most"),
         ("a: &a [x,x,x,x,x,x,x,x]\n" + "\n".join(
             f"{name}: &{name} [{','.join(['*' + before] * 8)}]"
             for before, name in zip("abcdefg", "bcdefgh", strict=True)
@@ -227,22 +138,37 @@ def test_a_document_of_3_1_is_json_schema_already() -> None:
     assert schema["properties"]["petId"] == {"type": ["integer", "null"]}
 
 
-@pytest.mark.parametrize(
-    ("document", "why"),
-    [
-        (
-            changed(paths={"/a": {"get": {"responses": {"200": {"$ref": "#/components/none"}}}}}),
-            "a $ref to /components/none names nothing",
-        ),
-        (changed(servers=[{"url": "https://{zone}.example"}]), "has {zone}, and no such variable"),
-        (changed(paths=[]), "at /paths"),
-        (changed(paths={"/a": {"get": {"responses": None}}}), "/paths"),
-    ],
-)
-def test_a_fault_of_the_document_is_said_with_its_place(document: str, why: str) -> None:
-    with pytest.raises(InvalidOpenApi) as error:
-        read(document)
-    assert why in str(error.value)
+BROKEN = {
+    "not an object": 5,
+    "no place of a parameter": {"parameters": [{"name": "q", "schema": {}}]},
+    "parameters of another kind": {"parameters": {"name": "q"}},
+    "a foreign reference": {"parameters": [{"$ref": "http://169.254.169.254/x"}]},
+    "a reference to nothing": {"requestBody": {"$ref": "#/components/none"}},
+    "a loop of references": {"requestBody": {"$ref": "#/paths/~1broken/get/requestBody"}},
+    "an unknown variable": {"servers": [{"url": "https://{zone}.example"}]},
+    "a relative server": {"servers": [{"url": "/elsewhere"}]},
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_operation_leaves_out_itself_alone(broken: str) -> None:
+    document = yaml.safe_load(PETSTORE)
+    document["paths"]["/broken"] = {"get": BROKEN[broken]}
+    reply = with_secret(document=yaml.safe_dump(document))
+    whole = with_secret(document=changed())
+    assert list(reply.specs) == list(whole.specs)
+    [skipped] = [each for each in reply.skipped if each.operation == "GET /broken"]
+    assert skipped.reason
+    assert len(reply.skipped) == len(whole.skipped) + 1
+
+
+@pytest.mark.parametrize("item", [7, None, {"$ref": "other.yaml#/paths"}, []])
+def test_a_broken_path_leaves_out_itself_alone(item: Any) -> None:
+    document = yaml.safe_load(PETSTORE)
+    document["paths"]["/broken"] = item
+    reply = with_secret(document=yaml.safe_dump(document))
+    assert list(reply.specs) == list(with_secret(document=changed()).specs)
+    assert "/broken" in {each.operation for each in reply.skipped}
 
 
 def test_half_a_character_in_a_document_becomes_a_whole_one() -> None:

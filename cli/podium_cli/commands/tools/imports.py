@@ -1,5 +1,6 @@
 """`podium tools apply`, `import-mcp` and `import-openapi`: many tools at once."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,10 +9,12 @@ import typer
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.tools.tools import DryRun, Shared, app
+from podium_cli.documents.addresses import rejected_hosts
 from podium_cli.documents.applying import ApplyTools
 from podium_cli.documents.documents import InvalidDocument, read_each
 from podium_cli.documents.mcp_import import discover, vanished
 from podium_cli.documents.openapi_import import read_openapi
+from podium_cli.output import escaped
 from podium_kit.client.errors import UsageError
 
 McpServer = Annotated[
@@ -47,6 +50,8 @@ async def apply(
             gateway, session.output, shared=shared, dry_run=dry_run, skip_wrong=skip_wrong
         )
         await tools.run([spec for _, spec in good], wrong, files=[path for path, _ in good])
+    if not shared:
+        _warn_of_addresses(session, [spec for _, spec in good])
 
 
 @command(app, "import-mcp")
@@ -115,16 +120,32 @@ async def import_openapi(
         request.secret.name = secret
     async with session.gateway(admin=shared) as gateway:
         read = await read_openapi(gateway, document, request)
-        for skipped in read.skipped:
-            session.output.note(f"left out: {skipped.operation}: {skipped.reason}")
+        left_out = [f"{skipped.operation}: {skipped.reason}" for skipped in read.skipped]
         if not read.specs:
-            raise UsageError(f"{read.title} has no operation that can become a tool")
+            raise UsageError(
+                "\n".join([f"{read.title} has no operation that can become a tool", *left_out])
+            )
         specs = list(read.specs)
         _complete(specs, sku, tag)
-        tools = ApplyTools(
-            gateway, session.output, shared=shared, dry_run=dry_run, skip_wrong=False
+        tools = ApplyTools(gateway, session.output, shared=shared, dry_run=dry_run, skip_wrong=True)
+        await tools.run(specs, left_out=left_out)
+    if not shared:
+        _warn_of_addresses(session, specs)
+
+
+def _warn_of_addresses(session: Session, specs: Sequence[tool_pb2.ToolSpec]) -> None:
+    """Says now what every call would say later; once for each host."""
+    allowed = session.target.allowed_hosts
+    tools: dict[str, list[str]] = {}
+    for spec in specs:
+        for host in rejected_hosts(spec, allowed):
+            tools.setdefault(host, []).append(spec.name)
+    for host, names in tools.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        session.output.note(
+            f"[yellow]warning:[/] {names[0]}{more} will not reach {escaped(host)}, which is not"
+            f" public; the operator may allow it: podium up --allow-host {escaped(host)}"
         )
-        await tools.run(specs)
 
 
 def _complete(specs: list[tool_pb2.ToolSpec], sku: str, tags: list[str] | None) -> None:

@@ -1,34 +1,46 @@
 """Operations of an OpenAPI document as tools: name, arguments, where each argument goes."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from functools import partial
+from typing import Any
 
-from tool_registry.tools.openapi.document import Document, Node
+from tool_registry.tools.openapi.arguments import Arguments
+from tool_registry.tools.openapi.bodies import Bodies
+from tool_registry.tools.openapi.document import METHODS, VARIABLE, Document, Node, Place
 from tool_registry.tools.openapi.errors import InvalidOpenApi, Unsupported
 from tool_registry.tools.openapi.schemas import Schemas
 from tool_registry.tools.openapi.security import Caller, Credential, credential_of
 
 NAME_CHARACTERS_MAX = 64
 DESCRIPTION_CHARACTERS_MAX = 4000
-JSON = "application/json"
 # Parameters of these names are ignored, says OpenAPI: other parts of it describe them.
 IGNORED_HEADERS = {"accept", "content-type", "authorization"}
 EFFECTS = {"GET": "pure", "HEAD": "pure", "PUT": "idempotent", "DELETE": "idempotent"}
+STYLES = {
+    ("form", False): "comma_separated",
+    ("spaceDelimited", False): "space_separated",
+    ("pipeDelimited", False): "pipe_separated",
+    ("deepObject", True): "deep_object",
+    ("deepObject", False): "deep_object",
+}
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation, ready to become a tool. `places` says where arguments go."""
+    """One operation, ready to become a tool.
+
+    `parameters` gives the schema of its arguments, over at most so many references.
+    """
 
     name: str
     description: str
     method: str
     path: str
     url_template: str
-    parameters: Node
-    places: dict[str, str]
+    arguments: Arguments
+    parameters: Callable[[int | None], Node]
     side_effect: str
     tags: tuple[str, ...]
     credential: Credential | None
@@ -53,102 +65,98 @@ class Wanted:
     caller: Caller = field(default_factory=Caller)
 
 
-@dataclass
-class _Arguments:
-    properties: dict[str, Node] = field(default_factory=dict)
-    required: list[str] = field(default_factory=list)
-    places: dict[str, str] = field(default_factory=dict)
-
-    def add(self, name: str, schema: Node, place: str, required: bool) -> None:
-        if name in self.properties:
-            raise Unsupported(f"{name} is both in the {self.places[name]} and in the {place}")
-        self.properties[name] = schema
-        self.places[name] = place
-        if required:
-            self.required.append(name)
-
-    def schema(self) -> Node:
-        return {"type": "object", "properties": self.properties, "required": self.required}
-
-
 def read_operations(document: Document, wanted: Wanted) -> tuple[list[Operation], list[Skipped]]:
     """The wanted operations, and those that cannot be called. Raises InvalidOpenApi."""
-    base_url = _base_url(document, wanted.base_url)
-    reader = _Reader(document, wanted, base_url)
+    reader = _Reader(document, wanted)
     operations: dict[str, Operation] = {}
     skipped = []
-    for method, path, item, operation in document.operations():
-        if not _is_wanted(operation, wanted):
-            continue
+    for place in document.places():
         try:
-            read = reader.operation(method, path, item, operation)
-            if read.name in operations:
-                raise Unsupported(f"an earlier operation is called {read.name} as well")
+            if not _is_wanted(_operation(document, place), wanted):
+                continue
+            read = reader.operation(place, operations)
             operations[read.name] = read
         except Unsupported as why:
-            skipped.append(Skipped(f"{method} {path}", str(why)))
+            skipped.append(Skipped(place.words, str(why)))
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as fault:
+            # The document is a stranger's: whatever a part of it is, it is this operation's fault.
+            skipped.append(Skipped(place.words, f"it is no valid OpenAPI: {_said(fault)}"))
     return list(operations.values()), skipped
 
 
 class _Reader:
-    def __init__(self, document: Document, wanted: Wanted, base_url: str) -> None:
+    def __init__(self, document: Document, wanted: Wanted) -> None:
         self._document = document
         self._wanted = wanted
-        self._base_url = base_url
         self._schemas = Schemas(document)
+        self._bodies = Bodies(document, self._schemas)
+        # One question for the whole document, before hundreds of the same answer.
+        self._asked_for_base()
 
-    def operation(self, method: str, path: str, item: Node, operation: Node) -> Operation:
-        arguments = _Arguments()
-        for parameter in self._parameters(item, operation):
+    def operation(self, place: Place, taken: dict[str, Operation]) -> Operation:
+        operation = _operation(self._document, place)
+        base_url = self._base_url(place, operation)
+        arguments = Arguments()
+        for parameter in self._parameters(place.item, operation):
             self._add_parameter(arguments, parameter)
-        if "requestBody" in operation:
-            self._add_body(arguments, self._document.resolve(operation["requestBody"]))
-        name = operation.get("operationId") or f"{method} {path}"
+        for name in VARIABLE.findall(place.path):
+            if name not in arguments.wired("path"):
+                arguments.add(name, {"type": "string"}, "path", required=True)
+        if isinstance(operation.get("requestBody"), dict):
+            body = self._document.resolve(operation["requestBody"])
+            self._bodies.add(arguments, body)
+        schema = arguments.schema()
+        named = operation.get("operationId") or f"{place.method} {place.path}"
         return Operation(
-            name=tool_name(self._wanted.name_prefix, name),
-            description=_description(operation, method, path),
-            method=method,
-            path=path,
-            url_template=self._base_url + path,
-            parameters=self._schemas.with_definitions(arguments.schema()),
-            places=arguments.places,
-            side_effect=EFFECTS.get(method, "effectful"),
-            tags=tuple(_tag(tag) for tag in operation.get("tags", [])),
-            credential=credential_of(
-                self._document, operation, self._wanted.caller, self._base_url
-            ),
+            name=_free_name(tool_name(self._wanted.name_prefix, str(named)), taken),
+            description=_description(operation, place),
+            method=place.method,
+            path=place.path,
+            url_template=base_url + place.path,
+            arguments=arguments,
+            parameters=partial(self._schemas.with_definitions, schema),
+            side_effect=EFFECTS.get(place.method, "effectful"),
+            tags=_tags(operation),
+            credential=credential_of(self._document, operation, self._wanted.caller, base_url),
         )
+
+    def _asked_for_base(self) -> None:
+        root = self._document.root
+        if self._wanted.base_url:
+            return
+        try:
+            self._document.server_url(root)
+        except Unsupported as question:
+            if not any(_names_servers(place) for place in self._document.places()):
+                raise InvalidOpenApi(str(question)) from question
+
+    def _base_url(self, place: Place, operation: Node) -> str:
+        if self._wanted.base_url:
+            return self._wanted.base_url.rstrip("/")
+        return self._document.server_url(operation, place.item, self._document.root)
 
     def _parameters(self, item: Node, operation: Node) -> Sequence[Node]:
         """Those of the path, with the operation's own in place of the same ones."""
-        both = [*item.get("parameters", []), *operation.get("parameters", [])]
+        both = [*(item.get("parameters") or []), *(operation.get("parameters") or [])]
         resolved = [self._document.resolve(parameter) for parameter in both]
         return list({(each["in"], each["name"]): each for each in resolved}.values())
 
-    def _add_parameter(self, arguments: _Arguments, parameter: Node) -> None:
-        name, place = parameter["name"], parameter["in"]
-        required = bool(parameter.get("required")) or place == "path"
+    def _add_parameter(self, arguments: Arguments, parameter: Node) -> None:
+        name, place = str(parameter["name"]), parameter["in"]
+        required = parameter.get("required") is True or place == "path"
         if place == "header" and name.lower() in IGNORED_HEADERS:
             return
-        if place == "cookie" or "schema" not in parameter or _style_is_strange(parameter):
+        described = _described(parameter)
+        style = _style(parameter, place)
+        if place not in ("path", "query", "header") or described is None or style is None:
             if required:
                 raise Unsupported(f"its parameter {name} is sent in a way that is not supported")
             return
-        schema = self._schemas.converted(parameter["schema"])
-        if "description" in parameter and "$ref" not in schema:
-            schema = {"description": parameter["description"], **schema}
-        arguments.add(name, schema, place, required)
-
-    def _add_body(self, arguments: _Arguments, body: Node) -> None:
-        media = next((each for name, each in body["content"].items() if _is_json(name)), None)
-        if media is None:
-            if body.get("required"):
-                raise Unsupported(f"its body is {', '.join(body['content'])}, not JSON")
-            return
-        properties, required = self._schemas.object_of(media.get("schema", {}))
-        for name, schema in properties.items():
-            needed = bool(body.get("required")) and name in required
-            arguments.add(name, self._schemas.converted(schema), "body", needed)
+        schema = self._schemas.converted(described)
+        words = parameter.get("description")
+        if isinstance(words, str) and words and isinstance(schema, dict) and "$ref" not in schema:
+            schema = {"description": words, **schema}
+        arguments.add(name, schema, place, required=required, style=style)
 
 
 def tool_name(prefix: str, name: str) -> str:
@@ -158,39 +166,80 @@ def tool_name(prefix: str, name: str) -> str:
     return (plain if plain[:1].isalpha() else f"call_{plain}")[:NAME_CHARACTERS_MAX]
 
 
-def _base_url(document: Document, given: str) -> str:
-    url = given or document.server_url
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise InvalidOpenApi(f"the document's server is {url!r}; give base_url")
-    return url.rstrip("/")
+def _free_name(name: str, taken: dict[str, Operation]) -> str:
+    """The name, or with a number: documents repeat operation ids, and long ones are cut alike."""
+    free, number = name, 2
+    while free in taken:
+        ending = f"_{number}"
+        free, number = name[: NAME_CHARACTERS_MAX - len(ending)] + ending, number + 1
+    return free
+
+
+def _operation(document: Document, place: Place) -> Node:
+    """Raises Unsupported for what is no operation, or one that no tool makes."""
+    if not place.method:
+        if isinstance(place.operation, dict):
+            document.resolve(place.operation)
+        raise Unsupported("the path is no object of operations")
+    if place.method.lower() not in METHODS:
+        raise Unsupported(f"{place.method} is no method that tools call")
+    if not isinstance(place.operation, dict):
+        raise Unsupported("it is no object")
+    return place.operation
+
+
+def _names_servers(place: Place) -> bool:
+    own = place.operation.get("servers") if isinstance(place.operation, dict) else None
+    return bool(own or place.item.get("servers"))
 
 
 def _is_wanted(operation: Node, wanted: Wanted) -> bool:
     by_id = not wanted.operation_ids or operation.get("operationId") in wanted.operation_ids
     by_tag = not wanted.operation_tags or bool(
-        wanted.operation_tags.intersection(operation.get("tags", []))
+        wanted.operation_tags.intersection(operation.get("tags") or [])
     )
     return by_id and by_tag
 
 
-def _description(operation: Node, method: str, path: str) -> str:
-    parts = [str(operation.get(key, "")).strip() for key in ("summary", "description")]
-    text = "\n".join(dict.fromkeys(part for part in parts if part)) or f"{method} {path}"
+def _description(operation: Node, place: Place) -> str:
+    parts = [str(operation.get(key) or "").strip() for key in ("summary", "description")]
+    text = "\n".join(dict.fromkeys(part for part in parts if part)) or place.words
     return text[:DESCRIPTION_CHARACTERS_MAX]
 
 
-def _style_is_strange(parameter: Node) -> bool:
-    """Whether a value is written otherwise than as text or, for a list, as repeated names."""
-    default = {"query": "form", "path": "simple", "header": "simple"}.get(parameter["in"])
-    explode = parameter.get("explode", parameter["in"] == "query")
+def _described(parameter: Node) -> Any:
+    """Its schema; that of its content, which is then written as JSON; None for neither."""
+    if "schema" in parameter:
+        return parameter["schema"]
+    content = parameter.get("content")
+    media = next(iter(content.values()), None) if isinstance(content, dict) else None
+    return media.get("schema", {}) if isinstance(media, dict) else None
+
+
+def _style(parameter: Node, place: str) -> str | None:
+    """How a value is written; "" by itself, None in no way that we know."""
+    if "content" in parameter and "schema" not in parameter:
+        return ""
+    default = "form" if place == "query" else "simple"
     style = parameter.get("style", default)
-    return style != default or (parameter["in"] == "query" and not explode)
+    if place != "query":
+        return "" if style == default else None
+    explode = parameter.get("explode", style == "form") is True
+    if (style, explode) == ("form", True):
+        return ""
+    if explode and style in ("spaceDelimited", "pipeDelimited"):
+        return ""  # repeated names as well
+    return STYLES.get((style, explode))
 
 
-def _is_json(media_type: str) -> bool:
-    plain = media_type.split(";", maxsplit=1)[0].strip().lower()
-    return plain == JSON or (plain.startswith("application/") and plain.endswith("+json"))
+def _tags(operation: Node) -> tuple[str, ...]:
+    named = [re.sub(r"[^a-z0-9-]+", "-", str(tag).lower()) for tag in operation.get("tags") or []]
+    return tuple(dict.fromkeys(tag.strip("-") for tag in named if tag.strip("-")))
 
 
-def _tag(tag: str) -> str:
-    return re.sub(r"[^a-z0-9-]+", "-", tag.lower()).strip("-")
+def _said(fault: Exception) -> str:
+    if isinstance(fault, KeyError):
+        return f"a part of it lacks {fault.args[0]!r}"
+    if isinstance(fault, RecursionError):
+        return "it is nested too deeply"
+    return f"a part of it is of another kind ({str(fault)[:100]})"

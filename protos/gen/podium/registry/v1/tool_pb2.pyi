@@ -203,6 +203,78 @@ PARAMETER_LOCATION_BODY: ParameterLocation.ValueType  # 4
 """Into the JSON body, under its own name."""
 Global___ParameterLocation: _TypeAlias = ParameterLocation  # noqa: Y015
 
+class _ArgumentStyle:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ArgumentStyleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ArgumentStyle.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ARGUMENT_STYLE_UNSPECIFIED: _ArgumentStyle.ValueType  # 0
+    """Unset: text as it is, anything else as JSON; in a query or form a list repeats
+    its name.
+    """
+    ARGUMENT_STYLE_COMMA_SEPARATED: _ArgumentStyle.ValueType  # 1
+    """In a query or form: a list as one text with commas between."""
+    ARGUMENT_STYLE_SPACE_SEPARATED: _ArgumentStyle.ValueType  # 2
+    """The same with spaces between."""
+    ARGUMENT_STYLE_PIPE_SEPARATED: _ArgumentStyle.ValueType  # 3
+    """The same with "|" between."""
+    ARGUMENT_STYLE_DEEP_OBJECT: _ArgumentStyle.ValueType  # 4
+    """In a query or form: each value of an object under its own name, like
+    "filter[colour]".
+    """
+    ARGUMENT_STYLE_FILE: _ArgumentStyle.ValueType  # 5
+    """In a multipart body: the content of a file of the argument's name."""
+
+class ArgumentStyle(_ArgumentStyle, metaclass=_ArgumentStyleEnumTypeWrapper):
+    """How an argument of an HTTP operation is written."""
+
+ARGUMENT_STYLE_UNSPECIFIED: ArgumentStyle.ValueType  # 0
+"""Unset: text as it is, anything else as JSON; in a query or form a list repeats
+its name.
+"""
+ARGUMENT_STYLE_COMMA_SEPARATED: ArgumentStyle.ValueType  # 1
+"""In a query or form: a list as one text with commas between."""
+ARGUMENT_STYLE_SPACE_SEPARATED: ArgumentStyle.ValueType  # 2
+"""The same with spaces between."""
+ARGUMENT_STYLE_PIPE_SEPARATED: ArgumentStyle.ValueType  # 3
+"""The same with "|" between."""
+ARGUMENT_STYLE_DEEP_OBJECT: ArgumentStyle.ValueType  # 4
+"""In a query or form: each value of an object under its own name, like
+"filter[colour]".
+"""
+ARGUMENT_STYLE_FILE: ArgumentStyle.ValueType  # 5
+"""In a multipart body: the content of a file of the argument's name."""
+Global___ArgumentStyle: _TypeAlias = ArgumentStyle  # noqa: Y015
+
+class _BodyEncoding:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _BodyEncodingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BodyEncoding.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    BODY_ENCODING_UNSPECIFIED: _BodyEncoding.ValueType  # 0
+    """Unset: JSON."""
+    BODY_ENCODING_FORM: _BodyEncoding.ValueType  # 1
+    """application/x-www-form-urlencoded."""
+    BODY_ENCODING_MULTIPART: _BodyEncoding.ValueType  # 2
+    """multipart/form-data."""
+    BODY_ENCODING_TEXT: _BodyEncoding.ValueType  # 3
+    """body_argument as it is; a header "Content-Type" says what it is."""
+
+class BodyEncoding(_BodyEncoding, metaclass=_BodyEncodingEnumTypeWrapper):
+    """How the body of an HTTP operation is written."""
+
+BODY_ENCODING_UNSPECIFIED: BodyEncoding.ValueType  # 0
+"""Unset: JSON."""
+BODY_ENCODING_FORM: BodyEncoding.ValueType  # 1
+"""application/x-www-form-urlencoded."""
+BODY_ENCODING_MULTIPART: BodyEncoding.ValueType  # 2
+"""multipart/form-data."""
+BODY_ENCODING_TEXT: BodyEncoding.ValueType  # 3
+"""body_argument as it is; a header "Content-Type" says what it is."""
+Global___BodyEncoding: _TypeAlias = BodyEncoding  # noqa: Y015
+
 @_typing.final
 class ClientTool(_message.Message):
     """A function that the caller of an episode offers to it, and runs."""
@@ -325,6 +397,46 @@ class HttpConnection(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class WireNamesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class ArgumentStylesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: Global___ArgumentStyle.ValueType
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___ArgumentStyle.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     METHOD_FIELD_NUMBER: _builtins.int
     URL_TEMPLATE_FIELD_NUMBER: _builtins.int
     PARAMETER_LOCATIONS_FIELD_NUMBER: _builtins.int
@@ -333,6 +445,10 @@ class HttpConnection(_message.Message):
     SECRET_FIELD_NUMBER: _builtins.int
     HEADERS_FIELD_NUMBER: _builtins.int
     AUTH_FIELD_NUMBER: _builtins.int
+    WIRE_NAMES_FIELD_NUMBER: _builtins.int
+    ARGUMENT_STYLES_FIELD_NUMBER: _builtins.int
+    BODY_ENCODING_FIELD_NUMBER: _builtins.int
+    BODY_ARGUMENT_FIELD_NUMBER: _builtins.int
     method: _builtins.str
     """Method in upper case, for example "GET"."""
     url_template: _builtins.str
@@ -341,6 +457,12 @@ class HttpConnection(_message.Message):
     """Header that carries the secret, for example "X-Api-Key"."""
     secret_prefix: _builtins.str
     """Text before the secret, for example "Bearer "."""
+    body_encoding: Global___BodyEncoding.ValueType
+    """How the body is written; unset means as JSON."""
+    body_argument: _builtins.str
+    """The argument that is the whole body; unset means that each argument is a
+    field of it.
+    """
     @_builtins.property
     def parameter_locations(self) -> _containers.ScalarMap[_builtins.str, Global___ParameterLocation.ValueType]:
         """Where each argument goes. Unlisted arguments go to the query string for
@@ -361,6 +483,16 @@ class HttpConnection(_message.Message):
         nothing.
         """
 
+    @_builtins.property
+    def wire_names(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """By argument the name it is sent under, where that is another one: an id in the
+        path and one in the body, or a name that no model may write.
+        """
+
+    @_builtins.property
+    def argument_styles(self) -> _containers.ScalarMap[_builtins.str, Global___ArgumentStyle.ValueType]:
+        """By argument how it is written, where that is not by itself."""
+
     def __init__(
         self,
         *,
@@ -372,10 +504,14 @@ class HttpConnection(_message.Message):
         secret: Global___SecretRef | None = ...,
         headers: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         auth: Global___HttpAuth | None = ...,
+        wire_names: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        argument_styles: _abc.Mapping[_builtins.str, Global___ArgumentStyle.ValueType] | None = ...,
+        body_encoding: Global___BodyEncoding.ValueType = ...,
+        body_argument: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["auth", b"auth", "secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["auth", b"auth", "headers", b"headers", "method", b"method", "parameter_locations", b"parameter_locations", "secret", b"secret", "secret_header", b"secret_header", "secret_prefix", b"secret_prefix", "url_template", b"url_template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument_styles", b"argument_styles", "auth", b"auth", "body_argument", b"body_argument", "body_encoding", b"body_encoding", "headers", b"headers", "method", b"method", "parameter_locations", b"parameter_locations", "secret", b"secret", "secret_header", b"secret_header", "secret_prefix", b"secret_prefix", "url_template", b"url_template", "wire_names", b"wire_names"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -976,7 +1112,7 @@ class ToolSpec(_message.Message):
     EXAMPLE_TASKS_FIELD_NUMBER: _builtins.int
     CHARGES_UNSENT_CALLS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Lower-case name, unique per tenant: letters, digits, '_' and '-', at most
+    """Name, unique per tenant: a letter, then letters, digits, '_' and '-', at most
     64 characters. It is the function name the orchestrator sees.
     """
     kind: Global___ToolKind.ValueType

@@ -472,8 +472,9 @@ class ReadOpenApiRequest(_message.Message):
     SECRET_FIELD_NUMBER: _builtins.int
     USERNAME_FIELD_NUMBER: _builtins.int
     CLIENT_ID_FIELD_NUMBER: _builtins.int
+    DOCUMENT_URL_FIELD_NUMBER: _builtins.int
     document: _builtins.str
-    """The document, YAML or JSON, at most 2 MiB."""
+    """The document, YAML or JSON, at most 20 MiB."""
     base_url: _builtins.str
     """URL the paths follow; unset means the document's first server."""
     name_prefix: _builtins.str
@@ -485,6 +486,10 @@ class ReadOpenApiRequest(_message.Message):
     client_id: _builtins.str
     """Client the secret belongs to, for OAuth 2.0 client credentials; unset means
     operations that need one are skipped.
+    """
+    document_url: _builtins.str
+    """Where the document comes from; unset means unknown. Servers may be relative to
+    it; nothing is fetched.
     """
     @_builtins.property
     def operation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -511,10 +516,11 @@ class ReadOpenApiRequest(_message.Message):
         secret: _tool_pb2.SecretRef | None = ...,
         username: _builtins.str = ...,
         client_id: _builtins.str = ...,
+        document_url: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_url", b"base_url", "client_id", b"client_id", "document", b"document", "name_prefix", b"name_prefix", "operation_ids", b"operation_ids", "operation_tags", b"operation_tags", "secret", b"secret", "username", b"username"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_url", b"base_url", "client_id", b"client_id", "document", b"document", "document_url", b"document_url", "name_prefix", b"name_prefix", "operation_ids", b"operation_ids", "operation_tags", b"operation_tags", "secret", b"secret", "username", b"username"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

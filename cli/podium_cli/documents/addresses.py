@@ -1,0 +1,44 @@
+"""Addresses of tools that the adapters will not connect to for a tenant."""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import urlsplit
+
+from podium.registry.v1 import tool_pb2
+
+LOCAL_NAMES = ("localhost", ".localhost", ".local", ".internal", ".svc", ".cluster.local")
+_TARGET = re.compile(r"(?:dns:(?:///)?)?(\[[^\]]+\]|[^/:]+):\d+")
+
+
+def rejected_hosts(spec: tool_pb2.ToolSpec, allowed: Iterable[str] = ()) -> list[str]:
+    """Hosts that are not public, and that the operator of this machine did not allow.
+
+    By their spelling: what a public name resolves to is known where it is connected to.
+    """
+    trusted = {host.lower() for host in allowed}
+    found = dict.fromkeys(host for host in _hosts(spec.connection) if not _is_public(host))
+    return [host for host in found if host not in trusted]
+
+
+def _hosts(connection: tool_pb2.Connection) -> Iterator[str]:
+    urls = [connection.http.url_template, connection.mcp.http.url]
+    urls += [connection.http.auth.oauth2_client_credentials.token_url]
+    urls += [model.base_url for model in connection.llm.models]
+    for url in urls:
+        try:
+            host = urlsplit(url).hostname
+        except ValueError:
+            continue
+        if host:
+            yield host.lower()
+    if match := _TARGET.fullmatch(connection.grpc.target):
+        yield match[1].strip("[]").lower()
+
+
+def _is_public(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return not host.endswith(LOCAL_NAMES) and "." in host
+    return address.is_global and not address.is_multicast

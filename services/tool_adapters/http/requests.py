@@ -1,0 +1,143 @@
+"""The request of a call: each argument where the operation wants it, written as it wants it."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from podium_kit.failures import FailureKind
+from tool_adapters.adapter import CallFailed
+from tool_adapters.http.client import FormField, HttpRequest
+from tool_adapters.models import BodyEncoding, HttpConnection, JsonObject, Place, Style
+
+WITHOUT_BODY = {"GET", "DELETE", "HEAD"}
+SEPARATORS = {
+    Style.COMMA_SEPARATED: ",",
+    Style.SPACE_SEPARATED: " ",
+    Style.PIPE_SEPARATED: "|",
+}
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+
+
+def request_of(connection: HttpConnection, arguments: JsonObject) -> HttpRequest:
+    """The request of a call; an argument cannot leave its place. Raises CallFailed."""
+    placed: dict[Place, JsonObject] = {place: {} for place in Place}
+    for name, value in arguments.items():
+        wire_name = connection.wire_names.get(name, name)
+        placed[_place(connection, name)][wire_name] = value
+    styles = {
+        connection.wire_names.get(name, name): style for name, style in connection.styles.items()
+    }
+    url = _with_path(connection.url_template, placed[Place.PATH])
+    if placed[Place.QUERY]:
+        query = urlencode(_pairs(placed[Place.QUERY], styles))
+        url = f"{url}{'&' if '?' in url else '?'}{query}"
+    sent = {name: _header(name, value) for name, value in placed[Place.HEADER].items()}
+    # The operation's own headers win over what the model wrote.
+    headers = sent | dict(connection.headers)
+    method = connection.method.upper()
+    if connection.body_argument:
+        return _with_whole_body(connection, HttpRequest(method, url, headers), arguments)
+    body = placed[Place.BODY]
+    if not body and method in WITHOUT_BODY:
+        return HttpRequest(method, url, headers)
+    match connection.body_encoding:
+        case BodyEncoding.FORM:
+            return HttpRequest(method, url, headers, form=_pairs(body, styles))
+        case BodyEncoding.MULTIPART:
+            return HttpRequest(method, url, headers, multipart=_fields(body, styles))
+        case _:
+            return HttpRequest(method, url, headers, json=body)
+
+
+def _with_whole_body(
+    connection: HttpConnection, request: HttpRequest, arguments: JsonObject
+) -> HttpRequest:
+    """Without the argument there is no body at all."""
+    if connection.body_argument not in arguments:
+        return request
+    body = arguments[connection.body_argument]
+    if connection.body_encoding is BodyEncoding.TEXT:
+        return HttpRequest(request.method, request.url, request.headers, body=_text(body).encode())
+    # Not by aiohttp's `json`, for which null is no body.
+    headers = {"Content-Type": "application/json", **request.headers}
+    return HttpRequest(request.method, request.url, headers, body=json.dumps(body).encode())
+
+
+def _place(connection: HttpConnection, name: str) -> Place:
+    if name in connection.places:
+        return connection.places[name]
+    if f"{{{name}}}" in connection.url_template:
+        return Place.PATH
+    return Place.QUERY if connection.method.upper() in WITHOUT_BODY else Place.BODY
+
+
+def _with_path(template: str, values: JsonObject) -> str:
+    """The URL; a value is one path segment, whatever is in it."""
+    scheme, separator, rest = template.partition("://")
+    host, slash, path = rest.partition("/")
+    if _PLACEHOLDER.search(host):
+        message = "the URL's host must not be a parameter"
+        raise CallFailed(FailureKind.UNAVAILABLE, message, unsent=True)
+
+    def value_of(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            raise _unusable(f"{match[1]} is needed for the path")
+        value = values[match[1]]
+        listed = value if isinstance(value, list) else [value]
+        segment = ",".join(quote(_text(each), safe="") for each in listed)
+        if segment in {"", ".", ".."}:
+            # Servers read these as another path, that is, another operation.
+            raise _unusable(f"{match[1]} is {segment!r}, which cannot be part of a path")
+        return segment
+
+    return scheme + separator + host + slash + _PLACEHOLDER.sub(value_of, path)
+
+
+def _pairs(values: JsonObject, styles: Mapping[str, Style]) -> tuple[tuple[str, str], ...]:
+    """Names and texts of a query or form; by itself a list repeats its name."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in values.items():
+        style = styles.get(name)
+        if style is Style.DEEP_OBJECT:
+            pairs += _deep(name, value)
+        elif style in SEPARATORS and isinstance(value, list):
+            pairs.append((name, SEPARATORS[style].join(map(_text, value))))
+        else:
+            items = value if isinstance(value, list) else [value]
+            pairs += [(name, _text(item)) for item in items]
+    return tuple(pairs)
+
+
+def _deep(name: str, value: Any) -> list[tuple[str, str]]:
+    """`filter[colour]=red`, at any depth."""
+    if isinstance(value, dict):
+        return [pair for key, part in value.items() for pair in _deep(f"{name}[{key}]", part)]
+    if isinstance(value, list):
+        return [pair for at, part in enumerate(value) for pair in _deep(f"{name}[{at}]", part)]
+    return [(name, _text(value))]
+
+
+def _fields(values: JsonObject, styles: Mapping[str, Style]) -> tuple[FormField, ...]:
+    return tuple(
+        FormField(name, _text(item), is_file=styles.get(name) is Style.FILE)
+        for name, value in values.items()
+        for item in (value if isinstance(value, list) else [value])
+    )
+
+
+def _header(name: str, value: Any) -> str:
+    text = _text(value)
+    if not text.isprintable():
+        raise _unusable(f"{name} goes into a header and must be one line of printable characters")
+    return text
+
+
+def _unusable(message: str) -> CallFailed:
+    """The failure of arguments that no request can be made of."""
+    return CallFailed(FailureKind.INVALID_ARGUMENTS, message, unsent=True)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
