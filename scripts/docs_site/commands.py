@@ -11,7 +11,7 @@ from scripts.docs_site.markdown import table
 from typer.cli import get_docs_for_click
 from typer.core import TyperGroup
 
-from podium_cli.app import app
+from podium_cli.app import app, load
 from podium_cli.command import SHARED_OPTIONS
 
 
@@ -22,8 +22,8 @@ def command_pages() -> Iterator[tuple[str, str]]:
     context = typer.Context(group, info_name="podium")
     single = []
     for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command
+        # What the group lists is only a name and a summary.
+        command = load(name)
         text = get_docs_for_click(obj=command, ctx=context, name=name, call_prefix="podium")
         if isinstance(command, TyperGroup):
             yield f"reference/cli/{name}.md", unshared(text)
