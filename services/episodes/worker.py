@@ -159,9 +159,8 @@ def _worker(
         settlements,
         CutOffChildren(logs, children),
     )
-    turn = TurnActivity(episodes, logs, decider, invoker, policies, clients, finish)
-    calls = VerifierCalls(registry, adapters, charges, logs)
-    judge = JudgeActivity(episodes, logs, calls)
+    judge = JudgeActivity(episodes, logs, VerifierCalls(registry, adapters, charges, logs))
+    turn = TurnActivity(episodes, logs, decider, invoker, policies, clients, judge, finish)
     admission = AdmitChildActivity(
         episodes, logs, store, ToolOffers(registry, config.tools_offered_max), models
     )

@@ -288,8 +288,8 @@ async def test_what_a_run_could_not_finish_the_workflow_does(temporal: EmbeddedT
     assert [finish.stop_reason for finish in activities.finished] == ["answered"]
 
 
-async def test_a_run_that_is_to_be_judged_finishes_after_that(temporal: EmbeddedTemporal) -> None:
-    activities = ScriptedActivities(answers_in(2))
+async def test_what_a_run_could_not_judge_the_workflow_does(temporal: EmbeddedTemporal) -> None:
+    activities = ScriptedActivities(answers_in(2), finishes=False)
     async with running_workflows(await connect(temporal), activities) as workflows:
         handle = await workflows.start(runs=True, checked=True)
         await handle.result()

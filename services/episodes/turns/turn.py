@@ -23,6 +23,7 @@ from episodes.turns.client_calls import ClientCalls, wrong_arguments
 from episodes.turns.decide import Decider
 from episodes.turns.finish import FinishActivity
 from episodes.turns.invoke import Invoker, ToolCallPlan
+from episodes.turns.judge import JudgeActivity
 from episodes.turns.policy_checks import PolicyChecks, planned_call, planned_fallbacks
 from episodes.webhooks.events import approval_requested
 from episodes.workflows.convert import approval_timeout_s
@@ -55,6 +56,7 @@ class TurnActivity:
     invoker: Invoker
     policies: PolicyChecks
     clients: ClientCalls
+    judge: JudgeActivity
     finisher: FinishActivity
 
     @activity.defn(name=TAKE_TURN)
@@ -65,7 +67,8 @@ class TurnActivity:
                 episode = await self.episodes.get(turn.episode_id)
                 with acting_as(episode.identity), telemetry.episode_context(episode.id):
                     result = await self._run(episode, turn)
-                return await self._finished(turn, result) if turn.finishes else result
+                    ends = result.stop and turn.finishes
+                    return await self._finished(episode, result) if ends else result
 
     async def _run(self, episode: RunningEpisode, turn: TurnInput) -> TurnResult:
         """Turn by turn until the workflow is needed, or another worker has to go on."""
@@ -84,15 +87,16 @@ class TurnActivity:
                 turn.episode_id, following, last=following == turn.run_to, run_to=turn.run_to
             )
 
-    async def _finished(self, turn: TurnInput, result: TurnResult) -> TurnResult:
-        """Finishes what has ended; where that fails, it is left to the workflow's retries."""
-        if not result.stop:
-            return result
-        finish = FinishInput(turn.episode_id, result.stop, result.message, failure=result.failure)
+    async def _finished(self, episode: RunningEpisode, result: TurnResult) -> TurnResult:
+        """Judges and finishes what has ended; where that fails, the workflow has it done."""
+        finish = FinishInput(episode.id, result.stop, result.message, failure=result.failure)
         try:
+            answered = result.stop == StopReason.ANSWERED
+            if answered and not await self.judge.judge_without_calls(episode):
+                return result
             await uninterrupted(self.finisher.finish(finish))
         except Exception as error:  # noqa: BLE001 whatever it is, the workflow tries it again
-            log.info("episode %s is finished later: %s", turn.episode_id, error)
+            log.info("episode %s is finished later: %s", episode.id, error)
             return result
         return replace(result, finished=True)
 

@@ -70,7 +70,7 @@ class EpisodeWorkflow:
             ending = await self._until_end(episode)
         else:
             ending = await self._as_child(episode.call)
-        judged = episode.checked and ending.stop == "answered"
+        judged = episode.checked and ending.stop == "answered" and not ending.finished
         unjudged_reason = await self._judge(episode) if judged else ""
         if not ending.finished:
             await self._finish(
@@ -282,8 +282,7 @@ def _turn(episode: EpisodeInput, turn: int) -> TurnInput:
         turn,
         last=turn == episode.turn_limit,
         run_to=episode.turn_limit if episode.runs else 0,
-        # An answer that is to be judged ends nothing yet.
-        finishes=episode.runs and not episode.checked,
+        finishes=episode.runs,
     )
 
 

@@ -67,7 +67,7 @@ class TurnInput:
     `children` are the indexes of calls that episodes of their own answer, `ended` how those
     episodes ended, by index: empty while they run. `answered` says that the caller's results
     of the turn are stored. `run_to` is the last turn to take before the workflow is asked again,
-    0: this one alone; `finishes` says that a run which ends the episode also finishes it.
+    0: this one alone; `finishes` says that a run that ends the episode judges and finishes it.
     """
 
     episode_id: str
