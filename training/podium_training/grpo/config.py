@@ -58,7 +58,7 @@ class StepConfig(Section):
         "float32", description="of AdamW; bytes: a quarter of the memory, rounded"
     )
     recomputed: RecomputedName = Field(
-        "gates", description="for the way back; layers: least memory, a quarter slower"
+        "gates", description="for the way back; layers: least memory, a third slower"
     )
     passes: int = Field(1, ge=1, description="optimizer steps per batch")
     loss: LossName = Field("dapo", description="how token losses are formed and added up")
