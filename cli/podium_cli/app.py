@@ -36,7 +36,7 @@ COMMANDS = {
     "episodes": (EPISODES, "List, show, cancel, approve."),
     "trajectories": (EPISODES, "Read the trajectory stream, and what is kept aside from it."),
     "train": (TRAINING, "Make tasks, run episodes, and give users what was learnt."),
-    "tools": (TOOLS, "List, show, search, apply, import, follow, describe, delete."),
+    "tools": (TOOLS, "List, show, search, try, apply, import, follow, describe, delete."),
     "policies": (TOOLS, "List, show, apply, activate, schedule, explain, try, report."),
     "corpus": (TOOLS, "Documents that tools search: add, list, search, remove."),
     "spend": (MONEY, "Report spend from the ledger, most expensive first."),

@@ -97,6 +97,7 @@ async def _apply(gateway: Gateway, folder: Path, output: Output) -> tuple[str, s
 def _next(folder: Path, tool: str, policy: str, task: str, episode_id: str) -> list[str]:
     return [
         "\n[bold]next[/]",
+        f'  the tool alone     podium tools try {tool} \'{{"expression": "2^10"}}\'',
         f"  what it cost       podium spend --episode {episode_id} --by tool",
         f"  another tool       edit {folder / TOOL}, then podium tools apply -f {folder / TOOL}",
         f"  what a policy does podium policies explain {policy}",

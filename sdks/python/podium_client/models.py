@@ -3030,7 +3030,7 @@ class DirectCallSpec(Model):
 
     tool_name: str = ""
     """
-    Tool of kind llm.
+    Tool: of kind llm with messages, of any other with arguments.
     """
     model_alias: str = ""
     """
@@ -3042,7 +3042,7 @@ class DirectCallSpec(Model):
     """
     messages: Annotated[list[ConversationMessage], Field(validate_default=True)] = []
     """
-    What the model is told, oldest first; at least one, and the last is the user's.
+    What the model is told, oldest first; at least one, and the last is the user's. Empty for a tool of another kind.
     """
     sampling: Sampling | None = None
     """
@@ -3055,6 +3055,10 @@ class DirectCallSpec(Model):
     labels: dict[str, str] = {}
     """
     Labels; "team" and "agent" say for whom it spends.
+    """
+    arguments_json: str = ""
+    """
+    Arguments of a tool that is no language model, a JSON object; unset means none.
     """
 
 
@@ -3189,6 +3193,21 @@ class PutWebhookRequest(Model):
     secret: SecretRef | None = None
     """
     As in Webhook.
+    """
+
+
+class StartDirectCallRequest(Model):
+    """
+    Asks to call a model.
+    """
+
+    call_id: str = ""
+    """
+    UUIDv7 made by the caller.
+    """
+    spec: DirectCallSpec | None = None
+    """
+    What to ask.
     """
 
 
@@ -4238,7 +4257,7 @@ class ActionDecided(Model):
 
 class DirectCall(Model):
     """
-    A call of a model without an episode.
+    A call without an episode.
     """
 
     id: str = ""
@@ -4255,7 +4274,7 @@ class DirectCall(Model):
     """
     content: str = ""
     """
-    What the model wrote.
+    What the model wrote, or the tool gave.
     """
     finish_reason: str = ""
     """
@@ -4497,6 +4516,17 @@ class PutWebhookResponse(Model):
     webhook: Webhook | None = None
     """
     The webhook.
+    """
+
+
+class StartDirectCallResponse(Model):
+    """
+    The started call.
+    """
+
+    call: DirectCall | None = None
+    """
+    The call.
     """
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from episodes.charges.purchases import timeout_s
 from episodes.direct_calls.models import StoredCall
 from podium.episodes.v1 import direct_call_service_pb2 as pb
-from podium.registry.v1 import toolset_pb2
+from podium.registry.v1 import tool_pb2, toolset_pb2
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,17 @@ class DirectCall:
         return self.toolset.tools[0]
 
     @property
+    def asks_model(self) -> bool:
+        return self.tool.kind == tool_pb2.TOOL_KIND_LLM
+
+    @property
     def alias(self) -> str:
         """The model that is asked."""
         return self.spec.model_alias or next(iter(self.tool.model_aliases), "")
 
     @property
     def output_tokens(self) -> int:
-        """The longest answer that is asked for."""
+        """The longest answer that is asked for; 0 for a tool that is no model."""
         most = self.tool.max_output_tokens
         return min(self.spec.sampling.max_tokens or most, most)
 

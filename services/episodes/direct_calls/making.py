@@ -9,7 +9,13 @@ from dataclasses import dataclass
 
 from temporalio import activity
 
-from episodes.charges.purchases import estimated_tokens, output_tokens, sku_of, token_worst_case
+from episodes.charges.purchases import (
+    call_worst_case,
+    estimated_tokens,
+    output_tokens,
+    sku_of,
+    token_worst_case,
+)
 from episodes.charges.service import (
     AGENT_LABEL,
     HOLD_MARGIN_S,
@@ -30,6 +36,7 @@ from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.common.v1 import failure_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
+from podium.registry.v1 import tool_pb2
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.money import Money
@@ -44,6 +51,8 @@ from podium_kit.wire import (
 )
 
 NOTHING = Money.zero("USD")
+# Their sessions and files would stay until they are idle for long.
+STATEFUL_KINDS = (tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE)
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,10 @@ class DirectCallActivities:
             response = await self._asked(call, held.reserve.hold)
             stored = await self.store.answered(stored.id, response.SerializeToString())
         answer = adapters_pb.InvokeResponse.FromString(stored.answer or b"")
-        await self.store.ended(stored.id, await self._charged(stored.key, answer))
+        cost = await self._charged(stored.key, answer)
+        if call.tool.kind in STATEFUL_KINDS:
+            await self.adapters.close_episode(stored.id)
+        await self.store.ended(stored.id, cost)
 
     async def _charged(self, key: str, answer: adapters_pb.InvokeResponse) -> Money | None:
         """What the call cost; a call that never left the platform gives its hold back."""
@@ -118,6 +130,14 @@ def _identity(call: DirectCall) -> Identity:
 
 
 def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
+    if not call.asks_model:
+        return adapters_pb.InvokeRequest(
+            key=call.stored.key,
+            episode_id=call.stored.id,
+            tool_name=call.tool.name,
+            tool_version=call.tool.version,
+            arguments_json=call.spec.arguments_json,
+        )
     sampling = call.spec.sampling
     conversation = adapters_pb.Conversation(messages=call.spec.messages)
     if sampling.HasField("temperature"):
@@ -137,7 +157,9 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
 
 def _reserve(call: DirectCall) -> ledger_pb.Operation:
     toolset, labels = call.toolset, call.spec.labels
-    worst_case = token_worst_case(estimated_tokens(call.spec.ByteSize()), call.output_tokens)
+    worst_case = call_worst_case(call.timeout_s)
+    if call.asks_model:
+        worst_case = token_worst_case(estimated_tokens(call.spec.ByteSize()), call.output_tokens)
     own_budget = [call.stored.budget_id] if call.spec.HasField("budget") else []
     request = ledger_pb.ReserveRequest(
         key=call.stored.key,

@@ -1,5 +1,6 @@
-"""Starting and finding calls of models without an episode."""
+"""Starting and finding calls without an episode."""
 
+import json
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -100,9 +101,7 @@ class DirectCalls:
             if error.reason != TOOL_REJECTED:
                 raise
             raise ToolDenied(spec.tool_name, error.message) from error
-        [tool] = toolset.tools
-        if tool.kind != tool_pb2.TOOL_KIND_LLM:
-            raise InvalidDirectCall(f"{tool.name} is no language model; name a tool of kind llm")
+        _check_content(spec, toolset.tools[0])
         return toolset
 
     async def _require_allowed(self, call: DirectCall) -> None:
@@ -112,6 +111,24 @@ class DirectCalls:
             raise ToolDenied(call.tool.name, decision.reason)
         if call.tool.needs_approval or decision.needs_approval:
             raise ApprovalRequired(call.tool.name)
+
+
+def _check_content(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> None:
+    """Raises InvalidDirectCall for messages to a tool, or arguments for a model."""
+    if tool.kind == tool_pb2.TOOL_KIND_LLM:
+        if not spec.messages or not spec.messages[-1].content.strip():
+            raise InvalidDirectCall("the last message is empty; say in words what to do")
+        if spec.arguments_json:
+            raise InvalidDirectCall(f"{tool.name} is a language model; give messages")
+        return
+    if spec.messages:
+        raise InvalidDirectCall(f"{tool.name} is no language model; give arguments_json")
+    try:
+        arguments = json.loads(spec.arguments_json or "{}")
+    except (ValueError, RecursionError) as error:
+        raise InvalidDirectCall(f"arguments_json is not JSON: {error}") from error
+    if not isinstance(arguments, dict):
+        raise InvalidDirectCall("arguments_json is no JSON object")
 
 
 def _budget(call: DirectCall) -> budget_pb.Budget:
@@ -136,9 +153,7 @@ def _check(call_id: str, spec: pb.DirectCallSpec) -> None:
     if not _is_id(call_id):
         raise InvalidDirectCall(f"call_id {call_id[:100]!r} is not a lower-case UUIDv7 (RFC 9562)")
     if not spec.tool_name:
-        raise InvalidDirectCall("tool_name is empty; name a tool of kind llm")
-    if not spec.messages or not spec.messages[-1].content.strip():
-        raise InvalidDirectCall("the last message is empty; say in words what to do")
+        raise InvalidDirectCall("tool_name is empty; name a tool")
     if len(spec.messages) > HISTORY_MESSAGES_MAX:
         raise InvalidDirectCall(f"over {HISTORY_MESSAGES_MAX} messages; keep the last ones")
     if unknown := [each.role for each in spec.messages if each.role not in ROLES]:

@@ -45,6 +45,7 @@ ROUTES = (
     Route("POST", "/v1/episodes/{episode_id}/approve", EPISODES, "ApproveToolCall"),
     Route("POST", "/v1/episodes/{episode_id}/tool-results", EPISODES, "AnswerToolCalls"),
     Route("GET", "/v1/episodes/{episode_id}/trajectory", EPISODES, "GetTrajectory"),
+    Route("POST", "/v1/direct-calls", DIRECT_CALLS, "StartDirectCall"),
     Route("GET", "/v1/direct-calls/{call_id}", DIRECT_CALLS, "GetDirectCall"),
     Route("GET", "/v1/dead-letters", DEAD_LETTERS, "ListDeadLetters"),
     Route("POST", "/v1/dead-letters/redrive", DEAD_LETTERS, "RedriveDeadLetters"),

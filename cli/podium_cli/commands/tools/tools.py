@@ -25,7 +25,7 @@ DESCRIPTION_CHARACTERS = 200
 
 app = typer.Typer(
     name="tools",
-    help="List, show, search, apply, import, follow, describe, delete.",
+    help="List, show, search, try, apply, import, follow, describe, delete.",
     no_args_is_help=True,
 )
 

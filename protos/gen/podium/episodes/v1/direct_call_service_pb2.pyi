@@ -56,15 +56,20 @@ class DirectCallSpec(_message.Message):
     SAMPLING_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
     tool_name: _builtins.str
-    """Tool of kind llm."""
+    """Tool: of kind llm with messages, of any other with arguments."""
     model_alias: _builtins.str
     """Alias of one of its models; unset means the first."""
     policy: _builtins.str
     """Policy; unset means the tenant's active one."""
+    arguments_json: _builtins.str
+    """Arguments of a tool that is no language model, a JSON object; unset means none."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.ConversationMessage]:
-        """What the model is told, oldest first; at least one, and the last is the user's."""
+        """What the model is told, oldest first; at least one, and the last is the user's.
+        Empty for a tool of another kind.
+        """
 
     @_builtins.property
     def sampling(self) -> _orchestrator_service_pb2.Sampling:
@@ -88,10 +93,11 @@ class DirectCallSpec(_message.Message):
         sampling: _orchestrator_service_pb2.Sampling | None = ...,
         budget: _money_pb2.Money | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        arguments_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "labels", b"labels", "messages", b"messages", "model_alias", b"model_alias", "policy", b"policy", "sampling", b"sampling", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "budget", b"budget", "labels", b"labels", "messages", b"messages", "model_alias", b"model_alias", "policy", b"policy", "sampling", b"sampling", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -99,7 +105,7 @@ Global___DirectCallSpec: _TypeAlias = DirectCallSpec  # noqa: Y015
 
 @_typing.final
 class DirectCall(_message.Message):
-    """A call of a model without an episode."""
+    """A call without an episode."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -122,7 +128,7 @@ class DirectCall(_message.Message):
     ended: _builtins.bool
     """Whether it has ended; what follows is unset before."""
     content: _builtins.str
-    """What the model wrote."""
+    """What the model wrote, or the tool gave."""
     finish_reason: _builtins.str
     """Why it stopped, as its API says: "stop" or "length", for example."""
     ledger_key: _builtins.str
