@@ -16,6 +16,7 @@ from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
 from episodes.steps.store import StepStore
 from episodes.steps.store_client_results import ClientResultStore
+from episodes.steps.store_news import NewsStore
 from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications
 from episodes.steps.watch import Watcher
 from episodes.store import EpisodeStore
@@ -50,7 +51,7 @@ async def serve(config: ServerConfig) -> None:
     channel_to = partial(open_channel, tls=config.tls, deadline_s=config.answer_timeout_s)
     store = EpisodeStore(engine)
     steps = StepStore(engine)
-    watcher = Watcher(store, steps)
+    watcher = Watcher(store, NewsStore(engine))
     notifications = Notifications(engine, watcher.notify, watcher.notify_all)
     orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
     registry = Registry(channel_to(config.tool_registry_target))

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from episodes.models import Step, StoredEpisode
-from episodes.steps.store import StepStore
+from episodes.steps.store_news import NewsStore
 from episodes.store import EpisodeStore
 
 FALLBACK_INTERVAL_S = 10.0
@@ -31,9 +31,9 @@ class EpisodeProgress:
 class Watcher:
     """Follows any number of episodes with one database listener."""
 
-    def __init__(self, episodes: EpisodeStore, steps: StepStore) -> None:
+    def __init__(self, episodes: EpisodeStore, news: NewsStore) -> None:
         self._episodes = episodes
-        self._steps = steps
+        self._news = news
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
 
     def notify(self, episode_id: str) -> None:
@@ -63,9 +63,8 @@ class Watcher:
         if seen < 1:
             yield EpisodeProgress(seen := 1, stored)
         while True:
-            # Read before the steps: an episode that has ended has no steps after them.
-            ended = await self._episodes.has_ended(stored.new.episode_id)
-            steps = await self._steps.read(stored.new.episode_id, after=max(seen - 2, 0))
+            found = await self._news.after(stored.new.episode_id, max(seen - 2, 0))
+            ended, steps = found.ended, found.steps
             if seen > 1 and not any(step.sequence == seen - 1 for step in steps):
                 return  # the watcher has seen the end already
             for step in steps if ended else _settled(steps):
