@@ -72,13 +72,15 @@ class Document:
         Its variables are at their defaults. Raises Unsupported, asking for what is missing.
         """
         named: list[Node] = next((each["servers"] for each in owners if each.get("servers")), [{}])
-        server = named[0]
-        url, variables = str(server.get("url", "/")), server.get("variables") or {}
-        if missing := next((name for name in VARIABLE.findall(url) if name not in variables), None):
-            raise Unsupported(f"the server {url} has {{{missing}}}, and no such variable is set")
-        url = VARIABLE.sub(lambda match: str(variables[match[1]]["default"]), url)
-        absolute = urljoin(self._url, url) if self._url else url
-        if urlsplit(absolute).scheme not in ("http", "https"):
+        try:
+            url = _url_of(named[0])
+            absolute = urljoin(self._url, url) if self._url else url
+            scheme = urlsplit(absolute).scheme
+        except (LookupError, TypeError, AttributeError, ValueError) as fault:
+            raise Unsupported(
+                "its servers are not as OpenAPI writes them; say where the API runs with base_url"
+            ) from fault
+        if scheme not in ("http", "https"):
             raise Unsupported(
                 f"its server is {url!r}, which names no host; "
                 f"say where the API runs with base_url, like https://HOST{_path_of(url)}"
@@ -160,6 +162,14 @@ def _of_version(root: Node) -> str:
     if "swagger" in root:
         return f"it is of Swagger {root['swagger']}; convert it to OpenAPI 3 first"
     return f"openapi is {root.get('openapi')!r}; give a document of 3.0 or 3.1"
+
+
+def _url_of(server: Node) -> str:
+    """With its variables at their defaults. Raises Unsupported; of what is no server, anything."""
+    url, variables = str(server.get("url", "/")), server.get("variables") or {}
+    if missing := next((name for name in VARIABLE.findall(url) if name not in variables), None):
+        raise Unsupported(f"the server {url} has {{{missing}}}, and no such variable is set")
+    return VARIABLE.sub(lambda match: str(variables[match[1]]["default"]), url)
 
 
 def _path_of(url: str) -> str:
