@@ -22,7 +22,7 @@ from podium_cli.local.running import fill
 from podium_cli.local.state import Connection
 from temporary_files import server_folder
 
-CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
+CONFIGURATION = Path(__file__).resolve().with_name("schemathesis.toml")
 SCHEMATHESIS = Client("schemathesis", "schemathesis", ("schemathesis",))
 UNLIMITED = {"requests_per_s": 1e5, "burst": 100_000, "concurrency": 1000}
 
@@ -65,7 +65,7 @@ async def unlimit(connection: Connection) -> None:
 
 async def searched(connection: Connection, examples: int, others: list[str]) -> int:
     process = await asyncio.create_subprocess_exec(
-        str(SCHEMATHESIS.folder / "bin" / "schemathesis"),
+        str((SCHEMATHESIS.folder / "bin" / "schemathesis").resolve()),
         "--config-file",
         str(CONFIGURATION),
         "run",
@@ -82,10 +82,10 @@ async def searched(connection: Connection, examples: int, others: list[str]) -> 
         "--request-timeout",
         "60",
         "--continue-on-failure",
-        "--workers",
-        "2",
         "--no-shrink",
         *others,
+        # What it keeps of failures lies beside it.
+        cwd=SCHEMATHESIS.folder,
     )
     return await process.wait()
 
