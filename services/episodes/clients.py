@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain, islice
 
 import grpc
 from cachetools import LRUCache
 
 from episodes.models import PlannedCall, PolicyDecision
-from episodes.webhooks.models import Attempt, DueDelivery
+from episodes.webhooks.models import Attempt, DueDelivery, PassedLimit
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.episodes.v1 import episode_pb2
+from podium.ledger.v1 import alert_pb2
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
@@ -26,6 +28,7 @@ from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServic
 from podium_kit.group_commit import GroupCommit
 from podium_kit.rpc.identity import Identity, current_identity
 from podium_kit.rpc.status import answered
+from podium_kit.wire import money_from_proto, timestamp_from_proto
 
 Operations = list[ledger_pb.Operation]
 OperationResults = list[ledger_pb.OperationResult]
@@ -33,6 +36,7 @@ OperationResults = list[ledger_pb.OperationResult]
 # The ledger takes 1000; shorter transactions let others in.
 OPERATIONS_PER_REQUEST = 200
 IDENTITIES_KEPT = 1000
+ALERTS_PER_PAGE = 100
 # "And in Lyon?" is understood from what was said before.
 MESSAGES_BEFORE = 2
 
@@ -193,6 +197,31 @@ class Ledger:
         request = ledger_pb.ReleaseEpisodeRequest(episode_id=episode_id)
         await answered(self._ledger.ReleaseEpisode(request))
 
+    async def passed_limits(self, since: datetime) -> list[PassedLimit]:
+        """Soft limits of the caller's tenant that were passed since a time, newest first."""
+        passed: list[PassedLimit] = []
+        request = budget_pb.ListAlertsRequest(page_size=ALERTS_PER_PAGE)
+        while True:
+            reply = await answered(self._budgets.ListAlerts(request))
+            page = [_passed_limit(alert) for alert in reply.alerts]
+            fresh = [limit for limit in page if limit.create_time >= since]
+            passed += fresh
+            if len(fresh) < len(page) or not reply.next_page_token:
+                return passed
+            request.page_token = reply.next_page_token
+
     async def create_budget(self, budget: budget_pb.Budget) -> None:
         """Limits what an episode may cost."""
         await answered(self._budgets.CreateBudget(budget_pb.CreateBudgetRequest(budget=budget)))
+
+
+def _passed_limit(alert: alert_pb2.BudgetAlert) -> PassedLimit:
+    return PassedLimit(
+        id=alert.id,
+        budget_id=alert.budget_id,
+        window_start=timestamp_from_proto(alert.window_start),
+        soft_limit=money_from_proto(alert.soft_limit),
+        posted=money_from_proto(alert.posted),
+        hard_limit=money_from_proto(alert.hard_limit),
+        create_time=timestamp_from_proto(alert.create_time),
+    )

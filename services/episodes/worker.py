@@ -41,6 +41,8 @@ from episodes.turns.judge import JudgeActivity
 from episodes.turns.policy_checks import PolicyChecks
 from episodes.turns.turn import TurnActivity
 from episodes.turns.verifier_calls import VerifierCalls
+from episodes.webhooks.budget_alerts import INTERVAL_S as ALERTS_INTERVAL_S
+from episodes.webhooks.budget_alerts import BudgetAlerts
 from episodes.webhooks.sender import FORGET_INTERVAL_S as WEBHOOK_FORGET_INTERVAL_S
 from episodes.webhooks.sender import POLL_INTERVAL_S as WEBHOOK_INTERVAL_S
 from episodes.webhooks.sender import WebhookSender
@@ -203,12 +205,14 @@ async def _tasks(
     reconciler = Reconciler(outbox, TopicReader(config.kafka, config.trajectory_topic))
     starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
     webhooks, telling = WebhookStore(engine), Leadership(engine, WEBHOOK_LOCK)
-    adapters = open_channel(
-        config.tool_adapters_target,
+    channel_to = partial(
+        open_channel,
         signer=config.signing_key.signer(),
         tls=config.tls,
         deadline_s=config.answer_timeout_s,
     )
+    adapters = channel_to(config.tool_adapters_target)
+    to_ledger = channel_to(config.cost_ledger_target)
     sender = WebhookSender(webhooks, Adapters(adapters))
     sweep = StarterSweep(EpisodeStore(engine), starter)
     ended = partial(sweeping.lead, WorkflowReconciler(EpisodeStore(engine), starter).reconcile)
@@ -217,6 +221,8 @@ async def _tasks(
     swept = partial(sweeping.lead, sweep.sweep)
     forgotten = partial(DirectCallStore(engine).forget, DIRECT_CALLS_KEPT)
     told = partial(telling.lead, sender.send_due)
+    alerts = BudgetAlerts(webhooks, Ledger(to_ledger))
+    alerted = partial(telling.lead, alerts.owe)
     untold = partial(telling.lead, webhooks.forget)
     tasks = [
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
@@ -224,6 +230,7 @@ async def _tasks(
         BackgroundTask("starter-sweep", swept, SWEEP_INTERVAL_S),
         BackgroundTask("workflow-reconciler", ended, config.reconcile_interval_s),
         BackgroundTask("webhooks", told, WEBHOOK_INTERVAL_S),
+        BackgroundTask("budget-alerts", alerted, ALERTS_INTERVAL_S),
         BackgroundTask("old-webhook-deliveries", untold, WEBHOOK_FORGET_INTERVAL_S),
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
         BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
@@ -235,6 +242,7 @@ async def _tasks(
     finally:
         await producer.close()
         await adapters.close(None)
+        await to_ledger.close(None)
 
 
 def main() -> None:

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from decimal import Decimal
 
 import pytest
 import pytest_asyncio
 from aiohttp import web
 
 from e2e.conftest import WEBHOOK_SECRET, WholePlatform
-from podium_client import AsyncPodium, BadRequest, WebhookEvent, verify_webhook
+from podium_client import AsyncPodium, BadRequest, WebhookEvent, models, verify_webhook
 
 
 class Receiver:
@@ -69,3 +70,31 @@ async def test_the_end_of_an_episode_arrives_signed_after_the_receiver_was_away(
         assert not await podium.webhooks.deliveries("e2e").all()
         with pytest.raises(BadRequest, match=r"secret\.name must name"):
             await podium.webhooks.put("e2e", receiver.url, "")
+
+
+async def test_spending_past_a_soft_limit_is_told_once(
+    whole: WholePlatform, receiver: Receiver
+) -> None:
+    receiver.away = False
+    connection = whole.connection
+    async with AsyncPodium(connection.gateway_url, connection.api_key) as podium:
+        await podium.webhooks.put("alerts", receiver.url, "hooks", event_types=["budget_alert"])
+        await podium.budgets.create("alerting", "1000", window="total", alert_at=["0.000000000001"])
+        await podium.episodes.run("what is 6 x 7?", tools=["calculator"])
+        while not receiver.events:
+            await asyncio.sleep(0.2)
+        (alert,) = await podium.budgets.alerts("alerting").all()
+        # The ledger is asked again meanwhile: its answer is known.
+        second = models.Money(currency_code="USD", amount=Decimal("0.000000000002"))
+        await podium.budgets.update("alerting", alert_at=[second])
+        while len(receiver.events) < 2:
+            await asyncio.sleep(0.2)
+        await podium.budgets.close("alerting")
+        await podium.webhooks.delete("alerts")
+    assert [event.type for event in receiver.events] == ["budget.alert"] * 2
+    first, later = (event.data for event in receiver.events)
+    assert alert.soft_limit is not None and alert.posted is not None
+    assert first["budget_id"] == later["budget_id"] == "alerting"
+    assert Decimal(first["soft_limit"]["amount"]) == alert.soft_limit.amount
+    assert Decimal(first["posted"]["amount"]) == alert.posted.amount > 0
+    assert Decimal(later["soft_limit"]["amount"]) == second.amount

@@ -11,7 +11,11 @@ import type {
 } from "./schema.js";
 import { path, required, type Transport } from "./transport.js";
 
-export type WebhookEventType = "episode_ended" | "approval_requested" | "record_dead_lettered";
+export type WebhookEventType =
+  | "episode_ended"
+  | "approval_requested"
+  | "record_dead_lettered"
+  | "budget_alert";
 
 /** Where a tenant's events are sent; tenant admins only. */
 export class Webhooks {

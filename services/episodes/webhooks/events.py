@@ -1,11 +1,13 @@
 """The events of episodes: ids, states and costs, nothing that a user or a model wrote."""
 
+import hashlib
 from datetime import UTC, datetime
 
 from uuid_utils import uuid7
 
 from episodes.models import Ending, NewEpisode, OutboxRecord, Progress
-from episodes.webhooks.models import Event, EventType
+from episodes.webhooks.models import Event, EventType, PassedLimit
+from podium_kit.money import Money
 
 
 def episode_ended(
@@ -22,7 +24,7 @@ def episode_ended(
             "stop_reason": ending.stop_reason.value,
             "turn_count": progress.turn_count,
             "tool_call_count": progress.tool_call_count,
-            "cost": cost and {"currency_code": cost.currency_code, "amount": f"{cost.amount:f}"},
+            "cost": cost and _money(cost),
             "unpriced_call_count": progress.unpriced_call_count,
         },
     )
@@ -41,7 +43,26 @@ def approval_requested(
             "turn": turn,
             "call_index": call_index,
             "tool_name": tool_name,
-            "expire_time": until.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+            "expire_time": _time(until),
+        },
+    )
+
+
+def budget_alert(tenant: str, passed: PassedLimit) -> Event:
+    """Spending passed a soft limit."""
+    # The ledger's id holds full stops, which separate the parts of what is signed.
+    digest = hashlib.sha256(passed.id.encode()).hexdigest()
+    return Event(
+        tenant,
+        EventType.BUDGET_ALERT,
+        f"budget-alert-{digest}",
+        {
+            "budget_id": passed.budget_id,
+            "window_start": _time(passed.window_start),
+            "soft_limit": _money(passed.soft_limit),
+            "posted": _money(passed.posted),
+            "hard_limit": _money(passed.hard_limit),
+            "create_time": _time(passed.create_time),
         },
     )
 
@@ -54,3 +75,11 @@ def record_dead_lettered(record: OutboxRecord, reason: str) -> Event:
         f"record-dead-lettered-{uuid7()}",
         {"record_id": record.record_id, "kind": record.kind, "reason": reason},
     )
+
+
+def _money(money: Money) -> dict[str, str]:
+    return {"currency_code": money.currency_code, "amount": f"{money.amount:f}"}
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

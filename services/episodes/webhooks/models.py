@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from podium_kit.money import Money
+
 
 class EventType(StrEnum):
     """What happened; the value is the `type` that receivers see."""
@@ -14,6 +16,7 @@ class EventType(StrEnum):
     EPISODE_ENDED = "episode.ended"
     APPROVAL_REQUESTED = "approval.requested"
     RECORD_DEAD_LETTERED = "record.dead_lettered"
+    BUDGET_ALERT = "budget.alert"
 
 
 class DeliveryState(StrEnum):
@@ -52,6 +55,19 @@ class Event:
         """What receivers get."""
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         return json.dumps({"type": self.type.value, "timestamp": now, "data": dict(self.data)})
+
+
+@dataclass(frozen=True)
+class PassedLimit:
+    """A soft limit that spending passed, as the ledger says it."""
+
+    id: str
+    budget_id: str
+    window_start: datetime
+    soft_limit: Money
+    posted: Money
+    hard_limit: Money
+    create_time: datetime
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Webhooks and their deliveries in PostgreSQL."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from sqlalchemy import text
 from sqlalchemy.engine import Row
@@ -17,12 +18,20 @@ from episodes.webhooks.models import (
 )
 from podium_kit.postgres.engine import autocommit, transaction
 
+# A webhook is told nothing that was before it.
 OWE = text(
     """
     INSERT INTO webhook_deliveries (tenant, webhook_id, message_id, event_type, body)
     SELECT tenant, id, :message_id, :event_type, :body FROM webhooks
     WHERE tenant = :tenant AND (event_types = '{}' OR :event_type = ANY(event_types))
+        AND (CAST(:time AS timestamptz) IS NULL OR create_time <= CAST(:time AS timestamptz))
     ON CONFLICT (tenant, webhook_id, message_id) DO NOTHING
+    """
+)
+TENANTS = text(
+    """
+    SELECT tenant, min(create_time) AS since FROM webhooks
+    WHERE event_types = '{}' OR :event_type = ANY(event_types) GROUP BY tenant
     """
 )
 # The lock makes the count true when several are registered at once.
@@ -84,13 +93,7 @@ FORGET = text(
 
 async def owe_event(connection: AsyncConnection, event: Event) -> None:
     """Owes an event to the tenant's webhooks, in the transaction that it is about."""
-    values = {
-        "tenant": event.tenant,
-        "event_type": event.type.value,
-        "message_id": event.message_id,
-        "body": event.body,
-    }
-    await connection.execute(OWE, values)
+    await connection.execute(OWE, _event_values(event))
 
 
 class WebhookStore:
@@ -98,6 +101,17 @@ class WebhookStore:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+
+    async def wanting(self, event_type: EventType) -> Sequence[tuple[str, datetime]]:
+        """Tenants that want such events, each with the time of its first webhook for them."""
+        async with autocommit(self._engine) as connection:
+            rows = await connection.execute(TENANTS, {"event_type": event_type.value})
+            return [(row.tenant, row.since) for row in rows]
+
+    async def owe_past(self, event: Event, time: datetime) -> None:
+        """Owes what happened elsewhere at a time. Repeating it changes nothing."""
+        async with transaction(self._engine) as connection:
+            await connection.execute(OWE, _event_values(event, time))
 
     async def put(self, tenant: str, webhook: Webhook, maximum: int) -> Webhook | None:
         """The stored webhook; None when the tenant has that many others."""
@@ -188,6 +202,16 @@ class WebhookStore:
         """Deletes deliveries that are older than 30 days."""
         async with transaction(self._engine) as connection:
             await connection.execute(FORGET)
+
+
+def _event_values(event: Event, time: datetime | None = None) -> dict[str, object]:
+    return {
+        "tenant": event.tenant,
+        "event_type": event.type.value,
+        "message_id": event.message_id,
+        "body": event.body,
+        "time": time,
+    }
 
 
 def _webhook(row: Row[tuple[object, ...]]) -> Webhook:

@@ -15,11 +15,11 @@ from google.protobuf import duration_pb2
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1 import tool_adapter_service_pb2_grpc as adapters_rpc
 from podium.common.v1 import failure_pb2, money_pb2, usage_pb2
+from podium.ledger.v1 import alert_pb2, hold_pb2
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.ledger.v1 import budget_service_pb2_grpc as budget_rpc
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
-from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
 from podium.registry.v1 import policy_pb2, tool_pb2, toolset_pb2
@@ -198,6 +198,18 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         # The longest answer the budgets cover.
         self.output_tokens_max: int | None = None
         self.budgets: list[budget_pb.Budget] = []
+        self.alerts: list[alert_pb2.BudgetAlert] = []
+
+    async def ListAlerts(
+        self, request: budget_pb.ListAlertsRequest, context: Context
+    ) -> budget_pb.ListAlertsResponse:
+        """Newest first, a page for each."""
+        place = int(request.page_token or 0)
+        more = place + 1 < len(self.alerts)
+        return budget_pb.ListAlertsResponse(
+            alerts=self.alerts[place : place + 1],
+            next_page_token=f"{place + 1}" if more else "",
+        )
 
     def total(self, episode_id: str) -> Decimal:
         """What was captured for an episode."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -15,10 +16,13 @@ from callers import client_channel, make_identity
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
 from integration.episodes.test_approvals import asked
+from podium.common.v1 import money_pb2
 from podium.episodes.v1 import webhook_service_pb2 as pb
 from podium.episodes.v1.webhook_service_pb2_grpc import WebhookServiceStub
+from podium.ledger.v1 import alert_pb2
 from podium.registry.v1 import tool_pb2
 from podium_kit.rpc.identity import Scope
+from podium_kit.wire import timestamp_to_proto
 
 if TYPE_CHECKING:
     from podium.episodes.v1.webhook_service_pb2_grpc import WebhookServiceAsyncStub
@@ -209,3 +213,34 @@ async def test_bad_requests_name_field_and_fix(platform: EpisodesPlatform) -> No
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await user.ListWebhooks(pb.ListWebhooksRequest())
         assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+def alert(budget_id: str, age_s: float) -> alert_pb2.BudgetAlert:
+    """A passed limit of the ledger, so long ago."""
+    usd = {"currency_code": "USD"}
+    then = timestamp_to_proto(datetime.now(UTC) - timedelta(seconds=age_s))
+    return alert_pb2.BudgetAlert(
+        id=f"acme/{budget_id}/2026-11-01/0.40",
+        budget_id=budget_id,
+        window_start=then,
+        soft_limit=money_pb2.Money(amount="0.40", **usd),
+        posted=money_pb2.Money(amount="0.41", **usd),
+        hard_limit=money_pb2.Money(amount="0.50", **usd),
+        create_time=then,
+    )
+
+
+async def test_passed_limits_since_the_webhook_are_told_once(platform: EpisodesPlatform) -> None:
+    url, ledger = f"{URL}/alerts/{platform.tenant}", platform.neighbours.ledger
+    async with webhooks(platform) as stub:
+        await stub.PutWebhook(hook(url=url, event_types=[pb.WEBHOOK_EVENT_TYPE_BUDGET_ALERT]))
+        ledger.alerts = [alert("second", 0), alert("first", 0), alert("too-old", 3_600)]
+        bodies = await delivered(platform, url, count=2)
+        ledger.alerts.insert(0, alert("third", 0))
+        bodies = await delivered(platform, url, count=3)
+        found = await stub.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest())
+    assert {body["data"]["budget_id"] for body in bodies} == {"first", "second", "third"}
+    assert bodies[0]["type"] == "budget.alert"
+    assert bodies[0]["data"]["posted"] == {"currency_code": "USD", "amount": "0.41"}
+    assert all("." not in each.message_id for each in found.deliveries)
+    assert len(found.deliveries) == 3

@@ -35,6 +35,8 @@ class _WebhookEventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Webh
     """A call waits for a person: "approval.requested"."""
     WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED: _WebhookEventType.ValueType  # 3
     """A record is kept aside from the stream: "record.dead_lettered"."""
+    WEBHOOK_EVENT_TYPE_BUDGET_ALERT: _WebhookEventType.ValueType  # 4
+    """Spending passed a soft limit of a budget: "budget.alert"."""
 
 class WebhookEventType(_WebhookEventType, metaclass=_WebhookEventTypeEnumTypeWrapper):
     """What happened."""
@@ -47,6 +49,8 @@ WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED: WebhookEventType.ValueType  # 2
 """A call waits for a person: "approval.requested"."""
 WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED: WebhookEventType.ValueType  # 3
 """A record is kept aside from the stream: "record.dead_lettered"."""
+WEBHOOK_EVENT_TYPE_BUDGET_ALERT: WebhookEventType.ValueType  # 4
+"""Spending passed a soft limit of a budget: "budget.alert"."""
 Global___WebhookEventType: _TypeAlias = WebhookEventType  # noqa: Y015
 
 class _WebhookDeliveryState:
