@@ -59,8 +59,8 @@ class FinishActivity:
         async with heartbeats():
             await self.finish(finish)
 
-    async def finish(self, finish: FinishInput) -> None:
-        """As the activity, within another one's heartbeats."""
+    async def finish(self, finish: FinishInput, last_turn: int | None = None) -> None:
+        """As the activity, within another one's heartbeats; who took the last turn names it."""
         try:
             episode = await self.episodes.get(finish.episode_id)
         except EpisodeNotFound:
@@ -70,12 +70,11 @@ class FinishActivity:
             telemetry.episode_context(episode.id),
             telemetry.span("finish", {"podium.stop_reason": finish.stop_reason}),
         ):
-            await self._finish(episode, finish)
+            await self._finish(episode, finish, await self.logs.open(episode.id, last_turn))
         self.episodes.forget(episode.id)
         self.logs.forget(episode.id)
 
-    async def _finish(self, episode: RunningEpisode, finish: FinishInput) -> None:
-        log = await self.logs.open(episode.id)
+    async def _finish(self, episode: RunningEpisode, finish: FinishInput, log: StepLog) -> None:
         episode = episode.with_found_tools(log)
         await self.cut_off.log(episode, log, EpisodeResult(finish.stop_reason, finish.message))
         await self.charges.settle_and_reserve(episode, log, [])

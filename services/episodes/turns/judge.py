@@ -53,15 +53,15 @@ class JudgeActivity:
                     if steps.judgement is None:
                         await self._judge(episode, steps, activity.info().scheduled_time)
 
-    async def judge_without_calls(self, episode: RunningEpisode) -> bool:
-        """Judges an answer that nobody needs to be asked about, and says whether it is judged.
+    async def judge_without_calls(self, episode: RunningEpisode, turn: int) -> bool:
+        """Judges the answer of a turn, if nobody needs to be asked; whether it is judged.
 
         Most verifiers make no call; one that does is left to the activity.
         """
-        steps = await self.logs.open(episode.id)
+        steps = await self.logs.open(episode.id, turn)
         if not episode.spec.HasField("check") or steps.judgement is not None:
             return True
-        answer = steps.model_calls[max(steps.model_calls)].response.action.final_answer
+        answer = steps.model_calls[turn].response.action.final_answer
         with suppress(InvalidVerifier):
             if verifier_of(episode.spec.check).calls(episode.spec.task, answer):
                 return False

@@ -92,9 +92,9 @@ class TurnActivity:
         finish = FinishInput(episode.id, result.stop, result.message, failure=result.failure)
         try:
             answered = result.stop == StopReason.ANSWERED
-            if answered and not await self.judge.judge_without_calls(episode):
+            if answered and not await self.judge.judge_without_calls(episode, result.turn):
                 return result
-            await uninterrupted(self.finisher.finish(finish))
+            await uninterrupted(self.finisher.finish(finish, result.turn))
         except Exception as error:  # noqa: BLE001 whatever it is, the workflow tries it again
             log.info("episode %s is finished later: %s", episode.id, error)
             return result
