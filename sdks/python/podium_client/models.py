@@ -58,7 +58,7 @@ class AuditEntry(Model):
 
 
 class RequestsPerS(RootModel[float]):
-    root: Annotated[float, Field(gt=0.0, le=1000000.0, title="Requests Per S")]
+    root: Annotated[float, Field(ge=0.001, le=1000000.0, title="Requests Per S")]
 
 
 class Burst(RootModel[int]):

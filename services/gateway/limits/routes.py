@@ -12,13 +12,16 @@ from podium_kit.rpc.identity import Scope, current_identity, require_scope
 
 Tenant = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
+# One in a quarter of an hour. With far fewer, the time until the next is no number of seconds.
+REQUESTS_PER_S_MIN = 0.001
+
 
 class ChangeLimitsRequest(BaseModel):
     """New limits; what is left out stays as it is."""
 
     model_config = ConfigDict(extra="forbid")
 
-    requests_per_s: float | None = Field(None, gt=0, le=1e6)
+    requests_per_s: float | None = Field(None, ge=REQUESTS_PER_S_MIN, le=1e6)
     burst: int | None = Field(None, ge=1, le=1_000_000)
     concurrency: int | None = Field(None, ge=1, le=1_000_000)
     running_episodes: int | None = Field(None, ge=1, le=1_000_000)

@@ -159,8 +159,9 @@ async def test_only_the_platform_changes_limits_and_they_hold_at_once(
 
 
 async def set_limits(admin: httpx.AsyncClient, path: str, body: dict[str, float]) -> None:
-    # Nonsense is rejected and changes nothing.
-    assert (await admin.put(path, json={"burst": 0})).status_code == 400
+    # Nonsense is rejected and changes nothing, as a rate whose next request never comes.
+    for nonsense in ({"burst": 0}, {"requests_per_s": 5e-324}):
+        assert (await admin.put(path, json=nonsense)).status_code == 400
     assert (await admin.put(path, json=body)).is_success
 
 
