@@ -7,9 +7,10 @@ from gateway.error_responses import error_response
 from gateway.errors import MissingApiKey, WrongTenant
 from gateway.keys.service import PREFIX, ApiKeys
 from gateway.keys.uses import KeyUses
+from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.verifier import OidcVerifier
 from gateway.origin import admitted_by
-from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.errors import DomainError, Unauthenticated
 from podium_kit.rpc.identity import Identity, acting_as
 
 # Everything that shows or does something; the rest is static or says only "alive".
@@ -48,9 +49,10 @@ class Doorkeeper:
 class AccessMiddleware:
     """Plain ASGI, so that the identity is set for everything inside the request."""
 
-    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper) -> None:
+    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper, protected: ProtectedResource) -> None:
         self._app = app
         self._doorkeeper = doorkeeper
+        self._protected = protected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes the request on, or answers 401 or 403 in OpenAI's error shape."""
@@ -60,7 +62,10 @@ class AccessMiddleware:
         try:
             identity, credential = await self._doorkeeper.admit(Headers(scope=scope))
         except DomainError as error:
-            await error_response(error)(scope, receive, send)
+            response = error_response(error)
+            if isinstance(error, Unauthenticated):
+                response.headers["www-authenticate"] = self._protected.challenge(scope)
+            await response(scope, receive, send)
             return
         with acting_as(identity), admitted_by(credential):
             await self._app(scope, receive, send)

@@ -26,6 +26,7 @@ from gateway.limits.routes import limit_router
 from gateway.limits.service import LimitBook
 from gateway.mcp_server.endpoint import McpEndpoint
 from gateway.messages.routes import messages_router
+from gateway.oidc.protected_resource import ProtectedResource
 from gateway.request_body import RequestBodyMiddleware, require_texts
 from gateway.request_log import RequestLogMiddleware
 from gateway.responses.routes import ResponsesApi, responses_router
@@ -42,6 +43,7 @@ EXPOSED_HEADERS = [
     "x-podium-episode",
     "x-request-id",
     "retry-after",
+    "www-authenticate",
     "x-ratelimit-limit-requests",
     "x-ratelimit-remaining-requests",
     "x-ratelimit-reset-requests",
@@ -54,6 +56,7 @@ class Tenancy:
 
     keys: ApiKeys
     doorkeeper: Doorkeeper
+    protected: ProtectedResource
     log: AuditLog
     limits: LimitBook
     rate: RateLimiter
@@ -93,6 +96,7 @@ def build_app(
         audit_router(tenancy.log),
         health,
         console_router(),
+        tenancy.protected.router(),
     ):
         app.include_router(router)
     app.router.routes.append(apis.mcp.route())
@@ -150,7 +154,7 @@ def _add_middleware(app: FastAPI, settings: Settings, tenancy: Tenancy) -> None:
         open_requests=tenancy.open_requests,
         timeout_s=settings.database_timeout_s,
     )
-    app.add_middleware(AccessMiddleware, doorkeeper=tenancy.doorkeeper)
+    app.add_middleware(AccessMiddleware, doorkeeper=tenancy.doorkeeper, protected=tenancy.protected)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

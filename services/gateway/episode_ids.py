@@ -58,8 +58,20 @@ class EpisodeIds:
 
         Raises InvalidEpisodeId, InvalidIdempotencyKey, StartUnknown.
         """
+        async with self._starting(await self._chosen(headers, given), body) as episode:
+            yield episode
+
+    @asynccontextmanager
+    async def starting_with(self, key: str | None, body: bytes) -> AsyncIterator[EpisodeId]:
+        """The same for a request that names its idempotency key, if it has one, elsewhere."""
+        chosen = None if key is None else EpisodeId(await self._remembered(key), True)
+        async with self._starting(chosen, body) as episode:
+            yield episode
+
+    @asynccontextmanager
+    async def _starting(self, chosen: EpisodeId | None, body: bytes) -> AsyncIterator[EpisodeId]:
         tenant, key = current_identity().tenant, _request_key(body)
-        episode = await self._chosen(headers, given) or EpisodeId(
+        episode = chosen or EpisodeId(
             await self._store.take(tenant, key, RETRY_WINDOW) or str(uuid7()), False
         )
         try:

@@ -74,9 +74,6 @@ def error_response(error: errors.DomainError) -> JSONResponse:
     status, headers = http_status(error)[0], {}
     if error.retry_after_s is not None or status == 503:
         headers["retry-after"] = str(ceil(error.retry_after_s or RETRY_AFTER_S))
-    if isinstance(error, errors.Unauthenticated):
-        # RFC 6750, section 3: says how to authenticate.
-        headers["www-authenticate"] = 'Bearer realm="podium"'
     if retryable := error.metadata.get("retryable"):
         headers["x-should-retry"] = retryable
     return JSONResponse(error_body(error), status, headers)

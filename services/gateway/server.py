@@ -37,7 +37,13 @@ from gateway.limits.open_requests import RENEW_INTERVAL_S, OpenRequests
 from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.service import LimitBook
 from gateway.limits.store import PostgresBucketStore, PostgresLimitsStore, PostgresSlotStore
+from gateway.mcp_server.clients import PolicyToolsClient
+from gateway.mcp_server.clients_resources import ResourcesClient
+from gateway.mcp_server.endpoint import PATH as MCP_PATH
 from gateway.mcp_server.endpoint import McpEndpoint
+from gateway.mcp_server.policy_tools import ToolCalls
+from gateway.mcp_server.resources import TenantResources
+from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.verifier import OidcVerifier
 from gateway.responses.routes import ResponsesApi
 from gateway.rest.audited_calls import AuditedCalls
@@ -115,7 +121,12 @@ async def _parts(
     calls = AuditedCalls(upstreams, tenancy.log)
     checks: dict[str, Check] = {"postgres": partial(check, engine), "episodes": upstreams.check}
     starter = _starter(settings, upstreams, episodes, episode_ids)
-    mcp = McpEndpoint(starter)
+    tools = PolicyToolsClient(upstreams["podium.registry.v1"], upstreams[EPISODES])
+    mcp = McpEndpoint(
+        starter,
+        ToolCalls(tools, episode_ids, settings.chat_wait_s),
+        TenantResources(ResourcesClient(upstreams["podium.adapters.v1"], upstreams[EPISODES])),
+    )
     app = build_app(
         settings,
         tenancy,
@@ -143,6 +154,7 @@ async def _tenancy(
     tenancy = Tenancy(
         keys=keys,
         doorkeeper=Doorkeeper(keys, uses, oidc),
+        protected=ProtectedResource(settings.oidc_issuers, settings.public_url, MCP_PATH),
         log=log_of_changes,
         limits=LimitBook(
             PostgresLimitsStore(engine),

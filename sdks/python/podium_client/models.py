@@ -363,6 +363,28 @@ class ListDocumentsResponse(Model):
     """
 
 
+class OutputFile(Model):
+    """
+    A file a tool made.
+    """
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    name: str = ""
+    """
+    File name without a path.
+    """
+    media_type: str = ""
+    """
+    Media type, for example "image/png".
+    """
+    data: Base64Bytes | None = None
+    """
+    Contents.
+    """
+
+
 class PutDocumentsRequest(Model):
     """
     Asks to store documents.
@@ -3031,11 +3053,11 @@ class DirectCallSpec(Model):
 
     tool_name: str = ""
     """
-    Tool: of kind llm with messages, of any other with arguments.
+    Tool of any kind but podium.
     """
     model_alias: str = ""
     """
-    Alias of one of its models; unset means the first.
+    Alias of one of its models; unset means the argument "model", or the first.
     """
     policy: str = ""
     """
@@ -3043,7 +3065,7 @@ class DirectCallSpec(Model):
     """
     messages: Annotated[list[ConversationMessage], Field(validate_default=True)] = []
     """
-    What the model is told, oldest first; at least one, and the last is the user's. Empty for a tool of another kind.
+    What a model is told, oldest first, and the last is the user's; empty for a tool of another kind, and where a model is given arguments.
     """
     sampling: Sampling | None = None
     """
@@ -3059,7 +3081,7 @@ class DirectCallSpec(Model):
     """
     arguments_json: str = ""
     """
-    Arguments of a tool that is no language model, a JSON object; unset means none.
+    Arguments, a JSON object that fits the tool's schema; unset means none. A tool of kind llm takes "prompt", which it is told as it is, and "model".
     """
 
 
@@ -3199,7 +3221,7 @@ class PutWebhookRequest(Model):
 
 class StartDirectCallRequest(Model):
     """
-    Asks to call a model.
+    Asks to call a tool.
     """
 
     call_id: str = ""
@@ -4279,7 +4301,7 @@ class DirectCall(Model):
     """
     finish_reason: str = ""
     """
-    Why it stopped, as its API says: "stop" or "length", for example.
+    Why a model stopped, as its API says: "stop" or "length", for example.
     """
     failure: Failure | None = None
     """
@@ -4316,6 +4338,14 @@ class DirectCall(Model):
     create_time: AwareDatetime | None = None
     """
     When it was accepted.
+    """
+    content_json: str = ""
+    """
+    The content as JSON where the tool answers in JSON; unset otherwise.
+    """
+    files: Annotated[list[OutputFile], Field(validate_default=True)] = []
+    """
+    Files that the tool made; usually none.
     """
 
 

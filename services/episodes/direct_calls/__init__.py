@@ -1,1 +1,1 @@
-"""Calls of models without an episode (docs/adr/0035)."""
+"""Calls of tools without an episode (docs/adr/0035)."""

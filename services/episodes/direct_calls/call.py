@@ -1,6 +1,8 @@
 """A stored call with its parts parsed."""
 
+import json
 from dataclasses import dataclass
+from typing import Any
 
 from episodes.charges.purchases import timeout_s
 from episodes.direct_calls.models import StoredCall
@@ -33,9 +35,18 @@ class DirectCall:
         return self.tool.kind == tool_pb2.TOOL_KIND_LLM
 
     @property
+    def arguments(self) -> dict[str, Any]:
+        """As they were given."""
+        found: dict[str, Any] = json.loads(self.spec.arguments_json or "{}")
+        return found
+
+    @property
     def alias(self) -> str:
-        """The model that is asked."""
-        return self.spec.model_alias or next(iter(self.tool.model_aliases), "")
+        """The model that is asked; "" for a tool that is none."""
+        if not self.asks_model:
+            return ""
+        asked = self.spec.model_alias or self.arguments.get("model")
+        return str(asked or next(iter(self.tool.model_aliases), ""))
 
     @property
     def output_tokens(self) -> int:

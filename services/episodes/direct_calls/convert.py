@@ -26,6 +26,8 @@ def call_to_proto(stored: StoredCall) -> pb.DirectCall:
     if answer.HasField("failure"):
         message.failure.CopyFrom(answer.failure)
     message.content = answer.output.content
+    message.content_json = answer.output.content_json
+    message.files.extend(answer.output.files)
     message.finish_reason = answer.finish_reason
     message.usage.CopyFrom(answer.usage)
     if stored.cost is not None:

@@ -1,4 +1,4 @@
-"""What can be wrong with a call of a model without an episode."""
+"""What can be wrong with a call of a tool without an episode."""
 
 from podium_kit.rpc.errors import AlreadyExists, InvalidArgument, NotFound, PermissionDenied
 

@@ -140,6 +140,8 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
         )
     sampling = call.spec.sampling
     conversation = adapters_pb.Conversation(messages=call.spec.messages)
+    if not call.spec.messages:
+        conversation.messages.add(role="user", content=call.arguments["prompt"])
     if sampling.HasField("temperature"):
         conversation.temperature = sampling.temperature
     if sampling.HasField("top_p"):

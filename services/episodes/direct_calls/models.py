@@ -1,4 +1,4 @@
-"""A call of a model without an episode, apart from how it travels and where it is stored."""
+"""A call of a tool without an episode, apart from how it travels and where it is stored."""
 
 from dataclasses import dataclass
 from datetime import datetime

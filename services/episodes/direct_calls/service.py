@@ -4,6 +4,7 @@ import json
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from episodes.admission import HISTORY_MESSAGES_MAX, SPEC_BYTES_MAX
 from episodes.clients import Ledger, Registry
@@ -114,21 +115,36 @@ class DirectCalls:
 
 
 def _check_content(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> None:
-    """Raises InvalidDirectCall for messages to a tool, or arguments for a model."""
-    if tool.kind == tool_pb2.TOOL_KIND_LLM:
+    """Raises InvalidDirectCall where the tool cannot be asked like this, or without an episode."""
+    if tool.kind == tool_pb2.TOOL_KIND_PODIUM:
+        raise InvalidDirectCall(f"{tool.name} runs an episode of its own; start one instead")
+    arguments = _arguments(spec)
+    if tool.kind != tool_pb2.TOOL_KIND_LLM:
+        if spec.messages:
+            raise InvalidDirectCall(f"{tool.name} is no language model; give arguments_json")
+        return
+    if not spec.arguments_json:
         if not spec.messages or not spec.messages[-1].content.strip():
             raise InvalidDirectCall("the last message is empty; say in words what to do")
-        if spec.arguments_json:
-            raise InvalidDirectCall(f"{tool.name} is a language model; give messages")
         return
     if spec.messages:
-        raise InvalidDirectCall(f"{tool.name} is no language model; give arguments_json")
+        raise InvalidDirectCall("there are messages and arguments_json; give one of them")
+    if unknown := sorted(arguments.keys() - {"prompt", "model"}):
+        raise InvalidDirectCall(f"a model takes prompt and model, and no {unknown[0][:40]!r}")
+    prompt = arguments.get("prompt")
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise InvalidDirectCall("the argument prompt is empty; say in words what to do")
+
+
+def _arguments(spec: pb.DirectCallSpec) -> dict[str, Any]:
+    """What is in them the adapters judge by the tool's schema. Raises InvalidDirectCall."""
     try:
         arguments = json.loads(spec.arguments_json or "{}")
     except (ValueError, RecursionError) as error:
         raise InvalidDirectCall(f"arguments_json is not JSON: {error}") from error
     if not isinstance(arguments, dict):
         raise InvalidDirectCall("arguments_json is no JSON object")
+    return arguments
 
 
 def _budget(call: DirectCall) -> budget_pb.Budget:

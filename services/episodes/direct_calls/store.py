@@ -1,4 +1,4 @@
-"""Calls of models without an episode, in PostgreSQL."""
+"""Calls of tools without an episode, in PostgreSQL."""
 
 from datetime import timedelta
 from typing import Any

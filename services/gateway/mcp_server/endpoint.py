@@ -11,29 +11,43 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.shared.exceptions import MCPError
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.chat.starting import EpisodeStarter
-from gateway.mcp_server.run_task import DEFINITION, NAME, run_task
+from gateway.mcp_server.options import CallOptions, TaskOptions, options
+from gateway.mcp_server.policy_tools import ToolCalls
+from gateway.mcp_server.resources import TEMPLATES, TenantResources
+from gateway.mcp_server.results import failed
+from gateway.mcp_server.run_task import DEFINITION, NAME, Tell, run_task
+from podium_kit.rpc.errors import DomainError
 
 PATH = "/v1/mcp"
-INSTRUCTIONS = "Give whole tasks to run_task; it has tools and models of its own."
+INSTRUCTIONS = (
+    "Give whole tasks to run_task; it has tools and models of its own. The other tools are those"
+    " that your policy allows, called directly."
+)
 Context = ServerRequestContext[Any, Any]
 
 
 class McpEndpoint:
     """An ASGI application; it serves requests inside of `running`."""
 
-    def __init__(self, starter: EpisodeStarter) -> None:
+    def __init__(
+        self, starter: EpisodeStarter, tools: ToolCalls, resources: TenantResources
+    ) -> None:
         self._starter = starter
+        self._tools = tools
+        self._resources = resources
         server: Server[Any] = Server(
             "podium",
             title="Podium",
             instructions=INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
         )
         self._manager = StreamableHTTPSessionManager(
             server,
@@ -69,21 +83,49 @@ class McpEndpoint:
     async def _list_tools(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[DEFINITION])
+        cursor = params.cursor if params else None
+        tools, more = await self._tools.page(cursor, but=NAME)
+        own = [] if cursor else [DEFINITION]
+        return types.ListToolsResult(tools=[*own, *tools], next_cursor=more)
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        if params.name != NAME:
-            message = f"there is no tool {params.name[:100]}; the only one is {NAME}"
-            raise MCPError(types.INVALID_PARAMS, message)
-        token = (context.meta or {}).get("progress_token")
-        steps = count(1)
+        """What went wrong is for the model that called, too."""
+        meta, arguments = context.meta, dict(params.arguments or {})
+        try:
+            if params.name == NAME:
+                asked = options(TaskOptions, meta)
+                return await run_task(self._starter, arguments, asked, _telling(context))
+            return await self._tools.call(params.name, arguments, options(CallOptions, meta))
+        except DomainError as error:
+            return failed(error.message)
 
-        async def tell(line: str) -> None:
-            if token is not None:
-                await context.session.send_progress_notification(
-                    token, next(steps), message=line, related_request_id=str(context.request_id)
-                )
+    async def _list_resources(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        return await self._resources.page(params.cursor if params else None)
 
-        return await run_task(self._starter, dict(params.arguments or {}), tell)
+    async def _list_templates(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
+
+    async def _read_resource(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        return await self._resources.read(params.uri)
+
+
+def _telling(context: Context) -> Tell:
+    """Sends lines as progress to a client that asked for it."""
+    token = (context.meta or {}).get("progress_token")
+    steps = count(1)
+
+    async def tell(line: str) -> None:
+        if token is not None:
+            await context.session.send_progress_notification(
+                token, next(steps), message=line, related_request_id=str(context.request_id)
+            )
+
+    return tell

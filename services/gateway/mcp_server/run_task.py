@@ -1,21 +1,20 @@
 """The tool `run_task`: an episode whose turns are progress and whose answer is the result."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp import types
-from pydantic import Field, ValidationError
-from uuid_utils import uuid7
+from pydantic import Field
 
 from gateway.chat.catalogue import DEFAULT_ALIAS, Choice
 from gateway.chat.outcomes import finish_reason
 from gateway.chat.request import PodiumOptions, dollars
 from gateway.chat.response import podium
 from gateway.chat.starting import EpisodeStarter
-from gateway.episode_ids import EpisodeId
+from gateway.mcp_server.options import TaskOptions, checked
 from gateway.models import EpisodeOrder, Outcome
-from podium_kit.rpc.errors import DomainError
 
 NAME = "run_task"
 DESCRIPTION = (
@@ -64,25 +63,21 @@ DEFINITION = types.Tool(
 
 
 async def run_task(
-    starter: EpisodeStarter, arguments: dict[str, Any], tell: Tell
+    starter: EpisodeStarter, arguments: dict[str, Any], options: TaskOptions, tell: Tell
 ) -> types.CallToolResult:
-    """The answer, or why there is none: both are for the model that called."""
-    try:
-        given = TaskArguments.model_validate(arguments)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return failed(f"{where}: {first['msg']}")
-    try:
-        return answered(await _outcome(starter, given, tell))
-    except DomainError as error:
-        return failed(error.message)
+    """The answer. Raises the DomainError that says why there is none."""
+    given = checked(TaskArguments, arguments)
+    return answered(await _outcome(starter, given, options, tell))
 
 
-async def _outcome(starter: EpisodeStarter, given: TaskArguments, tell: Tell) -> Outcome:
+async def _outcome(
+    starter: EpisodeStarter, given: TaskArguments, options: TaskOptions, tell: Tell
+) -> Outcome:
     order = given.order(await starter.catalogue.orchestrator(given.model))
-    run = starter.part_of(EpisodeId(str(uuid7()), chosen_by_caller=False))
-    await run.start(order)
+    body = json.dumps([NAME, given.model_dump(mode="json")], sort_keys=True).encode()
+    async with starter.episode_ids.starting_with(options.idempotency_key, body) as episode:
+        run = starter.part_of(episode)
+        await run.start(order)
     try:
         async for event in run.events():
             if isinstance(event, Outcome):
@@ -100,10 +95,4 @@ def answered(outcome: Outcome) -> types.CallToolResult:
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=outcome.answer)],
         structured_content={"answer": outcome.answer, **podium(outcome)},
-    )
-
-
-def failed(message: str) -> types.CallToolResult:
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=message)], is_error=True
     )

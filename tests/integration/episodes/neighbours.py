@@ -136,6 +136,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         self.modelled_s: dict[str, float] = {}
         self.invoked: Counter[str] = Counter()
         self.requests: list[adapters_pb.InvokeRequest] = []
+        self.closed: list[str] = []
         self.in_flight = 0
         self.in_flight_max = 0
         self.delivered: list[adapters_pb.DeliverWebhookRequest] = []
@@ -181,6 +182,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
     async def CloseEpisode(
         self, request: adapters_pb.CloseEpisodeRequest, context: Context
     ) -> adapters_pb.CloseEpisodeResponse:
+        self.closed.append(request.episode_id)
         return adapters_pb.CloseEpisodeResponse()
 
 

@@ -1,4 +1,4 @@
-"""Calls of models without an episode: one key, one hold, one charge, whatever dies meanwhile."""
+"""Calls of tools without an episode: one key, one hold, one charge, whatever dies meanwhile."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ import pytest
 from callers import client_channel, make_identity
 from integration.episodes.neighbours import make_toolset
 from integration.episodes.platform_under_test import EpisodesPlatform, new_id
-from podium.common.v1 import failure_pb2
+from podium.common.v1 import failure_pb2, usage_pb2
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceStub
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
@@ -90,6 +90,34 @@ async def test_a_call_is_held_made_and_charged_once_however_often_it_is_asked_fo
     assert (asked.conversation.temperature, asked.max_output_tokens) == (0.5, 200)
 
 
+async def test_any_tool_is_called_with_its_arguments(platform: EpisodesPlatform) -> None:
+    neighbours = platform.neighbours
+    async with calls_of(platform) as stub:
+        neighbours.registry.toolset = make_toolset("sums")
+        neighbours.registry.toolset.tools[0].kind = tool_pb2.TOOL_KIND_MCP
+        given: dict[str, Any] = {
+            "tool_name": "sums",
+            "messages": [],
+            "arguments_json": '{"model": "x"}',
+        }
+        call = await ended(stub, (await start(stub, **given)).id)
+        neighbours.registry.toolset = expert()
+        prompt = {**given, "tool_name": "expert", "arguments_json": '{"prompt": "How many?"}'}
+        asked = await ended(stub, (await start(stub, **prompt)).id)
+    assert (call.content, call.model_alias) == ('sums says {"model": "x"}', "")
+    hold = neighbours.ledger.holds[call.ledger_key]
+    worst = {each.dimension: each.amount for each in hold.worst_case}
+    assert worst == {usage_pb2.USAGE_DIMENSION_CALL: "1", usage_pb2.USAGE_DIMENSION_SECOND: "30.0"}
+    assert (hold.sku, hold.subject.model) == ("tool/sums", "")
+    plain, told = neighbours.adapters.requests
+    assert not plain.HasField("conversation")
+    assert told.arguments_json == '{"model": "small"}'
+    assert [each.content for each in told.conversation.messages] == ["How many?"]
+    assert asked.model_alias == "small"
+    # Its session; requests to models hold nothing.
+    assert neighbours.adapters.closed == [call.id]
+
+
 async def test_a_worker_that_dies_during_a_call_charges_it_once(
     own_platform: EpisodesPlatform,
 ) -> None:
@@ -126,6 +154,11 @@ async def test_what_the_budgets_do_not_cover_is_not_made(platform: EpisodesPlatf
         ({"messages": [{"role": "tool", "content": "x"}]}, "role 'tool' is none of"),
         ({"sampling": {"max_tokens": -1}}, "sampling.max_tokens is negative"),
         ({"budget": {"currency_code": "USD", "amount": "0"}}, "the budget must be above zero"),
+        ({"arguments_json": "{}"}, "there are messages and arguments_json"),
+        ({"messages": [], "arguments_json": "{"}, "arguments_json is not JSON"),
+        ({"messages": [], "arguments_json": "[]"}, "is no JSON object"),
+        ({"messages": [], "arguments_json": "{}"}, "the argument prompt is empty"),
+        ({"messages": [], "arguments_json": '{"task": "x"}'}, "and no 'task'"),
     ],
 )
 async def test_what_is_no_call_is_rejected(
@@ -135,6 +168,17 @@ async def test_what_is_no_call_is_rejected(
         with pytest.raises(grpc.aio.AioRpcError, match=said) as rejected:
             await start(stub, **spec)
     assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_only_what_can_be_called_without_an_episode_is(platform: EpisodesPlatform) -> None:
+    toolset = make_toolset("sums")
+    async with calls_of(platform) as stub:
+        platform.neighbours.registry.toolset = toolset
+        with pytest.raises(grpc.aio.AioRpcError, match="sums is no language model"):
+            await start(stub, tool_name="sums")
+        toolset.tools[0].kind = tool_pb2.TOOL_KIND_PODIUM
+        with pytest.raises(grpc.aio.AioRpcError, match="runs an episode of its own"):
+            await start(stub, tool_name="sums", messages=[], arguments_json="{}")
 
 
 async def test_policies_keep_calls_out_and_tenants_apart(platform: EpisodesPlatform) -> None:

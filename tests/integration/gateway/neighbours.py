@@ -80,6 +80,8 @@ class Tools(registry_rpc.ToolRegistryServiceServicer):
     def __init__(self) -> None:
         self.tools: dict[str, tool_pb2.Tool] = {}
         self.listed: list[registry_pb.ListToolsRequest] = []
+        # What the policy allows besides the three of every test.
+        self.more: list[toolset_pb2.ResolvedTool] = []
 
     async def RegisterTool(
         self, request: registry_pb.RegisterToolRequest, context: Any
@@ -107,7 +109,7 @@ class Tools(registry_rpc.ToolRegistryServiceServicer):
             name="asked", kind=tool_pb2.TOOL_KIND_LLM, needs_approval=True
         )
         sums = toolset_pb2.ResolvedTool(name="calculator", kind=tool_pb2.TOOL_KIND_FUNCTION)
-        toolset = toolset_pb2.Toolset(tools=[expert, asked, sums])
+        toolset = toolset_pb2.Toolset(tools=[expert, asked, sums, *self.more])
         return registry_pb.ResolveToolsetResponse(toolset=toolset)
 
     async def ListTools(

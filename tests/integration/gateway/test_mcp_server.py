@@ -12,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from integration.gateway.gateway_under_test import GatewayUnderTest
 from integration.gateway.scripted_episodes import make_failure, make_finish
+from podium.registry.v1 import tool_pb2, toolset_pb2
 
 
 @asynccontextmanager
@@ -42,7 +43,7 @@ async def test_a_task_is_run_with_progress_and_told_what_it_cost(
         told.append(f"{progress:g} {message}")
 
     async with client_of(gateway) as client:
-        [tool] = (await client.list_tools()).tools
+        tool = (await client.list_tools()).tools[0]
         result = await client.call_tool(
             "run_task",
             {"task": "6*7?", "policy": "cost-first", "budget_usd": "0.5"},
@@ -66,12 +67,47 @@ async def test_what_went_wrong_is_for_the_model_that_called(gateway: GatewayUnde
         empty = await call(client, task="")
         unknown = await call(client, task="6*7?", colour="red")
         nobody = await call(client, task="6*7?", model="gpt-9")
-        with pytest.raises(Exception, match="there is no tool fly"):
-            await client.call_tool("fly", {})
+        meta: Any = {"podium": {"policy": "x"}}
+        odd = await client.call_tool("run_task", {"task": "6*7?"}, meta=meta)
     assert failed.is_error and "no model answers" in text_of(failed)
     assert empty.is_error and text_of(empty).startswith("task: ")
     assert unknown.is_error and text_of(unknown).startswith("colour: ")
     assert nobody.is_error and "gpt-9" in text_of(nobody)
+    assert odd.is_error and text_of(odd).startswith("_meta.podium.policy: ")
+
+
+async def test_a_task_is_run_once_for_its_idempotency_key(gateway: GatewayUnderTest) -> None:
+    meta: Any = {"podium": {"idempotency_key": "once"}}
+    async with client_of(gateway) as client:
+        first, again = [
+            await client.call_tool("run_task", {"task": "6*7?"}, meta=meta) for _ in range(2)
+        ]
+        other = await client.call_tool("run_task", {"task": "7*7?"}, meta=meta)
+    assert first.structured_content == again.structured_content
+    assert other.is_error and "another spec" in text_of(other)
+    assert len(gateway.episodes.episodes) == 1
+
+
+async def test_tools_of_the_policy_are_listed_in_pages(gateway: GatewayUnderTest) -> None:
+    names = [f"t{number:03}" for number in range(150)]
+    kind, podium = tool_pb2.TOOL_KIND_FUNCTION, tool_pb2.TOOL_KIND_PODIUM
+    gateway.tools.more = [
+        *(toolset_pb2.ResolvedTool(name=name, kind=kind) for name in names),
+        toolset_pb2.ResolvedTool(name="run_task", kind=kind),
+        toolset_pb2.ResolvedTool(name="team", kind=podium),
+    ]
+    async with client_of(gateway) as client:
+        first = await client.list_tools()
+        second = await client.list_tools(cursor=first.next_cursor)
+        with pytest.raises(Exception, match="the cursor is none of this server's"):
+            await client.list_tools(cursor="\x00")
+    # Calls of `asked` wait for a person, `team` runs episodes.
+    shown = [tool.name for tool in (*first.tools, *second.tools)]
+    assert shown == ["run_task", "calculator", "expert", *names]
+    assert (len(first.tools), second.next_cursor) == (101, None)
+    expert = first.tools[2]
+    assert expert.input_schema["properties"]["model"]["enum"] == ["small", "large"]
+    assert expert.annotations and expert.annotations.read_only_hint is False
 
 
 async def test_a_key_is_needed_and_its_tenant_is_the_episodes(gateway: GatewayUnderTest) -> None:

@@ -190,3 +190,56 @@ async def signed_in(issuer: str, claims: dict[str, Any]) -> str:
         exchange = {"grant_type": "authorization_code", "code": code, "redirect_uri": back}
         tokens = await http.post("/oauth2/token", data=exchange, auth=("podium", "secret"))
     return str(tokens.json()["id_token"])
+
+
+async def test_mcp_clients_find_out_who_issues_tokens(
+    gateway: GatewayUnderTest, provider: IdentityProvider
+) -> None:
+    known = "/.well-known/oauth-protected-resource"
+    async with gateway.http("") as http:
+        nobody = await http.post("/v1/mcp", json={})
+        elsewhere = await http.get("/v1/limits")
+        document = (await http.get(f"{known}/v1/mcp")).json()
+        whole = (await http.get(known)).json()
+    challenge = f'Bearer realm="podium", resource_metadata="{gateway.base_url}{known}'
+    assert nobody.status_code == elsewhere.status_code == 401
+    assert nobody.headers["www-authenticate"] == f'{challenge}/v1/mcp"'
+    assert elsewhere.headers["www-authenticate"] == f'{challenge}"'
+    assert document["resource"] == f"{gateway.base_url}/v1/mcp"
+    assert whole["resource"] == f"{gateway.base_url}/"
+    assert document["authorization_servers"] == [provider.issuer]
+    async with gateway.http(acme(provider, exp=1)) as http:
+        expired = await http.post("/v1/mcp", json={})
+    assert 'error="invalid_token"' in expired.headers["www-authenticate"]
+    headers = {"accept": "application/json, text/event-stream"}
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    for credential in (acme(provider), gateway.key):
+        async with gateway.http(credential) as http:
+            assert (await http.post("/v1/mcp", json=ping, headers=headers)).is_success
+
+
+async def test_the_public_url_is_what_clients_are_told(
+    database: Database, tmp_path: Path, provider: IdentityProvider
+) -> None:
+    issuer = {"issuer": provider.issuer, "audience": "podium", "tenant": "acme", "roles": ROLES}
+    given = {"oidc_issuers": [issuer], "public_url": "https://podium.example.com/"}
+    async with (
+        run_gateway(await database("gateway"), tmp_path, **given) as behind,
+        behind.http("") as http,
+    ):
+        document = (await http.get("/.well-known/oauth-protected-resource/v1/mcp")).json()
+        rejected = await http.get("/v1/mcp")
+    assert document["resource"] == "https://podium.example.com/v1/mcp"
+    assert "https://podium.example.com/.well-known/" in rejected.headers["www-authenticate"]
+
+
+async def test_without_a_provider_there_is_no_such_document(
+    database: Database, tmp_path: Path
+) -> None:
+    async with (
+        run_gateway(await database("gateway"), tmp_path) as plain,
+        plain.http("") as http,
+    ):
+        assert (await http.get("/.well-known/oauth-protected-resource")).status_code == 404
+        rejected = await http.get("/v1/limits")
+    assert rejected.headers["www-authenticate"] == 'Bearer realm="podium"'

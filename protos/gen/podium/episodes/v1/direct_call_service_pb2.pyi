@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from podium.adapters.v1 import tool_adapter_service_pb2 as _tool_adapter_service_pb2
 from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
@@ -58,17 +59,19 @@ class DirectCallSpec(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
     tool_name: _builtins.str
-    """Tool: of kind llm with messages, of any other with arguments."""
+    """Tool of any kind but podium."""
     model_alias: _builtins.str
-    """Alias of one of its models; unset means the first."""
+    """Alias of one of its models; unset means the argument "model", or the first."""
     policy: _builtins.str
     """Policy; unset means the tenant's active one."""
     arguments_json: _builtins.str
-    """Arguments of a tool that is no language model, a JSON object; unset means none."""
+    """Arguments, a JSON object that fits the tool's schema; unset means none. A tool of
+    kind llm takes "prompt", which it is told as it is, and "model".
+    """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.ConversationMessage]:
-        """What the model is told, oldest first; at least one, and the last is the user's.
-        Empty for a tool of another kind.
+        """What a model is told, oldest first, and the last is the user's; empty for a tool
+        of another kind, and where a model is given arguments.
         """
 
     @_builtins.property
@@ -123,6 +126,8 @@ class DirectCall(_message.Message):
     TOOL_VERSION_FIELD_NUMBER: _builtins.int
     MODEL_ALIAS_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    CONTENT_JSON_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     ended: _builtins.bool
@@ -130,7 +135,7 @@ class DirectCall(_message.Message):
     content: _builtins.str
     """What the model wrote, or the tool gave."""
     finish_reason: _builtins.str
-    """Why it stopped, as its API says: "stop" or "length", for example."""
+    """Why a model stopped, as its API says: "stop" or "length", for example."""
     ledger_key: _builtins.str
     """Key of its hold and its capture in the ledger."""
     policy_name: _builtins.str
@@ -141,6 +146,8 @@ class DirectCall(_message.Message):
     """Version of the tool."""
     model_alias: _builtins.str
     """The model that answered."""
+    content_json: _builtins.str
+    """The content as JSON where the tool answers in JSON; unset otherwise."""
     @_builtins.property
     def spec(self) -> Global___DirectCallSpec:
         """What the caller asked for."""
@@ -161,6 +168,10 @@ class DirectCall(_message.Message):
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was accepted."""
 
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[_tool_adapter_service_pb2.OutputFile]:
+        """Files that the tool made; usually none."""
+
     def __init__(
         self,
         *,
@@ -178,10 +189,12 @@ class DirectCall(_message.Message):
         tool_version: _builtins.int = ...,
         model_alias: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        content_json: _builtins.str = ...,
+        files: _abc.Iterable[_tool_adapter_service_pb2.OutputFile] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "create_time", b"create_time", "failure", b"failure", "spec", b"spec", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "cost", b"cost", "create_time", b"create_time", "ended", b"ended", "failure", b"failure", "finish_reason", b"finish_reason", "id", b"id", "ledger_key", b"ledger_key", "model_alias", b"model_alias", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "content_json", b"content_json", "cost", b"cost", "create_time", b"create_time", "ended", b"ended", "failure", b"failure", "files", b"files", "finish_reason", b"finish_reason", "id", b"id", "ledger_key", b"ledger_key", "model_alias", b"model_alias", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -189,7 +202,7 @@ Global___DirectCall: _TypeAlias = DirectCall  # noqa: Y015
 
 @_typing.final
 class StartDirectCallRequest(_message.Message):
-    """Asks to call a model."""
+    """Asks to call a tool."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

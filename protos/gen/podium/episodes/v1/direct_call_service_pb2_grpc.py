@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class DirectCallServiceStub(object):
-    """Calls models of llm tools without an episode: allowed by the tenant's policy, held,
-    made and charged as an episode's calls are.
+    """Calls tools without an episode: allowed by the tenant's policy, held, made and
+    charged as an episode's calls are.
     """
 
     def __init__(self, channel):
@@ -49,8 +49,8 @@ class DirectCallServiceStub(object):
 
 
 class DirectCallServiceServicer(object):
-    """Calls models of llm tools without an episode: allowed by the tenant's policy, held,
-    made and charged as an episode's calls are.
+    """Calls tools without an episode: allowed by the tenant's policy, held, made and
+    charged as an episode's calls are.
     """
 
     def StartDirectCall(self, request, context):
@@ -91,8 +91,8 @@ def add_DirectCallServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DirectCallService(object):
-    """Calls models of llm tools without an episode: allowed by the tenant's policy, held,
-    made and charged as an episode's calls are.
+    """Calls tools without an episode: allowed by the tenant's policy, held, made and
+    charged as an episode's calls are.
     """
 
     @staticmethod

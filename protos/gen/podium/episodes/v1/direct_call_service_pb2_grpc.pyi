@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class DirectCallServiceStub:
-    """Calls models of llm tools without an episode: allowed by the tenant's policy, held,
-    made and charged as an episode's calls are.
+    """Calls tools without an episode: allowed by the tenant's policy, held, made and
+    charged as an episode's calls are.
     """
 
     @_typing.overload
@@ -45,8 +45,8 @@ class DirectCallServiceStub:
 
 @_typing.type_check_only
 class DirectCallServiceAsyncStub(DirectCallServiceStub):
-    """Calls models of llm tools without an episode: allowed by the tenant's policy, held,
-    made and charged as an episode's calls are.
+    """Calls tools without an episode: allowed by the tenant's policy, held, made and
+    charged as an episode's calls are.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -59,8 +59,8 @@ class DirectCallServiceAsyncStub(DirectCallServiceStub):
     """Returns a call, on request once it has ended or half a minute has passed."""
 
 class DirectCallServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Calls models of llm tools without an episode: allowed by the tenant's policy, held,
-    made and charged as an episode's calls are.
+    """Calls tools without an episode: allowed by the tenant's policy, held, made and
+    charged as an episode's calls are.
     """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,65 @@
+"""Where MCP clients learn who issues tokens for this platform: RFC 9728, as MCP asks for it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.datastructures import URL, Headers
+from starlette.requests import Request
+from starlette.types import Scope
+
+from gateway.oidc.issuers import OidcIssuer
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+REALM = 'Bearer realm="podium"'
+
+
+@dataclass(frozen=True)
+class ProtectedResource:
+    """A path of the platform that tokens are issued for, and the platform as a whole.
+
+    `public_url` is how clients reach it; "" means as the request says.
+    """
+
+    issuers: tuple[OidcIssuer, ...]
+    public_url: str
+    path: str
+
+    def router(self) -> APIRouter:
+        """Open, as the RFC has it; where nobody signs in there is nothing to say."""
+        router = APIRouter(include_in_schema=False)
+        if self.issuers:
+            router.add_api_route(WELL_KNOWN, self._whole)
+            router.add_api_route(f"{WELL_KNOWN}{self.path}", self._part)
+        return router
+
+    async def _whole(self, request: Request) -> dict[str, Any]:
+        return self._document(f"{self._base(request.scope)}/")
+
+    async def _part(self, request: Request) -> dict[str, Any]:
+        return self._document(f"{self._base(request.scope)}{self.path}")
+
+    def _document(self, resource: str) -> dict[str, Any]:
+        return {
+            "resource": resource,
+            "resource_name": "Podium",
+            "authorization_servers": [issuer.issuer for issuer in self.issuers],
+            "bearer_methods_supported": ["header"],
+        }
+
+    def challenge(self, scope: Scope) -> str:
+        """WWW-Authenticate of a 401: how to authenticate, and whether a token was no good."""
+        said = REALM
+        if "authorization" in Headers(scope=scope):
+            said += ', error="invalid_token"'
+        if self.issuers:
+            part = self.path if scope["path"] == self.path else ""
+            said += f', resource_metadata="{self._base(scope)}{WELL_KNOWN}{part}"'
+        return said
+
+    def _base(self, scope: Scope) -> str:
+        if self.public_url:
+            return self.public_url.rstrip("/")
+        url = URL(scope=scope)
+        # What a request calls its host may hold a quote, which would end the header's text.
+        return f"{url.scheme}://{url.netloc}".replace('"', "")
