@@ -8,9 +8,12 @@ a table; ends with status 1 when something that a client can do does not work.
 import argparse
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+import yaml
 
 from clients.environments import CLIENTS, PROGRAMS, Client
 from clients.model import MODEL, reply
@@ -24,6 +27,7 @@ from temporary_files import server_folder
 FEATURES = ("chat", "stream", "tools", "streamed tools", "JSON", "errors")
 NOT_OF_THE_CLIENT = "-"
 TURNS_MAX = 8
+MCP_TOOLS = Path(__file__).parent / "conformance_tools.py"
 TIMEOUT_S = 300
 Results = dict[str, str]
 
@@ -51,10 +55,12 @@ async def try_all(clients: Sequence[Client]) -> int:
         OpenAiServer(script=[reply] * TURNS_MAX, models=[MODEL]) as model,
     ):
         engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
+        define_mcp_server(folder / "state" / "mcp-servers")
         platform = LocalPlatform(PlatformOptions(folder / "state", engine), quiet)
         await platform.start()
         try:
             connection = await fill(platform, quiet)
+            await register_mcp_tools(connection)
             found = {client.name: await tried(client, connection) for client in clients}
         finally:
             await platform.stop()
@@ -69,13 +75,36 @@ async def try_all(clients: Sequence[Client]) -> int:
     return 1 if problems else 0
 
 
+def define_mcp_server(folder: Path) -> None:
+    """As an operator does, for the tools that MCP's conformance suite calls."""
+    folder.mkdir(parents=True)
+    definition = {
+        "argv": [sys.executable, str(MCP_TOOLS.resolve())],
+        "folders": [str(MCP_TOOLS.resolve().parent)],
+    }
+    (folder / f"{MCP_TOOLS.stem}.yaml").write_text(yaml.safe_dump(definition))
+
+
+async def register_mcp_tools(connection: Connection) -> None:
+    """As a tool owner does."""
+    headers = {"authorization": f"Bearer {connection.admin_key}"}
+    server = {"connection": {"stdio": {"server": MCP_TOOLS.stem}}}
+    async with httpx.AsyncClient(
+        base_url=connection.gateway_url, headers=headers, timeout=TIMEOUT_S, trust_env=False
+    ) as http:
+        found = await http.post("/v1/tools/discover-mcp", json=server)
+        for spec in found.raise_for_status().json()["specs"]:
+            made = await http.post("/v1/tools", json={"spec": spec, "shared": True})
+            made.raise_for_status()
+
+
 async def tried(client: Client, connection: Connection) -> Results:
     """What went wrong with each feature, "" where nothing did."""
     process = await asyncio.create_subprocess_exec(
         str(client.python),
         str(PROGRAMS / client.program),
         env={
-            "PATH": os.environ["PATH"],
+            "PATH": client.path,
             "HOME": str(client.folder.resolve()),
             "PODIUM_BASE_URL": f"{connection.gateway_url}/v1",
             "PODIUM_API_KEY": connection.api_key,

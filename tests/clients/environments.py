@@ -1,12 +1,17 @@
 """An environment of its own for every client: what one pins, another need not bear."""
 
 import asyncio
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs"
 ENVIRONMENTS = Path("build/clients")
+
+# The newest versions of MCP's own tools ask for it; the machine's may be older, and npm would take
+# older ones for it unless they are named `@latest`.
+NODE = "node@22"
 
 
 class InstallFailed(RuntimeError):
@@ -15,11 +20,12 @@ class InstallFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Client:
-    """A client library: its program, and the packages that it needs."""
+    """A client library: its program, and the packages that it needs, of PyPI and of npm."""
 
     name: str
     program: str
-    packages: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    npm_packages: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -29,6 +35,12 @@ class Client:
     def python(self) -> Path:
         return self.folder / "bin" / "python"
 
+    @property
+    def path(self) -> str:
+        """Where its commands are."""
+        own = (self.folder / "node_modules" / ".bin").resolve()
+        return f"{own}{os.pathsep}{os.environ['PATH']}"
+
     async def install(self) -> None:
         """Once; the newest versions that there are. Raises InstallFailed."""
         done = self.folder / "installed"
@@ -36,7 +48,11 @@ class Client:
             return
         uv = str(Path(sys.executable).parent / "uv")
         await run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(self.folder))
-        await run(uv, "pip", "install", "--quiet", "--python", str(self.python), *self.packages)
+        if self.packages:
+            await run(uv, "pip", "install", "--quiet", "--python", str(self.python), *self.packages)
+        if self.npm_packages:
+            npm = ("npm", "install", "--silent", "--no-audit", "--no-fund")
+            await run(*npm, "--prefix", str(self.folder), NODE, *self.npm_packages)
         done.touch()
 
 
@@ -49,6 +65,16 @@ CLIENTS = (
     Client("pydantic-ai", "with_pydantic_ai.py", ("pydantic-ai-slim[openai]",)),
     Client("instructor", "with_instructor.py", ("instructor",)),
     Client("fastmcp", "with_fastmcp.py", ("fastmcp",)),
+    Client(
+        "MCP's conformance suite",
+        "with_mcp_conformance.py",
+        npm_packages=("@modelcontextprotocol/conformance@latest",),
+    ),
+    Client(
+        "MCP's inspector",
+        "with_mcp_inspector.py",
+        npm_packages=("@modelcontextprotocol/inspector@latest",),
+    ),
     Client("litellm", "with_litellm.py", ("litellm",)),
     Client("llm", "with_llm.py", ("llm",)),
 )

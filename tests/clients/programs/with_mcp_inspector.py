@@ -1,0 +1,54 @@
+"""The command of MCP's official inspector."""
+
+import json
+import os
+import subprocess
+from typing import Any
+
+import features
+
+TIMEOUT_S = 120
+
+
+def inspected(method: str, *options: str, key: str = features.KEY) -> Any:
+    """What the server answered. Raises AssertionError with what the inspector said."""
+    header = f"Authorization: Bearer {key}"
+    command = ["mcp-inspector", "--cli", f"{features.URL}/mcp", "--transport", "http"]
+    done = subprocess.run(
+        [*command, "--method", method, *options, "--header", header],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        cwd=os.environ["HOME"],
+        check=False,
+    )
+    if done.returncode:
+        raise AssertionError(f"{method}: {(done.stdout + done.stderr)[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def chat() -> None:
+    given = ("--tool-name", "run_task", "--tool-arg", f"task={features.QUESTION}")
+    answer = inspected("tools/call", *given)
+    features.check(answer["structuredContent"]["answer"], features.ANSWER)
+    listed = inspected("resources/list")
+    features.check(bool(listed["resources"]), True)
+
+
+def tools() -> None:
+    names = {tool["name"] for tool in inspected("tools/list")["tools"]}
+    features.check({"run_task", "calculator"} - names, set())
+    given = ("--tool-name", "calculator", "--tool-arg", "expression=6*7")
+    features.check("42" in inspected("tools/call", *given)["content"][0]["text"], True)
+
+
+def errors() -> None:
+    try:
+        inspected("tools/list", key="pod_wrong_key")
+    except AssertionError as error:
+        features.check("auth_required" in str(error), True)
+        return
+    raise AssertionError("a wrong key was accepted")
+
+
+features.report({"chat": chat, "tools": tools, "errors": errors})
