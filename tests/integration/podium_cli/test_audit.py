@@ -288,8 +288,8 @@ def test_a_forged_entry_is_named_by_verify(books: Books) -> None:
         forged = books.podium("audit", "verify")
         assert forged.returncode == 1
         for rule in ("I9 chain", "I8"):
-            (line,) = [row for row in forged.stdout.splitlines() if row.startswith(f"{rule} ")][1:]
-            assert f"entry {sequence} " in line
+            assert f"\n{rule}\tBROKEN\t" in forged.stdout
+            assert f"\n{rule}\tentry {sequence}\t" in forged.stdout
         explained = books.podium("audit", "explain", str(sequence))
         assert "DOES NOT MATCH ITS CONTENT" in explained.stdout
     finally:
