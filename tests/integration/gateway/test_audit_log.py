@@ -126,8 +126,8 @@ def test_whatever_a_route_changes_is_administrative_or_work() -> None:
         "StartEpisode", "CancelEpisode", "ApproveToolCall", "AnswerToolCalls",
         "DiscoverMcpTools", "ReadOpenApi",
         "ExplainToolset", "DryRunPolicy", "ReportAdherence", "PutDocuments", "DeleteDocuments",
-        "DeleteCorpus", "ProposeDescription", "SimulatePrices", "AddInvoiceLines", "StartDirectCall",
-        "ReconcileInvoice",
+        "DeleteCorpus", "ProposeDescription", "SimulatePrices", "AddInvoiceLines",
+        "ReconcileInvoice", "StartDirectCall",
     }  # fmt: skip
     writing = [route for route in ROUTES if route.method != "GET"]
     unclear = [
