@@ -23,6 +23,7 @@ class Settlements:
         self._costs: list[tuple[Step, Money | None]] = []
         self._announced: dict[str, None] = {}
         self._ready = asyncio.Event()
+        self._writing = asyncio.Lock()
 
     def add(self, step: Step, cost: Money | None) -> None:
         self._costs.append((step, cost))
@@ -44,7 +45,12 @@ class Settlements:
         await self.flush()
 
     async def flush(self) -> None:
-        """Writes what is queued; what cannot be written stays queued."""
+        """Writes what is queued once nothing is being written; what cannot be stays queued."""
+        async with self._writing:
+            if self._costs or self._announced:
+                await self._write()
+
+    async def _write(self) -> None:
         self._ready.clear()
         costs, self._costs = self._costs, []
         announced, self._announced = self._announced, {}

@@ -81,8 +81,9 @@ class FinishActivity:
         if finish.stop_reason not in SETTLED_ENDINGS:
             await self.charges.release(episode)
         await self._close_tools(episode, log)
+        # The costs must be there before watchers can see that the episode has ended.
+        await self.settlements.flush()
         await self._end(episode, log, _ending(finish, log), _judgement(episode, log, finish))
-        # The costs must be there before watchers learn that the episode has ended.
         await self.settlements.flush()
         telemetry.record_episode(
             episode.id, episode.stored.create_time, {"podium.stop_reason": finish.stop_reason}
