@@ -34,7 +34,7 @@ COMMANDS = {
     "watch": (EPISODES, "Show an episode from its beginning to its end."),
     "models": (EPISODES, "List the models an episode can ask for, alone or with a policy."),
     "episodes": (EPISODES, "List, show, cancel, approve."),
-    "trajectories": (EPISODES, "Read the trajectory stream, and what is kept aside from it."),
+    "trajectories": (EPISODES, "Read the trajectory stream, and its dead-lettered records."),
     "train": (TRAINING, "Make tasks, run episodes, and give users what was learnt."),
     "tools": (TOOLS, "List, show, search, try, apply, import, follow, describe, delete."),
     "policies": (TOOLS, "List, show, apply, activate, schedule, explain, try, report."),
@@ -64,7 +64,7 @@ and the client of any other.
 Start with [bold]podium up[/], then [bold]podium run "What is 17 percent of 2340?"[/]
 
 Progress goes to stderr, results to stdout. Exit status: 0 success, 1 failed, 2 wrong usage,
-130 interrupted, 141 nobody reads the output any more.
+130 interrupted, 141 the reader of the output is gone.
 """
 
 

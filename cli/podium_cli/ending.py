@@ -22,7 +22,7 @@ OUTPUT_ERRORS = {errno.ENOSPC, errno.EPIPE}
 
 
 class Fault(UserError):
-    """What nobody foresaw; its stack trace is in a file."""
+    """An unexpected error; its stack trace is in a file."""
 
     def __init__(self, error: BaseException) -> None:
         handle, path = tempfile.mkstemp(prefix="podium-fault-", suffix=".txt")

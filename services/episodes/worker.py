@@ -219,22 +219,22 @@ async def _tasks(
     relayed = partial(streaming.lead, relay.relay)
     reconciled = partial(streaming.lead, reconciler.reconcile)
     swept = partial(sweeping.lead, sweep.sweep)
-    forgotten = partial(DirectCallStore(engine).forget, DIRECT_CALLS_KEPT)
-    told = partial(telling.lead, sender.send_due)
+    forgetting = partial(DirectCallStore(engine).forget, DIRECT_CALLS_KEPT)
+    delivering = partial(telling.lead, sender.send_due)
     alerts = BudgetAlerts(webhooks, Ledger(to_ledger))
     alerted = partial(telling.lead, alerts.owe)
-    untold = partial(telling.lead, webhooks.forget)
+    trimming = partial(telling.lead, webhooks.forget)
     tasks = [
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
         BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),
         BackgroundTask("starter-sweep", swept, SWEEP_INTERVAL_S),
         BackgroundTask("workflow-reconciler", ended, config.reconcile_interval_s),
-        BackgroundTask("webhooks", told, WEBHOOK_INTERVAL_S),
+        BackgroundTask("webhooks", delivering, WEBHOOK_INTERVAL_S),
         BackgroundTask("budget-alerts", alerted, ALERTS_INTERVAL_S),
-        BackgroundTask("old-webhook-deliveries", untold, WEBHOOK_FORGET_INTERVAL_S),
+        BackgroundTask("old-webhook-deliveries", trimming, WEBHOOK_FORGET_INTERVAL_S),
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
         BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
-        BackgroundTask("old-direct-calls", forgotten, FORGETTING_INTERVAL_S),
+        BackgroundTask("old-direct-calls", forgetting, FORGETTING_INTERVAL_S),
     ]
     try:
         async with background(tasks):

@@ -13,7 +13,7 @@ from podium_kit.client.errors import UsageError
 
 app = typer.Typer(
     name="trajectories",
-    help="Read the trajectory stream, and what is kept aside from it.",
+    help="Read the trajectory stream, and its dead-lettered records.",
     no_args_is_help=True,
 )
 

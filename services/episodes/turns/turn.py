@@ -96,7 +96,7 @@ class TurnActivity:
                 return result
             await uninterrupted(self.finisher.finish(finish, result.turn))
         except Exception as error:  # noqa: BLE001 whatever it is, the workflow tries it again
-            log.info("episode %s is finished later: %s", episode.id, error)
+            log.warning("episode %s is finished later: %r", episode.id, error)
             return result
         return replace(result, finished=True)
 

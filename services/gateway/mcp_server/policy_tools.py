@@ -15,7 +15,7 @@ from gateway.errors import CallTooLate
 from gateway.mcp_server.clients import PolicyTools
 from gateway.mcp_server.models import OfferedTool, ToolOrder
 from gateway.mcp_server.options import CallOptions
-from gateway.mcp_server.results import money, told
+from gateway.mcp_server.results import call_result, money
 from podium_kit import telemetry
 from podium_kit.rpc.errors import NotFound
 
@@ -62,7 +62,7 @@ class ToolCalls:
         call_id = await self._started(order, options.idempotency_key)
         try:
             async with asyncio.timeout(self.wait_s):
-                return told(await self.tools.result(call_id))
+                return call_result(await self.tools.result(call_id))
         except TimeoutError as error:
             raise CallTooLate(call_id, self.wait_s) from error
 

@@ -20,7 +20,7 @@ def failed(message: str, meta: dict[str, Any] | None = None) -> types.CallToolRe
     )
 
 
-def told(result: ToolResult) -> types.CallToolResult:
+def call_result(result: ToolResult) -> types.CallToolResult:
     """What a tool gave or why it gave nothing, and what that cost."""
     meta = {"podium": _podium(result)}
     if result.failure is not None:

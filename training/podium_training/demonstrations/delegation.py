@@ -73,15 +73,19 @@ def own_way(calls: int, searches: int, prompt: str) -> Option:
 
 
 def asked_ways(pool: Pool, offered: Iterable[str], family: str, prompt: str) -> list[Option]:
-    """Asking each of the experts that are offered, at the prices that the prompt quotes."""
+    """Asking each of the experts that are offered at a price that the prompt quotes."""
     known: Mapping[str, Expert] = {expert.alias: expert for expert in pool.experts}
-    return [_asked(known[alias], family, prompt) for alias in offered if alias in known]
+    return [
+        _asked(known[alias], family, prompt, quoted)
+        for alias in offered
+        if alias in known
+        if (quoted := re.search(PRICES.format(alias=re.escape(alias)), prompt))
+    ]
 
 
-def _asked(expert: Expert, family: str, prompt: str) -> Option:
-    quoted = re.search(PRICES.format(alias=re.escape(expert.alias)), prompt)
-    into, out = (float(quoted[1]), float(quoted[2])) if quoted else (0.0, 0.0)
-    weight = WEIGHT.search(quoted[3]) if quoted else None
+def _asked(expert: Expert, family: str, prompt: str, quoted: re.Match[str]) -> Option:
+    into, out = float(quoted[1]), float(quoted[2])
+    weight = WEIGHT.search(quoted[3])
     paid = (ASKED_TOKENS * into + expert.thinking_tokens * out) / 1e6
     return Option(
         expert.alias,

@@ -67,10 +67,11 @@ class Solutions:
         offered = _models(tools[pool.tool])
         ways = asked_ways(pool, offered, task.family, system)
         lacking = set(task.tools) - set(tools)
-        found_before = FIND_TOOLS in prompt
         if not lacking or FIND_TOOLS in tools:
-            searches = len(lacking) or int(found_before)
+            searches = len(lacking) or int(FIND_TOOLS in prompt)
             ways.insert(0, own_way(len(task.solution or ()), searches, system))
+        if not ways:
+            raise NoDemonstration(f"the prompt quotes no price of a model of {pool.tool}")
         chosen = best(ways, weights_in(prompt))
         return Call(pool.tool, {"model": chosen.alias}) if chosen.alias else None
 

@@ -101,6 +101,13 @@ def test_who_is_asked_stays_the_same_and_what_was_said_is_the_answer() -> None:
         assert action(task, "ask", before=before) == {"answer": "1, 2"}
 
 
+def test_an_expert_of_unknown_price_is_not_asked() -> None:
+    schema = make_schema("ask")
+    prompt = f"Problem: {TASKS[0].question}"
+    with pytest.raises(NoDemonstration, match="quotes no price"):
+        SOLUTIONS.action("- ask() [large: price unknown, 20 s]", prompt, schema)
+
+
 def test_without_an_expert_the_known_calls_are_made() -> None:
     made = action(TASKS[1], "calculator")
     assert made == {"tool": "calculator", "arguments": {"expression": "1 + 1"}}
