@@ -9,6 +9,8 @@ from fastapi.middleware.cors import CORSMiddleware
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from gateway.a2a_server.endpoint import a2a_routes
+from gateway.a2a_server.handler import TaskHandler
 from gateway.access import AccessMiddleware, Doorkeeper
 from gateway.audit.routes import audit_router
 from gateway.audit.service import AuditLog
@@ -69,6 +71,7 @@ class Apis:
 
     responses: ResponsesApi
     mcp: McpEndpoint
+    a2a: TaskHandler
 
 
 def build_app(
@@ -100,6 +103,7 @@ def build_app(
     ):
         app.include_router(router)
     app.router.routes.append(apis.mcp.route())
+    app.router.routes.extend(a2a_routes(apis.a2a, tenancy.protected))
     app.router.routes.extend(transcoder.http_route(route) for route in ROUTES)
     _serve_openapi(app)
     _handle_errors(app)

@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from fastapi import FastAPI
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from gateway.a2a_server.clients import TasksClient
+from gateway.a2a_server.handler import TaskHandler
 from gateway.access import Doorkeeper
 from gateway.app import Apis, Tenancy, build_app
 from gateway.audit.service import AuditLog
@@ -130,7 +132,11 @@ async def _parts(
     app = build_app(
         settings,
         tenancy,
-        Apis(ResponsesApi(starter, episodes), mcp),
+        Apis(
+            ResponsesApi(starter, episodes),
+            mcp,
+            TaskHandler(starter, TasksClient(upstreams[EPISODES])),
+        ),
         Transcoder(calls, episodes, episode_ids, settings.keepalive_s, draining),
         health_router(checks, tasks, draining),
     )

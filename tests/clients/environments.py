@@ -75,6 +75,7 @@ CLIENTS = (
         "with_mcp_inspector.py",
         npm_packages=("@modelcontextprotocol/inspector@latest",),
     ),
+    Client("a2a-sdk", "with_a2a.py", ("a2a-sdk",)),
     Client("litellm", "with_litellm.py", ("litellm",)),
     Client("llm", "with_llm.py", ("llm",)),
 )

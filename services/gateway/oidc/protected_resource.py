@@ -34,10 +34,10 @@ class ProtectedResource:
         return router
 
     async def _whole(self, request: Request) -> dict[str, Any]:
-        return self._document(f"{self._base(request.scope)}/")
+        return self._document(f"{self.base_url(request.scope)}/")
 
     async def _part(self, request: Request) -> dict[str, Any]:
-        return self._document(f"{self._base(request.scope)}{self.path}")
+        return self._document(f"{self.base_url(request.scope)}{self.path}")
 
     def _document(self, resource: str) -> dict[str, Any]:
         return {
@@ -54,10 +54,11 @@ class ProtectedResource:
             said += ', error="invalid_token"'
         if self.issuers:
             part = self.path if scope["path"] == self.path else ""
-            said += f', resource_metadata="{self._base(scope)}{WELL_KNOWN}{part}"'
+            said += f', resource_metadata="{self.base_url(scope)}{WELL_KNOWN}{part}"'
         return said
 
-    def _base(self, scope: Scope) -> str:
+    def base_url(self, scope: Scope) -> str:
+        """How clients reach the platform, without a slash at the end."""
         if self.public_url:
             return self.public_url.rstrip("/")
         url = URL(scope=scope)

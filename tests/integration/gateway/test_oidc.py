@@ -218,6 +218,25 @@ async def test_mcp_clients_find_out_who_issues_tokens(
             assert (await http.post("/v1/mcp", json=ping, headers=headers)).is_success
 
 
+async def test_agents_sign_in_at_the_provider_that_their_card_names(
+    gateway: GatewayUnderTest, provider: IdentityProvider
+) -> None:
+    async with gateway.http("") as http:
+        card = (await http.get("/.well-known/agent-card.json")).json()
+    schemes, required = card["securitySchemes"], card["securityRequirements"]
+    discovery = schemes["oidc1"]["openIdConnectSecurityScheme"]["openIdConnectUrl"]
+    async with httpx.AsyncClient(verify=False) as http:
+        assert (await http.get(discovery)).json()["issuer"] == provider.issuer
+    assert [list(each["schemes"]) for each in required] == [["apiKey"], ["apiKeyHeader"], ["oidc1"]]
+    message = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "6*7?"}]}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    async with gateway.http(acme(provider)) as http:
+        reply = await http.post("/v1/a2a", json=call, headers={"a2a-version": "1.0"})
+    assert reply.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    [running] = gateway.episodes.episodes.values()
+    assert running.tenant == "acme"
+
+
 async def test_the_public_url_is_what_clients_are_told(
     database: Database, tmp_path: Path, provider: IdentityProvider
 ) -> None:
@@ -229,7 +248,10 @@ async def test_the_public_url_is_what_clients_are_told(
     ):
         document = (await http.get("/.well-known/oauth-protected-resource/v1/mcp")).json()
         rejected = await http.get("/v1/mcp")
+        card = (await http.get("/.well-known/agent-card.json")).json()
     assert document["resource"] == "https://podium.example.com/v1/mcp"
+    told = {each["url"] for each in card["supportedInterfaces"]}
+    assert told == {"https://podium.example.com/v1/a2a"}
     assert "https://podium.example.com/.well-known/" in rejected.headers["www-authenticate"]
 
 

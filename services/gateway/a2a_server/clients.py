@@ -1,0 +1,79 @@
+"""Episodes as tasks, in the service that has them."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC
+from typing import Protocol
+
+import grpc
+
+from gateway.a2a_server.models import CONTEXT_LABEL, Standing, TaskRecord
+from gateway.clients import answer
+from gateway.convert import conversation_from_proto, outcome_from_proto
+from gateway.models import Message
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
+from podium_kit.rpc.errors import NotFound
+
+STANDINGS = {
+    episode_pb2.EpisodeState.Value(f"EPISODE_STATE_{each.name}"): each for each in Standing
+}
+
+
+class Tasks(Protocol):
+    """What an agent shows of a tenant."""
+
+    async def find(self, task_id: str) -> TaskRecord | None: ...
+    async def before(self, context_id: str, task_id: str) -> TaskRecord | None: ...
+    async def conversation(self, task_id: str) -> tuple[Message, ...]: ...
+
+
+class TasksClient:
+    """Asks episodes."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = EpisodeServiceStub(channel)
+
+    async def find(self, task_id: str) -> TaskRecord | None:
+        try:
+            found = await answer(self._stub.GetEpisode(pb.GetEpisodeRequest(episode_id=task_id)))
+        except NotFound:
+            return None
+        return _record(found.episode)
+
+    async def before(self, context_id: str, task_id: str) -> TaskRecord | None:
+        """The task of the context before this one. Ids are in the order of their making."""
+        async for record in self._of(context_id):
+            if record.id < task_id:
+                return record
+        return None
+
+    async def conversation(self, task_id: str) -> tuple[Message, ...]:
+        """What was said in it and before it, its answer included."""
+        found = await answer(self._stub.GetEpisode(pb.GetEpisodeRequest(episode_id=task_id)))
+        return conversation_from_proto(found.episode)
+
+    async def _of(self, context_id: str) -> AsyncIterator[TaskRecord]:
+        request = pb.ListEpisodesRequest(labels={CONTEXT_LABEL: context_id})
+        while True:
+            page = await answer(self._stub.ListEpisodes(request))
+            for episode in page.episodes:
+                yield _record(episode)
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+
+def _record(episode: episode_pb2.Episode) -> TaskRecord:
+    created = episode.create_time.ToDatetime(UTC)
+    ended = episode.HasField("end_time")
+    return TaskRecord(
+        id=episode.id,
+        # Those that were started in other ways are conversations of their own.
+        context_id=episode.spec.labels.get(CONTEXT_LABEL) or episode.id,
+        task=episode.spec.task,
+        standing=STANDINGS[episode.state],
+        outcome=outcome_from_proto(episode),
+        created=created,
+        changed=episode.end_time.ToDatetime(UTC) if ended else created,
+    )

@@ -1,0 +1,46 @@
+"""Domain errors in the protocol's own words."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from a2a.utils.errors import (
+    A2AError,
+    InternalError,
+    InvalidParamsError,
+    InvalidRequestError,
+)
+
+from gateway.error_responses import http_status
+from gateway.errors import UpstreamFault
+from podium_kit.rpc.errors import DomainError, message_of
+
+log = logging.getLogger(__name__)
+INVALID = (400, 404)
+
+
+@contextmanager
+def in_its_words() -> Iterator[None]:
+    """What the block raises becomes an error that the library answers with."""
+    try:
+        yield
+    except A2AError:
+        raise
+    except DomainError as error:
+        raise _translated(error) from error
+    except Exception as error:
+        log.exception("an agent's request failed: %s", message_of(error))
+        raise InternalError(UpstreamFault().message) from error
+
+
+def _translated(error: DomainError) -> A2AError:
+    """The protocol has no code for most; `data` has the reason and the status of our REST API."""
+    status, _ = http_status(error)
+    data = {**error.metadata, "reason": error.reason, "status": str(status)}
+    if status in INVALID:
+        return InvalidParamsError(error.message, data)
+    return (
+        InternalError(error.message, data)
+        if status >= 500
+        else InvalidRequestError(error.message, data)
+    )

@@ -1,0 +1,37 @@
+"""Episodes as tasks of agents, apart from how they travel."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from gateway.models import Outcome
+
+# Says to which conversation of agents an episode belongs.
+CONTEXT_LABEL = "a2a_context"
+
+
+class Standing(StrEnum):
+    """How far an episode is."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    WAITING = "waiting"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """An episode: what was asked, how it stands, what came of it."""
+
+    id: str
+    context_id: str
+    task: str
+    standing: Standing
+    outcome: Outcome
+    created: datetime
+    # When it ended, or else when it began.
+    changed: datetime
+
+    @property
+    def ended(self) -> bool:
+        return self.standing is Standing.FINISHED

@@ -1,0 +1,134 @@
+"""Tasks, their states and the events of their streams, as the protocol words them."""
+
+from datetime import datetime
+
+from a2a.types.a2a_pb2 import (
+    Artifact,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from gateway.a2a_server.models import Standing, TaskRecord
+from gateway.chat.outcomes import episode_error
+from gateway.chat.response import podium
+from gateway.models import Outcome, Progress, StopReason
+
+ANSWER = "answer"
+WAITS = "a call waits for a person's approval, or for the client that started this episode"
+UNDER_WAY = {
+    Standing.PENDING: TaskState.TASK_STATE_SUBMITTED,
+    Standing.RUNNING: TaskState.TASK_STATE_WORKING,
+    Standing.WAITING: TaskState.TASK_STATE_WORKING,
+}
+
+
+def task_of(record: TaskRecord, history_length: int | None = None) -> Task:
+    """All of it, with at most so many messages."""
+    outcome = record.outcome
+    task = Task(id=record.id, context_id=record.context_id, status=_status(record))
+    if record.ended:
+        task.metadata.CopyFrom(_metadata(outcome))
+    if record.ended and outcome.answer:
+        task.artifacts.append(_artifact(outcome))
+    if history_length is None or history_length > 0:
+        task.history.append(_asked(record))
+    return task
+
+
+def progress_event(task_id: str, context_id: str, progress: Progress) -> TaskStatusUpdateEvent:
+    """What has happened, in a line."""
+    status = TaskStatus(
+        state=TaskState.TASK_STATE_WORKING,
+        message=_said(task_id, context_id, progress.line.strip(), f"turn-{progress.turn}"),
+    )
+    return TaskStatusUpdateEvent(task_id=task_id, context_id=context_id, status=status)
+
+
+def answer_event(record: TaskRecord) -> TaskArtifactUpdateEvent:
+    return TaskArtifactUpdateEvent(
+        task_id=record.id,
+        context_id=record.context_id,
+        artifact=_artifact(record.outcome),
+        last_chunk=True,
+    )
+
+
+def final_event(record: TaskRecord) -> TaskStatusUpdateEvent:
+    return TaskStatusUpdateEvent(
+        task_id=record.id,
+        context_id=record.context_id,
+        status=_status(record),
+        metadata=_metadata(record.outcome),
+    )
+
+
+def state_of(outcome: Outcome) -> TaskState:
+    """Of an episode that has ended. A limit that cut it short is a failure, whose answer so far
+    is still there; one that it did not even begin for rejects it."""
+    if outcome.stop_reason is StopReason.ANSWERED:
+        return TaskState.TASK_STATE_COMPLETED
+    if outcome.stop_reason is StopReason.CANCELLED:
+        return TaskState.TASK_STATE_CANCELED
+    if outcome.stop_reason is StopReason.BUDGET_EXHAUSTED and not outcome.turn_count:
+        return TaskState.TASK_STATE_REJECTED
+    return TaskState.TASK_STATE_FAILED
+
+
+def _status(record: TaskRecord) -> TaskStatus:
+    said = ""
+    if not record.ended:
+        state = UNDER_WAY[record.standing]
+        said = WAITS if record.standing is Standing.WAITING else ""
+    elif (state := state_of(record.outcome)) != TaskState.TASK_STATE_COMPLETED:
+        said = episode_error(record.outcome).message
+    status = TaskStatus(state=state, timestamp=_time(record.changed))
+    if said:
+        status.message.CopyFrom(_said(record.id, record.context_id, said, "status"))
+    return status
+
+
+def _artifact(outcome: Outcome) -> Artifact:
+    return Artifact(artifact_id=ANSWER, name=ANSWER, parts=[Part(text=outcome.answer)])
+
+
+def _asked(record: TaskRecord) -> Message:
+    return Message(
+        message_id=f"{record.id}/task",
+        task_id=record.id,
+        context_id=record.context_id,
+        role=Role.ROLE_USER,
+        parts=[Part(text=record.task)],
+    )
+
+
+def _said(task_id: str, context_id: str, text: str, name: str) -> Message:
+    return Message(
+        message_id=f"{task_id}/{name}",
+        task_id=task_id,
+        context_id=context_id,
+        role=Role.ROLE_AGENT,
+        parts=[Part(text=text)],
+    )
+
+
+def _metadata(outcome: Outcome) -> Struct:
+    said = podium(outcome)
+    if state_of(outcome) != TaskState.TASK_STATE_COMPLETED:
+        said["reason"] = episode_error(outcome).reason
+    found = Struct()
+    found.update({"podium": said})
+    return found
+
+
+def _time(when: datetime) -> Timestamp:
+    found = Timestamp()
+    found.FromDatetime(when)
+    return found

@@ -1,0 +1,87 @@
+"""The official SDK of the Agent2Agent protocol, in both versions of the protocol that it speaks."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import features
+import httpx
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.client.auth import AuthInterceptor
+from a2a.client.errors import A2AClientError
+from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, TaskState
+
+VERSIONS = ("1.0", "0.3")
+
+
+class Credentials:
+    """The key, for the scheme of the card that takes it as a bearer token."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    async def get_credentials(self, scheme: str, _context: object) -> str | None:
+        return self.key if scheme == "apiKey" else None
+
+
+@asynccontextmanager
+async def client(
+    version: str, key: str = features.KEY, streaming: bool = False
+) -> AsyncIterator[Client]:
+    async with httpx.AsyncClient(timeout=120) as http:
+        base_url = features.URL.removesuffix("/v1")
+        card = await A2ACardResolver(http, base_url).get_agent_card()
+        spoken = [each for each in card.supported_interfaces if each.protocol_version == version]
+        del card.supported_interfaces[:]
+        card.supported_interfaces.extend(spoken)
+        config = ClientConfig(httpx_client=http, streaming=streaming)
+        yield ClientFactory(config).create(card, [AuthInterceptor(Credentials(key))])
+
+
+def message(text: str) -> SendMessageRequest:
+    said = Message(message_id=str(uuid4()), role=Role.ROLE_USER, parts=[Part(text=text)])
+    return SendMessageRequest(message=said)
+
+
+async def asked(version: str, key: str = features.KEY) -> str:
+    async with client(version, key) as agent:
+        [reply] = [event async for event in agent.send_message(message(features.QUESTION))]
+        [artifact] = reply.task.artifacts
+        return artifact.parts[0].text
+
+
+async def streamed(version: str) -> tuple[str, str]:
+    """The answer, and the state at the end."""
+    answer = state = ""
+    async with client(version, streaming=True) as agent:
+        async for event in agent.send_message(message(features.QUESTION)):
+            if event.HasField("artifact_update"):
+                answer += event.artifact_update.artifact.parts[0].text
+            if event.HasField("status_update"):
+                state = TaskState.Name(event.status_update.status.state)
+    return answer, state
+
+
+def chat() -> None:
+    for version in VERSIONS:
+        features.check(asyncio.run(asked(version)), features.ANSWER)
+
+
+def stream() -> None:
+    for version in VERSIONS:
+        done = (features.ANSWER, "TASK_STATE_COMPLETED")
+        features.check(asyncio.run(streamed(version)), done)
+
+
+def errors() -> None:
+    for version in VERSIONS:
+        try:
+            asyncio.run(asked(version, "pod_wrong_key"))
+        except A2AClientError as error:
+            features.check("401" in str(error), True)
+            continue
+        raise AssertionError("a wrong key was accepted")
+
+
+features.report({"chat": chat, "stream": stream, "errors": errors})
