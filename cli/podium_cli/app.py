@@ -33,7 +33,7 @@ COMMANDS = {
     "run": (EPISODES, "Run a task and show its turns; the answer goes to stdout."),
     "watch": (EPISODES, "Show an episode from its beginning to its end."),
     "models": (EPISODES, "List the models an episode can ask for, alone or with a policy."),
-    "episodes": (EPISODES, "List, show, cancel, approve."),
+    "episodes": (EPISODES, "List, show, cancel, approve, feedback."),
     "trajectories": (EPISODES, "Read the trajectory stream, and its dead-lettered records."),
     "train": (TRAINING, "Make tasks, run episodes, and give users what was learnt."),
     "tools": (TOOLS, "List, show, search, try, apply, import, follow, describe, delete."),

@@ -11,6 +11,8 @@ from episodes.direct_calls.service import DirectCalls
 from episodes.direct_calls.servicer import DirectCallsServicer
 from episodes.direct_calls.starter import DirectCallStarter
 from episodes.direct_calls.store import DirectCallStore
+from episodes.feedback.service import FeedbackGiving
+from episodes.feedback.store import FeedbackStore
 from episodes.model_catalogue import ModelCatalogue
 from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
@@ -78,7 +80,7 @@ async def serve(config: ServerConfig) -> None:
     services = [
         Service(
             add_EpisodeServiceServicer_to_server,
-            EpisodesServicer(episodes),
+            EpisodesServicer(episodes, FeedbackGiving(FeedbackStore(engine))),
             "podium.episodes.v1.EpisodeService",
         ),
         Service(

@@ -159,12 +159,11 @@ class Episodes:
         await self.starter.caller_answered(stored.new.episode_id, turn)
         return stored
 
-    async def trajectory(self, episode_id: str) -> bytes:
+    async def trajectory(self, stored: StoredEpisode) -> bytes:
         """The serialized record of an ended episode. Raises EpisodeNotFinished."""
-        stored = await self.get(episode_id)
-        record = await self.outbox.trajectory(stored.new.tenant, episode_id)
+        record = await self.outbox.trajectory(stored.new.tenant, stored.new.episode_id)
         if record is None:
-            raise EpisodeNotFinished(episode_id)
+            raise EpisodeNotFinished(stored.new.episode_id)
         return record
 
     async def _started_before(

@@ -6,10 +6,13 @@ from typing import Any
 import grpc
 
 from episodes.convert import episode_to_proto, event_to_proto, filter_from_proto
+from episodes.feedback.convert import feedback_from_proto, feedback_to_proto
+from episodes.feedback.service import FeedbackGiving
 from episodes.service import Episodes
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceServicer
+from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import encode_page_token, page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -18,8 +21,9 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class EpisodesServicer(EpisodeServiceServicer):
     """Converts, calls, converts."""
 
-    def __init__(self, episodes: Episodes) -> None:
+    def __init__(self, episodes: Episodes, feedback: FeedbackGiving) -> None:
         self._episodes = episodes
+        self._feedback = feedback
 
     async def StartEpisode(
         self, request: pb.StartEpisodeRequest, context: Context
@@ -39,7 +43,10 @@ class EpisodesServicer(EpisodeServiceServicer):
         self, request: pb.GetEpisodeRequest, context: Context
     ) -> pb.GetEpisodeResponse:
         stored = await self._episodes.get(request.episode_id)
-        return pb.GetEpisodeResponse(episode=episode_to_proto(stored))
+        episode = episode_to_proto(stored)
+        if stored.ending is not None:
+            episode.feedback.extend(map(feedback_to_proto, await self._feedback.of(stored)))
+        return pb.GetEpisodeResponse(episode=episode)
 
     async def ListEpisodes(
         self, request: pb.ListEpisodesRequest, context: Context
@@ -76,9 +83,19 @@ class EpisodesServicer(EpisodeServiceServicer):
         stored = await self._episodes.answer(request)
         return pb.AnswerToolCallsResponse(episode=episode_to_proto(stored))
 
+    async def GiveFeedback(
+        self, request: pb.GiveFeedbackRequest, context: Context
+    ) -> pb.GiveFeedbackResponse:
+        given = feedback_from_proto(request, current_identity().subject)
+        stored = await self._episodes.get(request.episode_id)
+        kept = await self._feedback.give(stored, given)
+        return pb.GiveFeedbackResponse(feedback=feedback_to_proto(kept))
+
     async def GetTrajectory(
         self, request: pb.GetTrajectoryRequest, context: Context
     ) -> pb.GetTrajectoryResponse:
-        record = await self._episodes.trajectory(request.episode_id)
+        stored = await self._episodes.get(request.episode_id)
+        record = await self._episodes.trajectory(stored)
         message = trajectory_pb2.TrajectoryRecord.FromString(record)
-        return pb.GetTrajectoryResponse(trajectory=message.trajectory)
+        said = map(feedback_to_proto, await self._feedback.of(stored))
+        return pb.GetTrajectoryResponse(trajectory=message.trajectory, feedback=said)

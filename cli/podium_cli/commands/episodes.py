@@ -1,4 +1,4 @@
-"""`podium episodes`: list, show, cancel, approve."""
+"""`podium episodes`: list, show, cancel, approve, feedback."""
 
 from typing import Annotated
 
@@ -9,6 +9,7 @@ from rich.text import Text
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.watch import Episode
+from podium_cli.episodes.trajectory_view import feedback_line
 from podium_cli.episodes.view import EpisodeView, caller_line, duration_between, totals
 from podium_cli.formats import format_money, format_seconds, format_time, one_line
 from podium_cli.inputs import parse_labels
@@ -22,7 +23,7 @@ DISPENSABLE = ("calls#", "time#", "turns#", "started")
 
 app = typer.Typer(
     name="episodes",
-    help="List, show, cancel, approve.",
+    help="List, show, cancel, approve, feedback.",
     no_args_is_help=True,
 )
 
@@ -71,7 +72,8 @@ async def show(session: Session, episode: Episode) -> None:
             # The stream of a running episode does not end; show the turns it has so far.
             if event.turn >= found.turn_count and found.state != episode_pb2.EPISODE_STATE_FINISHED:
                 break
-    session.output.results.print(Group(totals(found), Text(found.answer)))
+    said = map(feedback_line, found.feedback)
+    session.output.results.print(Group(totals(found), Text(found.answer), *said))
 
 
 @command(app, "cancel")
@@ -107,6 +109,35 @@ async def approve(
             episode_service_pb2.ApproveToolCallResponse,
         )
     session.output.result(reply, "denied" if deny else "approved")
+
+
+@command(app, "feedback")
+async def feedback(
+    session: Session,
+    episode: Episode,
+    *,
+    score: Annotated[
+        float | None, typer.Option(min=0, max=1, help="From 0 to 1; 1 is solved.")
+    ] = None,
+    label: Annotated[str, typer.Option(help="A word to count by.")] = "",
+    comment: Annotated[str, typer.Option(help="In words.")] = "",
+    feedback_id: Annotated[
+        str, typer.Option("--id", help="Names it; unset: the same again is the same.")
+    ] = "",
+) -> None:
+    """Say how good an ended episode was; training can learn from it."""
+    if score is None and not (label or comment):
+        raise UsageError("nothing is said", "give --score, --label or --comment")
+    said = episode_service_pb2.GiveFeedbackRequest(
+        id=feedback_id, score=score, label=label, comment=comment
+    )
+    async with session.gateway() as gateway:
+        reply = await gateway.post(
+            f"/v1/episodes/{segment(episode)}/feedback",
+            said,
+            episode_service_pb2.GiveFeedbackResponse,
+        )
+    session.output.result(reply, feedback_line(reply.feedback))
 
 
 async def _get(gateway: Gateway, episode: str) -> episode_pb2.Episode:

@@ -2,12 +2,13 @@
 
 from rich.text import Text
 
-from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.episodes.v1 import episode_pb2, feedback_pb2, trajectory_pb2
 from podium_cli.formats import format_bytes, format_money, format_seconds, one_line
 from podium_kit.wire import duration_from_proto, enum_word, optional_money_from_proto
 
 TASK_CHARACTERS = 70
 ANSWER_CHARACTERS = 50
+COMMENT_CHARACTERS = 200
 
 
 def record_view(record: trajectory_pb2.TrajectoryRecord) -> Text:
@@ -18,10 +19,21 @@ def record_view(record: trajectory_pb2.TrajectoryRecord) -> Text:
         case "group_closed":
             closed = record.group_closed
             return Text(f"group {closed.group_id} of {len(closed.episode_ids)} closed", style="dim")
+        case "feedback_given":
+            said = record.feedback_given
+            return Text.assemble((said.episode_id, "bold"), "  ", feedback_line(said.feedback))
         case _:
             reference = record.reference
             size = format_bytes(reference.size_bytes)
             return Text(f"{reference.episode_id} is stored elsewhere ({size})")
+
+
+def feedback_line(feedback: feedback_pb2.Feedback) -> Text:
+    """Score, label and comment of one that said something."""
+    score = [f"{feedback.score:g}"] if feedback.HasField("score") else []
+    comment = one_line(feedback.comment, COMMENT_CHARACTERS)
+    said = ", ".join(each for each in (*score, feedback.label, comment) if each)
+    return Text(f"feedback  {said} ({feedback.created_by})", style="dim")
 
 
 def _trajectory(trajectory: trajectory_pb2.Trajectory) -> Text:

@@ -775,6 +775,75 @@ class EpisodeStarted(Model):
     """
 
 
+class Feedback(Model):
+    """
+    What somebody says of an ended episode. Of score, label and comment one at least is set.
+    """
+
+    id: str = ""
+    """
+    Chosen by the caller, unique within the episode: at most 64 characters. Unset in a request means one made of the caller and of what is said, so that the same again is the same.
+    """
+    score: float | None = None
+    """
+    How good the episode was, from 0 to 1; 1 is solved, as in Outcome.
+    """
+    label: str = ""
+    """
+    A word to count by, for example "wrong-order": at most 64 characters.
+    """
+    comment: str = ""
+    """
+    In words: at most 2,000 characters.
+    """
+    created_by: str = ""
+    """
+    Subject that said it.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    When it was said.
+    """
+
+
+class GiveFeedbackRequest(Model):
+    """
+    Says how good an episode was. An episode has at most 50 of them.
+    """
+
+    episode_id: str = ""
+    """
+    The episode.
+    """
+    id: str = ""
+    """
+    As in Feedback.
+    """
+    score: float | None = None
+    """
+    As in Feedback.
+    """
+    label: str = ""
+    """
+    As in Feedback.
+    """
+    comment: str = ""
+    """
+    As in Feedback.
+    """
+
+
+class GiveFeedbackResponse(Model):
+    """
+    It is kept.
+    """
+
+    feedback: Feedback | None = None
+    """
+    The feedback.
+    """
+
+
 class Group(Model):
     """
     Which comparison group an episode belongs to.
@@ -992,6 +1061,7 @@ class WebhookDelivery(Model):
             "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED",
             "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED",
             "WEBHOOK_EVENT_TYPE_BUDGET_ALERT",
+            "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN",
         ]
         | str
     ) = "WEBHOOK_EVENT_TYPE_UNSPECIFIED"
@@ -3207,7 +3277,7 @@ class PutWebhookRequest(Model):
     """
     As in Webhook.
     """
-    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT"] | str] = (
+    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN"] | str] = (
         []
     )
     """
@@ -3266,7 +3336,7 @@ class Webhook(Model):
     """
     An http or https URL at a public address.
     """
-    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT"] | str] = (
+    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN"] | str] = (
         []
     )
     """
@@ -4446,6 +4516,10 @@ class Episode(Model):
     children_unpriced_call_count: int = 0
     """
     Calls of those episodes whose cost is unknown and not in their cost.
+    """
+    feedback: Annotated[list[Feedback], Field(validate_default=True)] = []
+    """
+    What was said of it, oldest first; set by GetEpisode alone.
     """
 
 
@@ -5651,6 +5725,10 @@ class GetTrajectoryResponse(Model):
     trajectory: Trajectory | None = None
     """
     As it is on the stream.
+    """
+    feedback: Annotated[list[Feedback], Field(validate_default=True)] = []
+    """
+    What was said of the episode since, oldest first.
     """
 
 

@@ -10,6 +10,7 @@ import type {
   Episode,
   EpisodeEvent,
   EpisodeSpec,
+  Feedback,
   GetTrajectoryResponse,
   Group,
   ListEpisodesResponse,
@@ -184,6 +185,21 @@ export class Episodes {
   /** Gives the results of all calls of a turn that wait for this client. */
   async answer(episodeId: string, turn: number, results: ClientResult[]): Promise<Episode> {
     return this.one("POST", path`/v1/episodes/${episodeId}/tool-results`, { turn, results });
+  }
+
+  /**
+   * Says how good an ended episode was; a score is from 0 to 1, and 1 is solved. The same again
+   * changes nothing.
+   */
+  async giveFeedback(
+    episodeId: string,
+    said: { score?: number; label?: string; comment?: string; id?: string },
+  ): Promise<Feedback> {
+    const address = path`/v1/episodes/${episodeId}/feedback`;
+    const reply = await this.transport.call<{ feedback?: Feedback }>("POST", address, {
+      body: said,
+    });
+    return required(reply.feedback);
   }
 
   /** Everything that happened in an ended episode, as trainers see it. */

@@ -15,7 +15,8 @@ export type WebhookEventType =
   | "episode_ended"
   | "approval_requested"
   | "record_dead_lettered"
-  | "budget_alert";
+  | "budget_alert"
+  | "feedback_given";
 
 /** Where a tenant's events are sent; tenant admins only. */
 export class Webhooks {

@@ -9,6 +9,7 @@ import math
 
 from episodes.keys import record_id
 from episodes.models import OutboxRecord
+from podium.episodes.v1 import feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_kit.rpc.errors import FailedPrecondition
 
@@ -45,6 +46,22 @@ def closing_record(member: OutboxRecord, members: list[tuple[str, str]]) -> Outb
         member.tenant,
         member.group_id,
         pb.TrajectoryRecord(group_closed=closed),
+    )
+
+
+def feedback_record(
+    episode_id: str, group_id: str, tenant: str, feedback: feedback_pb2.Feedback
+) -> OutboxRecord:
+    """In the episode's partition, behind its trajectory."""
+    given = pb.FeedbackGiven(
+        episode_id=episode_id, group_id=group_id, tenant=tenant, feedback=feedback
+    )
+    return _record(
+        "feedback",
+        f"{episode_id}/{feedback.id}",
+        tenant,
+        group_id,
+        pb.TrajectoryRecord(feedback_given=given),
     )
 
 

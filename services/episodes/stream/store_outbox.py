@@ -144,7 +144,7 @@ class OutboxStore:
                 # Two last members at once must not both miss the other.
                 await connection.execute(LOCK_GROUP, _group_values(records[0]))
             for record in records:
-                await _owe(connection, record, episode_id)
+                await owe_record(connection, record, episode_id)
             if place.size == 1:
                 return []
             rows = (await connection.execute(MEMBERS, _group_values(records[0]))).all()
@@ -153,7 +153,7 @@ class OutboxStore:
     async def owe(self, record: OutboxRecord) -> None:
         """Owes a record that no single episode made. Repeating it changes nothing."""
         async with transaction(self._engine) as connection:
-            await _owe(connection, record, None)
+            await owe_record(connection, record, None)
 
     async def owed(self, limit: int) -> list[OwedRecord]:
         """The oldest records that are not on the stream."""
@@ -225,7 +225,10 @@ class OutboxStore:
         return row.body if row else None
 
 
-async def _owe(connection: AsyncConnection, record: OutboxRecord, episode_id: str | None) -> None:
+async def owe_record(
+    connection: AsyncConnection, record: OutboxRecord, episode_id: str | None
+) -> None:
+    """Owes a record to the stream, in the transaction that it is about."""
     values = {
         "record_id": record.record_id,
         "kind": record.kind,

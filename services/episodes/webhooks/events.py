@@ -67,6 +67,17 @@ def budget_alert(tenant: str, passed: PassedLimit) -> Event:
     )
 
 
+def feedback_given(tenant: str, episode_id: str, feedback_id: str, score: float | None) -> Event:
+    """Somebody said how good an episode was."""
+    digest = hashlib.sha256(feedback_id.encode()).hexdigest()[:32]
+    return Event(
+        tenant,
+        EventType.FEEDBACK_GIVEN,
+        f"feedback-given-{episode_id}-{digest}",
+        {"episode_id": episode_id, "feedback_id": feedback_id, "score": score},
+    )
+
+
 def record_dead_lettered(record: OutboxRecord, reason: str) -> Event:
     """A record is kept aside; one that was published again and rejected again is another event."""
     return Event(

@@ -17,6 +17,7 @@ class EventType(StrEnum):
     APPROVAL_REQUESTED = "approval.requested"
     RECORD_DEAD_LETTERED = "record.dead_lettered"
     BUDGET_ALERT = "budget.alert"
+    FEEDBACK_GIVEN = "feedback.given"
 
 
 class DeliveryState(StrEnum):

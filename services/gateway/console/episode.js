@@ -187,7 +187,32 @@ class EpisodeView {
         element("p", {}, words),
       ),
     );
+    this.feedback = element("div", { class: "feedback" });
+    this.turns.append(this.feedback);
+    this.showFeedback();
     this.onChange();
+  }
+
+  // What was said of the episode, and two buttons to say something.
+  async showFeedback() {
+    const { episode } = await get(`/v1/episodes/${this.episode.id}`);
+    const give = (score) => async () => {
+      await post(`/v1/episodes/${this.episode.id}/feedback`, { score });
+      await this.showFeedback();
+    };
+    const said = (episode.feedback ?? []).map((each) =>
+      element(
+        "p",
+        {},
+        [each.score ?? null, each.label, each.comment].filter((part) => part !== null && part !== "").join(" · "),
+        element("span", { class: "number" }, each.created_by),
+      ),
+    );
+    this.feedback.replaceChildren(
+      ...said,
+      element("button", { onclick: give(1) }, "Solved"),
+      element("button", { onclick: give(0) }, "Not solved"),
+    );
   }
 }
 

@@ -44,6 +44,7 @@ ROUTES = (
     Route("POST", "/v1/episodes/{episode_id}/cancel", EPISODES, "CancelEpisode"),
     Route("POST", "/v1/episodes/{episode_id}/approve", EPISODES, "ApproveToolCall"),
     Route("POST", "/v1/episodes/{episode_id}/tool-results", EPISODES, "AnswerToolCalls"),
+    Route("POST", "/v1/episodes/{episode_id}/feedback", EPISODES, "GiveFeedback"),
     Route("GET", "/v1/episodes/{episode_id}/trajectory", EPISODES, "GetTrajectory"),
     Route("POST", "/v1/direct-calls", DIRECT_CALLS, "StartDirectCall"),
     Route("GET", "/v1/direct-calls/{call_id}", DIRECT_CALLS, "GetDirectCall"),

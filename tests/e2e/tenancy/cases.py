@@ -52,6 +52,7 @@ RPCS: dict[str, Case] = {
     "EpisodeService/CancelEpisode": (REJECTED, EPISODE),
     "EpisodeService/ApproveToolCall": (REJECTED, {**EPISODE, "turn": 1, "approved": True}),
     "EpisodeService/AnswerToolCalls": (REJECTED, {**EPISODE, "turn": 1, "results": [{}]}),
+    "EpisodeService/GiveFeedback": (REJECTED, {**EPISODE, "score": 0}),
     "EpisodeService/GetTrajectory": (REJECTED, EPISODE),
     "EpisodeService/StartEpisode": (REJECTED, {**EPISODE, "spec": {"task": "whose id is this?"}}),
     "EpisodeService/ListEpisodes": (OWN, {}),

@@ -16,6 +16,7 @@ KlEstimatorName = Literal["k1", "k2", "k3"]
 DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["float32", "bfloat16"]
 AveragesName = Literal["float32", "bytes"]
+OutcomeName = Literal["checks", "feedback"]
 RecomputedName = Literal["gates", "layers"]
 
 
@@ -39,6 +40,9 @@ class StreamConfig(KafkaSettings):
 class GroupConfig(Section):
     """Which groups are learnt from."""
 
+    outcome: OutcomeName = Field(
+        "checks", description="who says that an episode is solved; feedback: its first score"
+    )
     advantage: AdvantageName = Field("group_std", description="how episodes are compared")
     members_min_share: float = Field(0.5, gt=0, le=1, description="of a group's size")
     std_floor: float = Field(0.1, ge=0, description="rewards of a group must differ at least so")

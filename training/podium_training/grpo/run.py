@@ -12,6 +12,7 @@ from podium_training.grpo.checkpoints import Checkpoint, latest
 from podium_training.grpo.config import AveragesName, InvalidConfig, RunConfig, StepConfig
 from podium_training.grpo.data.dead_letters import RejectedRecords
 from podium_training.grpo.data.episodes import Limits
+from podium_training.grpo.data.feedback import AwaitedFeedback
 from podium_training.grpo.data.groups import GroupAssembler, GroupRules
 from podium_training.grpo.data.stream import LogReader, Position
 from podium_training.grpo.device import choose_device
@@ -156,6 +157,7 @@ def make_trainer(
         aside=RejectedRecords(config.output, config.stream.topic),
         processes=processes,
         publish_every=config.publish.every if config.publish else 1,
+        awaited=AwaitedFeedback() if groups.outcome == "feedback" else None,
     )
 
 

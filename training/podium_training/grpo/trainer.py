@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from podium.episodes.v1 import feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_training.grpo.batch_metrics import batch_metrics
 from podium_training.grpo.checkpoints import Checkpoint, save
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.dead_letters import RejectedRecords
 from podium_training.grpo.data.envelopes import member_of, open_record
-from podium_training.grpo.data.episodes import Limits, Reason, Rejected
+from podium_training.grpo.data.episodes import Episode, Limits, Reason, Rejected
+from podium_training.grpo.data.feedback import AwaitedFeedback, judged_by
 from podium_training.grpo.data.groups import (
     SIZE_UNKNOWN,
     Group,
@@ -66,6 +68,8 @@ class Trainer:
     publish: Publish | None = None
     publish_every: int = 1
     """Checkpoints between two versions; the last step is always one."""
+    awaited: AwaitedFeedback | None = None
+    """Where feedback is the outcome; None: checks are."""
     step: int = 0
     pending: list[Group] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
@@ -104,20 +108,59 @@ class Trainer:
             return self._take_trajectory(message.trajectory, record)
         if message.HasField("group_closed"):
             # Every member has finished: no more will arrive.
-            return self.assembler.close(message.group_closed.group_id)
+            return self._close(message.group_closed.group_id)
+        if message.HasField("feedback_given"):
+            return self._take_feedback(message.feedback_given, record)
         found = message.reference
         self._reject(Rejected(Reason.TOO_LONG, f"{found.size_bytes} bytes"), record)
         return self.assembler.mark_missing(found.episode_id, found.group_id, SIZE_UNKNOWN)
 
     def _take_trajectory(self, found: pb.Trajectory, record: LogRecord) -> Group | None:
+        if self.awaited is None:
+            return self._add(found, record)
+        # Whether it may be used is known now; a score of 0 stands for the one to come.
+        zero = pb.FeedbackGiven(feedback=feedback_pb2.Feedback(score=0))
+        if self._usable(judged_by(found, zero), record) is None:
+            return self._miss(found)
+        if found.episode_id in self.assembler.seen or not (late := self.awaited.keep(found)):
+            return None
+        self.rejected[Reason.NOT_JUDGED] += 1
+        log.info("episode %s is given up: nobody scored it in time", late.episode_id)
+        return self._miss(late)
+
+    def _take_feedback(self, given: pb.FeedbackGiven, record: LogRecord) -> Group | None:
+        found = self.awaited and self.awaited.scored(given)
+        return self._add(found, record) if found else None
+
+    def _add(self, found: pb.Trajectory, record: LogRecord) -> Group | None:
+        episode = self._usable(found, record)
+        if episode is None:
+            return self._miss(found)
+        self.records[episode.id] = found.SerializeToString(deterministic=True)
+        return self.assembler.add(episode) or self._close_late(episode.group_id)
+
+    def _miss(self, found: pb.Trajectory) -> Group | None:
+        group = self.assembler.mark_missing(found.episode_id, found.group_id, found.group_size)
+        return group or self._close_late(found.group_id)
+
+    def _close(self, group_id: str) -> Group | None:
+        if self.awaited is not None and not self.awaited.close(group_id):
+            return None
+        return self.assembler.close(group_id)
+
+    def _close_late(self, group_id: str) -> Group | None:
+        """A group that was closed while members waited for their scores."""
+        late = self.awaited is not None and group_id in self.awaited.closed
+        return self._close(group_id) if late else None
+
+    def _usable(self, found: pb.Trajectory, record: LogRecord) -> Episode | None:
         try:
             episode = episode_from_proto(found, self.limits)
             self.learner.check(episode)
         except Rejected as rejection:
             self._reject(rejection, record)
-            return self.assembler.mark_missing(found.episode_id, found.group_id, found.group_size)
-        self.records[episode.id] = found.SerializeToString(deterministic=True)
-        return self.assembler.add(episode)
+            return None
+        return episode
 
     def _reject(self, rejection: Rejected, record: LogRecord) -> None:
         self.rejected[rejection.reason] += 1
@@ -183,6 +226,8 @@ class Trainer:
                 }
                 for id, group in self.assembler.open.items()
             },
+            "waiting": [_encoded(each) for each in self._waiting()],
+            "closed": sorted(self.awaited.closed) if self.awaited else [],
             "seen": list(self.assembler.seen),
             "dropped": dict(self.assembler.dropped),
             "rejected": dict(self.rejected),
@@ -190,6 +235,9 @@ class Trainer:
 
     def _encoded(self, episode_id: str) -> str:
         return base64.b64encode(self.records[episode_id]).decode()
+
+    def _waiting(self) -> Iterable[pb.Trajectory]:
+        return self.awaited.waiting.values() if self.awaited else ()
 
     def skip(self, lost: Mapping[int, int]) -> None:
         """Counts records, by partition, that will not be read. A group that misses one of them
@@ -208,12 +256,23 @@ class Trainer:
         self.rejected.update(state["rejected"])
         for id, group in state["open"].items():
             self.assembler.open[id] = self._restored(group)
+        if self.awaited is not None:
+            waiting = map(_decoded, state.get("waiting", []))
+            self.awaited.restore(waiting, state.get("closed", []))
         # A kill between checkpoint and version left the version out.
         self._publish(checkpoint)
 
     def _restored(self, group: Mapping[str, Any]) -> OpenGroup:
-        found = [pb.Trajectory.FromString(base64.b64decode(record)) for record in group["members"]]
+        found = [_decoded(record) for record in group["members"]]
         for trajectory in found:
             self.records[trajectory.episode_id] = trajectory.SerializeToString(deterministic=True)
         members = [episode_from_proto(trajectory, self.limits) for trajectory in found]
         return OpenGroup(group["size"], members, group["tombstones"])
+
+
+def _encoded(trajectory: pb.Trajectory) -> str:
+    return base64.b64encode(trajectory.SerializeToString(deterministic=True)).decode()
+
+
+def _decoded(record: str) -> pb.Trajectory:
+    return pb.Trajectory.FromString(base64.b64decode(record))

@@ -18,8 +18,11 @@ from podium_client.models import (
     ClientResult,
     ClientTool,
     Episode,
+    Feedback,
     GetEpisodeResponse,
     GetTrajectoryResponse,
+    GiveFeedbackRequest,
+    GiveFeedbackResponse,
     ListEpisodesResponse,
     StartEpisodeRequest,
     StartEpisodeResponse,
@@ -175,6 +178,24 @@ class AsyncEpisodes:
         body = AnswerToolCallsRequest(turn=turn, results=[*results])
         reply = await self._transport.call("POST", address, AnswerToolCallsResponse, body=body)
         return required(reply.episode)
+
+    async def give_feedback(
+        self,
+        episode_id: str,
+        *,
+        score: float | None = None,
+        label: str = "",
+        comment: str = "",
+        feedback_id: str = "",
+    ) -> Feedback:
+        """Says how good an ended episode was; a score is from 0 to 1, and 1 is solved.
+
+        The same again changes nothing. With an id, other words under it are an ApiError.
+        """
+        address = path(EPISODE + "/feedback", id=episode_id)
+        body = GiveFeedbackRequest(id=feedback_id, score=score, label=label, comment=comment)
+        reply = await self._transport.call("POST", address, GiveFeedbackResponse, body=body)
+        return required(reply.feedback)
 
     async def trajectory(self, episode_id: str) -> Trajectory:
         """Everything that happened in an ended episode, as trainers see it."""

@@ -20,7 +20,13 @@ from podium_client.models import (
 from podium_client.wire import path
 
 WEBHOOK = "/v1/webhooks/{id}"
-EventType = Literal["episode_ended", "approval_requested", "record_dead_lettered", "budget_alert"]
+EventType = Literal[
+    "episode_ended",
+    "approval_requested",
+    "record_dead_lettered",
+    "budget_alert",
+    "feedback_given",
+]
 DeliveryState = Literal["pending", "delivered", "failed"]
 
 

@@ -30,6 +30,8 @@ def open_record(record: LogRecord) -> pb.TrajectoryRecord:
     found = message.trajectory
     if message.HasField("trajectory") and not (found.episode_id and found.group_id):
         raise Rejected(Reason.MALFORMED, "it does not say which episode of which group it is")
+    if message.HasField("feedback_given") and not message.feedback_given.episode_id:
+        raise Rejected(Reason.MALFORMED, "it does not say which episode it is about")
     return message
 
 

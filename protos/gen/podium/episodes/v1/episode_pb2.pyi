@@ -14,6 +14,7 @@ from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
 from podium.episodes.v1 import check_pb2 as _check_pb2
+from podium.episodes.v1 import feedback_pb2 as _feedback_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
 from podium.registry.v1 import tool_pb2 as _tool_pb2
 import builtins as _builtins
@@ -424,6 +425,7 @@ class Episode(_message.Message):
     END_TIME_FIELD_NUMBER: _builtins.int
     CHILDREN_COST_FIELD_NUMBER: _builtins.int
     CHILDREN_UNPRICED_CALL_COUNT_FIELD_NUMBER: _builtins.int
+    FEEDBACK_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     state: Global___EpisodeState.ValueType
@@ -476,6 +478,10 @@ class Episode(_message.Message):
         unset while it runs, and when it called none.
         """
 
+    @_builtins.property
+    def feedback(self) -> _containers.RepeatedCompositeFieldContainer[_feedback_pb2.Feedback]:
+        """What was said of it, oldest first; set by GetEpisode alone."""
+
     def __init__(
         self,
         *,
@@ -497,10 +503,11 @@ class Episode(_message.Message):
         end_time: _timestamp_pb2.Timestamp | None = ...,
         children_cost: _money_pb2.Money | None = ...,
         children_unpriced_call_count: _builtins.int = ...,
+        feedback: _abc.Iterable[_feedback_pb2.Feedback] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["children_cost", b"children_cost", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "children_cost", b"children_cost", "children_unpriced_call_count", b"children_unpriced_call_count", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "children_cost", b"children_cost", "children_unpriced_call_count", b"children_unpriced_call_count", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "feedback", b"feedback", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,10 +24,11 @@ _sym_db = _symbol_database.Default()
 
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
 from podium.episodes.v1 import episode_pb2 as podium_dot_episodes_dot_v1_dot_episode__pb2
+from podium.episodes.v1 import feedback_pb2 as podium_dot_episodes_dot_v1_dot_feedback__pb2
 from podium.episodes.v1 import trajectory_pb2 as podium_dot_episodes_dot_v1_dot_trajectory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/episodes/v1/episode_service.proto\x12\x12podium.episodes.v1\x1a\x1dpodium/common/v1/access.proto\x1a podium/episodes/v1/episode.proto\x1a#podium/episodes/v1/trajectory.proto\"o\n\x13StartEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\x12\x15\n\rrunning_limit\x18\x03 \x01(\x05\"D\n\x14StartEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"I\n\x18\x43ountPromptTokensRequest\x12-\n\x04spec\x18\x01 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\"0\n\x19\x43ountPromptTokensResponse\x12\x13\n\x0btoken_count\x18\x01 \x01(\x05\"\'\n\x11GetEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"B\n\x12GetEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xe2\x01\n\x13ListEpisodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x30\n\x06states\x18\x03 \x03(\x0e\x32 .podium.episodes.v1.EpisodeState\x12\x43\n\x06labels\x18\x04 \x03(\x0b\x32\x33.podium.episodes.v1.ListEpisodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"^\n\x14ListEpisodesResponse\x12-\n\x08\x65pisodes\x18\x01 \x03(\x0b\x32\x1b.podium.episodes.v1.Episode\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"A\n\x13WatchEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\"G\n\x14WatchEpisodeResponse\x12/\n\x05\x65vent\x18\x01 \x01(\x0b\x32 .podium.episodes.v1.EpisodeEvent\":\n\x14\x43\x61ncelEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"E\n\x15\x43\x61ncelEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"p\n\x16\x41pproveToolCallRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x12\n\ncall_index\x18\x03 \x01(\x05\x12\x10\n\x08\x61pproved\x18\x04 \x01(\x08\x12\x0e\n\x06reason\x18\x05 \x01(\t\"G\n\x17\x41pproveToolCallResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"B\n\x0c\x43lientResult\x12\x12\n\ncall_index\x18\x01 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t\"m\n\x16\x41nswerToolCallsRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x31\n\x07results\x18\x03 \x03(\x0b\x32 .podium.episodes.v1.ClientResult\"G\n\x17\x41nswerToolCallsResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"*\n\x14GetTrajectoryRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"K\n\x15GetTrajectoryResponse\x12\x32\n\ntrajectory\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.Trajectory2\xbc\x08\n\x0e\x45pisodeService\x12s\n\x0cStartEpisode\x12\'.podium.episodes.v1.StartEpisodeRequest\x1a(.podium.episodes.v1.StartEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x82\x01\n\x11\x43ountPromptTokens\x12,.podium.episodes.v1.CountPromptTokensRequest\x1a-.podium.episodes.v1.CountPromptTokensResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x64\n\nGetEpisode\x12%.podium.episodes.v1.GetEpisodeRequest\x1a&.podium.episodes.v1.GetEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12j\n\x0cListEpisodes\x12\'.podium.episodes.v1.ListEpisodesRequest\x1a(.podium.episodes.v1.ListEpisodesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12l\n\x0cWatchEpisode\x12\'.podium.episodes.v1.WatchEpisodeRequest\x1a(.podium.episodes.v1.WatchEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny0\x01\x12v\n\rCancelEpisode\x12(.podium.episodes.v1.CancelEpisodeRequest\x1a).podium.episodes.v1.CancelEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12}\n\x0f\x41pproveToolCall\x12*.podium.episodes.v1.ApproveToolCallRequest\x1a+.podium.episodes.v1.ApproveToolCallResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12|\n\x0f\x41nswerToolCalls\x12*.podium.episodes.v1.AnswerToolCallsRequest\x1a+.podium.episodes.v1.AnswerToolCallsResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12{\n\rGetTrajectory\x12(.podium.episodes.v1.GetTrajectoryRequest\x1a).podium.episodes.v1.GetTrajectoryResponse\"\x15\xaa\xbb\x18\x11trajectories:readb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/episodes/v1/episode_service.proto\x12\x12podium.episodes.v1\x1a\x1dpodium/common/v1/access.proto\x1a podium/episodes/v1/episode.proto\x1a!podium/episodes/v1/feedback.proto\x1a#podium/episodes/v1/trajectory.proto\"o\n\x13StartEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\x12\x15\n\rrunning_limit\x18\x03 \x01(\x05\"D\n\x14StartEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"I\n\x18\x43ountPromptTokensRequest\x12-\n\x04spec\x18\x01 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\"0\n\x19\x43ountPromptTokensResponse\x12\x13\n\x0btoken_count\x18\x01 \x01(\x05\"\'\n\x11GetEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"B\n\x12GetEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xe2\x01\n\x13ListEpisodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x30\n\x06states\x18\x03 \x03(\x0e\x32 .podium.episodes.v1.EpisodeState\x12\x43\n\x06labels\x18\x04 \x03(\x0b\x32\x33.podium.episodes.v1.ListEpisodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"^\n\x14ListEpisodesResponse\x12-\n\x08\x65pisodes\x18\x01 \x03(\x0b\x32\x1b.podium.episodes.v1.Episode\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"A\n\x13WatchEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\"G\n\x14WatchEpisodeResponse\x12/\n\x05\x65vent\x18\x01 \x01(\x0b\x32 .podium.episodes.v1.EpisodeEvent\":\n\x14\x43\x61ncelEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"E\n\x15\x43\x61ncelEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"p\n\x16\x41pproveToolCallRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x12\n\ncall_index\x18\x03 \x01(\x05\x12\x10\n\x08\x61pproved\x18\x04 \x01(\x08\x12\x0e\n\x06reason\x18\x05 \x01(\t\"G\n\x17\x41pproveToolCallResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"B\n\x0c\x43lientResult\x12\x12\n\ncall_index\x18\x01 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t\"m\n\x16\x41nswerToolCallsRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x31\n\x07results\x18\x03 \x03(\x0b\x32 .podium.episodes.v1.ClientResult\"G\n\x17\x41nswerToolCallsResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"s\n\x13GiveFeedbackRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x12\n\x05score\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05label\x18\x04 \x01(\t\x12\x0f\n\x07\x63omment\x18\x05 \x01(\tB\x08\n\x06_score\"F\n\x14GiveFeedbackResponse\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x01 \x01(\x0b\x32\x1c.podium.episodes.v1.Feedback\"*\n\x14GetTrajectoryRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"{\n\x15GetTrajectoryResponse\x12\x32\n\ntrajectory\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.Trajectory\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x02 \x03(\x0b\x32\x1c.podium.episodes.v1.Feedback2\xb1\t\n\x0e\x45pisodeService\x12s\n\x0cStartEpisode\x12\'.podium.episodes.v1.StartEpisodeRequest\x1a(.podium.episodes.v1.StartEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x82\x01\n\x11\x43ountPromptTokens\x12,.podium.episodes.v1.CountPromptTokensRequest\x1a-.podium.episodes.v1.CountPromptTokensResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x64\n\nGetEpisode\x12%.podium.episodes.v1.GetEpisodeRequest\x1a&.podium.episodes.v1.GetEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12j\n\x0cListEpisodes\x12\'.podium.episodes.v1.ListEpisodesRequest\x1a(.podium.episodes.v1.ListEpisodesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12l\n\x0cWatchEpisode\x12\'.podium.episodes.v1.WatchEpisodeRequest\x1a(.podium.episodes.v1.WatchEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny0\x01\x12v\n\rCancelEpisode\x12(.podium.episodes.v1.CancelEpisodeRequest\x1a).podium.episodes.v1.CancelEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12}\n\x0f\x41pproveToolCall\x12*.podium.episodes.v1.ApproveToolCallRequest\x1a+.podium.episodes.v1.ApproveToolCallResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12|\n\x0f\x41nswerToolCalls\x12*.podium.episodes.v1.AnswerToolCallsRequest\x1a+.podium.episodes.v1.AnswerToolCallsResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12s\n\x0cGiveFeedback\x12\'.podium.episodes.v1.GiveFeedbackRequest\x1a(.podium.episodes.v1.GiveFeedbackResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12{\n\rGetTrajectory\x12(.podium.episodes.v1.GetTrajectoryRequest\x1a).podium.episodes.v1.GetTrajectoryResponse\"\x15\xaa\xbb\x18\x11trajectories:readb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -52,48 +53,54 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EPISODESERVICE'].methods_by_name['ApproveToolCall']._serialized_options = b'\252\273\030\rcalls:approve'
   _globals['_EPISODESERVICE'].methods_by_name['AnswerToolCalls']._loaded_options = None
   _globals['_EPISODESERVICE'].methods_by_name['AnswerToolCalls']._serialized_options = b'\252\273\030\014episodes:run'
+  _globals['_EPISODESERVICE'].methods_by_name['GiveFeedback']._loaded_options = None
+  _globals['_EPISODESERVICE'].methods_by_name['GiveFeedback']._serialized_options = b'\252\273\030\014episodes:run'
   _globals['_EPISODESERVICE'].methods_by_name['GetTrajectory']._loaded_options = None
   _globals['_EPISODESERVICE'].methods_by_name['GetTrajectory']._serialized_options = b'\252\273\030\021trajectories:read'
-  _globals['_STARTEPISODEREQUEST']._serialized_start=166
-  _globals['_STARTEPISODEREQUEST']._serialized_end=277
-  _globals['_STARTEPISODERESPONSE']._serialized_start=279
-  _globals['_STARTEPISODERESPONSE']._serialized_end=347
-  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_start=349
-  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_end=422
-  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_start=424
-  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_end=472
-  _globals['_GETEPISODEREQUEST']._serialized_start=474
-  _globals['_GETEPISODEREQUEST']._serialized_end=513
-  _globals['_GETEPISODERESPONSE']._serialized_start=515
-  _globals['_GETEPISODERESPONSE']._serialized_end=581
-  _globals['_LISTEPISODESREQUEST']._serialized_start=584
-  _globals['_LISTEPISODESREQUEST']._serialized_end=810
-  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_start=765
-  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_end=810
-  _globals['_LISTEPISODESRESPONSE']._serialized_start=812
-  _globals['_LISTEPISODESRESPONSE']._serialized_end=906
-  _globals['_WATCHEPISODEREQUEST']._serialized_start=908
-  _globals['_WATCHEPISODEREQUEST']._serialized_end=973
-  _globals['_WATCHEPISODERESPONSE']._serialized_start=975
-  _globals['_WATCHEPISODERESPONSE']._serialized_end=1046
-  _globals['_CANCELEPISODEREQUEST']._serialized_start=1048
-  _globals['_CANCELEPISODEREQUEST']._serialized_end=1106
-  _globals['_CANCELEPISODERESPONSE']._serialized_start=1108
-  _globals['_CANCELEPISODERESPONSE']._serialized_end=1177
-  _globals['_APPROVETOOLCALLREQUEST']._serialized_start=1179
-  _globals['_APPROVETOOLCALLREQUEST']._serialized_end=1291
-  _globals['_APPROVETOOLCALLRESPONSE']._serialized_start=1293
-  _globals['_APPROVETOOLCALLRESPONSE']._serialized_end=1364
-  _globals['_CLIENTRESULT']._serialized_start=1366
-  _globals['_CLIENTRESULT']._serialized_end=1432
-  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_start=1434
-  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_end=1543
-  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_start=1545
-  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_end=1616
-  _globals['_GETTRAJECTORYREQUEST']._serialized_start=1618
-  _globals['_GETTRAJECTORYREQUEST']._serialized_end=1660
-  _globals['_GETTRAJECTORYRESPONSE']._serialized_start=1662
-  _globals['_GETTRAJECTORYRESPONSE']._serialized_end=1737
-  _globals['_EPISODESERVICE']._serialized_start=1740
-  _globals['_EPISODESERVICE']._serialized_end=2824
+  _globals['_STARTEPISODEREQUEST']._serialized_start=201
+  _globals['_STARTEPISODEREQUEST']._serialized_end=312
+  _globals['_STARTEPISODERESPONSE']._serialized_start=314
+  _globals['_STARTEPISODERESPONSE']._serialized_end=382
+  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_start=384
+  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_end=457
+  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_start=459
+  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_end=507
+  _globals['_GETEPISODEREQUEST']._serialized_start=509
+  _globals['_GETEPISODEREQUEST']._serialized_end=548
+  _globals['_GETEPISODERESPONSE']._serialized_start=550
+  _globals['_GETEPISODERESPONSE']._serialized_end=616
+  _globals['_LISTEPISODESREQUEST']._serialized_start=619
+  _globals['_LISTEPISODESREQUEST']._serialized_end=845
+  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_start=800
+  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_end=845
+  _globals['_LISTEPISODESRESPONSE']._serialized_start=847
+  _globals['_LISTEPISODESRESPONSE']._serialized_end=941
+  _globals['_WATCHEPISODEREQUEST']._serialized_start=943
+  _globals['_WATCHEPISODEREQUEST']._serialized_end=1008
+  _globals['_WATCHEPISODERESPONSE']._serialized_start=1010
+  _globals['_WATCHEPISODERESPONSE']._serialized_end=1081
+  _globals['_CANCELEPISODEREQUEST']._serialized_start=1083
+  _globals['_CANCELEPISODEREQUEST']._serialized_end=1141
+  _globals['_CANCELEPISODERESPONSE']._serialized_start=1143
+  _globals['_CANCELEPISODERESPONSE']._serialized_end=1212
+  _globals['_APPROVETOOLCALLREQUEST']._serialized_start=1214
+  _globals['_APPROVETOOLCALLREQUEST']._serialized_end=1326
+  _globals['_APPROVETOOLCALLRESPONSE']._serialized_start=1328
+  _globals['_APPROVETOOLCALLRESPONSE']._serialized_end=1399
+  _globals['_CLIENTRESULT']._serialized_start=1401
+  _globals['_CLIENTRESULT']._serialized_end=1467
+  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_start=1469
+  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_end=1578
+  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_start=1580
+  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_end=1651
+  _globals['_GIVEFEEDBACKREQUEST']._serialized_start=1653
+  _globals['_GIVEFEEDBACKREQUEST']._serialized_end=1768
+  _globals['_GIVEFEEDBACKRESPONSE']._serialized_start=1770
+  _globals['_GIVEFEEDBACKRESPONSE']._serialized_end=1840
+  _globals['_GETTRAJECTORYREQUEST']._serialized_start=1842
+  _globals['_GETTRAJECTORYREQUEST']._serialized_end=1884
+  _globals['_GETTRAJECTORYRESPONSE']._serialized_start=1886
+  _globals['_GETTRAJECTORYRESPONSE']._serialized_end=2009
+  _globals['_EPISODESERVICE']._serialized_start=2012
+  _globals['_EPISODESERVICE']._serialized_end=3213
 # @@protoc_insertion_point(module_scope)

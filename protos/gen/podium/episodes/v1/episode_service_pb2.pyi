@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from podium.episodes.v1 import episode_pb2 as _episode_pb2
+from podium.episodes.v1 import feedback_pb2 as _feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as _trajectory_pb2
 import builtins as _builtins
 import sys
@@ -507,6 +508,70 @@ class AnswerToolCallsResponse(_message.Message):
 Global___AnswerToolCallsResponse: _TypeAlias = AnswerToolCallsResponse  # noqa: Y015
 
 @_typing.final
+class GiveFeedbackRequest(_message.Message):
+    """Says how good an episode was. An episode has at most 50 of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPISODE_ID_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    episode_id: _builtins.str
+    """The episode."""
+    id: _builtins.str
+    """As in Feedback."""
+    score: _builtins.float
+    """As in Feedback."""
+    label: _builtins.str
+    """As in Feedback."""
+    comment: _builtins.str
+    """As in Feedback."""
+    def __init__(
+        self,
+        *,
+        episode_id: _builtins.str = ...,
+        id: _builtins.str = ...,
+        score: _builtins.float | None = ...,
+        label: _builtins.str = ...,
+        comment: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "score", b"score"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "comment", b"comment", "episode_id", b"episode_id", "id", b"id", "label", b"label", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
+    _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__score) -> _WhichOneofReturnType__score | None: ...
+
+Global___GiveFeedbackRequest: _TypeAlias = GiveFeedbackRequest  # noqa: Y015
+
+@_typing.final
+class GiveFeedbackResponse(_message.Message):
+    """It is kept."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FEEDBACK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def feedback(self) -> _feedback_pb2.Feedback:
+        """The feedback."""
+
+    def __init__(
+        self,
+        *,
+        feedback: _feedback_pb2.Feedback | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["feedback", b"feedback"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["feedback", b"feedback"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GiveFeedbackResponse: _TypeAlias = GiveFeedbackResponse  # noqa: Y015
+
+@_typing.final
 class GetTrajectoryRequest(_message.Message):
     """Asks for a trajectory."""
 
@@ -535,18 +600,24 @@ class GetTrajectoryResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TRAJECTORY_FIELD_NUMBER: _builtins.int
+    FEEDBACK_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def trajectory(self) -> _trajectory_pb2.Trajectory:
         """As it is on the stream."""
+
+    @_builtins.property
+    def feedback(self) -> _containers.RepeatedCompositeFieldContainer[_feedback_pb2.Feedback]:
+        """What was said of the episode since, oldest first."""
 
     def __init__(
         self,
         *,
         trajectory: _trajectory_pb2.Trajectory | None = ...,
+        feedback: _abc.Iterable[_feedback_pb2.Feedback] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["trajectory", b"trajectory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["trajectory", b"trajectory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["feedback", b"feedback", "trajectory", b"trajectory"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -75,6 +75,11 @@ class EpisodeServiceStub(object):
                 request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsRequest.SerializeToString,
                 response_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsResponse.FromString,
                 _registered_method=True)
+        self.GiveFeedback = channel.unary_unary(
+                '/podium.episodes.v1.EpisodeService/GiveFeedback',
+                request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.GiveFeedbackRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.GiveFeedbackResponse.FromString,
+                _registered_method=True)
         self.GetTrajectory = channel.unary_unary(
                 '/podium.episodes.v1.EpisodeService/GetTrajectory',
                 request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.GetTrajectoryRequest.SerializeToString,
@@ -145,6 +150,14 @@ class EpisodeServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GiveFeedback(self, request, context):
+        """Says how good an ended episode was; it is a record of the stream of trajectories, too. The same
+        feedback again changes nothing; another of the same id is ALREADY_EXISTS.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetTrajectory(self, request, context):
         """Returns the trajectory of an ended episode.
         """
@@ -194,6 +207,11 @@ def add_EpisodeServiceServicer_to_server(servicer, server):
                     servicer.AnswerToolCalls,
                     request_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsRequest.FromString,
                     response_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsResponse.SerializeToString,
+            ),
+            'GiveFeedback': grpc.unary_unary_rpc_method_handler(
+                    servicer.GiveFeedback,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.GiveFeedbackRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.GiveFeedbackResponse.SerializeToString,
             ),
             'GetTrajectory': grpc.unary_unary_rpc_method_handler(
                     servicer.GetTrajectory,
@@ -418,6 +436,33 @@ class EpisodeService(object):
             '/podium.episodes.v1.EpisodeService/AnswerToolCalls',
             podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsRequest.SerializeToString,
             podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GiveFeedback(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EpisodeService/GiveFeedback',
+            podium_dot_episodes_dot_v1_dot_episode__service__pb2.GiveFeedbackRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_episode__service__pb2.GiveFeedbackResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -55,6 +55,10 @@ class EpisodeServiceStub:
     """Gives the results of the calls that wait for the caller, all of a turn at once.
     The same results again change nothing.
     """
+    GiveFeedback: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.GiveFeedbackRequest, _episode_service_pb2.GiveFeedbackResponse]
+    """Says how good an ended episode was; it is a record of the stream of trajectories, too. The same
+    feedback again changes nothing; another of the same id is ALREADY_EXISTS.
+    """
     GetTrajectory: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.GetTrajectoryRequest, _episode_service_pb2.GetTrajectoryResponse]
     """Returns the trajectory of an ended episode."""
 
@@ -84,6 +88,10 @@ class EpisodeServiceAsyncStub(EpisodeServiceStub):
     AnswerToolCalls: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.AnswerToolCallsRequest, _episode_service_pb2.AnswerToolCallsResponse]  # type: ignore[assignment]
     """Gives the results of the calls that wait for the caller, all of a turn at once.
     The same results again change nothing.
+    """
+    GiveFeedback: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.GiveFeedbackRequest, _episode_service_pb2.GiveFeedbackResponse]  # type: ignore[assignment]
+    """Says how good an ended episode was; it is a record of the stream of trajectories, too. The same
+    feedback again changes nothing; another of the same id is ALREADY_EXISTS.
     """
     GetTrajectory: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.GetTrajectoryRequest, _episode_service_pb2.GetTrajectoryResponse]  # type: ignore[assignment]
     """Returns the trajectory of an ended episode."""
@@ -159,6 +167,16 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_episode_service_pb2.AnswerToolCallsResponse, _abc.Awaitable[_episode_service_pb2.AnswerToolCallsResponse]]:
         """Gives the results of the calls that wait for the caller, all of a turn at once.
         The same results again change nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def GiveFeedback(
+        self,
+        request: _episode_service_pb2.GiveFeedbackRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_episode_service_pb2.GiveFeedbackResponse, _abc.Awaitable[_episode_service_pb2.GiveFeedbackResponse]]:
+        """Says how good an ended episode was; it is a record of the stream of trajectories, too. The same
+        feedback again changes nothing; another of the same id is ALREADY_EXISTS.
         """
 
     @_abc_1.abstractmethod

@@ -13,6 +13,7 @@ from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
 from podium.episodes.v1 import episode_pb2 as _episode_pb2
+from podium.episodes.v1 import feedback_pb2 as _feedback_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
 from podium.registry.v1 import policy_pb2 as _policy_pb2
 from podium.registry.v1 import toolset_pb2 as _toolset_pb2
@@ -38,6 +39,7 @@ class TrajectoryRecord(_message.Message):
     TRAJECTORY_FIELD_NUMBER: _builtins.int
     GROUP_CLOSED_FIELD_NUMBER: _builtins.int
     REFERENCE_FIELD_NUMBER: _builtins.int
+    FEEDBACK_GIVEN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def trajectory(self) -> Global___Trajectory:
         """A finished episode."""
@@ -50,22 +52,63 @@ class TrajectoryRecord(_message.Message):
     def reference(self) -> Global___TrajectoryReference:
         """A finished episode too large for the topic."""
 
+    @_builtins.property
+    def feedback_given(self) -> Global___FeedbackGiven:
+        """Somebody said how good a finished episode was; it comes after the episode."""
+
     def __init__(
         self,
         *,
         trajectory: Global___Trajectory | None = ...,
         group_closed: Global___GroupClosed | None = ...,
         reference: Global___TrajectoryReference | None = ...,
+        feedback_given: Global___FeedbackGiven | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["group_closed", b"group_closed", "record", b"record", "reference", b"reference", "trajectory", b"trajectory"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["feedback_given", b"feedback_given", "group_closed", b"group_closed", "record", b"record", "reference", b"reference", "trajectory", b"trajectory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_closed", b"group_closed", "record", b"record", "reference", b"reference", "trajectory", b"trajectory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["feedback_given", b"feedback_given", "group_closed", b"group_closed", "record", b"record", "reference", b"reference", "trajectory", b"trajectory"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["trajectory", "group_closed", "reference"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["trajectory", "group_closed", "reference", "feedback_given"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 
 Global___TrajectoryRecord: _TypeAlias = TrajectoryRecord  # noqa: Y015
+
+@_typing.final
+class FeedbackGiven(_message.Message):
+    """Somebody said how good an episode was."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPISODE_ID_FIELD_NUMBER: _builtins.int
+    GROUP_ID_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    FEEDBACK_FIELD_NUMBER: _builtins.int
+    episode_id: _builtins.str
+    """The episode."""
+    group_id: _builtins.str
+    """Its group."""
+    tenant: _builtins.str
+    """Tenant it belongs to."""
+    @_builtins.property
+    def feedback(self) -> _feedback_pb2.Feedback:
+        """What was said."""
+
+    def __init__(
+        self,
+        *,
+        episode_id: _builtins.str = ...,
+        group_id: _builtins.str = ...,
+        tenant: _builtins.str = ...,
+        feedback: _feedback_pb2.Feedback | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["feedback", b"feedback"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "feedback", b"feedback", "group_id", b"group_id", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FeedbackGiven: _TypeAlias = FeedbackGiven  # noqa: Y015
 
 @_typing.final
 class TrajectoryReference(_message.Message):

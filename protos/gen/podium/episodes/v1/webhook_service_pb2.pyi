@@ -37,6 +37,8 @@ class _WebhookEventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Webh
     """A record is kept aside from the stream: "record.dead_lettered"."""
     WEBHOOK_EVENT_TYPE_BUDGET_ALERT: _WebhookEventType.ValueType  # 4
     """Spending passed a soft limit of a budget: "budget.alert"."""
+    WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN: _WebhookEventType.ValueType  # 5
+    """Somebody said how good an episode was: "feedback.given"."""
 
 class WebhookEventType(_WebhookEventType, metaclass=_WebhookEventTypeEnumTypeWrapper):
     """What happened."""
@@ -51,6 +53,8 @@ WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED: WebhookEventType.ValueType  # 3
 """A record is kept aside from the stream: "record.dead_lettered"."""
 WEBHOOK_EVENT_TYPE_BUDGET_ALERT: WebhookEventType.ValueType  # 4
 """Spending passed a soft limit of a budget: "budget.alert"."""
+WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN: WebhookEventType.ValueType  # 5
+"""Somebody said how good an episode was: "feedback.given"."""
 Global___WebhookEventType: _TypeAlias = WebhookEventType  # noqa: Y015
 
 class _WebhookDeliveryState:

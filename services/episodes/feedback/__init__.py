@@ -1,0 +1,1 @@
+"""What people and programs say of ended episodes."""

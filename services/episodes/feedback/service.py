@@ -1,0 +1,65 @@
+"""Takes feedback on ended episodes of the caller's tenant."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from episodes.errors import EpisodeNotFinished
+from episodes.feedback.convert import feedback_to_proto
+from episodes.feedback.errors import FeedbackConflict, InvalidFeedback, TooMuchFeedback
+from episodes.feedback.models import Feedback
+from episodes.feedback.store import FeedbackStore
+from episodes.models import OutboxRecord, StoredEpisode
+from episodes.stream.records import feedback_record
+
+FEEDBACK_MAX = 50
+ID_CHARACTERS_MAX = LABEL_CHARACTERS_MAX = 64
+COMMENT_CHARACTERS_MAX = 2_000
+
+
+class FeedbackGiving:
+    """Checks, stores and finds feedback."""
+
+    def __init__(self, store: FeedbackStore) -> None:
+        self._store = store
+
+    async def give(self, episode: StoredEpisode, feedback: Feedback) -> Feedback:
+        """The stored feedback; the same again is found.
+
+        Raises EpisodeNotFinished, InvalidFeedback, FeedbackConflict, TooMuchFeedback.
+        """
+        _check(feedback)
+        episode_id = episode.new.episode_id
+        if episode.ending is None:
+            raise EpisodeNotFinished(episode_id)
+        stored = await self._store.give(
+            episode_id, feedback, partial(_record, episode), FEEDBACK_MAX
+        )
+        if stored is None:
+            raise TooMuchFeedback(episode_id, FEEDBACK_MAX)
+        if not stored.says_the_same(feedback):
+            raise FeedbackConflict(episode_id, feedback.id)
+        return stored
+
+    async def of(self, episode: StoredEpisode) -> Sequence[Feedback]:
+        """What was said of an episode, oldest first."""
+        return await self._store.of(episode.new.episode_id)
+
+
+def _record(episode: StoredEpisode, feedback: Feedback) -> OutboxRecord:
+    new = episode.new
+    said = feedback_to_proto(feedback)
+    return feedback_record(new.episode_id, new.membership.group_id, new.tenant, said)
+
+
+def _check(feedback: Feedback) -> None:
+    if feedback.score is None and not feedback.label and not feedback.comment:
+        raise InvalidFeedback("score", "is missing; give a score, a label or a comment")
+    if feedback.score is not None and not 0 <= feedback.score <= 1:
+        raise InvalidFeedback("score", f"must be from 0 to 1, not {feedback.score:g}")
+    for name, value, maximum in (
+        ("id", feedback.id, ID_CHARACTERS_MAX),
+        ("label", feedback.label, LABEL_CHARACTERS_MAX),
+        ("comment", feedback.comment, COMMENT_CHARACTERS_MAX),
+    ):
+        if len(value) > maximum:
+            raise InvalidFeedback(name, f"has {len(value)} characters; give at most {maximum}")

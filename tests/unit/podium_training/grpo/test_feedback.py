@@ -1,0 +1,54 @@
+"""Episodes wait for somebody's score; the first one is their outcome."""
+
+from podium.episodes.v1 import feedback_pb2
+from podium.episodes.v1 import trajectory_pb2 as pb
+from podium_training.grpo.data.convert import episode_from_proto
+from podium_training.grpo.data.episodes import Limits
+from podium_training.grpo.data.feedback import AwaitedFeedback
+from unit.podium_training.grpo.builders import VOCABULARY
+from unit.podium_training.grpo.trajectories import make_trajectory
+
+
+def given(episode_id: str, score: float | None, **said: str) -> pb.FeedbackGiven:
+    feedback = feedback_pb2.Feedback(id="f1", score=score, **said)  # type: ignore[arg-type]
+    return pb.FeedbackGiven(episode_id=episode_id, group_id="g1", feedback=feedback)
+
+
+def solved(trajectory: pb.Trajectory) -> bool:
+    return episode_from_proto(trajectory, Limits(VOCABULARY)).features.solved
+
+
+def test_the_first_score_is_the_outcome_whatever_a_check_said() -> None:
+    awaited = AwaitedFeedback()
+    awaited.keep(make_trajectory("liked", solved=False))
+    awaited.keep(make_trajectory("disliked", solved=True))
+    liked, disliked = awaited.scored(given("liked", 1)), awaited.scored(given("disliked", 0.5))
+    assert liked
+    assert disliked
+    assert (solved(liked), solved(disliked)) == (True, False)
+    assert awaited.scored(given("liked", 0)) is None
+
+
+def test_words_alone_are_no_outcome() -> None:
+    awaited = AwaitedFeedback()
+    awaited.keep(make_trajectory("e1", outcomes=[]))
+    assert awaited.scored(given("e1", None, comment="thanks")) is None
+    assert awaited.scored(given("another", 1)) is None
+    assert awaited.scored(given("e1", 1)) is not None
+
+
+def test_a_group_ends_when_no_member_of_it_waits() -> None:
+    awaited = AwaitedFeedback()
+    awaited.keep(make_trajectory("e1", group_id="g1"))
+    assert (awaited.close("g1"), awaited.close("g2")) == (False, True)
+    assert awaited.closed == {"g1"}
+    awaited.scored(given("e1", 1))
+    assert awaited.close("g1")
+    assert not awaited.closed
+
+
+def test_more_than_may_wait_give_up_the_oldest() -> None:
+    awaited = AwaitedFeedback(maximum=2)
+    late = [awaited.keep(make_trajectory(f"e{number}")) for number in range(3)]
+    assert [each and each.episode_id for each in late] == [None, None, "e0"]
+    assert list(awaited.waiting) == ["e1", "e2"]
