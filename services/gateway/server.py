@@ -192,10 +192,17 @@ def _starter(
 @asynccontextmanager
 async def api_keys(settings: DatabaseSettings) -> AsyncIterator[ApiKeys]:
     """The keys alone, for the command that creates the first one."""
+    async with audit_log(settings) as (engine, log):
+        yield ApiKeys(PostgresApiKeyStore(engine), log, cache_s=0)
+
+
+@asynccontextmanager
+async def audit_log(settings: DatabaseSettings) -> AsyncIterator[tuple[AsyncEngine, AuditLog]]:
+    """The gateway's database, and the log of what is changed in it without the gateway."""
     await migrations.upgrade(settings.database_url, MIGRATIONS)
     engine = open_engine(settings.database_url)
     try:
-        yield ApiKeys(PostgresApiKeyStore(engine), AuditLog(PostgresAuditStore(engine)), cache_s=0)
+        yield engine, AuditLog(PostgresAuditStore(engine))
     finally:
         await engine.dispose()
 

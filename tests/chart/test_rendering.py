@@ -96,8 +96,10 @@ def test_the_minimal_profile_is_plain_kubernetes_without_a_gpu() -> None:
     objects = rendered("minimal-cpu")
     assert {obj["apiVersion"] for obj in objects} == {
         "apps/v1",
+        "batch/v1",
         "networking.k8s.io/v1",
         "policy/v1",
+        "rbac.authorization.k8s.io/v1",
         "v1",
     }
     assert "gpu" not in str(objects)

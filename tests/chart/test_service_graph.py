@@ -133,7 +133,7 @@ def test_a_certificate_names_the_callers_of_the_graph() -> None:
                 if callee in components["calls"]
             }
             if callee == "gateway":
-                callers |= {"training"}
+                callers |= {"training", "bootstrap"}
             named = one["metadata"]["annotations"]["podium.dev/callers"]
             assert set(filter(None, named.split(","))) == callers
 

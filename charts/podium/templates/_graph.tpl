@@ -1,4 +1,4 @@
-{{/* The service graph: components.<name>.calls and training.calls. Everything here is JSON for fromJson. */}}
+{{/* The service graph: components.<name>.calls, training.calls and what bootstrap makes. Everything here is JSON for fromJson. */}}
 
 {{/* Caller to callees, the whole table. Argument: root. */}}
 {{- define "podium.graph" -}}
@@ -7,6 +7,7 @@
 {{- if ne .Values.inference.mode "external" }}{{ $_ := set $graph "model-server" (ternary (list "internet") list (hasPrefix "pvc://" .Values.inference.modelUri | not)) }}{{ end }}
 {{- if hasKey $graph "policy-engines" }}{{ $_ := set $graph "policy-engine" list }}{{ end }}
 {{- if .Values.training.enabled }}{{ $_ := set $graph "training" .Values.training.calls }}{{ end }}
+{{- with include "podium.bootstrapCalls" . | fromJsonArray }}{{ $_ := set $graph "bootstrap" . }}{{ end }}
 {{- toJson $graph -}}
 {{- end }}
 
@@ -105,10 +106,10 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 - from: [{podSelector: {matchLabels: {{ include "podium.selector" (dict "root" .root "name" "test") | fromYaml | toJson }}}}]
   ports: [{protocol: TCP, port: {{ eq $name "gateway" | ternary $port (include "podium.healthPort" .) }}}]
 {{- end }}
-{{- with $values.monitoring.from }}
+{{- if ne $name "bootstrap" }}{{ with $values.monitoring.from }}
 - from: {{ toJson . }}
   ports: [{protocol: TCP, port: {{ has $name (list "model-server" "policy-engine") | ternary $port $values.monitoring.metricsPort }}}]
-{{- end }}
+{{- end }}{{ end }}
 {{- if and (eq $name "model-server") (include "podium.engineIsElsewhere" .root) }}
 # The gateway that routes to the replicas, and KServe's scheduler, which asks each for its load.
 - from: {{ append (include "podium.enginePeers" .root | fromJsonArray) (dict "podSelector" (dict "matchLabels" (dict "app.kubernetes.io/part-of" "llminferenceservice"))) | toJson }}

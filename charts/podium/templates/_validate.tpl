@@ -25,6 +25,7 @@
 {{- if and $values.endpoints.temporal.tls.enabled (not $values.endpoints.temporal.tls.secretName) }}
 {{- fail "endpoints.temporal.tls.secretName is empty: name the Secret with tls.crt, tls.key and ca.crt" }}
 {{- end }}
+{{- include "podium.validateBootstrap" . }}
 {{- range $name, $_ := include "podium.components" $ | fromJson }}
 {{- include "podium.validateComponent" (dict "root" $ "name" $name "component" (include "podium.component" (dict "root" $ "name" $name) | fromYaml)) }}
 {{- end }}
@@ -43,5 +44,15 @@
 {{- end }}
 {{- if lt (int $c.autoscaling.maxReplicas) (int $c.autoscaling.minReplicas) }}
 {{- fail (printf "components.%s.autoscaling.maxReplicas is below minReplicas: raise it" .name) }}
+{{- end }}
+{{- end }}
+
+{{- define "podium.validateBootstrap" -}}
+{{- $b := .Values.bootstrap }}
+{{- if and $b.enabled (or $b.policies $b.budgets) (not $b.tenant.enabled) }}
+{{- fail "bootstrap.policies and bootstrap.budgets belong to the first tenant: set bootstrap.tenant.enabled: true" }}
+{{- end }}
+{{- if and $b.enabled $b.budgets (not .Values.inference.sku) }}
+{{- fail "bootstrap.budgets would hold calls without a price: set inference.sku, and its price in bootstrap.prices.list" }}
 {{- end }}
 {{- end }}

@@ -22,7 +22,7 @@ class PodAccount(Discovery):
 
     async def get(self, path: str) -> dict[str, Any]:
         try:
-            async with self._client() as client:
+            async with account_client(self._account) as client:
                 reply = await client.get(path)
                 found: dict[str, Any] = reply.raise_for_status().json()
         except (OSError, KeyError, ValueError, httpx.HTTPError) as error:
@@ -33,12 +33,14 @@ class PodAccount(Discovery):
             ) from error
         return found
 
-    def _client(self) -> httpx.AsyncClient:
-        host, port = (os.environ[f"KUBERNETES_SERVICE_{part}"] for part in ("HOST", "PORT"))
-        return httpx.AsyncClient(
-            base_url=f"https://{f'[{host}]' if ':' in host else host}:{port}",
-            headers={"authorization": f"Bearer {(self._account / 'token').read_text()}"},
-            verify=ssl.create_default_context(cafile=str(self._account / "ca.crt")),
-            timeout=TIMEOUT_S,
-            trust_env=False,
-        )
+
+def account_client(account: Path = ACCOUNT) -> httpx.AsyncClient:
+    """The API server, with the account's token. Raises OSError, KeyError outside of a pod."""
+    host, port = (os.environ[f"KUBERNETES_SERVICE_{part}"] for part in ("HOST", "PORT"))
+    return httpx.AsyncClient(
+        base_url=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        headers={"authorization": f"Bearer {(account / 'token').read_text()}"},
+        verify=ssl.create_default_context(cafile=str(account / "ca.crt")),
+        timeout=TIMEOUT_S,
+        trust_env=False,
+    )

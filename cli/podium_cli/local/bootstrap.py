@@ -1,11 +1,8 @@
-"""What a fresh platform is given: prices, tools, a corpus, an MCP server's tools.
-
-Every step may be repeated. It keeps changes that users made, except to documents of the library.
-"""
+"""What a fresh platform on one machine is given: prices, tools, a corpus, an MCP server's tools."""
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -13,18 +10,40 @@ from typing import Any
 import yaml
 from google.protobuf import json_format
 
-from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
+from podium.adapters.v1 import tool_adapter_service_pb2
 from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import tool_pb2
-from podium_cli.documents.documents import read_message, read_messages
-from podium_cli.local.bundled_tools import BundledTools
+from podium_cli.bootstrap.bundled_contents import (
+    add_missing_prices,
+    bundled_prices,
+    bundled_tools,
+    put_library,
+)
+from podium_cli.bootstrap.bundled_tools import BundledTools
+from podium_cli.documents.documents import read_message
 from podium_cli.local.platform import Report
 from podium_cli.local.services import ENGINE_SECRET, Engine
+from podium_cli.local.state import write_private
 from podium_kit.bundled_files import bundled_folder
-from podium_kit.client.gateway import Gateway, segment
+from podium_kit.client.gateway import Gateway
 
-DOCUMENTS_PER_REQUEST = 200
 LLM_TEMPLATE = "ask_llm.yaml"
+
+
+class SpecsFile:
+    """Keeps the tools of the last start in the state folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def read(self) -> dict[str, dict[str, Any]]:
+        """The specs by tool."""
+        found = json.loads(self._path.read_text()) if self._path.exists() else {}
+        return dict(found)
+
+    async def write(self, specs: dict[str, dict[str, Any]]) -> None:
+        """All of them anew."""
+        write_private(self._path, json.dumps(specs))
 
 
 class Bootstrap:
@@ -36,44 +55,28 @@ class Bootstrap:
         self._gateway = gateway
         self._engine = engine
         self._report = report
-        self._bundled_tools = BundledTools(gateway, registered_tools_file)
+        self._bundled_tools = BundledTools(gateway, SpecsFile(registered_tools_file))
         self._folder = bundled_folder()
 
     async def run(self) -> None:
         """Raises Rejected when the platform does not take its own files."""
         # Prices first: a tool's terms quote them.
-        await self._step("prices", self._prices())
+        await self._step("prices", add_missing_prices(self._gateway, bundled_prices()))
         await asyncio.gather(
             self._step("bundled tools", self._tools()),
-            self._step("library", self._corpora()),
+            self._step("library", put_library(self._gateway, {})),
             self._step("MCP tools", self._mcp_tools()),
         )
 
-    async def _step(self, title: str, work: Any) -> None:
+    async def _step(self, title: str, work: Awaitable[object]) -> None:
         self._report(title, False)
         await work
         self._report(title, True)
 
-    async def _prices(self) -> None:
-        read = read_messages(self._folder / "prices.yaml", price_book_service_pb2.PriceSpec)
-        await self._price([spec for _, spec in read])
-
-    async def _price(self, specs: list[price_book_service_pb2.PriceSpec]) -> None:
-        """Creates missing list prices; existing ones stay as they are."""
-        listed = await self._gateway.all("/v1/prices", price_book_service_pb2.ListPricesResponse)
-        known = {each.spec.sku for each in listed.prices if not each.spec.tenant}
-        if new := [spec for spec in specs if spec.sku not in known]:
-            await self._gateway.post(
-                "/v1/prices",
-                price_book_service_pb2.CreatePricesRequest(specs=new),
-                price_book_service_pb2.CreatePricesResponse,
-            )
-
     async def _tools(self) -> None:
-        found = [spec for _, spec in read_messages(self._folder / "tools", tool_pb2.ToolSpec)]
         # The bundled model is no expert for itself.
         experts = [] if self._engine.is_bundled else [self._llm_tool()]
-        await self._bundled_tools.register([*found, *experts])
+        await self._bundled_tools.register([*bundled_tools(), *experts])
 
     def _llm_tool(self) -> tool_pb2.ToolSpec:
         path = self._folder / "tool_templates" / LLM_TEMPLATE
@@ -89,29 +92,14 @@ class Bootstrap:
                 model.secret.name = ENGINE_SECRET
         return tool
 
-    async def _corpora(self) -> None:
-        for path in sorted((self._folder / "corpus").glob("*.jsonl")):
-            for documents in _chunks(path):
-                await self._gateway.put(
-                    f"/v1/corpora/{segment(path.stem)}/documents",
-                    {"documents": documents, "shared": True},
-                    corpus_service_pb2.PutDocumentsResponse,
-                )
-
     async def _mcp_tools(self) -> None:
         for path in sorted((self._folder / "mcp").glob("*.yaml")):
             server = yaml.safe_load(path.read_text())
             price = json_format.ParseDict(server.pop("price"), price_book_service_pb2.PriceSpec())
-            await self._price([price])
+            await add_missing_prices(self._gateway, [price])
             found = await self._gateway.post(
                 "/v1/tools/discover-mcp", server, tool_adapter_service_pb2.DiscoverMcpToolsResponse
             )
             for spec in found.specs:
                 spec.sku = price.sku
             await self._bundled_tools.register(found.specs)
-
-
-def _chunks(path: Path) -> Iterator[list[dict[str, Any]]]:
-    documents = [json.loads(line) for line in path.read_text().splitlines()]
-    for start in range(0, len(documents), DOCUMENTS_PER_REQUEST):
-        yield documents[start : start + DOCUMENTS_PER_REQUEST]

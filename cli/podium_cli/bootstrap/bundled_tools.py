@@ -5,45 +5,59 @@ follows the file, a changed one stays, and so does the deprecation or deletion o
 """
 
 import asyncio
-import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from google.protobuf import json_format
 
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
-from podium_cli.local.state import write_private
 from podium_kit.client.gateway import Gateway, message_values
 
 Values = dict[str, Any]
 
 
+class RegisteredSpecs(Protocol):
+    """Keeps the specs of the last start by tool; a difference is a user's change."""
+
+    async def read(self) -> dict[str, Values]: ...
+    async def write(self, specs: dict[str, Values]) -> None: ...
+
+
 class BundledTools:
-    """`registered_file` keeps the specs of the last start; a difference is a user's change."""
+    """Registers what changed in the files and in no user's hands."""
 
-    def __init__(self, gateway: Gateway, registered_file: Path) -> None:
+    def __init__(self, gateway: Gateway, kept: RegisteredSpecs) -> None:
         self._gateway = gateway
-        self._registered_file = registered_file
-        self._last = json.loads(registered_file.read_text()) if registered_file.exists() else {}
+        self._kept = kept
+        self._last: dict[str, Values] | None = None
 
-    async def register(self, specs: Sequence[tool_pb2.ToolSpec]) -> None:
-        """Raises Rejected."""
+    async def register(self, specs: Sequence[tool_pb2.ToolSpec]) -> list[str]:
+        """Names of the tools that have a new version. Raises Rejected."""
+        if self._last is None:
+            # Two calls at once may both read, and neither may forget what the other wrote.
+            kept = await self._kept.read()
+            self._last = kept if self._last is None else self._last
         registered = await self._registered()
-        wanted = [self._wanted(spec, registered.get(spec.name)) for spec in specs]
-        await asyncio.gather(*(self._register(values) for values in wanted if values))
-        self._last |= {spec.name: message_values(spec) for spec in specs}
-        write_private(self._registered_file, json.dumps(self._last))
+        found = [self._wanted(spec, self._last.get(spec.name), registered) for spec in specs]
+        wanted = [values for values in found if values]
+        await asyncio.gather(*(self._register(values) for values in wanted))
+        new = {spec.name: message_values(spec) for spec in specs}
+        if any(self._last.get(name) != values for name, values in new.items()):
+            self._last |= new
+            await self._kept.write(self._last)
+        return [str(values["name"]) for values in wanted]
 
-    def _wanted(self, spec: tool_pb2.ToolSpec, registered: tool_pb2.Tool | None) -> Values | None:
+    def _wanted(
+        self, spec: tool_pb2.ToolSpec, last: Values | None, registered: dict[str, tool_pb2.Tool]
+    ) -> Values | None:
         """What to register; None for a tool that stays as it is, or out of use."""
-        last, new = self._last.get(spec.name), message_values(spec)
-        if registered is None:
+        new, known = message_values(spec), registered.get(spec.name)
+        if known is None:
             # Registered before and missing now: a user deleted it.
             return None if last else new
-        if registered.HasField("deprecate_time"):
+        if known.HasField("deprecate_time"):
             return None
-        current = message_values(registered.spec)
+        current = message_values(known.spec)
         merged = _merged(_upgraded(last) if last else new, new, current)
         return None if merged == current else merged
 

@@ -1,0 +1,134 @@
+{{/* What the Job of bootstrap makes, from the values; the services' own references are its list. */}}
+
+{{/* Whom the Job calls, as JSON; an empty list where it is off. Argument: root. */}}
+{{- define "podium.bootstrapCalls" -}}
+{{- $b := .Values.bootstrap }}{{ $calls := list }}
+{{- if $b.enabled }}
+{{- $calls = append $calls "kubernetes" }}
+{{- if or $b.databases.enabled (include "podium.bootstrapsContents" .) }}{{ $calls = append $calls "postgres" }}{{ end }}
+{{- if $b.temporal.enabled }}{{ $calls = append $calls "temporal" }}{{ end }}
+{{- if include "podium.bootstrapsTopics" . }}{{ $calls = append $calls "kafka" }}{{ end }}
+{{- if include "podium.bootstrapsContents" . }}{{ $calls = append $calls "gateway" }}{{ end }}
+{{- end }}
+{{- toJson $calls -}}
+{{- end }}
+
+{{/* Strimzi makes topics where it is. */}}
+{{- define "podium.bootstrapsTopics" -}}
+{{- if and .Values.bootstrap.topics.enabled (not .Values.integrations.strimzi.enabled) -}}true{{- end -}}
+{{- end }}
+
+{{- define "podium.bootstrapsContents" -}}
+{{- $b := .Values.bootstrap }}
+{{- if or $b.tenant.enabled $b.prices.bundled $b.prices.list $b.tools.bundled $b.library.bundled $b.policies $b.budgets -}}true{{- end -}}
+{{- end }}
+
+{{/* The Secret of all keys, where every reference of a key names that one; otherwise nobody but you knows where they are. */}}
+{{- define "podium.bootstrapIdentity" -}}
+{{- $c := include "podium.components" . | fromJson }}
+{{- $references := list .Values.identity.verifyKeys }}
+{{- range $name := list "gateway" "episode-worker" "tool-adapters" }}{{ $references = append $references (index $c $name).signingKey }}{{ end }}
+{{- with (index $c "cost-ledger").secretFiles }}{{ with .anchor_key_file }}{{ $references = append $references . }}{{ end }}{{ end }}
+{{- $names := list }}
+{{- range $references }}{{ $names = append $names (ternary .secretName "" (not (or .externalSecret .configMapName))) }}{{ end }}
+{{- if and .Values.bootstrap.identity.enabled (eq (len (uniq $names)) 1) -}}{{ first $names }}{{- end -}}
+{{- end }}
+
+{{/* Roles of the services with their databases, as JSON. Argument: root. */}}
+{{- define "podium.bootstrapRoles" -}}
+{{- $root := . }}{{ $roles := list }}{{ $c := include "podium.components" . | fromJson }}
+{{- range $name, $database := dict "gateway" "gateway" "episodes" "episodes" "tool-registry" "tool_registry" "tool-adapters" "tool_adapters" "cost-ledger" "cost_ledger" }}
+{{- with (index $c $name).ownerDatabase }}
+{{- $roles = append $roles (dict "role" $database "database" $database "owns" true "external" (hasKey . "externalSecret") "url" (include "podium.bootstrapReference" (dict "root" $root "owner" $name "purpose" "owner-database-url" "reference" .) | fromJson)) }}
+{{- end }}
+{{- $owns := empty (index $c $name).ownerDatabase }}
+{{- with (index $c $name).database }}
+{{- $roles = append $roles (dict "role" (ternary $database (printf "%s_service" $database) $owns) "database" $database "owns" $owns "external" (hasKey . "externalSecret") "url" (include "podium.bootstrapReference" (dict "root" $root "owner" $name "purpose" "database-url" "reference" .) | fromJson)) }}
+{{- end }}
+{{- end }}
+{{- toJson $roles -}}
+{{- end }}
+
+{{- define "podium.bootstrapReference" -}}
+{{- dict "secret" (include "podium.secretName" .) "key" (include "podium.secretKey" .) | toJson -}}
+{{- end }}
+
+{{/* The plan that the Job reads. Argument: root. */}}
+{{- define "podium.bootstrapPlan" -}}
+{{- $b := .Values.bootstrap }}{{ $of := dict "root" . "name" "bootstrap" }}
+{{- $roles := include "podium.bootstrapRoles" . | fromJsonArray }}
+release: {{ .Release.Name }}
+namespace: {{ .Release.Namespace }}
+{{- with include "podium.bootstrapIdentity" . }}
+identity_secret: {{ . }}
+{{- end }}
+{{- if $b.databases.enabled }}
+databases:
+  admin: {secret: {{ $b.databases.admin.secretName }}, key: {{ $b.databases.admin.key }}}
+  roles:
+    {{- range $roles }}
+    - {{ toJson . }}
+    {{- end }}
+{{- end }}
+{{- if $b.temporal.enabled }}
+temporal_retention_hours: {{ $b.temporal.retentionHours }}
+{{- end }}
+{{- if include "podium.bootstrapsTopics" . }}
+topics:
+  {{- range list .Values.kafka.trajectories .Values.kafka.alerts }}
+  - topic: {{ .topic }}
+    partitions: {{ .partitions }}
+    replicas: {{ .replicas }}
+    min_in_sync_replicas: {{ .minInSyncReplicas }}
+    retention_hours: {{ .retentionHours }}
+    max_message_bytes: {{ int64 .maxMessageBytes }}
+  {{- end }}
+{{- end }}
+{{- if include "podium.bootstrapsContents" . }}
+contents:
+  api_keys_secret: {{ include "podium.name" (dict "root" . "name" "api-keys") }}
+  {{- range $roles }}{{ if eq .role "gateway" }}
+  gateway_database: {{ toJson .url }}
+  {{- end }}{{ end }}
+  tenant: {{ ternary $b.tenant.name "" $b.tenant.enabled | quote }}
+  bundled_prices: {{ $b.prices.bundled }}
+  bundled_tools: {{ $b.tools.bundled }}
+  library: {{ $b.library.bundled }}
+  runs_code: {{ hasKey (include "podium.components" . | fromJson) "sandbox" }}
+  bundled_tools_map: {{ include "podium.name" (dict "root" . "name" "bundled") }}
+  prices: {{ toJson $b.prices.list }}
+  policies: {{ toJson $b.policies }}
+  budgets: {{ toJson $b.budgets }}
+  model_sku: {{ .Values.inference.sku | quote }}
+{{- end }}
+{{- end }}
+
+{{/* Where its servers are: the settings of podium_cli.bootstrap. Argument: root. */}}
+{{- define "podium.bootstrapEnvironment" -}}
+{{- $component := dict "settingsPrefix" "BOOTSTRAP_" "calls" (include "podium.bootstrapCalls" . | fromJsonArray) }}
+{{- $of := dict "root" . "name" "bootstrap" "component" $component }}
+- {name: BOOTSTRAP_PLAN_FILE, value: /etc/podium/bootstrap/plan.yaml}
+{{- if .Values.bootstrap.databases.enabled }}
+{{- with .Values.bootstrap.databases.admin }}
+# Read only where a database is missing, so an existing platform needs none.
+- name: BOOTSTRAP_ADMIN_DATABASE_URL
+  valueFrom: {secretKeyRef: {name: {{ .secretName }}, key: {{ .key }}, optional: true}}
+{{- end }}
+{{- end }}
+{{- if has "temporal" $component.calls }}
+- {name: BOOTSTRAP_TEMPORAL_TARGET, value: {{ .Values.endpoints.temporal.target | quote }}}
+- {name: BOOTSTRAP_TEMPORAL_NAMESPACE, value: {{ .Values.endpoints.temporal.namespace | quote }}}
+{{- include "podium.temporalEnvironment" $of }}
+{{- with (include "podium.component" (dict "root" . "name" "episodes") | fromYaml).secretSettings }}
+{{- with .temporal__api_key }}
+{{ include "podium.secretVariable" (dict "root" $ "owner" "episodes" "purpose" "temporal__api_key" "reference" . "variable" "BOOTSTRAP_TEMPORAL__API_KEY") }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if has "kafka" $component.calls }}
+{{- include "podium.kafkaEnvironment" $of }}
+{{- end }}
+{{- if has "gateway" $component.calls }}
+- {name: BOOTSTRAP_GATEWAY_TARGET, value: "http://{{ include "podium.host" (dict "root" . "name" "gateway") }}:{{ .Values.components.gateway.port }}"}
+{{- end }}
+{{- end }}

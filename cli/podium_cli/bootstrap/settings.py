@@ -1,0 +1,119 @@
+"""What the Job is asked to make: its environment, and the plan that the chart wrote."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from episodes.temporal.settings import TemporalSettings
+from podium_kit.client.errors import UsageError
+from podium_kit.stream.settings import KafkaSettings
+
+
+class Settings(BaseSettings):
+    """Where the servers are, as every component of the chart is told."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="BOOTSTRAP_", env_nested_delimiter="__", frozen=True, extra="ignore"
+    )
+
+    plan_file: Path = Field(description="YAML that says what to make")
+    admin_database_url: SecretStr | None = Field(
+        None, description="PostgreSQL as a role that may create databases and roles"
+    )
+    temporal_target: str = Field("", description="host:port of Temporal's frontend")
+    temporal_namespace: str = Field("default", description="Temporal namespace of Podium")
+    temporal: TemporalSettings = Field(
+        default_factory=TemporalSettings, description="temporal__tls, temporal__authority, ..."
+    )
+    kafka: KafkaSettings | None = Field(None, description="kafka__bootstrap, ...")
+    gateway_target: str = Field("", description="URL of the gateway")
+
+
+class Part(BaseModel):
+    """A part of the plan: an unknown field is a mistake of the chart."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SecretKey(Part):
+    """One value of a Secret."""
+
+    secret: str
+    key: str
+
+
+class ServiceRole(Part):
+    """A role of a service, its database, and where the URL of both is kept."""
+
+    role: str
+    database: str
+    owns: bool = True
+    url: SecretKey
+    external: bool = False
+    """Whether an operator fetches the Secret, so that it is awaited and never written."""
+
+
+class Databases(Part):
+    """One database for each service."""
+
+    admin: SecretKey
+    """Where the administrator's URL is, for messages."""
+    roles: list[ServiceRole]
+
+
+class Topic(Part):
+    """A topic of the stream."""
+
+    topic: str
+    partitions: int
+    replicas: int
+    min_in_sync_replicas: int
+    retention_hours: int
+    max_message_bytes: int
+
+
+class Contents(Part):
+    """What is in the platform from its first day; documents as the podium command reads them."""
+
+    api_keys_secret: str
+    gateway_database: SecretKey
+    tenant: str
+    """Empty makes no tenant."""
+    bundled_prices: bool
+    bundled_tools: bool
+    library: bool
+    runs_code: bool
+    """Whether code can run: a tool that cannot be called is not registered."""
+    bundled_tools_map: str
+    """ConfigMap of the bundled tools as they were registered last."""
+    prices: list[dict[str, Any]]
+    policies: list[dict[str, Any]]
+    budgets: list[dict[str, Any]]
+    model_sku: str
+
+
+class Plan(Part):
+    """Everything the Job makes; a part that is off is None or empty."""
+
+    release: str
+    namespace: str
+    identity_secret: str = ""
+    databases: Databases | None = None
+    temporal_retention_hours: int = 0
+    topics: list[Topic] = []
+    contents: Contents | None = None
+
+
+def read_plan(path: Path) -> Plan:
+    """Raises UsageError for a file that is no plan."""
+    try:
+        values: Mapping[str, Any] = yaml.safe_load(path.read_text())
+        return Plan(**values)
+    except (OSError, yaml.YAMLError, TypeError, ValidationError) as error:
+        raise UsageError(
+            f"{path} is no plan: {error}", "use the chart and the image of one release"
+        ) from error

@@ -1,0 +1,75 @@
+"""Podium's namespace in Temporal."""
+
+import logging
+from datetime import timedelta
+
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    RegisterNamespaceRequest,
+    UpdateNamespaceRequest,
+)
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from episodes.temporal.client import connect_temporal
+from episodes.temporal.settings import TemporalSettings
+from podium_kit.client.errors import UserError
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS_MAX = 300
+# What it means to have too little right, or a server that keeps namespaces elsewhere.
+NOT_OURS = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED)
+
+
+class NamespaceRejected(UserError):
+    """Temporal does not do what it is asked."""
+
+
+async def ensure_namespace(
+    target: str, namespace: str, settings: TemporalSettings, retention: timedelta
+) -> list[str]:
+    """Makes the namespace, or lengthens its retention; histories are never ended earlier."""
+    client = await connect_temporal(target, namespace, settings, ATTEMPTS_MAX)
+    try:
+        return await _ensured(client, namespace, retention)
+    except RPCError as error:
+        fix = "see Temporal's log, and endpoints.temporal in the values"
+        if error.status in NOT_OURS:
+            fix = "make it yourself, and set bootstrap.temporal.enabled: false"
+        raise NamespaceRejected(
+            f"Temporal's namespace {namespace} cannot be made: {error.message}", fix
+        ) from error
+
+
+async def _ensured(client: Client, namespace: str, retention: timedelta) -> list[str]:
+    service = client.workflow_service
+    wanted = Duration()
+    wanted.FromTimedelta(retention)
+    try:
+        found = await service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        await service.register_namespace(
+            RegisterNamespaceRequest(
+                namespace=namespace,
+                description="Podium",
+                workflow_execution_retention_period=wanted,
+            )
+        )
+        return [f"Temporal namespace {namespace}, which keeps histories for {retention}"]
+    kept = found.config.workflow_execution_retention_ttl.ToTimedelta()
+    if kept >= retention:
+        if kept > retention:
+            log.info("Temporal's namespace %s keeps histories for %s already", namespace, kept)
+        return []
+    await service.update_namespace(
+        UpdateNamespaceRequest(
+            namespace=namespace,
+            config=NamespaceConfig(workflow_execution_retention_ttl=wanted),
+        )
+    )
+    return [f"Temporal namespace {namespace} keeps histories for {retention} instead of {kept}"]
