@@ -40,7 +40,10 @@ EVERYTHING: Json = {
     },
     "tls": {"enabled": True},
     "training": {"enabled": True, "submitters": [{"kind": "User", "name": "ada"}]},
-    "ingress": {"enabled": True},
+    "ingress": {
+        "enabled": True,
+        "from": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}],
+    },
     "monitoring": {"from": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
     "endpoints": {
         "otlp": {"endpoint": "http://collector:4317"},

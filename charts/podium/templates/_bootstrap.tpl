@@ -65,6 +65,9 @@ identity_secret: {{ . }}
 {{- if $b.databases.enabled }}
 databases:
   admin: {secret: {{ $b.databases.admin.secretName }}, key: {{ $b.databases.admin.key }}}
+  {{- if (.Values.servers | default dict).enabled }}
+  own_server: {{ include "podium.host" (dict "root" . "name" "postgres") }}:5432
+  {{- end }}
   roles:
     {{- range $roles }}
     - {{ toJson . }}
@@ -108,13 +111,6 @@ contents:
 {{- $component := dict "settingsPrefix" "BOOTSTRAP_" "calls" (include "podium.bootstrapCalls" . | fromJsonArray) }}
 {{- $of := dict "root" . "name" "bootstrap" "component" $component }}
 - {name: BOOTSTRAP_PLAN_FILE, value: /etc/podium/bootstrap/plan.yaml}
-{{- if .Values.bootstrap.databases.enabled }}
-{{- with .Values.bootstrap.databases.admin }}
-# Read only where a database is missing, so an existing platform needs none.
-- name: BOOTSTRAP_ADMIN_DATABASE_URL
-  valueFrom: {secretKeyRef: {name: {{ .secretName }}, key: {{ .key }}, optional: true}}
-{{- end }}
-{{- end }}
 {{- if has "temporal" $component.calls }}
 - {name: BOOTSTRAP_TEMPORAL_TARGET, value: {{ .Values.endpoints.temporal.target | quote }}}
 - {name: BOOTSTRAP_TEMPORAL_NAMESPACE, value: {{ .Values.endpoints.temporal.namespace | quote }}}

@@ -4,7 +4,7 @@
 {{- define "podium.environment" -}}
 {{- $root := .root }}{{ $name := .name }}{{ $c := .component }}{{ $prefix := $c.settingsPrefix }}
 {{- if ne $c.protocol "none" }}
-- {name: {{ $prefix }}HOST, value: 0.0.0.0}
+- {name: {{ $prefix }}HOST, value: {{ include "podium.listenAddress" (dict "root" $root "protocol" $c.protocol) | quote }}}
 - {name: {{ $prefix }}PORT, value: {{ $c.port | toString | quote }}}
 - {name: {{ $prefix }}DRAIN_WAIT_S, value: {{ $c.drain.waitSeconds | toString | quote }}}
 - {name: {{ $prefix }}DRAIN_GRACE_S, value: {{ $c.drain.graceSeconds | toString | quote }}}
@@ -46,6 +46,11 @@
 {{- range $variable, $value := $c.env }}
 - {name: {{ $variable }}, value: {{ $value | quote }}}
 {{- end }}
+{{- end }}
+
+{{/* gRPC takes 0.0.0.0 for every address of both families; the gateway's server takes nothing for them. */}}
+{{- define "podium.listenAddress" -}}
+{{- if not (and .root.Values.dualStack (eq .protocol "http")) -}}0.0.0.0{{- end -}}
 {{- end }}
 
 {{/* The gateway names its key's file, the others have a group of two settings. */}}
@@ -99,7 +104,7 @@
 
 {{- define "podium.telemetryEnvironment" -}}
 {{- $prefix := printf "%sTELEMETRY__" .component.settingsPrefix }}{{ $values := .root.Values }}
-- {name: {{ $prefix }}METRICS_HOST, value: 0.0.0.0}
+- {name: {{ $prefix }}METRICS_HOST, value: {{ ternary "::" "0.0.0.0" $values.dualStack | quote }}}
 - {name: {{ $prefix }}METRICS_PORT, value: {{ $values.monitoring.metricsPort | toString | quote }}}
 - {name: {{ $prefix }}LOG_LEVEL, value: {{ $values.monitoring.logLevel }}}
 - {name: {{ $prefix }}LOG_PROMPTS, value: {{ $values.monitoring.logPrompts | toString | quote }}}

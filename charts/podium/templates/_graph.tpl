@@ -46,7 +46,9 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 {{- define "podium.egress" -}}
 {{- $endpoints := .root.Values.endpoints -}}
 {{- if eq .callee "internet" }}
-- to: [{ipBlock: {cidr: 0.0.0.0/0, except: {{ toJson $endpoints.internet.except }}}}]
+{{- $except := dict "4" list "6" list }}
+{{- range $cidr := $endpoints.internet.except }}{{ $family := ternary "6" "4" (contains ":" $cidr) }}{{ $_ := set $except $family (append (index $except $family) $cidr) }}{{ end }}
+- to: [{ipBlock: {cidr: 0.0.0.0/0, except: {{ index $except "4" | toJson }}}}, {ipBlock: {cidr: "::/0", except: {{ index $except "6" | toJson }}}}]
   ports: [{{- range $i, $port := $endpoints.internet.ports }}{{ if $i }}, {{ end }}{protocol: TCP, port: {{ $port }}}{{- end }}]
 {{- else if eq .callee "kubernetes" }}
 {{ include "podium.egressTo" $endpoints.kubernetes }}
@@ -85,7 +87,7 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 
 {{- define "podium.dnsEgress" -}}
 - to: {{ toJson .Values.networkPolicy.dns }}
-  ports: [{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]
+  ports: [{{- range $i, $port := .Values.networkPolicy.dnsPorts }}{{ if $i }}, {{ end }}{protocol: UDP, port: {{ $port }}}, {protocol: TCP, port: {{ $port }}}{{- end }}]
 {{- end }}
 
 {{/* Who may come in: callers, helm test, the scraper. Arguments: root, name, extra (more rules). */}}
@@ -96,6 +98,16 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
     {{- range $caller := . }}
     - podSelector: {matchLabels: {{ include "podium.selector" (dict "root" $.root "name" $caller) | fromYaml | toJson }}}
     {{- end }}
+  ports: [{protocol: TCP, port: {{ $port }}}]
+{{- end }}
+{{- if eq $name "gateway" }}
+{{- $client := dict "matchLabels" (dict "podium.dev/client" "true") }}
+{{- $clients := list (dict "podSelector" $client) }}
+{{- with $values.networkPolicy.clientNamespaces }}
+{{- $in := dict "matchExpressions" (list (dict "key" "kubernetes.io/metadata.name" "operator" "In" "values" .)) }}
+{{- $clients = append $clients (dict "namespaceSelector" $in "podSelector" $client) }}
+{{- end }}
+- from: {{ toJson $clients }}
   ports: [{protocol: TCP, port: {{ $port }}}]
 {{- end }}
 {{- if and (eq $name "gateway") $values.ingress.from }}

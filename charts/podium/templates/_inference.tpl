@@ -66,6 +66,9 @@ sum(vllm:num_requests_waiting{namespace="{{ .Release.Namespace }}", model_name="
 - '--structured-outputs-config={"backend": "xgrammar", "disable_any_whitespace": true}'
 - --enable-prompt-tokens-details
 - --enable-tokenizer-info-endpoint
+{{- if .Values.dualStack }}
+- '--host=::'
+{{- end }}
 {{- if gt (int .Values.inference.acceleratorsPerReplica) 1 }}
 - --tensor-parallel-size={{ .Values.inference.acceleratorsPerReplica }}
 {{- end }}

@@ -47,10 +47,14 @@ imagePullSecrets: {{ toJson . }}
 {{- end }}
 securityContext:
   runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
+  {{- with .Values.podSecurity.user }}
+  runAsUser: {{ int64 . }}
+  {{- end }}
+  {{- with .Values.podSecurity.group }}
+  runAsGroup: {{ int64 . }}
+  fsGroup: {{ int64 . }}
   fsGroupChangePolicy: OnRootMismatch
+  {{- end }}
   seccompProfile: {type: RuntimeDefault}
 {{- end }}
 

@@ -25,6 +25,9 @@
 {{- if and $values.endpoints.temporal.tls.enabled (not $values.endpoints.temporal.tls.secretName) }}
 {{- fail "endpoints.temporal.tls.secretName is empty: name the Secret with tls.crt, tls.key and ca.crt" }}
 {{- end }}
+{{- if and $values.ingress.enabled $values.networkPolicy.enabled (not $values.ingress.from) }}
+{{- fail "ingress.from is empty, so the network policy would let no request in: add ingress.from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}] with the namespace of your ingress controller or Gateway" }}
+{{- end }}
 {{- include "podium.validateBootstrap" . }}
 {{- range $name, $_ := include "podium.components" $ | fromJson }}
 {{- include "podium.validateComponent" (dict "root" $ "name" $name "component" (include "podium.component" (dict "root" $ "name" $name) | fromYaml)) }}

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 import asyncpg
 import tenacity
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 EXTENSIONS = {"cost_ledger": ("btree_gist",)}
 # Any constant will do: it keeps two Jobs from making the same role at once.
 LOCK = 7_263_002
+# Key of the superuser's password, beside the URL.
+PASSWORD = "password"  # noqa: S105  its name
 WAIT_S, WAITS_MAX = 2.0, 150
 AWAY = (OSError, asyncpg.CannotConnectNowError, asyncpg.ConnectionDoesNotExistError)
 MISSING = (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError)
@@ -40,26 +43,18 @@ class DatabaseRejected(UserError):
 class DatabaseMaker:
     """Makes what is missing and says what it made."""
 
-    def __init__(self, objects: ClusterObjects, mark: str, admin_url: str | None) -> None:
+    def __init__(self, objects: ClusterObjects, mark: str) -> None:
         """`mark` is the comment that says which release made a role."""
         self._objects = objects
         self._mark = mark
-        self._admin_url = admin_url
 
     async def make(self, wanted: Databases) -> list[str]:
         """Roles and databases that were made. Raises UserError."""
+        made = await self._ensure_own_admin(wanted)
         stored = await self._stored(wanted.roles)
         if len(stored) == len(wanted.roles) and not await self._missing(wanted, stored):
-            return []
-        if self._admin_url is None:
-            raise DatabaseRejected(
-                "databases of the services are missing, and there is no administrator's URL to "
-                f"make them with: Secret {wanted.admin.secret} has no {wanted.admin.key}",
-                f"kubectl create secret generic {wanted.admin.secret} --from-literal="
-                f"{wanted.admin.key}=postgresql://USER:PASSWORD@HOST:5432/postgres, or set "
-                "bootstrap.databases.enabled: false and make them yourself (k8s/README.md)",
-            )
-        admin_url = _admin(self._admin_url, wanted.admin)
+            return made
+        admin_url = await self._admin(wanted.admin)
         async with _connected(admin_url) as admin:
             await admin.execute("SELECT pg_advisory_lock($1)", LOCK)
             # Another run may have written them meanwhile.
@@ -67,11 +62,39 @@ class DatabaseMaker:
             urls = {
                 each.role: stored.get(each.role) or _new(admin_url, each) for each in wanted.roles
             }
-            made = [line for each in wanted.roles for line in await self._role(admin, each, urls)]
             for each in wanted.roles:
-                made += await self._database(admin, each, urls)
+                made += await self._role(admin, each, urls)
+            for each in wanted.roles:
+                made += await self._database(admin, admin_url, each, urls)
             await self._store(wanted.roles, urls, stored)
         return made
+
+    async def _ensure_own_admin(self, wanted: Databases) -> list[str]:
+        """The password that the release's own server waits for."""
+        if not wanted.own_server:
+            return []
+        known = await self._objects.secret(wanted.admin.secret) or {}
+        if PASSWORD in known and wanted.admin.key in known:
+            return []
+        password = known.get(PASSWORD) or secrets.token_urlsafe(32)
+        url = f"postgresql://postgres:{quote(password, safe='')}@{wanted.own_server}/postgres"
+        await self._objects.write_secret(
+            wanted.admin.secret, {PASSWORD: password, wanted.admin.key: url}
+        )
+        return [f"Secret {wanted.admin.secret} of the release's own PostgreSQL"]
+
+    async def _admin(self, where: SecretKey) -> URL:
+        text = (await self._objects.secret(where.secret) or {}).get(where.key)
+        if text is None:
+            raise DatabaseRejected(
+                "databases of the services are missing, and there is no administrator's URL to "
+                f"make them with: Secret {where.secret} has no {where.key}",
+                f"kubectl create secret generic {where.secret} --from-literal="
+                f"{where.key}=postgresql://USER:PASSWORD@HOST:5432/postgres, or set "
+                "bootstrap.databases.enabled: false and make them yourself (k8s/README.md)",
+            )
+        url = _parsed(text, where)
+        return url.set(database=url.database or "postgres")
 
     async def _stored(self, roles: Iterable[ServiceRole]) -> dict[str, URL]:
         """The URLs that exist by role."""
@@ -134,7 +157,11 @@ class DatabaseMaker:
         )
 
     async def _database(
-        self, admin: asyncpg.Connection, wanted: ServiceRole, urls: dict[str, URL]
+        self,
+        admin: asyncpg.Connection,
+        admin_url: URL,
+        wanted: ServiceRole,
+        urls: dict[str, URL],
     ) -> list[str]:
         role, database = urls[wanted.role].username or "", urls[wanted.role].database or ""
         made = []
@@ -151,7 +178,7 @@ class DatabaseMaker:
             await admin.execute(f"REVOKE CONNECT ON DATABASE {_quoted(database)} FROM PUBLIC")
             made.append(f"database {database}")
         if wanted.owns:
-            made += await _extensions(admin, _admin(self._admin_url or "", wanted.url), database)
+            made += await _extensions(admin_url, database)
         else:
             await admin.execute(f"GRANT CONNECT ON DATABASE {_quoted(database)} TO {_quoted(role)}")
         return made
@@ -170,7 +197,7 @@ class DatabaseMaker:
             log.info("Secret %s has %s", secret, ", ".join(sorted(values)))
 
 
-async def _extensions(admin: asyncpg.Connection, admin_url: URL, database: str) -> list[str]:
+async def _extensions(admin_url: URL, database: str) -> list[str]:
     made = []
     for extension in EXTENSIONS.get(database, ()):
         async with _connected(admin_url.set(database=database)) as inside:
@@ -232,10 +259,6 @@ def _arguments(url: URL) -> dict[str, Any]:
     dialect = url.get_dialect()()
     arguments = dialect.create_connect_args(url)[1]
     return {name: value for name, value in arguments.items() if name in ASYNCPG}
-
-
-def _admin(text: str, where: SecretKey) -> URL:
-    return (url := _parsed(text, where)).set(database=url.database or "postgres")
 
 
 def _parsed(text: str, where: SecretKey) -> URL:

@@ -56,12 +56,8 @@ class Bootstrap:
         if plan.identity_secret:
             self._note(await ensure_signing_keys(self._objects, plan.identity_secret))
         if plan.databases:
-            url = settings.admin_database_url
-            maker = DatabaseMaker(
-                self._objects,
-                f"made by release {plan.release} of namespace {plan.namespace}",
-                url.get_secret_value() if url else None,
-            )
+            mark = f"made by release {plan.release} of namespace {plan.namespace}"
+            maker = DatabaseMaker(self._objects, mark)
             self._note(await maker.make(plan.databases))
         if plan.temporal_retention_hours:
             self._note(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from episodes.temporal.settings import TemporalSettings
@@ -21,9 +21,6 @@ class Settings(BaseSettings):
     )
 
     plan_file: Path = Field(description="YAML that says what to make")
-    admin_database_url: SecretStr | None = Field(
-        None, description="PostgreSQL as a role that may create databases and roles"
-    )
     temporal_target: str = Field("", description="host:port of Temporal's frontend")
     temporal_namespace: str = Field("default", description="Temporal namespace of Podium")
     temporal: TemporalSettings = Field(
@@ -61,7 +58,9 @@ class Databases(Part):
     """One database for each service."""
 
     admin: SecretKey
-    """Where the administrator's URL is, for messages."""
+    """The administrator's URL, read only where something is missing."""
+    own_server: str = ""
+    """host:port of the release's own server: its administrator's password is made, too."""
     roles: list[ServiceRole]
 
 

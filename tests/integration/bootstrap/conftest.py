@@ -38,7 +38,7 @@ async def postgres() -> AsyncIterator[EmbeddedPostgres]:
 
 
 @pytest_asyncio.fixture
-async def admin_url(postgres: EmbeddedPostgres) -> str:
+async def admin_url(postgres: EmbeddedPostgres, namespace: NamespaceServer) -> str:
     """As a provider gives it: a role that may create databases and roles, and is no superuser."""
     url = make_url(postgres.dsn("postgres"))
     host = str(url.query["host"])
@@ -46,7 +46,9 @@ async def admin_url(postgres: EmbeddedPostgres) -> str:
     await connection.execute(MAKER)
     await connection.close()
     owned = url.set(drivername="postgresql", username="maker", password="it's a/secret")
-    return owned.render_as_string(hide_password=False)
+    text = owned.render_as_string(hide_password=False)
+    namespace.put_secret("podium-postgres-admin", {"url": text})
+    return text
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ def wanted() -> Databases:
     return databases
 
 
-def maker(objects: ClusterObjects, admin_url: str | None) -> DatabaseMaker:
-    return DatabaseMaker(objects, "made by release podium of namespace podium", admin_url)
+def maker(objects: ClusterObjects) -> DatabaseMaker:
+    return DatabaseMaker(objects, "made by release podium of namespace podium")
 
 
 async def login(url: str, **other: str) -> asyncpg.Connection:
@@ -50,7 +50,7 @@ async def login(url: str, **other: str) -> asyncpg.Connection:
 async def test_every_service_gets_a_database_that_only_it_can_enter(
     admin_url: str, namespace: NamespaceServer, objects: ClusterObjects
 ) -> None:
-    made = await maker(objects, admin_url).make(wanted())
+    made = await maker(objects).make(wanted())
     urls = namespace.secret(SECRET)
     assert {key: make_url(url).username for key, url in urls.items()} == KEYS
     assert len(set(made)) == len(made) == 6 + 5 + 1
@@ -65,7 +65,7 @@ async def test_every_service_gets_a_database_that_only_it_can_enter(
 async def test_the_ledgers_own_role_may_enter_and_owns_nothing(
     admin_url: str, namespace: NamespaceServer, objects: ClusterObjects
 ) -> None:
-    await maker(objects, admin_url).make(wanted())
+    await maker(objects).make(wanted())
     urls = namespace.secret(SECRET)
     owner, serving = await login(urls["cost-ledger-owner"]), await login(urls["cost-ledger"])
     await owner.execute("CREATE TABLE money (amount numeric)")
@@ -79,9 +79,10 @@ async def test_the_ledgers_own_role_may_enter_and_owns_nothing(
 async def test_a_second_run_changes_nothing_and_needs_no_administrator(
     admin_url: str, namespace: NamespaceServer, objects: ClusterObjects
 ) -> None:
-    await maker(objects, admin_url).make(wanted())
+    await maker(objects).make(wanted())
     before, writes = namespace.secret(SECRET), len(namespace.writes)
-    assert await maker(objects, None).make(wanted()) == []
+    del namespace.objects["secrets", "podium-postgres-admin"]
+    assert await maker(objects).make(wanted()) == []
     assert namespace.secret(SECRET) == before
     assert len(namespace.writes) == writes
 
@@ -91,9 +92,9 @@ async def test_what_an_interrupted_run_left_is_taken_up(
 ) -> None:
     namespace.rejects_writes = True
     with pytest.raises(ClusterRejected, match="secrets is forbidden"):
-        await maker(objects, admin_url).make(wanted())
+        await maker(objects).make(wanted())
     namespace.rejects_writes = False
-    assert await maker(objects, admin_url).make(wanted()) == []
+    assert await maker(objects).make(wanted()) == []
     for url in namespace.secret(SECRET).values():
         await (await login(url)).close()
 
@@ -101,7 +102,7 @@ async def test_what_an_interrupted_run_left_is_taken_up(
 async def test_two_runs_at_once_make_everything_once(
     admin_url: str, namespace: NamespaceServer, objects: ClusterObjects
 ) -> None:
-    runs = [maker(objects, admin_url).make(wanted()) for _ in range(2)]
+    runs = [maker(objects).make(wanted()) for _ in range(2)]
     made = sorted(line for lines in await asyncio.gather(*runs) for line in lines)
     assert len(set(made)) == len(made) == 12
     for url in namespace.secret(SECRET).values():
@@ -117,7 +118,7 @@ async def test_a_role_of_somebody_else_is_never_touched(
     root = await login(postgres.dsn("postgres"))
     await root.execute("CREATE ROLE episodes LOGIN PASSWORD 'of another program'")
     with pytest.raises(DatabaseRejected, match="a role episodes already") as rejected:
-        await maker(objects, admin_url).make(wanted())
+        await maker(objects).make(wanted())
     assert "Secret podium-databases, key episodes" in rejected.value.fix
     theirs = await login(admin_url, user="episodes", password="of another program")
     await theirs.close()
@@ -133,7 +134,7 @@ async def test_urls_that_a_person_wrote_say_what_to_make(
     )
     text = chosen.render_as_string(hide_password=False)
     namespace.put_secret(SECRET, {"gateway": text})
-    made = await maker(objects, admin_url).make(wanted())
+    made = await maker(objects).make(wanted())
     assert {"role front", "database front_door"} <= set(made)
     assert namespace.secret(SECRET)["gateway"] == text
     await (await login(text)).close()
@@ -145,14 +146,26 @@ async def test_a_missing_administrator_is_named_with_the_line_to_change(
     with pytest.raises(
         DatabaseRejected, match="Secret podium-postgres-admin has no url"
     ) as missing:
-        await maker(objects, None).make(wanted())
+        await maker(objects).make(wanted())
     assert "bootstrap.databases.enabled: false" in missing.value.fix
 
 
 @pytest.mark.parametrize("text", ["no url", "postgresql://host/db"])
 async def test_a_url_that_is_none_is_named_by_its_secret_and_never_shown(
-    text: str, objects: ClusterObjects
+    text: str, namespace: NamespaceServer, objects: ClusterObjects
 ) -> None:
+    namespace.put_secret("podium-postgres-admin", {"url": text})
     with pytest.raises(DatabaseRejected, match="Secret podium-postgres-admin") as rejected:
-        await maker(objects, text).make(wanted())
+        await maker(objects).make(wanted())
     assert text not in str(rejected.value)
+
+
+async def test_the_releases_own_server_is_given_a_password_once(
+    namespace: NamespaceServer, objects: ClusterObjects
+) -> None:
+    own = wanted().model_copy(update={"own_server": "127.0.0.1:1", "roles": []})
+    assert len(await maker(objects).make(own)) == 1
+    made = namespace.secret("podium-postgres-admin")
+    assert made["password"] == make_url(made["url"]).password
+    assert await maker(objects).make(own) == []
+    assert namespace.secret("podium-postgres-admin") == made

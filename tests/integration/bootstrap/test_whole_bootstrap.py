@@ -10,7 +10,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from pydantic import SecretStr
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 
@@ -62,12 +61,11 @@ START_TIMEOUT_S = 120.0
 
 
 def settings_of(
-    admin_url: str, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, ports: dict[str, int]
+    temporal: EmbeddedTemporal, kafka: EmbeddedKafka, ports: dict[str, int]
 ) -> Settings:
     """What the chart's environment says, for servers on this machine."""
     return Settings(
         plan_file=Path(os.devnull),
-        admin_database_url=SecretStr(admin_url),
         temporal_target=temporal.target,
         temporal_namespace="podium-bootstrapped",
         kafka=KafkaSettings(bootstrap=kafka.bootstrap_servers),
@@ -129,8 +127,8 @@ async def _start(
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("admin_url")
 async def test_an_empty_platform_is_given_everything_once(
-    admin_url: str,
     namespace: NamespaceServer,
     objects: ClusterObjects,
     temporal: EmbeddedTemporal,
@@ -139,7 +137,7 @@ async def test_an_empty_platform_is_given_everything_once(
 ) -> None:
     ports = dict(zip((*SERVICES, "temporal", "kafka"), free_ports(len(SERVICES) + 2), strict=True))
     ports |= {"temporal": temporal.port, "kafka": kafka.port}
-    settings, plan = settings_of(admin_url, temporal, kafka, ports), planned(VALUES)
+    settings, plan = settings_of(temporal, kafka, ports), planned(VALUES)
     with OpenAiServer() as model:
         engine = Engine(model.base_url, model.models[0], SKU)
         async with services(namespace, ports, engine, tmp_path):

@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from chart.rendering import render
+from chart.test_rendering import environment
 from embedded_servers import Database
 from gateway.rest.routes import ROUTES
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
@@ -66,6 +68,26 @@ async def test_sigterm_ends_event_streams_and_lets_a_running_chat_finish(
     assert await process.wait() == 0
     assert not gateway.episodes.cancel_reasons
     assert not watched.ended
+
+
+async def test_it_listens_on_both_families_as_the_chart_asks_for_dual_stack(
+    gateway: GatewayUnderTest,
+) -> None:
+    asked = environment(render({"dualStack": True}), "gateway")
+    port, metrics = free_port(), free_port()
+    settings: dict[str, object] = {
+        "host": asked["HOST"],
+        "port": port,
+        "telemetry__metrics_host": asked["TELEMETRY__METRICS_HOST"],
+        "telemetry__metrics_port": metrics,
+    }
+    process = await start_command(gateway.environment(**settings), stderr=DEVNULL)
+    for host in ("127.0.0.1", "[::1]"):
+        async with httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as http:
+            await until_ready(http)
+            assert (await http.get(f"http://{host}:{metrics}/metrics")).is_success
+    process.send_signal(signal.SIGTERM)
+    assert await process.wait() == 0
 
 
 async def test_the_openapi_document_has_every_route_and_every_reference_resolves(
