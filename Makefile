@@ -16,18 +16,17 @@ WORKERS ?= 3
 SOURCES := libs services cli training tests scripts sdks/python
 # mypy takes longest and starts first.
 LINT := $(addprefix lint-,types sdk style unused imports protos house dockerfile) proto-check proto-breaking
-IMAGES := services tool-adapters policy-engines training
-BUILD ?= docker build
+IMAGES := platform training engine
 # Of the Python that collects the wheels.
 BASE ?= python:$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-slim-bookworm
-PREFIX ?= podium/
-TAG ?= 0.1.0
+PREFIX ?= localhost/podium/
+TAG ?= $(shell sed -n 's/^appVersion: *"\?\([^"]*\)"\?/\1/p' charts/podium/Chart.yaml)
 PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' -print -quit 2>/dev/null),$(dir)))
 # The plugin fails a run that skipped anything: a skipped test proves nothing.
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) $(IMAGES:%=image-%) images local-images chart crds chart-docs chart-slow docs clean openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push chart crds chart-docs chart-slow docs clean openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,15 +49,15 @@ vllm: $(INSTALLED) ## Install vLLM (in its own environment) and the default mode
 RESOLVE = .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
   --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(UPGRADE)
 PIN = $(RESOLVE) --no-emit-package triton --no-emit-package pycosat --override requirements/overrides.txt
+VLLM := libs/podium_kit/embedded/vllm/requirements.txt
 # What an image installs: its digests, too, and the versions that were tested.
 LOCK = $(PIN) --generate-hashes -c requirements/dev.txt
 
 pin: ## Resolve requirements/*.in again; UPGRADE=--upgrade takes the newest versions
 	$(PIN) requirements/{base,tools,local,training,kserve,dev}.in -o requirements/dev.txt
-	$(LOCK) requirements/base.in -o requirements/services.txt
-	$(LOCK) requirements/{base,tools}.in -o requirements/tool-adapters.txt
-	$(LOCK) requirements/{base,kserve}.in -o requirements/policy-engines.txt
+	$(LOCK) --no-emit-package uv requirements/{base,tools,kserve,local}.in -o requirements/platform.txt
 	$(LOCK) --no-emit-package torch requirements/{base,training}.in -o requirements/training.txt
+	$(RESOLVE) --no-deps --generate-hashes --no-emit-package torch $(VLLM) -o requirements/engine.txt
 	$(RESOLVE) requirements/docs.in -o requirements/docs.txt
 	grep ^torch== requirements/training.in | \
 	  $(RESOLVE) --no-config --generate-hashes -c requirements/dev.txt - -o requirements/training-cuda.txt
@@ -114,7 +113,7 @@ lint-house:
 	$(PYTEST) -q tests/unit/house
 
 lint-dockerfile:
-	.venv/bin/hadolint Dockerfile
+	.venv/bin/hadolint Dockerfile Dockerfile.engine
 
 format: $(INSTALLED) ## Put Python and contracts into the house format
 	$(PYTHON) -m ruff check --fix .
@@ -130,7 +129,7 @@ test-all: setup lint ## Besides: lint, killed servers, vLLM, training, and with 
 	$(PYTEST) -m "chaos or vllm"
 	$(MAKE) --no-print-directory rest-search
 	@$(MAKE) --no-print-directory examples
-	@if test "$$(id -u)" = 0 && $(CONTAINERS) true && $(REGISTRY); then $(MAKE) chart-slow; \
+	@if test "$$(id -u)" = 0 && $(CONTAINER_TOOLS) && $(REGISTRY_PROGRAM); then $(MAKE) chart-slow; \
 	  else echo "not run: tests/chart/slow builds and runs images, as root with buildah, podman," \
 	  "runc, catatonit, debootstrap and docker-registry: make chart-slow"; fi
 
@@ -178,33 +177,33 @@ bench-ledger: setup ## Pairs, batches and posts of the ledger against the least 
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.ledger $(PARTS)
 
 # The digests are checked here: what an image installs is exactly what was collected.
-COLLECT = $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps -w build/wheels/$*
-TORCH_WHEELS = $(if $(filter cpu,$(TORCH)),$$(grep ^torch== requirements/training.in)+cpu,--require-hashes -r requirements/training-cuda.txt)
+COLLECT = $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps -w build/wheels/$(@:wheels-%=%)
+TORCH_CPU = $$(grep ^torch== requirements/training.in)+cpu
+TORCH_WHEELS = $(if $(filter cpu,$(TORCH)),$(TORCH_CPU),--require-hashes -r requirements/training-cuda.txt)
 
 $(IMAGES:%=wheels-%): wheels-%: $(INSTALLED)
 	rm -rf build/wheels/$*
 	$(COLLECT) --require-hashes -r requirements/$*.txt
 	$(if $(filter training,$*),$(COLLECT) $(TORCH_WHEELS))
+	$(if $(filter engine,$*),$(COLLECT) $(TORCH_CPU))
+
+wheels-podium: $(INSTALLED)
+	rm -rf build/wheels/podium
 	$(COLLECT) --no-build-isolation .
 
-$(IMAGES:%=image-%): image-%: wheels-%
-	$(BUILD) --build-arg BASE=$(BASE) --build-arg WHEELS=build/wheels/$* -t $(PREFIX)$*:$(TAG) .
+$(IMAGES:%=image-%): image-%: wheels-% wheels-podium
+	BASE=$(BASE) scripts/images.sh build $(PREFIX)$*:$(TAG) $(if $(filter engine,$*),-f Dockerfile.engine,--build-arg WHEELS=build/wheels/$*)
 
-images: image-services image-tool-adapters ## Build the images; BUILD="docker build" BASE=... PREFIX=podium/ TAG=...
-image-policy-engines: ## Build the image of policy-engines, as `make images`
-image-training: ## Build the GRPO job's image, as `make images`; TORCH=cpu for machines without a GPU
+image: image-platform image-engine ## Build the images of the platform and of the engine for CPUs, with docker, buildah or podman
+image-training: ## Build the image of training; TORCH=cpu for machines without a GPU
 
-# Images without docker and without a registry: buildah, podman, runc, catatonit, debootstrap; as root.
-CONTAINERS := scripts/containers.sh
-# Charts are pushed to a real one.
-REGISTRY := { command -v docker-registry >/dev/null || { echo "missing: apt-get install docker-registry" >&2; false; }; }
-LOCAL_BASE := localhost/python:3.11-bookworm
-LOCAL_IMAGES := BUILD="$(CONTAINERS) buildah bud --layers --isolation chroot --pull-never --timestamp 0" \
-  BASE=$(LOCAL_BASE) PREFIX=localhost/podium/
+image-archives: ## Write the images to build/images/*.tar, for kind, k3d, ctr or a machine behind an air gap
+	for name in $(or $(ARCHIVES),platform engine); do scripts/images.sh save $(PREFIX)$$name:$(TAG) build/images/$$name.tar || exit 1; done
 
-local-images: $(INSTALLED) ## Build all images with buildah on a base made of Debian's packages
-	$(CONTAINERS) base $(LOCAL_BASE)
-	$(MAKE) $(IMAGES:%=image-%) TORCH=cpu $(LOCAL_IMAGES)
+push: $(INSTALLED) ## Push images and charts (OCI) to REGISTRY=host/path; PLAIN_HTTP=1 for one without TLS
+	@test -n "$(REGISTRY)" || { echo "name the registry: make push REGISTRY=registry.example.com/team"; exit 1; }
+	for name in $(or $(PUSHED),$(IMAGES)); do scripts/images.sh push $(PREFIX)$$name:$(TAG) $(REGISTRY)/podium/$$name:$(TAG) || exit 1; done
+	$(PYTHON) scripts/push_charts.py $(REGISTRY) $(CHARTS)
 
 CHARTS := charts/podium charts/podium-tenant
 CHECKOV := build/checkov
@@ -220,8 +219,13 @@ chart-docs: setup ## Make the charts' schemas and README tables from their comme
 	$(PYTHON) scripts/chart_docs.py $(CHARTS)
 	PYTHONPATH=tests $(PYTHON) -m chart.golden
 
-chart-slow: chart local-images ## checkov over every profile; a real OCI registry; the images run an episode, isolate code
-	@$(REGISTRY)
+# The images are run by podman; charts are pushed to a real registry.
+CONTAINER_TOOLS := { command -v buildah podman runc catatonit debootstrap >/dev/null || { echo "missing: apt-get install buildah podman runc catatonit debootstrap" >&2; false; }; }
+REGISTRY_PROGRAM := { command -v docker-registry >/dev/null || { echo "missing: apt-get install docker-registry" >&2; false; }; }
+
+chart-slow: chart ## checkov over every profile; a real OCI registry; the images run an episode, isolate code
+	@$(CONTAINER_TOOLS) && $(REGISTRY_PROGRAM)
+	$(MAKE) image image-training TORCH=cpu BUILDER=buildah
 	@# Its pins are older than ours, so it lives in an environment of its own.
 	@test -x $(CHECKOV)/bin/checkov || { $(PYTHON) -m venv $(CHECKOV) && $(CHECKOV)/bin/pip install --quiet --disable-pip-version-check checkov; }
 	$(PYTEST) -q tests/chart/slow/checkov_findings.py tests/chart/slow/oci_registry.py

@@ -7,10 +7,15 @@
 # containers.sh base NAME: makes the base image NAME from Debian packages, where no registry of
 # images is reachable. Needs root and debootstrap.
 set -euo pipefail
-here=$(realpath "${PODIUM_CONTAINERS:-build/containers}")
-for program in buildah podman runc catatonit debootstrap; do
+here=$(realpath -m "${PODIUM_CONTAINERS:-build/containers}")
+case $1 in
+  base) programs="buildah debootstrap" ;;
+  podman) programs="podman runc catatonit" ;;
+  *) programs=$1 ;;
+esac
+for program in $programs; do
   command -v "$program" >/dev/null || {
-    echo "images are built by $program, which is missing: apt-get install $program" >&2
+    echo "images need $program, which is missing: apt-get install $program" >&2
     exit 1
   }
 done
@@ -51,12 +56,13 @@ make_base() {
   local name=$1 rootfs=$here/rootfs
   if buildah images --quiet "$name" >/dev/null 2>&1; then return; fi
   test -e "$rootfs/usr/bin/pip3" || debootstrap --variant=minbase \
-    --include=python3,python3-venv,python3-pip,ca-certificates bookworm "$rootfs" ${DEBIAN_MIRROR:-}
+    --include=python3,python3-venv,python3-pip,ca-certificates,libnuma1 bookworm "$rootfs" ${DEBIAN_MIRROR:-}
   local container root
   container=$(buildah from scratch)
   root=$(buildah mount "$container")
   tar -C "$rootfs" --numeric-owner --exclude='./dev/*' --exclude='./proc/*' --exclude='./sys/*' \
-    -cf - . | tar -C "$root" -xf -
+    --exclude='./var/cache/apt/*' --exclude='./var/lib/apt/lists/*' --exclude='./usr/share/doc/*' \
+    --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*' -cf - . | tar -C "$root" -xf -
   buildah config --env PATH=/usr/local/bin:/usr/bin:/bin "$container"
   buildah commit --rm "$container" "$name"
 }

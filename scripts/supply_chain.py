@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-IMAGES = ("services", "tool-adapters", "policy-engines", "training")
+IMAGES = ("platform", "training", "engine")
 SBOM = Path("build/sbom")
 # Tools of their own: what they need is nothing that the product needs.
 CYCLONEDX, AUDIT, SECRETS = "cyclonedx-bom==7.5.0", "pip-audit==2.10.1", "detect-secrets==1.5.0"

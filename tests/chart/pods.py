@@ -17,13 +17,13 @@ class PodTemplate:
 
 
 def pod_templates(objects: list[Json]) -> Iterator[PodTemplate]:
-    """Pod templates of Deployments, worker versions, runs of training, predictors and tests."""
+    """Of Deployments, StatefulSets, worker versions, runs of training, predictors and tests."""
     for obj in objects:
         spec = obj.get("spec", {})
         match obj["kind"]:
             case "Pod":
                 yield PodTemplate(label(obj), obj["metadata"]["labels"], spec)
-            case "Deployment" | "WorkerDeployment" | "Job":
+            case "Deployment" | "StatefulSet" | "WorkerDeployment" | "Job":
                 yield _from_template(obj, spec["template"])
             case "TrainingRuntime":
                 for job in spec["template"]["spec"]["replicatedJobs"]:

@@ -31,7 +31,7 @@ SWITCHES = (
     "grafana",
     "gatewayApi",
 )
-PROFILES = ("minimal-cpu", "dev", "production", "multi-tenant")
+PROFILES = ("evaluation", "minimal-cpu", "dev", "production", "multi-tenant")
 # Turns on everything a switch may change, so that each has something to do.
 EVERYTHING: Json = {
     "componentDefaults": {"autoscaling": {"enabled": True}},

@@ -10,7 +10,7 @@ import yaml
 from helm_python import Chart
 
 from chart.pods import containers, pod_templates
-from chart.rendering import CHARTS, ROOT, rendered
+from chart.rendering import CHARTS, ROOT, profile, rendered
 
 NAMES = ("podium", "podium-tenant")
 
@@ -57,11 +57,12 @@ def test_artifact_hub_lists_every_podium_image() -> None:
     images = yaml.safe_load(metadata["annotations"]["artifacthub.io/images"])
     used = {
         one["image"]
-        for pod in pod_templates(rendered("production"))
+        for profile in ("production", "evaluation")
+        for pod in pod_templates(rendered(profile))
         for one in containers(pod.spec)
-        if one["image"].startswith("podium/")
+        if one["image"].removeprefix("localhost/").startswith("podium/")
     }
-    assert {image["image"] for image in images} == used
+    assert {image["image"] for image in images} == {one.removeprefix("localhost/") for one in used}
 
 
 def test_make_builds_the_images_of_the_chart_and_no_others() -> None:
@@ -69,6 +70,7 @@ def test_make_builds_the_images_of_the_chart_and_no_others() -> None:
     assert made
     values = yaml.safe_load((CHARTS / "podium/values.yaml").read_text())
     own = [*values["components"].values(), values["componentDefaults"], values["training"]]
+    own.append(profile("evaluation")["inference"]["engine"])
     used = {one["image"]["repository"] for one in own if "image" in one}
     assert used == {f"podium/{name}" for name in made.group(1).split()}
 

@@ -39,6 +39,7 @@ def test_pods_inside_custom_resources_are_looked_at() -> None:
     owners = {pod.owner.split("/")[0] for _, pod in every_pod()}
     assert owners == {
         "Deployment",
+        "StatefulSet",
         "Pod",
         "Job",
         "WorkerDeployment",
@@ -99,7 +100,7 @@ def test_a_digest_wins_over_a_tag() -> None:
     digest = "sha256:" + "0" * 64
     values = {"components": {"gateway": {"image": {"digest": digest, "tag": "2"}}}}
     images = [one["image"] for pod in pod_templates(render(values)) for one in containers(pod.spec)]
-    assert f"podium/services@{digest}" in images
+    assert f"podium/platform@{digest}" in images
 
 
 BREAKS: list[tuple[str, Any]] = [

@@ -4,10 +4,11 @@
 {{- define "podium.graph" -}}
 {{- $graph := dict }}
 {{- range $name, $component := include "podium.components" $ | fromJson }}{{ $_ := set $graph $name $component.calls }}{{ end }}
-{{- if ne .Values.inference.mode "external" }}{{ $_ := set $graph "model-server" (ternary (list "internet") list (hasPrefix "pvc://" .Values.inference.modelUri | not)) }}{{ end }}
+{{- if ne .Values.inference.mode "external" }}{{ $_ := set $graph "model-server" (ternary (list "internet") list (regexMatch "^(pvc|image)://" .Values.inference.modelUri | not)) }}{{ end }}
 {{- if hasKey $graph "policy-engines" }}{{ $_ := set $graph "policy-engine" list }}{{ end }}
 {{- if .Values.training.enabled }}{{ $_ := set $graph "training" .Values.training.calls }}{{ end }}
 {{- with include "podium.bootstrapCalls" . | fromJsonArray }}{{ $_ := set $graph "bootstrap" . }}{{ end }}
+{{- range $name, $_ := include "podium.servers" . | fromJson }}{{ $_ := set $graph $name list }}{{ end }}
 {{- toJson $graph -}}
 {{- end }}
 
@@ -37,7 +38,9 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 
 {{/* Port others call. Arguments: root, name. */}}
 {{- define "podium.port" -}}
+{{- $server := index (include "podium.servers" .root | fromJson) .name }}
 {{- if has .name (list "model-server" "policy-engine") -}}{{ include "podium.enginePort" .root }}
+{{- else if $server -}}{{ $server.port }}
 {{- else -}}{{ with index .root.Values.components .name }}{{ with .port }}{{ . }}{{ end }}{{ end }}
 {{- end -}}
 {{- end }}

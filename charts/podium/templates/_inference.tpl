@@ -60,6 +60,13 @@ sum(vllm:num_requests_waiting{namespace="{{ .Release.Namespace }}", model_name="
 {{- include "podium.engineOptions" .root }}
 {{- end }}
 
+{{/* One that Podium builds comes from its registry with its version. Argument: root. */}}
+{{- define "podium.engineImage" -}}
+{{- with .Values.inference.engine.image }}
+{{- if or .tag .digest -}}{{ include "podium.publicImage" . }}{{- else -}}{{ include "podium.image" (dict "root" $ "image" .) }}{{- end -}}
+{{- end }}
+{{- end }}
+
 {{/* The arguments that hold under every mode. Argument: root. */}}
 {{- define "podium.engineOptions" }}
 - --logprobs-mode=processed_logprobs

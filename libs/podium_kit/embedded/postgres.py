@@ -56,7 +56,7 @@ class EmbeddedPostgres(EmbeddedServer):
             "postgres",
             [
                 *(binary("postgres"), "-D", self._cluster.data_dir, "-k", self._socket_dir),
-                *_options({**SETTINGS, **settings}),
+                *options({**SETTINGS, **settings}),
             ],
             log_path=log_path or self._cluster.data_dir.parent / "logs" / "postgres.log",
             user=self._cluster.account,
@@ -126,7 +126,8 @@ def _identifier(name: str) -> str:
     return f'"{name}"'
 
 
-def _options(settings: Mapping[str, str]) -> list[str]:
+def options(settings: Mapping[str, str]) -> list[str]:
+    """Settings as arguments of the server."""
     return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
 

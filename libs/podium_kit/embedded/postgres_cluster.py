@@ -26,20 +26,28 @@ class Cluster:
         self.data_dir = data_dir
         self.account = UNPRIVILEGED_ACCOUNT if os.geteuid() == 0 else None
 
-    def create(self) -> None:
-        """Run initdb beside the data folder and rename: half a cluster is never used."""
+    def create(self, password_file: Path | None = None) -> None:
+        """Run initdb beside the data folder and rename: half a cluster is never used.
+
+        `password_file` holds the superuser's password, for who comes over TCP.
+        """
         if (self.data_dir / "PG_VERSION").exists():
             return
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".initdb-", dir=self.data_dir.parent) as scratch:
             self.own(Path(scratch))
-            self._initdb(Path(scratch) / "data")
+            self._initdb(Path(scratch) / "data", password_file)
             (Path(scratch) / "data").rename(self.data_dir)
 
-    def _initdb(self, directory: Path) -> None:
+    def _initdb(self, directory: Path, password_file: Path | None) -> None:
         self.own(directory)
         uid, gid = self._ids()
-        account = ["-U", SUPERUSER, "--auth=trust"]
+        account = ["-U", SUPERUSER, "--auth-local=trust"]
+        account += (
+            ["--auth-host=scram-sha-256", f"--pwfile={password_file}"]
+            if password_file
+            else ["--auth-host=trust"]
+        )
         locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"]
         outcome = subprocess.run(  # noqa: S603 - the wheel's own program
             [binary("initdb"), "-D", directory, *account, *locale],

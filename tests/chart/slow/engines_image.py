@@ -1,4 +1,4 @@
-"""policy-engines' image makes an engine under its pod's restrictions. `make chart-slow` runs it."""
+"""policy-engines makes an engine under its pod's restrictions. `make chart-slow` runs it."""
 
 import time
 from collections.abc import Iterator

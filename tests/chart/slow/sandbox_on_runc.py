@@ -1,6 +1,6 @@
 """The sandbox's pod under runc: code is isolated with what the chart gives it, rejected without.
 
-`make chart-slow` runs it, as root, from the image of tool-adapters.
+`make chart-slow` runs it, as root, from the image of the platform.
 """
 
 import asyncio
