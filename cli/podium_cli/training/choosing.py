@@ -34,6 +34,12 @@ Family = Annotated[
     list[str] | None, typer.Option(help="Like arithmetic or sql; repeatable; all by default.")
 ]
 
+ToolsMax = Annotated[
+    int,
+    typer.Option(min=0, help="Most tools offered per group; 0: those that fit its task best."),
+]
+TurnLimit = Annotated[int, typer.Option(min=1, help="Most turns per episode.")]
+TimeLimit = Annotated[str, typer.Option(help="Longest episode, like 90s.")]
 PriceSpread = Annotated[
     float,
     typer.Option(min=1, help="Scale each group's prices by up to this factor, up or down."),

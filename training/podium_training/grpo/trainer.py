@@ -29,6 +29,7 @@ from podium_training.grpo.following import Done, Failed, NotPublished, Plan
 from podium_training.grpo.learner import Learner
 from podium_training.grpo.metrics_log import MetricsLog
 from podium_training.grpo.process_group import ProcessGroup
+from podium_training.grpo.progress import Progress, write_progress
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class Trainer:
                 self.pending.append(group)
             if len(self.pending) >= self.options.groups_per_step:
                 self._take_step()
+            self._write_progress()
             if self.step >= self.options.steps:
                 break
 
@@ -204,6 +206,12 @@ class Trainer:
         line |= {f"rejected {name}": float(count) for name, count in self.rejected.items()}
         line |= {f"dropped {name}": float(count) for name, count in self.assembler.dropped.items()}
         self.metrics.write(self.step, line)
+
+    def _write_progress(self) -> None:
+        options, offsets = self.options, dict(self.reader.position.offsets)
+        waiting = len(self.pending)
+        found = Progress(self.step, options.steps, waiting, options.groups_per_step, offsets)
+        write_progress(self.output, found)
 
     def checkpoint(self) -> Checkpoint:
         """Writes everything the next step depends on."""

@@ -4,32 +4,20 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated
 
-import tenacity
 import typer
 
 from podium.orchestrator.v1 import model_version_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
-from podium_cli.training.version_view import decision_table, is_tried, version_table
+from podium_cli.training.gating import decided
+from podium_cli.training.served_versions import list_versions, tried_versions
+from podium_cli.training.version_view import decision_table, version_table
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway, message_values, segment
-from podium_kit.policy_versions import Alias, Aliases, VersionName, VersionStore
+from podium_kit.policy_versions import Alias, VersionStore
 from podium_kit.policy_versions.retirement import removable
-from podium_training.gate import (
-    Decision,
-    GateRules,
-    InvalidEvaluation,
-    Objective,
-    UnplannedLook,
-    Verdict,
-    decide,
-    pair,
-    read_decision,
-    read_evaluation,
-    write_decision,
-)
+from podium_training.gate import GateRules, InvalidEvaluation, Objective, Verdict, read_evaluation
 
-WAIT_S = 120.0
 Store = Annotated[
     Path,
     typer.Option(envvar="PODIUM_POLICY_STORE", help="Folder of the policy versions.", exists=True),
@@ -70,7 +58,7 @@ async def versions(
     Platform admins only, as for promote and rollback.
     """
     async with session.gateway(admin=True) as gateway:
-        found = await (_tried_versions(gateway) if wait else _versions(gateway))
+        found = await (tried_versions(gateway) if wait else list_versions(gateway))
     session.output.result(message_values(found), version_table(found.versions))
 
 
@@ -106,8 +94,11 @@ async def gate(
         cost_max=_amount(cost_max),
         latency_p95_max_s=latency_max,
     )
-    decision = _decided(version, store, (candidate, promoted), rules, look)
-    write_decision(store, decision)
+    try:
+        played = read_evaluation(candidate), read_evaluation(promoted)
+    except InvalidEvaluation as error:
+        raise UsageError(str(error)) from error
+    decision = decided(version, store, played, rules, look)
     session.output.result(decision.model_dump(mode="json"), decision_table(decision))
     if decision.verdict is not Verdict.PROMOTE:
         raise typer.Exit(1)
@@ -149,49 +140,11 @@ async def prune(session: Session, *, store: Store) -> None:
     session.output.result({"removed": names}, "\n".join(names) or "nothing to delete")
 
 
-async def _versions(gateway: Gateway) -> pb.ListModelVersionsResponse:
-    return await gateway.all("/v1/model-versions", pb.ListModelVersionsResponse)
-
-
-async def _tried_versions(gateway: Gateway) -> pb.ListModelVersionsResponse:
-    """All of them, once no version is left that no engine has tried."""
-    again = tenacity.AsyncRetrying(
-        retry=tenacity.retry_if_result(lambda found: not _all_tried(found)),
-        wait=tenacity.wait_fixed(1),
-        stop=tenacity.stop_after_delay(WAIT_S),
-    )
-    try:
-        return await again(_versions, gateway)
-    except tenacity.RetryError as error:
-        cause = f"after {WAIT_S:.0f} s there is none, or one that no engine has tried"
-        raise UserError(cause, "see `podium train versions` and `podium status`") from error
-
-
-def _all_tried(found: pb.ListModelVersionsResponse) -> bool:
-    return bool(found.versions) and all(map(is_tried, found.versions))
-
-
 async def _promoted(gateway: Gateway) -> str:
-    for version in (await _versions(gateway)).versions:
+    for version in (await list_versions(gateway)).versions:
         if Alias.PROMOTED in version.aliases:
             return version.name
     raise UsageError("no version is promoted", "see `podium train versions`")
-
-
-def _decided(
-    version: str, store: Path, files: tuple[Path, Path], rules: GateRules, look: int
-) -> Decision:
-    VersionName.parse(version)
-    current = Aliases(store).current(Alias.PROMOTED)
-    earlier = read_decision(store, version)
-    if earlier is not None and earlier.promoted == current and earlier.look >= look:
-        fix = "take the next look with --look, or publish a new version"
-        raise UsageError(f"look {earlier.look} at {version} was taken already", fix)
-    try:
-        pairs = pair(*map(read_evaluation, files))
-        return decide(version, current, pairs, rules, look=look)
-    except (InvalidEvaluation, UnplannedLook) as error:
-        raise UsageError(str(error)) from error
 
 
 def _amount(text: str) -> Decimal | None:

@@ -158,6 +158,17 @@ class LogReader:
             self._consumer.seek(place, offset)
 
 
+def log_ends(kafka: KafkaSettings, topic: str) -> dict[int, int]:
+    """The next offset of every partition of a topic."""
+    consumer = _consumer(kafka)
+    try:
+        numbers = consumer.partitions_for_topic(topic) or ()
+        places = [TopicPartition(topic, number) for number in numbers]
+        return {place.partition: end for place, end in end_offsets(consumer, places).items()}
+    finally:
+        consumer.close()
+
+
 def _told(counts: Mapping[int, int]) -> str:
     return ", ".join(f"{count} of partition {p}" for p, count in sorted(counts.items()))
 

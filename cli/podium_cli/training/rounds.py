@@ -1,0 +1,176 @@
+"""Rounds of episodes for a trainer that learns from them meanwhile."""
+
+import asyncio
+import random
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import uuid_utils
+
+from podium_cli.output import Output
+from podium_cli.training.rollout_view import summary
+from podium_cli.training.served_versions import tried_versions
+from podium_kit.client.errors import UsageError, UserError
+from podium_kit.client.gateway import Gateway
+from podium_kit.embedded.process import ManagedProcess
+from podium_kit.policy_versions import Alias, VersionName, VersionStore
+from podium_training.gate import Evaluated
+from podium_training.grpo.config import PublishConfig, RunConfig
+from podium_training.grpo.progress import Progress, read_progress
+from podium_training.rollouts import Offer, RolloutLimits, plan
+from podium_training.rollouts.rolling import Rolled, Roller
+from podium_training.tasks.task import Task
+
+LOG = "trainer.log"
+LOOK_AGAIN_S = 0.5
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much is played at once."""
+
+    groups: int
+    """Of a round."""
+    size: int
+    """Episodes of a group."""
+    at_once: int
+    """Episodes in flight."""
+    ahead: int
+    """Rounds that may be played before an earlier one is learnt; 0: one after the other."""
+
+
+@dataclass
+class Rounds:
+    """Plays, as the newest version of a run, the tasks that the run's trainer learns from."""
+
+    gateway: Gateway
+    admin: Gateway
+    config: RunConfig
+    offer: Offer
+    limits: RolloutLimits
+    pace: Pace
+    output: Output
+    number: int = 0
+    unread: deque[Mapping[int, int]] = field(default_factory=deque)
+    """Ends of the stream after each round that the trainer has not read."""
+
+    async def play(self, tasks: Sequence[Task], trainer: ManagedProcess) -> None:
+        """Runs the trainer to its end. Raises UserError unless it took all its steps."""
+        trainer.start()
+        try:
+            await self._feed(tasks, trainer)
+        finally:
+            await trainer.terminate()
+
+    async def measure(self, tasks: Sequence[Task], model: str) -> list[Evaluated]:
+        """What a model does with tasks, greedily."""
+        rolled = await self._roll(tasks, model, 1, temperature=0.0)
+        self.output.note(f"{model or 'promoted'}: {summary(rolled)}")
+        return [each.evaluated for each in rolled if each.evaluated]
+
+    async def candidate(self) -> str:
+        """The newest version of the run that engines serve; "" before the first is published.
+
+        Raises UserError when they serve none.
+        """
+        publish = publishing(self.config)
+        published = [n for n in VersionStore(publish.store).names() if n.run == publish.run]
+        if not published:
+            return ""
+        versions = (await tried_versions(self.admin)).versions
+        named = {alias: each.name for each in versions for alias in each.aliases}
+        found = named.get(Alias.CANDIDATE, "")
+        if found and VersionName.parse(found).run == publish.run:
+            return found
+        newest = str(published[-1])
+        faults = [fault for each in versions if each.name == newest for fault in each.faults]
+        cause = f"no engine serves {newest}: {'; '.join(faults) or 'the platform does not list it'}"
+        fix = f"the platform and its engines must see {publish.store}: see `podium train versions`"
+        raise UserError(cause, fix)
+
+    async def _feed(self, tasks: Sequence[Task], trainer: ManagedProcess) -> None:
+        while trainer.running:
+            self.number += 1
+            dealt = deal(tasks, self.number, self.pace.groups)
+            rolled = await self._roll(dealt, await self._model(), self.pace.size)
+            self.output.note(f"round {self.number}: {summary(rolled)}; {self._trained()}")
+            self.unread.append(await asyncio.to_thread(self._ends))
+            await self._let_catch_up(trainer)
+        if status := await trainer.wait():
+            cause = f"the trainer ended with status {status}: {trainer.log_tail(3)}"
+            raise UserError(cause, f"see {trainer.log_path}; the same command goes on from there")
+
+    async def _model(self) -> str:
+        """Users' policy until the run has a version, which the run then starts from."""
+        return Alias.CANDIDATE if await self.candidate() else ""
+
+    async def _roll(
+        self, tasks: Sequence[Task], model: str, size: int, temperature: float = 1.0
+    ) -> list[Rolled]:
+        run_id = str(uuid_utils.uuid7())
+        groups = plan(run_id, tasks, size, self.offer)
+        limits = replace(self.limits, model=model, temperature=temperature)
+        roller = Roller(self.gateway, limits, run_id)
+        return await roller.roll(groups, self.pace.at_once, lambda _: None)
+
+    def _ends(self) -> Mapping[int, int]:
+        # Its client is slow to import, and needed only once episodes were played.
+        from podium_training.grpo.data.stream import log_ends  # noqa: PLC0415
+
+        return log_ends(self.config.stream, self.config.stream.topic)
+
+    async def _let_catch_up(self, trainer: ManagedProcess) -> None:
+        while trainer.running and len(self.unread) > self.pace.ahead:
+            progress = read_progress(self.config.output)
+            if progress is not None and progress.has_read(self.unread[0]):
+                self.unread.popleft()
+            else:
+                await asyncio.sleep(LOOK_AGAIN_S)
+
+    def _trained(self) -> str:
+        progress = read_progress(self.config.output)
+        return "the trainer starts" if progress is None else _line(progress)
+
+
+def deal(tasks: Sequence[Task], number: int, count: int) -> list[Task]:
+    """The tasks of round `number`, from 1: each comes once before any comes again."""
+    count = min(count, len(tasks))
+    epoch, place = divmod(number - 1, len(tasks) // count)
+    shuffled = list(tasks)
+    random.Random(epoch).shuffle(shuffled)  # noqa: S311 chance, not a secret
+    return shuffled[place * count : (place + 1) * count]
+
+
+def make_trainer(path: Path, config: RunConfig) -> ManagedProcess:
+    """The GRPO job of a run, with as many processes as it names."""
+    command = [sys.executable, "-m"]
+    if config.processes > 1:
+        command += ["torch.distributed.run", "--nproc-per-node", str(config.processes), "-m"]
+    argv = [*command, "podium_training.grpo", str(path)]
+    return ManagedProcess("trainer", argv, log_path=config.output / LOG)
+
+
+def is_trained(config: RunConfig) -> bool:
+    """Whether a run has taken all its steps before."""
+    progress = read_progress(config.output)
+    return progress is not None and progress.step >= config.steps
+
+
+def publishing(config: RunConfig) -> PublishConfig:
+    """Where the run's versions go. Raises UsageError."""
+    if config.publish is None:
+        raise UsageError(
+            "the run has no section `publish`: what it learns could not be played",
+            "name the store of the platform's policies and a run there",
+        )
+    return config.publish
+
+
+def _line(progress: Progress) -> str:
+    return (
+        f"trained {progress.step} of {progress.steps} steps,"
+        f" {progress.groups} of {progress.groups_per_step} groups for the next"
+    )

@@ -1,0 +1,88 @@
+"""`podium train improve`: what it rejects before it starts, and which tasks a round has."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from podium_cli.app import app
+from podium_cli.training.rounds import deal
+from podium_training.grpo.progress import Progress, read_progress, write_progress
+from podium_training.tasks.task import Split, Task
+
+RUNNER = CliRunner()
+RUN = {"model": "base", "output": "run", "steps": 3, "stream": {"bootstrap": "127.0.0.1:1"}}
+PUBLISH = {"publish": {"store": "store", "run": "letters"}}
+
+
+def make_tasks(count: int, split: Split = Split.TRAIN) -> list[Task]:
+    return [
+        Task(f"{split}-{n}", "letters", split, "Letter?", "exact", {"expected": "x"})
+        for n in range(count)
+    ]
+
+
+def write_tasks(path: Path, tasks: list[Task]) -> str:
+    path.write_text("".join(f"{task.to_json()}\n" for task in tasks))
+    return str(path)
+
+
+def test_every_task_comes_once_before_any_comes_again() -> None:
+    tasks = make_tasks(7)
+    rounds = [deal(tasks, number, 2) for number in range(1, 7)]
+    first, second = (
+        [task.id for dealt in rounds[start : start + 3] for task in dealt] for start in (0, 3)
+    )
+    assert max(Counter(first).values()) == 1
+    assert max(Counter(second).values()) == 1
+    assert first != second, "epochs come in orders of their own"
+    assert len(deal(tasks, 1, 100)) == len(tasks)
+
+
+def test_progress_says_what_was_read(tmp_path: Path) -> None:
+    assert read_progress(tmp_path) is None
+    write_progress(tmp_path, Progress(1, 3, 2, 4, {0: 10, 1: 7}))
+    found = read_progress(tmp_path)
+    assert found == Progress(1, 3, 2, 4, {0: 10, 1: 7})
+    assert found.has_read({0: 10, 1: 6})
+    assert not found.has_read({0: 11, 1: 6})
+    assert not found.has_read({2: 1}), "a partition that was added since"
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "words"),
+    [
+        ({}, [], "section `publish`"),
+        (PUBLISH, ["--promote"], "give --held-out"),
+        ({**PUBLISH, "stepz": 3}, [], "stepz"),
+    ],
+    ids=["nowhere to publish", "nothing measured", "unknown key"],
+)
+def test_what_cannot_work_is_rejected_before_anything_runs(
+    tmp_path: Path, config: dict[str, Any], options: list[str], words: str
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump({**RUN, **config}))
+    tasks = write_tasks(tmp_path / "tasks.jsonl", make_tasks(2))
+    rejected = RUNNER.invoke(app, ["train", "improve", str(path), "--task-file", tasks, *options])
+    assert rejected.exit_code == 2
+    assert words in rejected.stderr
+
+
+def test_tasks_to_learn_from_and_to_measure_on_are_kept_apart(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(RUN | PUBLISH))
+    learnt = write_tasks(tmp_path / "learn.jsonl", make_tasks(2))
+    held_out = write_tasks(tmp_path / "held.jsonl", make_tasks(2, Split.HELD_OUT))
+
+    def improve(task_file: str, measured: str) -> str:
+        files = ["--task-file", task_file, "--held-out", measured]
+        rejected = RUNNER.invoke(app, ["train", "improve", str(path), *files])
+        assert rejected.exit_code == 2
+        return rejected.stderr
+
+    assert "keep them apart" in improve(learnt, learnt)
+    assert "rejects held-out tasks" in improve(held_out, learnt)

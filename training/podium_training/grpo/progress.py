@@ -1,0 +1,42 @@
+"""How far a run is, between its steps as well: a small file beside its metrics."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FILE = "progress.json"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the trainer has read and done."""
+
+    step: int
+    steps: int
+    groups: int
+    """That wait for the next step."""
+    groups_per_step: int
+    offsets: Mapping[int, int]
+    """The next record of each partition of the stream; what is before it was learnt or dropped."""
+
+    def has_read(self, ends: Mapping[int, int]) -> bool:
+        """Whether the stream was read up to these ends, and the steps that follow were taken."""
+        return all(self.offsets.get(partition, 0) >= end for partition, end in ends.items())
+
+
+def write_progress(output: Path, progress: Progress) -> None:
+    """Replaces the file. It may be lost with the machine: the checkpoint is what a run needs."""
+    partial = output / f".{FILE}"
+    partial.write_text(json.dumps(asdict(progress)), encoding="utf-8")
+    partial.replace(output / FILE)
+
+
+def read_progress(output: Path) -> Progress | None:
+    """None before the trainer has begun."""
+    try:
+        found = json.loads((output / FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    offsets = {int(partition): offset for partition, offset in found.pop("offsets").items()}
+    return Progress(offsets=offsets, **found)
