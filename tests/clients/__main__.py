@@ -1,8 +1,9 @@
 """`python -m clients`: client libraries, as they are published, against a whole platform.
 
 Each is installed into an environment of its own and tries what it can: chat, streams, tools of its
-own, answers as JSON, errors. The platform is the one of `podium up` with a scripted model. Prints
-a table; ends with status 1 when something that a client can do does not work.
+own, answers as JSON, images, errors, going away. The platform is the one of `podium up` with a
+scripted model. Prints a table; ends with status 1 when something that a client can do does not
+work.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -24,12 +26,22 @@ from podium_cli.local.running import fill
 from podium_cli.local.state import Connection
 from temporary_files import server_folder
 
-FEATURES = ("chat", "stream", "tools", "streamed tools", "JSON", "errors")
+FEATURES = ("chat", "stream", "tools", "streamed tools", "JSON", "images", "errors", "cancel")
 NOT_OF_THE_CLIENT = "-"
 TURNS_MAX = 8
 MCP_TOOLS = Path(__file__).parent / "conformance_tools.py"
 TIMEOUT_S = 300
-Results = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What went wrong with a feature, or why the platform does not have it."""
+
+    problem: str
+    no: str = ""
+
+
+Results = dict[str, Finding]
 
 
 def main() -> None:
@@ -66,11 +78,13 @@ async def try_all(clients: Sequence[Client]) -> int:
             await platform.stop()
     print(table(found))
     problems = [
-        f"{name}, {feature}: {problem}"
+        f"{name}, {feature}: {finding.problem}"
         for name, results in found.items()
-        for feature, problem in results.items()
-        if problem
+        for feature, finding in results.items()
+        if finding.problem
     ]
+    reasons = {f.no for results in found.values() for f in results.values() if f.no}
+    print("".join(f"\nno: {reason}" for reason in sorted(reasons)))
     print("\n".join(problems), file=sys.stderr)
     return 1 if problems else 0
 
@@ -99,7 +113,7 @@ async def register_mcp_tools(connection: Connection) -> None:
 
 
 async def tried(client: Client, connection: Connection) -> Results:
-    """What went wrong with each feature, "" where nothing did."""
+    """By feature."""
     process = await asyncio.create_subprocess_exec(
         str(client.python),
         str(PROGRAMS / client.program),
@@ -114,8 +128,8 @@ async def tried(client: Client, connection: Connection) -> Results:
     async with asyncio.timeout(TIMEOUT_S):
         said, _ = await process.communicate()
     lines = [json.loads(line) for line in said.decode().splitlines() if line.startswith("{")]
-    found = {line["feature"]: line["problem"] for line in lines}
-    return found or {"start": f"the program ended with status {process.returncode}"}
+    found = {line["feature"]: Finding(line["problem"], line["no"]) for line in lines}
+    return found or {"start": Finding(f"the program ended with status {process.returncode}")}
 
 
 def table(found: dict[str, Results]) -> str:
@@ -127,10 +141,12 @@ def table(found: dict[str, Results]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _cell(problem: str | None) -> str:
-    if problem is None:
+def _cell(finding: Finding | None) -> str:
+    if finding is None:
         return NOT_OF_THE_CLIENT
-    return "no" if problem else "yes"
+    if finding.problem:
+        return "FAILED"
+    return "no" if finding.no else "yes"
 
 
 def quiet(_step: str, _done: bool) -> None:

@@ -5,9 +5,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from clients.programs.features import ANSWER, PLACE, TOOL_ANSWER, TOOL_QUESTION
+from clients.programs.features import ANSWER, PLACE, SLOW_QUESTION, TOOL_ANSWER, TOOL_QUESTION
+from openai_server import Reply
 
 MODEL = "scripted-model"
+# Longer than a client waits.
+SLOWLY_S = 300.0
 MUST_CALL = re.compile(r"Call (.+) now\.")
 
 
@@ -30,5 +33,6 @@ def weather() -> dict[str, Any]:
     return {"tool": "get_weather", "arguments": {"city": "Oslo"}}
 
 
-def reply(body: Mapping[str, Any]) -> str:
-    return json.dumps(decide(body))
+def reply(body: Mapping[str, Any]) -> Reply:
+    slow = SLOW_QUESTION in body["messages"][-1]["content"]
+    return Reply(json.dumps(decide(body)), delay_s=SLOWLY_S if slow else 0.0)

@@ -118,9 +118,10 @@ class Chunks:
             # In every chunk, as OpenAI does: its numbers are in the last one.
             self._head["usage"] = None
 
-    def opening(self, choice: int) -> bytes:
-        """Says who speaks, and that the request was accepted."""
-        return self._delta(choice, {"role": "assistant", "content": ""})
+    def opening(self, choice: int, may_call: bool) -> bytes:
+        """Says who speaks, and that the request was accepted. What may become calls begins without
+        a text, as OpenAI's does: its client would tell of an empty one."""
+        return self._delta(choice, {"role": "assistant", "content": None if may_call else ""})
 
     def reasoning(self, choice: int, line: str) -> bytes:
         return self._delta(choice, {"reasoning_content": line})

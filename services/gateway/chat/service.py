@@ -43,7 +43,7 @@ class ChatRun:
         chunks = Chunks(first, self.request.model, self.created, include_usage)
         ends: Ends = {}
         for index in range(len(self.runs)):
-            yield chunks.opening(index)
+            yield chunks.opening(index, may_call=bool(self.request.tools))
         async for index, event in self._events():
             if isinstance(event, Progress):
                 yield chunks.reasoning(index, event.line)

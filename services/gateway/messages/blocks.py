@@ -63,7 +63,8 @@ Block = Annotated[
     Discriminator(
         _kind,
         custom_error_type="unsupported_block",
-        custom_error_message="send blocks of type text, tool_use, tool_result or thinking",
+        custom_error_message="images and documents are not supported: models and tools take text;"
+        " send blocks of type text, tool_use, tool_result or thinking",
     ),
 ]
 

@@ -6,8 +6,12 @@ Runs in the client's own environment: nothing of the project can be imported her
 import json
 import os
 import sys
+import time
 import traceback
-from collections.abc import Callable, Mapping
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from uuid import uuid4
 
 URL, KEY = os.environ.get("PODIUM_BASE_URL", ""), os.environ.get("PODIUM_API_KEY", "")
 QUESTION = "What is the capital of France?"
@@ -16,12 +20,76 @@ TOOL_QUESTION = "How warm is it at our own station in Oslo?"
 TOOL_ANSWER = "It is -3 degrees."
 JSON_QUESTION = "Where is Lyon?"
 PLACE = {"city": "Lyon", "country": "France"}
+IMAGE_QUESTION = "What is on this picture?"
+# A PNG of one pixel.
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+PICTURE = f"data:image/png;base64,{PIXEL}"
+# The model thinks about it for longer than anybody waits.
+SLOW_QUESTION = "What is the meaning of life?"
+# After so long a client goes away; its request has arrived by then.
+IMPATIENCE_S = 5.0
+CANCELLED, ANSWERED = "STOP_REASON_CANCELLED", "STOP_REASON_ANSWERED"
+END_WITHIN_S = 60.0
+
+
+class No(Exception):
+    """The platform does not do this: it said so, as its documentation does."""
 
 
 def get_weather(city: str) -> str:
     """Weather now at our own stations."""
     check(city, "Oslo")
     return "-3 degrees"
+
+
+@contextmanager
+def images_are_rejected(kind: type[Exception], said: str = "not supported") -> Iterator[None]:
+    """Raises No where the error names the part that is not taken."""
+    with gives_up(kind) as errors:
+        yield
+    if said not in str(errors[0]):
+        raise AssertionError(f"the error names no part: {errors[0]}")
+    raise No("images are an error that names the part")
+
+
+@contextmanager
+def gives_up(kind: type[Exception]) -> Iterator[list[Exception]]:
+    """The error that the block must end with."""
+    found: list[Exception] = []
+    try:
+        yield found
+    except kind as error:
+        found.append(error)
+    if not found:
+        raise AssertionError(f"there was no {kind.__name__}")
+
+
+def slow_question() -> str:
+    """One of a kind, so that its episode can be found."""
+    return f"{SLOW_QUESTION} {uuid4()}"
+
+
+def ends(question: str, stop_reason: str) -> None:
+    """Waits for the end of the question's episode. Raises AssertionError where it is another."""
+    deadline = time.monotonic() + END_WITHIN_S
+    while not (found := episode_of(question)).get("end_time"):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {END_WITHIN_S:g} s: {found.get('state', 'no episode')}")
+        time.sleep(0.2)
+    check(found["stop_reason"], stop_reason)
+
+
+def episode_of(question: str) -> dict[str, str]:
+    """As REST shows it; {} before there is one."""
+    request = urllib.request.Request(
+        f"{URL}/episodes?page_size=20", headers={"authorization": f"Bearer {KEY}"}
+    )
+    with urllib.request.urlopen(request) as reply:
+        listed = json.load(reply)["episodes"]
+    return next((each for each in listed if question in each["spec"]["task"]), {})
 
 
 def check(found: object, wanted: object) -> None:
@@ -31,12 +99,15 @@ def check(found: object, wanted: object) -> None:
 
 
 def report(features: Mapping[str, Callable[[], None]]) -> None:
-    """Tries every feature, and prints a line of JSON for each: its name, and what went wrong."""
+    """Tries every feature, and prints a line of JSON for each: what went wrong, or why it is not
+    done."""
     for name, attempt in features.items():
-        problem = ""
+        problem = reason = ""
         try:
             attempt()
+        except No as no:
+            reason = str(no)
         except Exception as error:  # noqa: BLE001 whatever a library raises is the finding
             traceback.print_exc(file=sys.stderr)
             problem = f"{type(error).__name__}: {error}"
-        print(json.dumps({"feature": name, "problem": problem}), flush=True)
+        print(json.dumps({"feature": name, "problem": problem, "no": reason}), flush=True)

@@ -1,6 +1,8 @@
 """The official SDK of the Agent2Agent protocol, in both versions of the protocol that it speaks."""
 
 import asyncio
+import base64
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import uuid4
@@ -10,7 +12,15 @@ import httpx
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.client.auth import AuthInterceptor
 from a2a.client.errors import A2AClientError
-from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, TaskState
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    TaskState,
+)
+from a2a.utils.errors import A2AError
 
 VERSIONS = ("1.0", "0.3")
 
@@ -74,6 +84,54 @@ def stream() -> None:
         features.check(asyncio.run(streamed(version)), done)
 
 
+async def pictured(version: str) -> None:
+    asking = message(features.IMAGE_QUESTION)
+    picture = Part(raw=base64.b64decode(features.PIXEL), media_type="image/png")
+    asking.message.parts.append(picture)
+    async with client(version) as agent:
+        _ = [event async for event in agent.send_message(asking)]
+
+
+def images() -> None:
+    with features.images_are_rejected(A2AError, "of type raw: tasks take text and data"):
+        asyncio.run(pictured("1.0"))
+
+
+async def cancelled(version: str, question: str) -> str:
+    asking = message(question)
+    asking.configuration.return_immediately = True
+    async with client(version) as agent:
+        [begun] = [event.task async for event in agent.send_message(asking)]
+        ended = await agent.cancel_task(CancelTaskRequest(id=begun.id))
+        return TaskState.Name(ended.status.state)
+
+
+async def left(version: str, question: str) -> str:
+    """Closes a stream; the task's id."""
+    async with client(version, streaming=True) as agent:
+        async for event in agent.send_message(message(question)):
+            return event.task.id
+    raise AssertionError("there was no task")
+
+
+async def ended(task_id: str) -> str:
+    async with client("1.0") as agent:
+        return TaskState.Name((await agent.cancel_task(CancelTaskRequest(id=task_id))).status.state)
+
+
+def cancel() -> None:
+    """By its operation; a stream that is closed leaves the task to go on."""
+    for version in VERSIONS:
+        question = features.slow_question()
+        features.check(asyncio.run(cancelled(version, question)), "TASK_STATE_CANCELED")
+        features.ends(question, features.CANCELLED)
+        question = features.slow_question()
+        task_id = asyncio.run(left(version, question))
+        time.sleep(features.IMPATIENCE_S)
+        features.check(features.episode_of(question).get("end_time"), None)
+        features.check(asyncio.run(ended(task_id)), "TASK_STATE_CANCELED")
+
+
 def errors() -> None:
     for version in VERSIONS:
         try:
@@ -84,4 +142,6 @@ def errors() -> None:
         raise AssertionError("a wrong key was accepted")
 
 
-features.report({"chat": chat, "stream": stream, "errors": errors})
+features.report(
+    {"chat": chat, "stream": stream, "images": images, "errors": errors, "cancel": cancel}
+)

@@ -80,6 +80,31 @@ def structured() -> None:
     features.check(reply.content[0].input, features.PLACE)
 
 
+def images() -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": features.PIXEL}
+    parts = [
+        {"type": "image", "source": source},
+        {"type": "text", "text": features.IMAGE_QUESTION},
+    ]
+    with features.images_are_rejected(anthropic.BadRequestError):
+        ask([{"role": "user", "content": parts}])
+
+
+def cancel() -> None:
+    """The client's own time limit, and a stream that is closed."""
+    question = features.slow_question()
+    hasty = client.with_options(timeout=features.IMPATIENCE_S, max_retries=0)
+    with features.gives_up(anthropic.APITimeoutError):
+        hasty.messages.create(model="podium", max_tokens=200, messages=said(question))
+    features.ends(question, features.CANCELLED)
+    question = features.slow_question()
+    with client.messages.create(
+        model="podium", max_tokens=200, messages=said(question), stream=True
+    ) as events:
+        next(iter(events))
+    features.ends(question, features.CANCELLED)
+
+
 def errors() -> None:
     stranger = client.with_options(api_key="pod_wrong_key")
     try:
@@ -96,6 +121,8 @@ features.report(
         "tools": tools,
         "streamed tools": streamed_tools,
         "JSON": structured,
+        "images": images,
         "errors": errors,
+        "cancel": cancel,
     }
 )

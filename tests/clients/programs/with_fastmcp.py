@@ -33,6 +33,30 @@ def stream() -> None:
     features.check(any("final answer" in line for line in told), True)
 
 
+async def shown() -> object:
+    async with client() as server:
+        return (await server.call_tool("test_image_content", {})).content[-1]
+
+
+def images() -> None:
+    """Of a tool."""
+    features.check(asyncio.run(shown()).mime_type, "image/png")
+
+
+async def left(question: str) -> None:
+    async with client() as server:
+        asking = server.call_tool("run_task", {"task": question})
+        with features.gives_up(TimeoutError):
+            await asyncio.wait_for(asking, features.IMPATIENCE_S)
+
+
+def cancel() -> None:
+    """A call that is cancelled."""
+    question = features.slow_question()
+    asyncio.run(left(question))
+    features.ends(question, features.CANCELLED)
+
+
 def errors() -> None:
     try:
         asyncio.run(asked(key="pod_wrong_key"))
@@ -41,4 +65,6 @@ def errors() -> None:
     raise AssertionError("a wrong key was accepted")
 
 
-features.report({"chat": chat, "stream": stream, "errors": errors})
+features.report(
+    {"chat": chat, "stream": stream, "images": images, "errors": errors, "cancel": cancel}
+)

@@ -14,19 +14,39 @@ class Place(BaseModel):
     country: str
 
 
-def ask(mode: instructor.Mode, key: str = features.KEY) -> Place:
+def ask(
+    mode: instructor.Mode,
+    key: str = features.KEY,
+    question: object = features.JSON_QUESTION,
+    **parameters: object,
+) -> Place:
     client = openai.OpenAI(base_url=features.URL, api_key=key, max_retries=0)
     return instructor.from_openai(client, mode=mode).chat.completions.create(
         model="podium",
-        messages=[{"role": "user", "content": features.JSON_QUESTION}],
+        messages=[{"role": "user", "content": question}],
         response_model=Place,
         max_retries=0,
+        **parameters,
     )
 
 
 def structured() -> None:
     for mode in (instructor.Mode.TOOLS, instructor.Mode.JSON_SCHEMA, instructor.Mode.JSON):
         features.check(ask(mode).model_dump(), features.PLACE)
+
+
+def images() -> None:
+    picture = instructor.Image.from_base64(features.PICTURE)
+    with features.images_are_rejected(InstructorRetryException):
+        ask(instructor.Mode.TOOLS, question=[features.IMAGE_QUESTION, picture])
+
+
+def cancel() -> None:
+    """The client's own time limit."""
+    question = features.slow_question()
+    with features.gives_up(InstructorRetryException):
+        ask(instructor.Mode.TOOLS, question=question, timeout=features.IMPATIENCE_S)
+    features.ends(question, features.CANCELLED)
 
 
 def errors() -> None:
@@ -38,4 +58,4 @@ def errors() -> None:
     raise AssertionError("a wrong key was accepted")
 
 
-features.report({"JSON": structured, "errors": errors})
+features.report({"JSON": structured, "images": images, "errors": errors, "cancel": cancel})

@@ -1,5 +1,7 @@
 """LangChain's ChatOpenAI."""
 
+from typing import Any
+
 import features
 import openai
 from langchain_core.messages import HumanMessage, ToolMessage
@@ -17,8 +19,10 @@ class Place(BaseModel):
     country: str
 
 
-def model(key: str = features.KEY) -> ChatOpenAI:
-    return ChatOpenAI(model="podium", base_url=features.URL, api_key=SecretStr(key), max_retries=0)
+def model(key: str = features.KEY, **parts: Any) -> ChatOpenAI:
+    return ChatOpenAI(
+        model="podium", base_url=features.URL, api_key=SecretStr(key), max_retries=0, **parts
+    )
 
 
 def chat() -> None:
@@ -53,6 +57,28 @@ def structured() -> None:
         features.check(asking.invoke(features.JSON_QUESTION), Place(**features.PLACE))
 
 
+def images() -> None:
+    parts = [
+        {"type": "text", "text": features.IMAGE_QUESTION},
+        {"type": "image", "base64": features.PIXEL, "mime_type": "image/png"},
+    ]
+    with features.images_are_rejected(openai.BadRequestError):
+        model().invoke([HumanMessage(parts)])
+
+
+def cancel() -> None:
+    """The client's own time limit, and a stream that is closed."""
+    question = features.slow_question()
+    with features.gives_up(openai.APITimeoutError):
+        model(timeout=features.IMPATIENCE_S).invoke(question)
+    features.ends(question, features.CANCELLED)
+    question = features.slow_question()
+    chunks = model().stream(question)
+    next(chunks)
+    chunks.close()
+    features.ends(question, features.CANCELLED)
+
+
 def errors() -> None:
     try:
         model("pod_wrong_key").invoke(features.QUESTION)
@@ -68,6 +94,8 @@ features.report(
         "tools": tools,
         "streamed tools": streamed_tools,
         "JSON": structured,
+        "images": images,
         "errors": errors,
+        "cancel": cancel,
     }
 )

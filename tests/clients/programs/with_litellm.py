@@ -77,6 +77,23 @@ def structured() -> None:
     features.check(json.loads(reply.choices[0].message.content), features.PLACE)
 
 
+def images() -> None:
+    parts = [
+        {"type": "text", "text": features.IMAGE_QUESTION},
+        {"type": "image_url", "image_url": {"url": features.PICTURE}},
+    ]
+    with features.images_are_rejected(litellm.BadRequestError):
+        ask([{"role": "user", "content": parts}])
+
+
+def cancel() -> None:
+    """The client's own time limit."""
+    question = features.slow_question()
+    with features.gives_up(litellm.Timeout):
+        ask(question, timeout=features.IMPATIENCE_S)
+    features.ends(question, features.CANCELLED)
+
+
 def errors() -> None:
     try:
         ask(features.QUESTION, "pod_wrong_key")
@@ -92,6 +109,8 @@ features.report(
         "tools": tools,
         "streamed tools": streamed_tools,
         "JSON": structured,
+        "images": images,
         "errors": errors,
+        "cancel": cancel,
     }
 )

@@ -1,5 +1,6 @@
 """The command `llm`."""
 
+import base64
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ MODELS = """
   api_key_name: podium
   supports_tools: true
   supports_schema: true
+  vision: true
 """
 FUNCTION = """
 def get_weather(city: str) -> str:
@@ -25,7 +27,9 @@ def get_weather(city: str) -> str:
 """
 
 
-def ask(*arguments: str, key: str = features.KEY) -> subprocess.CompletedProcess:
+def ask(
+    *arguments: str, key: str = features.KEY, timeout_s: float = 120
+) -> subprocess.CompletedProcess:
     with tempfile.TemporaryDirectory() as folder:
         models = Path(folder) / "extra-openai-models.yaml"
         models.write_text(MODELS.format(url=features.URL))
@@ -35,7 +39,7 @@ def ask(*arguments: str, key: str = features.KEY) -> subprocess.CompletedProcess
             env={**os.environ, "LLM_USER_PATH": folder},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=timeout_s,
             check=False,
         )
 
@@ -69,6 +73,23 @@ def structured() -> None:
     features.check(json.loads(said), features.PLACE)
 
 
+def images() -> None:
+    with tempfile.NamedTemporaryFile(suffix=".png") as picture:
+        picture.write(base64.b64decode(features.PIXEL))
+        picture.flush()
+        with features.images_are_rejected(AssertionError):
+            answered("--no-stream", "-a", picture.name, features.IMAGE_QUESTION)
+
+
+def cancel() -> None:
+    """A command that is killed, whole and streamed."""
+    for options in (("--no-stream",), ()):
+        question = features.slow_question()
+        with features.gives_up(subprocess.TimeoutExpired):
+            ask(*options, question, timeout_s=4 * features.IMPATIENCE_S)
+        features.ends(question, features.CANCELLED)
+
+
 def errors() -> None:
     done = ask("--no-stream", features.QUESTION, key="pod_wrong_key")
     features.check((done.returncode != 0, "401" in done.stderr), (True, True))
@@ -81,6 +102,8 @@ features.report(
         "tools": tools,
         "streamed tools": streamed_tools,
         "JSON": structured,
+        "images": images,
         "errors": errors,
+        "cancel": cancel,
     }
 )

@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 import features
 
 CONNECTING = ("server-initialize", "ping", "resources-list", "tools-list")
-TOOLS = ("tools-call-simple-text", "tools-call-image", "tools-call-audio")
+TOOLS = ("tools-call-simple-text", "tools-call-audio")
+IMAGES = ("tools-call-image",)
 NO_PROMPTS = "a platform has no prompts"
 NO_QUESTIONS = "a call asks its client nothing: it waits for a person's approval in an episode"
 NO_SESSIONS = "there are no sessions, so that any replica serves any request"
@@ -52,6 +53,7 @@ NOT_OF_THE_SERVER = {
 KNOWN = {
     *CONNECTING,
     *TOOLS,
+    *IMAGES,
     "tools-call-error",
     "json-schema-2020-12",
     *NOT_OF_THE_SERVER,
@@ -146,6 +148,7 @@ features.report(
         "chat": connecting,
         "tools": lambda: passes(*TOOLS),
         "JSON": lambda: passes("json-schema-2020-12"),
+        "images": lambda: passes(*IMAGES),
         "errors": lambda: passes("tools-call-error"),
     }
 )

@@ -10,7 +10,9 @@ import features
 TIMEOUT_S = 120
 
 
-def inspected(method: str, *options: str, key: str = features.KEY) -> Any:
+def inspected(
+    method: str, *options: str, key: str = features.KEY, timeout_s: float = TIMEOUT_S
+) -> Any:
     """What the server answered. Raises AssertionError with what the inspector said."""
     header = f"Authorization: Bearer {key}"
     command = ["mcp-inspector", "--cli", f"{features.URL}/mcp", "--transport", "http"]
@@ -18,7 +20,7 @@ def inspected(method: str, *options: str, key: str = features.KEY) -> Any:
         [*command, "--method", method, *options, "--header", header],
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=timeout_s,
         cwd=os.environ["HOME"],
         check=False,
     )
@@ -42,6 +44,21 @@ def tools() -> None:
     features.check("42" in inspected("tools/call", *given)["content"][0]["text"], True)
 
 
+def images() -> None:
+    """Of a tool."""
+    answer = inspected("tools/call", "--tool-name", "test_image_content")
+    features.check(answer["content"][-1]["mimeType"], "image/png")
+
+
+def cancel() -> None:
+    """A command that is killed."""
+    question = features.slow_question()
+    given = ("--tool-name", "run_task", "--tool-arg", f"task={question}")
+    with features.gives_up(subprocess.TimeoutExpired):
+        inspected("tools/call", *given, timeout_s=4 * features.IMPATIENCE_S)
+    features.ends(question, features.CANCELLED)
+
+
 def errors() -> None:
     try:
         inspected("tools/list", key="pod_wrong_key")
@@ -51,4 +68,6 @@ def errors() -> None:
     raise AssertionError("a wrong key was accepted")
 
 
-features.report({"chat": chat, "tools": tools, "errors": errors})
+features.report(
+    {"chat": chat, "tools": tools, "images": images, "errors": errors, "cancel": cancel}
+)

@@ -71,6 +71,32 @@ def structured() -> None:
     features.check(reply.choices[0].message.parsed, Place(**features.PLACE))
 
 
+def images() -> None:
+    parts = [
+        {"type": "text", "text": features.IMAGE_QUESTION},
+        {"type": "image_url", "image_url": {"url": features.PICTURE}},
+    ]
+    with features.images_are_rejected(openai.BadRequestError):
+        client.chat.completions.create(
+            model="podium", messages=[{"role": "user", "content": parts}]
+        )
+
+
+def cancel() -> None:
+    """The client's own time limit, and a stream that is closed."""
+    question = features.slow_question()
+    hasty = client.with_options(timeout=features.IMPATIENCE_S, max_retries=0)
+    with features.gives_up(openai.APITimeoutError):
+        hasty.chat.completions.create(model="podium", messages=said(question))
+    features.ends(question, features.CANCELLED)
+    question = features.slow_question()
+    with client.chat.completions.create(
+        model="podium", messages=said(question), stream=True
+    ) as chunks:
+        next(iter(chunks))
+    features.ends(question, features.CANCELLED)
+
+
 def errors() -> None:
     stranger = client.with_options(api_key="pod_wrong_key")
     try:
@@ -87,6 +113,8 @@ features.report(
         "tools": tools,
         "streamed tools": streamed_tools,
         "JSON": structured,
+        "images": images,
         "errors": errors,
+        "cancel": cancel,
     }
 )

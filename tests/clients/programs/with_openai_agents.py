@@ -5,6 +5,7 @@ import os
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 
+from collections.abc import Coroutine
 from typing import Any
 
 import features
@@ -26,7 +27,7 @@ def agent(key: str = features.KEY, **parts: Any) -> Agent:
     return Agent(name="clerk", instructions="Be brief.", model=model, **parts)
 
 
-def ask(asked: Agent, question: str) -> object:
+def ask(asked: Agent, question: Any) -> object:
     return asyncio.run(Runner.run(asked, question)).final_output
 
 
@@ -59,6 +60,29 @@ def structured() -> None:
     features.check(found, Place(**features.PLACE))
 
 
+def images() -> None:
+    parts = [
+        {"type": "input_text", "text": features.IMAGE_QUESTION},
+        {"type": "input_image", "image_url": features.PICTURE, "detail": "auto"},
+    ]
+    with features.images_are_rejected(openai.BadRequestError):
+        ask(agent(), [{"role": "user", "content": parts}])
+
+
+async def left(running: Coroutine[Any, Any, object]) -> None:
+    """Cancels it after a while."""
+    with features.gives_up(TimeoutError):
+        await asyncio.wait_for(running, features.IMPATIENCE_S)
+
+
+def cancel() -> None:
+    """A run that is cancelled, whole and streamed."""
+    for run in (Runner.run, streamed):
+        question = features.slow_question()
+        asyncio.run(left(run(agent(), question)))
+        features.ends(question, features.CANCELLED)
+
+
 def errors() -> None:
     try:
         ask(agent("pod_wrong_key"), features.QUESTION)
@@ -74,6 +98,8 @@ features.report(
         "tools": tools,
         "streamed tools": streamed_tools,
         "JSON": structured,
+        "images": images,
         "errors": errors,
+        "cancel": cancel,
     }
 )

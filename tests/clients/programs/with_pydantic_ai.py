@@ -1,11 +1,13 @@
 """Pydantic AI."""
 
 import asyncio
+import base64
+from collections.abc import Coroutine
 from typing import Any
 
 import features
 from pydantic import BaseModel
-from pydantic_ai import Agent, NativeOutput
+from pydantic_ai import Agent, BinaryContent, NativeOutput
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -52,6 +54,28 @@ def structured() -> None:
         features.check(found, Place(**features.PLACE))
 
 
+def images() -> None:
+    picture = BinaryContent(base64.b64decode(features.PIXEL), media_type="image/png")
+    with features.images_are_rejected(ModelHTTPError):
+        agent().run_sync([features.IMAGE_QUESTION, picture])
+
+
+async def left(running: Coroutine[Any, Any, object]) -> None:
+    """Cancels it after a while."""
+    with features.gives_up(TimeoutError):
+        await asyncio.wait_for(running, features.IMPATIENCE_S)
+
+
+def cancel() -> None:
+    """A run that is cancelled, whole and streamed."""
+    question = features.slow_question()
+    asyncio.run(left(agent().run(question)))
+    features.ends(question, features.CANCELLED)
+    question = features.slow_question()
+    asyncio.run(left(streamed(agent(), question)))
+    features.ends(question, features.CANCELLED)
+
+
 def errors() -> None:
     try:
         agent("pod_wrong_key").run_sync(features.QUESTION)
@@ -68,6 +92,8 @@ features.report(
         "tools": tools,
         "streamed tools": streamed_tools,
         "JSON": structured,
+        "images": images,
         "errors": errors,
+        "cancel": cancel,
     }
 )

@@ -85,6 +85,28 @@ def structured() -> None:
     features.check(reply.output_parsed, Place(**features.PLACE))
 
 
+def images() -> None:
+    parts = [
+        {"type": "input_text", "text": features.IMAGE_QUESTION},
+        {"type": "input_image", "image_url": features.PICTURE},
+    ]
+    with features.images_are_rejected(openai.BadRequestError):
+        client.responses.create(model="podium", input=[{"role": "user", "content": parts}])
+
+
+def cancel() -> None:
+    """One in the background, and a stream that is closed."""
+    question = features.slow_question()
+    begun = client.responses.create(model="podium", input=question, background=True)
+    features.check(begun.status, "in_progress")
+    features.check(client.responses.cancel(begun.id).status, "cancelled")
+    features.ends(question, features.CANCELLED)
+    question = features.slow_question()
+    with client.responses.create(model="podium", input=question, stream=True) as events:
+        next(iter(events))
+    features.ends(question, features.CANCELLED)
+
+
 def errors() -> None:
     stranger = client.with_options(api_key="pod_wrong_key")
     try:
@@ -101,6 +123,8 @@ features.report(
         "tools": tools,
         "streamed tools": streamed_tools,
         "JSON": structured,
+        "images": images,
         "errors": errors,
+        "cancel": cancel,
     }
 )
