@@ -26,7 +26,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push chart crds chart-docs chart-slow docs clean openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push chart crds chart-docs chart-slow docs clean clients otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -145,6 +145,9 @@ rest-search: setup ## Search for requests that the REST API answers with 5xx or 
 
 clients: setup ## Try published client libraries against a whole platform, each in an environment of its own
 	PYTHONPATH=tests $(PYTHON) -m clients $(CLIENTS)
+
+otlp-backends: setup ## Send an episode's trace to a real Phoenix, in an environment of its own, and read it back
+	PYTHONPATH=tests $(PYTHON) -m otlp_backends
 
 examples: setup ## Run every program of examples/ against a whole platform, each in an environment of its own
 	PYTHONPATH=tests $(PYTHON) -m sdks.examples $(EXAMPLES)

@@ -25,6 +25,7 @@ from podium_cli.local.services import (
     service_processes,
 )
 from podium_cli.local.state import StateFolder
+from podium_cli.local.telemetry import INHERITED
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.postgres import EmbeddedPostgres
@@ -231,4 +232,5 @@ def _inherited_environment() -> dict[str, str]:
     names = ("HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "PODIUM_CACHE_DIR", "PYTHONPATH")
     # Tools may be programs that were installed beside us.
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-    return {"PATH": path} | {name: os.environ[name] for name in names if name in os.environ}
+    inherited = (*names, *INHERITED)
+    return {"PATH": path} | {name: os.environ[name] for name in inherited if name in os.environ}

@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlalchemy import make_url
 
 from podium_cli.local.keys import SigningKeys
+from podium_cli.local.telemetry import telemetry_settings
 
 LOOPBACK = "127.0.0.1"
 ENGINE_SECRET = "engine_api_key"  # noqa: S105  its name
@@ -185,10 +186,7 @@ def _process(
 ) -> ServiceProcess:
     name, module = name_and_module
     if around.telemetry_folder is not None:
-        settings |= {
-            "telemetry__mode": "file",
-            "telemetry__folder": str(around.telemetry_folder),
-        }
+        settings |= telemetry_settings(around.telemetry_folder)
     settings |= around.extra.get(name, {})
     environment = {f"{name}_{key}".upper(): value for key, value in settings.items()}
     return ServiceProcess(name, module, environment, port)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 
 from opentelemetry import metrics, trace
-from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
@@ -14,9 +12,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from prometheus_client import start_http_server
 
+from podium_kit.telemetry.content import record_content
 from podium_kit.telemetry.episodes import EpisodeIdGenerator
 from podium_kit.telemetry.logs import log_json
-from podium_kit.telemetry.model_calls import record_content
+from podium_kit.telemetry.otlp import metric_exporter, span_exporter
 from podium_kit.telemetry.settings import TelemetryMode, TelemetrySettings
 from podium_kit.telemetry.span_file import SpanFileExporter
 
@@ -65,7 +64,7 @@ def _span_exporter(service: str, settings: TelemetrySettings) -> SpanExporter | 
     if settings.mode is TelemetryMode.FILE and settings.folder is not None:
         return SpanFileExporter(settings.folder / f"{service}.jsonl", settings.file_bytes_max)
     if settings.mode is TelemetryMode.OTLP:
-        return OTLPSpanExporter(endpoint=settings.otlp_endpoint)
+        return span_exporter(settings)
     return None
 
 
@@ -76,9 +75,8 @@ def _start_metrics(settings: TelemetrySettings, resource: Resource) -> list[Call
         readers.append(PrometheusMetricReader())
         server, _ = start_http_server(settings.metrics_port, settings.metrics_host)
         stops += [server.shutdown, server.server_close]
-    if settings.mode is TelemetryMode.OTLP:
-        exporter = OTLPMetricExporter(endpoint=settings.otlp_endpoint)
-        readers.append(PeriodicExportingMetricReader(exporter))
+    if settings.mode is TelemetryMode.OTLP and settings.otlp_metrics:
+        readers.append(PeriodicExportingMetricReader(metric_exporter(settings)))
     if not readers:
         return []
     durations = View(

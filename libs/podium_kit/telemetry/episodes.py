@@ -5,19 +5,23 @@ lower 64 bits. No header has to survive a queue, a restart or a day of waiting f
 approval: who holds the id holds the trace.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from opentelemetry import trace
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags
 from opentelemetry.util.types import AttributeValue
 
+from podium_kit.telemetry.content import note_messages
+
 LOWER_64_BITS = (1 << 64) - 1
+FAILED = "failed"
 
 _root: ContextVar[SpanContext | None] = ContextVar("episode_root", default=None)
 
@@ -47,20 +51,60 @@ def episode_context(episode_id: str) -> Iterator[None]:
         detach(token)
 
 
-def record_episode(
-    episode_id: str, started_at: datetime, attributes: Mapping[str, AttributeValue]
-) -> None:
-    """Writes the root span of the trace, from `started_at` to now: call it at the end.
+@dataclass(frozen=True)
+class EndedEpisode:
+    """What its root span says. `agent` is the orchestrator's model; tokens are of the
+    orchestrator and of llm tools together; a cost of "" is unknown."""
+
+    id: str
+    started_at: datetime
+    agent: str
+    user: str
+    stop_reason: str
+    task: str
+    answer: str
+    input_tokens: int
+    output_tokens: int
+    cost: str
+    currency: str
+
+
+def record_episode(ended: EndedEpisode) -> None:
+    """Writes the root span of the trace, from the episode's start to now, after OpenTelemetry's
+    conventions for agents: call it at the end.
 
     Spans that joined before point at it already. Raises NotAnEpisodeId.
     """
-    token = _root.set(_root_context(episode_id))
+    token = _root.set(_root_context(ended.id))
     try:
-        start_ns = int(started_at.timestamp() * 1e9)
-        tracer = trace.get_tracer(__name__)
-        tracer.start_span("episode", Context(), attributes=attributes, start_time=start_ns).end()
+        start_ns = int(ended.started_at.timestamp() * 1e9)
+        current = trace.get_tracer(__name__).start_span(
+            "invoke_agent", Context(), attributes=_of_agent(ended), start_time=start_ns
+        )
+        current.update_name(f"invoke_agent {ended.agent}")
+        if ended.stop_reason == FAILED:
+            current.set_status(Status(StatusCode.ERROR))
+        note_messages(current, ended.task, ended.answer, ended.stop_reason)
+        current.end()
     finally:
         _root.reset(token)
+
+
+def _of_agent(ended: EndedEpisode) -> dict[str, AttributeValue]:
+    cost: dict[str, AttributeValue] = {}
+    if ended.cost:
+        cost = {"podium.cost.amount": ended.cost, "podium.cost.currency": ended.currency}
+    return {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": "podium",
+        "gen_ai.agent.name": ended.agent,
+        "gen_ai.conversation.id": ended.id,
+        "gen_ai.usage.input_tokens": ended.input_tokens,
+        "gen_ai.usage.output_tokens": ended.output_tokens,
+        "user.id": ended.user,
+        "podium.stop_reason": ended.stop_reason,
+        **cost,
+    }
 
 
 class EpisodeIdGenerator(RandomIdGenerator):

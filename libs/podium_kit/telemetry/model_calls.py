@@ -7,6 +7,7 @@ from time import perf_counter
 from opentelemetry import metrics
 from opentelemetry.trace import Span, SpanKind
 
+from podium_kit.telemetry.content import note_messages
 from podium_kit.telemetry.spans import span
 
 _meter = metrics.get_meter(__name__)
@@ -16,22 +17,12 @@ _duration_s = _meter.create_histogram(
 )
 
 
-class _Content:
-    """Whether prompts and answers may leave the process; set once by `configure`."""
-
-    recorded = False
-
-
-def record_content(enabled: bool) -> None:
-    """Switches prompts and answers on model spans on or off."""
-    _Content.recorded = enabled
-
-
 class ModelCall:
     """The call in progress: say what came back before leaving the context."""
 
     def __init__(self, current: Span, provider: str, model: str) -> None:
         self._span = current
+        self._finish_reason = "stop"
         self.labels = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": provider,
@@ -42,6 +33,7 @@ class ModelCall:
         self, response_model: str, input_tokens: int, output_tokens: int, finish_reason: str
     ) -> None:
         """Records what the provider reported, in its own token counts."""
+        self._finish_reason = finish_reason
         self._span.set_attribute("gen_ai.response.model", response_model)
         self._span.set_attribute("gen_ai.response.finish_reasons", [finish_reason])
         self._span.set_attribute("gen_ai.usage.input_tokens", input_tokens)
@@ -51,9 +43,7 @@ class ModelCall:
 
     def content(self, prompt: str, answer: str) -> None:
         """Records the words themselves, only where the settings say `log_prompts`."""
-        if _Content.recorded:
-            self._span.set_attribute("gen_ai.input.messages", prompt)
-            self._span.set_attribute("gen_ai.output.messages", answer)
+        note_messages(self._span, prompt, answer, self._finish_reason)
 
 
 @contextmanager
@@ -62,6 +52,7 @@ def model_call(provider: str, model: str) -> Iterator[ModelCall]:
     started = perf_counter()
     with span("chat", kind=SpanKind.CLIENT) as current:
         call = ModelCall(current, provider, model)
+        current.update_name(f"chat {model}")
         current.set_attributes(call.labels)
         try:
             yield call

@@ -23,7 +23,11 @@ class TelemetrySettings(BaseModel):
     mode: TelemetryMode = Field(TelemetryMode.OFF, description="where traces go")
     folder: Path | None = Field(None, description="mode file: holds <service>.jsonl")
     file_bytes_max: int = Field(64 * 1024 * 1024, gt=0, description="a fuller file is rotated once")
-    otlp_endpoint: str | None = Field(None, description="mode otlp: http(s)://host:port, gRPC")
+    otlp_endpoint: str | None = Field(
+        None, description="mode otlp: http(s)://host:port; over HTTP also with a path"
+    )
+    otlp_protocol: Literal["grpc", "http/protobuf"] = Field("grpc", description="mode otlp: how")
+    otlp_metrics: bool = Field(True, description="mode otlp: metrics, too; some take only traces")
     metrics_host: str = Field("127.0.0.1", description="address of the Prometheus page")
     metrics_port: int | None = Field(None, ge=0, le=65535, description="Prometheus page; unset: no")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(

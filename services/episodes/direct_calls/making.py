@@ -44,6 +44,7 @@ from podium_kit.rpc.identity import Identity, Scope, acting_as
 from podium_kit.wire import (
     duration_to_proto,
     enum_word,
+    failure_from_proto,
     failure_to_proto,
     optional_money_from_proto,
     quantities_from_proto,
@@ -116,7 +117,11 @@ class DirectCallActivities:
 
     async def _asked(self, call: DirectCall, hold: hold_pb2.Hold) -> adapters_pb.InvokeResponse:
         granted = output_tokens(quantities_from_proto(hold.worst_case))
-        return await self.adapters.invoke(_invoke(call, granted), answer_timeout_s(call.tool))
+        asked = _invoke(call, granted)
+        with telemetry.tool_call(call.tool.name) as span:
+            answer = await self.adapters.invoke(asked, answer_timeout_s(call.tool))
+            span.returned(asked.key, asked.arguments_json, answer.output.content, _failure(answer))
+            return answer
 
     async def _end_unmade(self, call: DirectCall, failure: ToolFailure) -> None:
         answer = adapters_pb.InvokeResponse(failure=failure_to_proto(failure))
@@ -127,6 +132,11 @@ class DirectCallActivities:
 def _identity(call: DirectCall) -> Identity:
     scopes = frozenset({Scope.LEDGER_WRITE, Scope.EPISODES_RUN})
     return Identity(call.stored.tenant, call.stored.subject, scopes)
+
+
+def _failure(answer: adapters_pb.InvokeResponse) -> str:
+    """Its kind; "" is none."""
+    return failure_from_proto(answer.failure).kind.value if answer.HasField("failure") else ""
 
 
 def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:

@@ -14,7 +14,7 @@ from episodes.children.cut_off import CutOffChildren
 from episodes.clients import Adapters
 from episodes.errors import EpisodeNotFound
 from episodes.keys import verifier_session
-from episodes.models import Ending, StopReason
+from episodes.models import Ending, Progress, StopReason
 from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import StepLog, StepLogs
 from episodes.steps.settlements import Settlements
@@ -22,6 +22,7 @@ from episodes.stream.records import closing_record, trajectory_record
 from episodes.stream.store_outbox import OutboxStore
 from episodes.stream.trajectory import build_trajectory, summarize
 from episodes.temporal.heartbeats import heartbeats
+from episodes.turns.root_span import ended_episode
 from episodes.workflows.episode import FINISH_EPISODE
 from episodes.workflows.payloads import EpisodeResult, FinishInput
 from podium.episodes.v1 import check_pb2
@@ -83,11 +84,10 @@ class FinishActivity:
         await self._close_tools(episode, log)
         # The costs must be there before watchers can see that the episode has ended.
         await self.settlements.flush()
-        await self._end(episode, log, _ending(finish, log), _judgement(episode, log, finish))
+        ending = _ending(finish, log)
+        progress = await self._end(episode, log, ending, _judgement(episode, log, finish))
         await self.settlements.flush()
-        telemetry.record_episode(
-            episode.id, episode.stored.create_time, {"podium.stop_reason": finish.stop_reason}
-        )
+        telemetry.record_episode(ended_episode(episode, ending, progress))
 
     async def _close_tools(self, episode: RunningEpisode, log: StepLog) -> None:
         if _holds_state(episode, log) or log.verifier_calls:
@@ -101,7 +101,7 @@ class FinishActivity:
         log: StepLog,
         ending: Ending,
         judgement: check_pb2.Judgement | None,
-    ) -> None:
+    ) -> Progress:
         progress = summarize(log)
         trajectory = build_trajectory(episode, log, ending, progress, judgement)
         record = trajectory_record(trajectory)
@@ -114,6 +114,7 @@ class FinishActivity:
             pairs = [(member.episode_id, member.digest) for member in members]
             await self.outbox.owe(closing_record(record, pairs))
         self.settlements.notify(episode.id)
+        return progress
 
 
 def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:

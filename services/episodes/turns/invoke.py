@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -19,12 +19,18 @@ from episodes.temporal.activity_errors import TRANSIENT, faults_of
 from episodes.turns.client_calls import ClientResult, is_client_tool, note_result
 from episodes.turns.find_tools import ToolFinder
 from episodes.turns.token_limit import left_for_tool_call
-from episodes.turns.tool_records import answer_timeout_s, note_answer, rejected
+from episodes.turns.tool_records import (
+    answer_timeout_s,
+    note_answer,
+    rejected,
+    span_content,
+)
 from episodes.workflows.payloads import ChildCall, EpisodeResult
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.errors import DomainError, InternalError
 from podium_kit.wire import failure_to_proto
@@ -95,7 +101,10 @@ class Invoker:
         todo = [plan for plan in plans if not steps.has(turn, StepKind.TOOL, plan.call.index)]
         verdicts = await self._verdicts(episode, steps, turn, todo)
         results = await asyncio.gather(
-            *(self._call(episode, steps, turn, plan, verdicts[plan.call.index]) for plan in todo),
+            *(
+                _traced(plan, self._call(episode, steps, turn, plan, verdicts[plan.call.index]))
+                for plan in todo
+            ),
             return_exceptions=True,
         )
         await self._log(steps, turn, todo, results)
@@ -190,6 +199,15 @@ class Invoker:
     ) -> None:
         with _visible_faults(record):
             note_answer(record, await self.adapters.invoke(request, answer_timeout_s(tool)))
+
+
+async def _traced(
+    plan: ToolCallPlan, making: Awaitable[trajectory_pb2.ToolInvocation]
+) -> trajectory_pb2.ToolInvocation:
+    with telemetry.tool_call(plan.call.tool_name) as span:
+        record = await making
+        span.returned(record.key, *span_content(record))
+        return record
 
 
 def _denial(plan: ToolCallPlan, tokens_left: int | None = None) -> ToolFailure | None:

@@ -6,6 +6,7 @@ from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.registry.v1 import toolset_pb2
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.wire import failure_from_proto
 
 # The adapters enforce the tool's own timeout; this margin lets their answer arrive.
 TIMEOUT_MARGIN_S = 10.0
@@ -41,3 +42,10 @@ def note_answer(
     record.sku = response.sku
     if response.model_alias != record.model:
         record.answered_by_model = response.model_alias
+
+
+def span_content(record: trajectory_pb2.ToolInvocation) -> tuple[str, str, str]:
+    """Arguments, result and kind of failure of a call, for its span."""
+    seen = record.observation
+    kind = failure_from_proto(seen.failure).kind.value if seen.HasField("failure") else ""
+    return seen.call.arguments_json, seen.content, kind

@@ -16,6 +16,24 @@ def make_episode_id() -> str:
     return str(uuid_utils.uuid7())
 
 
+def make_ended(
+    episode_id: str, started_at: datetime, stop_reason: str = "answered"
+) -> telemetry.EndedEpisode:
+    return telemetry.EndedEpisode(
+        id=episode_id,
+        started_at=started_at,
+        agent="small",
+        user="ada",
+        stop_reason=stop_reason,
+        task="my secret task",
+        answer="my secret answer",
+        input_tokens=30,
+        output_tokens=7,
+        cost="0.0001",
+        currency="USD",
+    )
+
+
 def only(spans: InMemorySpanExporter) -> ReadableSpan:
     (ended,) = spans.get_finished_spans()
     return ended
@@ -75,13 +93,32 @@ def test_the_recorded_episode_is_the_root_that_its_spans_point_at(
     episode_id, started_at = make_episode_id(), datetime.now(UTC) - timedelta(seconds=5)
     with telemetry.episode_context(episode_id), telemetry.span("turn"):
         pass
-    telemetry.record_episode(episode_id, started_at, {})
+    telemetry.record_episode(make_ended(episode_id, started_at))
     child, root = spans.get_finished_spans()
     assert root.parent is None
     assert child.parent is not None
     assert context_of(root).trace_id == child.parent.trace_id
     assert context_of(root).span_id == child.parent.span_id
     assert root.start_time == int(started_at.timestamp() * 1e9)
+
+
+def test_the_root_says_what_an_agents_span_says_and_no_words(spans: InMemorySpanExporter) -> None:
+    episode_id = make_episode_id()
+    telemetry.record_episode(make_ended(episode_id, datetime.now(UTC), stop_reason="failed"))
+    root = only(spans)
+    assert root.name == "invoke_agent small" and not root.status.is_ok
+    assert dict(root.attributes or {}) == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": "podium",
+        "gen_ai.agent.name": "small",
+        "gen_ai.conversation.id": episode_id,
+        "gen_ai.usage.input_tokens": 30,
+        "gen_ai.usage.output_tokens": 7,
+        "user.id": "ada",
+        "podium.stop_reason": "failed",
+        "podium.cost.amount": "0.0001",
+        "podium.cost.currency": "USD",
+    }
 
 
 def test_an_id_that_is_no_uuid_is_rejected_by_name() -> None:

@@ -1,0 +1,36 @@
+"""What users, models and tools wrote, which leaves the process only where the settings say so."""
+
+import json
+
+from opentelemetry.trace import Span
+
+
+class _Content:
+    """Whether it may; set once by `configure`."""
+
+    recorded = False
+
+
+def record_content(enabled: bool) -> None:
+    """Switches what was written on or off."""
+    _Content.recorded = enabled
+
+
+def note_messages(span: Span, asked: str, answered: str, finish_reason: str) -> None:
+    """A question and its answer, as the GenAI conventions write messages."""
+    if _Content.recorded:
+        reason = {"finish_reason": finish_reason}
+        span.set_attribute("gen_ai.input.messages", _messages("user", asked, {}))
+        span.set_attribute("gen_ai.output.messages", _messages("assistant", answered, reason))
+
+
+def note_call(span: Span, arguments: str, result: str) -> None:
+    """The arguments of a tool's call, as JSON, and what it gave."""
+    if _Content.recorded:
+        span.set_attribute("gen_ai.tool.call.arguments", arguments)
+        span.set_attribute("gen_ai.tool.call.result", result)
+
+
+def _messages(role: str, text: str, more: dict[str, str]) -> str:
+    message = {"role": role, "parts": [{"type": "text", "content": text}], **more}
+    return json.dumps([message], ensure_ascii=False)
