@@ -16,7 +16,10 @@ As a process of its own: `python tests/openai_server.py --port 8001 --delay-s 0.
 
 import argparse
 import asyncio
+import base64
+import hashlib
 import json
+import struct
 import threading
 import time
 from collections import deque
@@ -33,6 +36,7 @@ from starlette.routing import Route
 from smallest_instance import smallest_instance
 
 Body = Mapping[str, Any]
+EMBEDDING_SIZE = 8
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,7 @@ class OpenAiServer:
             routes=[
                 Route("/v1/models", self._models),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
+                Route("/v1/embeddings", self._embeddings, methods=["POST"]),
                 Route("/version", self._version),
                 Route("/tokenize", self._tokenize, methods=["POST"]),
             ]
@@ -171,6 +176,27 @@ class OpenAiServer:
             return await self._answer(request, body)
         finally:
             self.in_flight -= 1
+
+    async def _embeddings(self, request: Request) -> Response:
+        """Vectors that are different for different texts; a reply that is pushed goes first."""
+        if rejection := self._unauthorized(request):
+            return rejection
+        body = await request.json()
+        self.requests.append(body)
+        if self._replies:
+            reply = as_reply(self._replies.popleft())  # type: ignore[arg-type]
+            return error_response(reply.status, {"message": reply.content, **reply.error})
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        size = body.get("dimensions") or EMBEDDING_SIZE
+        data = [
+            {"object": "embedding", "index": place, "embedding": packed(vector_of(text, size))}
+            for place, text in enumerate(texts)
+        ]
+        tokens = sum(map(len, texts))
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        # In any order: the index says which is which.
+        found = {"object": "list", "model": body["model"], "data": data[::-1], "usage": usage}
+        return JSONResponse(found)
 
     async def _answer(self, request: Request, body: Body) -> Response:
         reply = self._reply(body, request.headers.get("x-request-id", ""))
@@ -251,6 +277,17 @@ class OpenAiServer:
             "usage": usage if reply.usage is None else dict(reply.usage),
             **prompt,
         }
+
+
+def vector_of(text: str, size: int) -> list[float]:
+    """Floats that 32 bits hold exactly."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return [digest[place % len(digest)] / 256 + 1 / 512 for place in range(size)]
+
+
+def packed(vector: Sequence[float]) -> str:
+    """As OpenAI's encoding_format base64."""
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
 async def streamed(completion: dict[str, Any], reply: Reply) -> AsyncIterator[str]:

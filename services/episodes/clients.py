@@ -8,6 +8,7 @@ from itertools import chain, islice
 import grpc
 from cachetools import LRUCache
 
+from episodes.errors import InvalidEpisode
 from episodes.models import PlannedCall, PolicyDecision
 from episodes.webhooks.models import Attempt, DueDelivery, PassedLimit
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -93,9 +94,15 @@ class ToolOffers:
         if self.tools_max and not spec.tool_names:
             before = [message.content for message in spec.history[-MESSAGES_BEFORE:]]
             fitting = Fitting("\n".join([*before, spec.task]), self.tools_max)
-        return await self.registry.resolve(
+        toolset = await self.registry.resolve(
             spec.policy, list(spec.tool_names), fitting, spec.price_factors, spec.client_tools
         )
+        if embedder := next((tool.name for tool in toolset.tools if tool.embeds), None):
+            raise InvalidEpisode(
+                f"{embedder} turns texts into vectors, which is nothing for an episode;"
+                " leave it out, and call it with POST /v1/embeddings"
+            )
+        return toolset
 
 
 class RegistryPolicies:

@@ -17,6 +17,7 @@ from gateway.audit.service import AuditLog
 from gateway.chat.routes import chat_router
 from gateway.config import Settings
 from gateway.console.routes import console_router
+from gateway.embeddings.routes import embeddings_router
 from gateway.error_responses import error_response, on_domain_error, plain_error_response
 from gateway.errors import MalformedRequest, UnknownRoute
 from gateway.keys.routes import api_key_router
@@ -93,6 +94,7 @@ def build_app(
     for router in (
         chat_router(apis.responses.starter),
         responses_router(apis.responses),
+        embeddings_router(apis.responses.starter),
         messages_router(apis.responses.starter),
         api_key_router(tenancy.keys),
         limit_router(tenancy.limits),

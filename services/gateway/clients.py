@@ -17,15 +17,18 @@ from gateway.convert import (
     conversation_from_proto,
     direct_order_to_proto,
     direct_outcome_from_proto,
+    embedding_order_to_proto,
     event_from_proto,
     model_from_proto,
     order_to_proto,
     outcome_from_proto,
     results_to_proto,
+    vectors_from_proto,
 )
 from gateway.errors import UpstreamFault
 from gateway.limits.service import current_limits
 from gateway.models import (
+    EmbeddingOrder,
     EpisodeOrder,
     Message,
     OrchestratorModel,
@@ -33,6 +36,7 @@ from gateway.models import (
     Progress,
     ToolModels,
     ToolResults,
+    Vectors,
 )
 from gateway.tally import Tally, added, without
 from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
@@ -312,14 +316,27 @@ class DirectCallsClient:
         request = direct_call_service_pb2.StartDirectCallRequest(call_id=call_id, spec=spec)
         await answer(self._stub.StartDirectCall(request))
 
+    async def embed(self, call_id: str, order: EmbeddingOrder) -> None:
+        """Starts it, likewise."""
+        spec = embedding_order_to_proto(order)
+        request = direct_call_service_pb2.StartDirectCallRequest(call_id=call_id, spec=spec)
+        await answer(self._stub.StartDirectCall(request))
+
+    async def vectors(self, call_id: str) -> Vectors:
+        """What texts were turned into, once they are."""
+        return vectors_from_proto(await self._ended(call_id))
+
     async def outcome(self, call_id: str) -> Outcome:
         """How it ended, once it has."""
+        return direct_outcome_from_proto(await self._ended(call_id))
+
+    async def _ended(self, call_id: str) -> direct_call_service_pb2.DirectCall:
         request = direct_call_service_pb2.GetDirectCallRequest(call_id=call_id, wait=True)
         while True:
             # The service waits for half a minute and then answers as things stand.
             reply = await answer(self._stub.GetDirectCall(request, timeout=DIRECT_CALL_WAIT_S))
             if reply.call.ended:
-                return direct_outcome_from_proto(reply.call)
+                return reply.call
 
 
 class CatalogueClient:
@@ -342,7 +359,7 @@ class CatalogueClient:
 
     async def tools(self) -> list[ToolModels]:
         """Language models that the active policy lets be called without a person's approval."""
-        request = tool_registry_service_pb2.ResolveToolsetRequest()
+        request = tool_registry_service_pb2.ResolveToolsetRequest(with_embedders=True)
         try:
             toolset = (await answer(self._tools.ResolveToolset(request))).toolset
         except FailedPrecondition:

@@ -1,11 +1,13 @@
 """Between the contract's messages and the gateway's own values."""
 
+import json
 from collections.abc import Iterable
 
 from google.protobuf import json_format
 
 from gateway.models import (
     ClientCall,
+    EmbeddingOrder,
     EpisodeOrder,
     Message,
     OrchestratorModel,
@@ -14,6 +16,7 @@ from gateway.models import (
     PromptMode,
     StopReason,
     ToolResults,
+    Vectors,
 )
 from gateway.tally import Tally, added
 from podium.common.v1 import usage_pb2
@@ -96,6 +99,37 @@ def direct_order_to_proto(
     if order.budget is not None:
         spec.budget.CopyFrom(money_to_proto(order.budget))
     return spec
+
+
+def embedding_order_to_proto(order: EmbeddingOrder) -> direct_call_service_pb2.DirectCallSpec:
+    """What an embedder is asked for."""
+    arguments: dict[str, object] = {"input": order.texts}
+    if order.dimensions is not None:
+        arguments["dimensions"] = order.dimensions
+    spec = direct_call_service_pb2.DirectCallSpec(
+        tool_name=order.tool,
+        model_alias=order.alias,
+        policy=order.policy,
+        arguments_json=json.dumps(arguments, ensure_ascii=False),
+        labels=order.labels,
+    )
+    if order.budget is not None:
+        spec.budget.CopyFrom(money_to_proto(order.budget))
+    return spec
+
+
+def vectors_from_proto(call: direct_call_service_pb2.DirectCall) -> Vectors:
+    """What came of it, or why nothing did."""
+    failure = failure_from_proto(call.failure) if call.HasField("failure") else None
+    found = json.loads(call.content_json or "{}")
+    return Vectors(
+        packed=tuple(found.get("embeddings", ())),
+        failure=failure,
+        cost=optional_money_from_proto(call.cost),
+        tally=tally_of(call.usage.quantities),
+        policy_name=call.policy_name,
+        policy_version=call.policy_version,
+    )
 
 
 def direct_outcome_from_proto(call: direct_call_service_pb2.DirectCall) -> Outcome:

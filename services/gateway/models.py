@@ -149,6 +149,35 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class EmbeddingOrder:
+    """Texts that a model of a tool is to turn into vectors; None leaves their length to it."""
+
+    tool: str
+    alias: str
+    policy: str
+    texts: tuple[str, ...]
+    dimensions: int | None
+    budget: Money | None
+    labels: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What texts were turned into, in their order: base64 of little-endian floats of 32 bits."""
+
+    packed: tuple[str, ...]
+    failure: ToolFailure | None
+    cost: Money | None
+    tally: Tally
+    policy_name: str
+    policy_version: int
+
+    @property
+    def tokens(self) -> int:
+        return int(sum(self.tally.values(), Decimal(0)))
+
+
+@dataclass(frozen=True)
 class Progress:
     """Something that happened: a line for a person who waits, and what it used."""
 

@@ -165,6 +165,7 @@ class LlmApi(StrEnum):
 
     OPENAI_CHAT = "openai_chat"
     ANTHROPIC_MESSAGES = "anthropic_messages"
+    OPENAI_EMBEDDINGS = "openai_embeddings"
 
 
 class LlmRole(StrEnum):
@@ -173,6 +174,7 @@ class LlmRole(StrEnum):
     GENERALIST = "generalist"
     SPECIALIST = "specialist"
     JUDGE = "judge"
+    EMBEDDER = "embedder"
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ class ModelChoice:
 class ToolSpec:
     """What the owner of a tool wrote. `wire` is the whole of it, connection included.
 
-    A general tool is right for tasks of any kind: one that runs code, a generalist model.
+    A general tool is right for tasks of any kind: one that runs code, a generalist model. One that
+    embeds turns texts into vectors, which is nothing for an episode.
     """
 
     name: str
@@ -75,6 +76,7 @@ class ToolSpec:
     provider: str
     example_tasks: tuple[str, ...]
     general: bool
+    embeds: bool
     wire: bytes
 
     @cached_property

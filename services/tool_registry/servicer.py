@@ -130,6 +130,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
             fitting_from_proto(request),
             PriceFactors.read(request.price_factors),
             client_tools_from_proto(request.client_tools),
+            with_embedders=request.with_embedders,
         )
         return self._toolsets.reply(toolset)
 

@@ -26,7 +26,17 @@ from podium_cli.local.running import fill
 from podium_cli.local.state import Connection
 from temporary_files import server_folder
 
-FEATURES = ("chat", "stream", "tools", "streamed tools", "JSON", "images", "errors", "cancel")
+FEATURES = (
+    "chat",
+    "stream",
+    "tools",
+    "streamed tools",
+    "JSON",
+    "images",
+    "embeddings",
+    "errors",
+    "cancel",
+)
 NOT_OF_THE_CLIENT = "-"
 TURNS_MAX = 8
 MCP_TOOLS = Path(__file__).parent / "conformance_tools.py"
@@ -73,6 +83,7 @@ async def try_all(clients: Sequence[Client]) -> int:
         try:
             connection = await fill(platform, quiet)
             await register_mcp_tools(connection)
+            await register_embedder(connection, model.base_url)
             found = {client.name: await tried(client, connection) for client in clients}
         finally:
             await platform.stop()
@@ -110,6 +121,30 @@ async def register_mcp_tools(connection: Connection) -> None:
         for spec in found.raise_for_status().json()["specs"]:
             made = await http.post("/v1/tools", json={"spec": spec, "shared": True})
             made.raise_for_status()
+
+
+async def register_embedder(connection: Connection, base_url: str) -> None:
+    """As an administrator does for a model that turns texts into vectors."""
+    model = {
+        "alias": "small",
+        "model": MODEL,
+        "base_url": base_url,
+        "api": "LLM_API_OPENAI_EMBEDDINGS",
+    }
+    spec = {
+        "name": "embedder",
+        "kind": "TOOL_KIND_LLM",
+        "description": "Turns texts into vectors.",
+        "side_effect": "SIDE_EFFECT_PURE",
+        "parameters_json_schema": '{"type": "object"}',
+        "connection": {"llm": {"role": "LLM_ROLE_EMBEDDER", "models": [model]}},
+    }
+    headers = {"authorization": f"Bearer {connection.admin_key}"}
+    async with httpx.AsyncClient(
+        base_url=connection.gateway_url, headers=headers, timeout=TIMEOUT_S, trust_env=False
+    ) as http:
+        made = await http.post("/v1/tools", json={"spec": spec, "shared": True})
+        made.raise_for_status()
 
 
 async def tried(client: Client, connection: Connection) -> Results:

@@ -35,6 +35,11 @@ class DirectCall:
         return self.tool.kind == tool_pb2.TOOL_KIND_LLM
 
     @property
+    def embeds(self) -> bool:
+        """Whether texts are turned into vectors."""
+        return self.tool.embeds
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """As they were given."""
         found: dict[str, Any] = json.loads(self.spec.arguments_json or "{}")

@@ -148,6 +148,14 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
             tool_version=call.tool.version,
             arguments_json=call.spec.arguments_json,
         )
+    if call.embeds:
+        return adapters_pb.InvokeRequest(
+            key=call.stored.key,
+            episode_id=call.stored.id,
+            tool_name=call.tool.name,
+            tool_version=call.tool.version,
+            arguments_json=json.dumps({**call.arguments, "model": call.alias}),
+        )
     sampling = call.spec.sampling
     conversation = adapters_pb.Conversation(messages=call.spec.messages)
     if not call.spec.messages:
@@ -172,6 +180,7 @@ def _reserve(call: DirectCall) -> ledger_pb.Operation:
     worst_case = call_worst_case(call.timeout_s)
     if call.asks_model:
         worst_case = token_worst_case(estimated_tokens(call.spec.ByteSize()), call.output_tokens)
+        worst_case = worst_case[:1] if call.embeds else worst_case
     own_budget = [call.stored.budget_id] if call.spec.HasField("budget") else []
     request = ledger_pb.ReserveRequest(
         key=call.stored.key,

@@ -33,6 +33,7 @@ ROLES = ("system", "user", "assistant")
 # The registry's reason for a tool that the policy does not let in.
 TOOL_REJECTED = "TOOL_REJECTED"
 WAIT_S = 30.0
+TEXTS_MAX = 2_048
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,14 @@ def _check_content(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> N
     if tool.kind == tool_pb2.TOOL_KIND_PODIUM:
         raise InvalidDirectCall(f"{tool.name} runs an episode of its own; start one instead")
     arguments = _arguments(spec)
+    if tool.embeds:
+        if spec.messages:
+            raise InvalidDirectCall(
+                f"{tool.name} turns texts into vectors and answers no messages; use"
+                " POST /v1/embeddings, or arguments_json with input"
+            )
+        check_texts(arguments)
+        return
     if tool.kind != tool_pb2.TOOL_KIND_LLM:
         if spec.messages:
             raise InvalidDirectCall(f"{tool.name} is no language model; give arguments_json")
@@ -129,11 +138,30 @@ def _check_content(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> N
         return
     if spec.messages:
         raise InvalidDirectCall("there are messages and arguments_json; give one of them")
+    if "input" in arguments:
+        raise InvalidDirectCall(
+            f"{tool.name} writes text and makes no vectors; name a tool of the role embedder"
+        )
     if unknown := sorted(arguments.keys() - {"prompt", "model"}):
         raise InvalidDirectCall(f"a model takes prompt and model, and no {unknown[0][:40]!r}")
     prompt = arguments.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip():
         raise InvalidDirectCall("the argument prompt is empty; say in words what to do")
+
+
+def check_texts(arguments: dict[str, Any]) -> None:
+    """Raises InvalidDirectCall, so that what no embedder takes is not started."""
+    if unknown := sorted(arguments.keys() - {"input", "dimensions", "model"}):
+        raise InvalidDirectCall(
+            f"an embedder takes input, dimensions and model, and no {unknown[0][:40]!r}"
+        )
+    texts = arguments.get("input")
+    texts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, list) or not 1 <= len(texts) <= TEXTS_MAX:
+        raise InvalidDirectCall(f"input must be a text, or a list of 1 to {TEXTS_MAX} texts")
+    for place, text in enumerate(texts):
+        if not isinstance(text, str) or not text:
+            raise InvalidDirectCall(f"input[{place}] must be a text that is not empty")
 
 
 def _arguments(spec: pb.DirectCallSpec) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from gateway.chat.catalogue import Choice
 from gateway.chat.outcomes import ERROR_OF_FAILURE, REASON_OF_FAILURE
 from gateway.episode_ids import EpisodeId
 from gateway.errors import CallTooLate, UnsupportedParameter
-from gateway.models import EpisodeOrder, Outcome, Progress
+from gateway.models import EmbeddingOrder, EpisodeOrder, Outcome, Progress, Vectors
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc import errors
@@ -27,6 +27,8 @@ class DirectCalls(Protocol):
 
     async def start(self, call_id: str, order: EpisodeOrder, tool: str, alias: str) -> None: ...
     async def outcome(self, call_id: str) -> Outcome: ...
+    async def embed(self, call_id: str, order: EmbeddingOrder) -> None: ...
+    async def vectors(self, call_id: str) -> Vectors: ...
 
 
 class DirectRun:
@@ -64,21 +66,23 @@ class DirectRun:
         except TimeoutError as error:
             raise CallTooLate(self.episode_id, self._wait_s) from error
         if ended.failure is not None:
-            raise self._error(ended.failure)
+            raise call_error(self._choice.tool, self.episode_id, ended.failure)
         return ended
 
     async def leave(self) -> None:
         """Nothing to do."""
 
-    def _error(self, failure: ToolFailure) -> errors.DomainError:
-        error = ERROR_OF_CALL.get(failure.kind, errors.DomainError)
-        return error(
-            f"{self._choice.tool} gave no answer: {failure.message}",
-            reason=REASON_OF_FAILURE.get(failure.kind, f"CALL_{failure.kind.name}"),
-            call_id=self.episode_id,
-            retryable=str(failure.retryable).lower(),
-            retry_after_s=failure.retry_after_s,
-        )
+
+def call_error(tool: str, call_id: str, failure: ToolFailure) -> errors.DomainError:
+    """What a caller is told of a call that failed."""
+    error = ERROR_OF_CALL.get(failure.kind, errors.DomainError)
+    return error(
+        f"{tool} gave no answer: {failure.message}",
+        reason=REASON_OF_FAILURE.get(failure.kind, f"CALL_{failure.kind.name}"),
+        call_id=call_id,
+        retryable=str(failure.retryable).lower(),
+        retry_after_s=failure.retry_after_s,
+    )
 
 
 def _require_direct(order: EpisodeOrder) -> None:

@@ -79,7 +79,7 @@ def podium_of(outcomes: Mapping[int, Outcome]) -> Json:
     known = [outcome.cost for outcome in outcomes.values() if outcome.cost is not None]
     return {
         "episode_id": _first_id(outcomes),
-        "cost": _cost(sum(known[1:], start=known[0])) if known else None,
+        "cost": cost_json(sum(known[1:], start=known[0])) if known else None,
         "unpriced_calls": sum(outcome.unpriced_call_count for outcome in outcomes.values()),
         "choices": [{"index": index, **podium(each)} for index, each in outcomes.items()],
     }
@@ -89,7 +89,7 @@ def _first_id(outcomes: Mapping[int, Outcome]) -> str:
     return outcomes[min(outcomes)].episode_id
 
 
-def _cost(cost: Money | None) -> Json | None:
+def cost_json(cost: Money | None) -> Json | None:
     if cost is None:
         return None
     return {"amount": cost.amount_string(), "currency_code": cost.currency_code}
@@ -100,7 +100,7 @@ def podium(outcome: Outcome) -> Json:
     return {
         "episode_id": outcome.episode_id,
         "stop_reason": outcome.stop_reason and outcome.stop_reason.value,
-        "cost": _cost(outcome.cost),
+        "cost": cost_json(outcome.cost),
         "unpriced_calls": outcome.unpriced_call_count,
         "turns": outcome.turn_count,
         "tool_calls": outcome.tool_call_count,

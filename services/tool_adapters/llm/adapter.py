@@ -10,10 +10,17 @@ from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Outpu
 from tool_adapters.http.client import HttpClient, HttpRequest
 from tool_adapters.llm.apis import AnthropicMessages, LlmApiFormat, OpenAiChat, Question
 from tool_adapters.llm.completion import Completion, usage_of_cut
+from tool_adapters.llm.embeddings import (
+    PATH,
+    REPLY_BYTES_MAX,
+    embeddings_body,
+    embeddings_usage,
+    read_embeddings,
+)
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
-from tool_adapters.llm.stream import read_completion
-from tool_adapters.models import LlmApi, LlmConnection, LlmModel, ToolDefinition
+from tool_adapters.llm.stream import read_completion, require_success
+from tool_adapters.models import JsonObject, LlmApi, LlmConnection, LlmModel, ToolDefinition
 from tool_adapters.secret_store import PLATFORM, SecretStore
 
 APIS: dict[LlmApi, LlmApiFormat] = {
@@ -46,6 +53,8 @@ class LlmAdapter:
         """The model's text; the SKU is the model's."""
         assert isinstance(tool.connection, LlmConnection)
         model = _model(tool.connection, tool.model_alias(call.arguments))
+        if model.api is LlmApi.OPENAI_EMBEDDINGS:
+            return await self._embed(call, tool, model)
         question = self._prompts.question(call, tool.connection)
         # Should the wait for a place be cut off: until the request is sent nothing is used.
         call.cut.usage, call.cut.unsent = NOTHING_USED, True
@@ -54,6 +63,39 @@ class LlmAdapter:
                 result = await self._answer(call, tool, model, question)
                 _record(span, model, result)
         return result
+
+    async def _embed(self, call: ToolCall, tool: ToolDefinition, model: LlmModel) -> AdapterResult:
+        """The vectors of texts, of which nothing arrives before all do."""
+        body = embeddings_body(model, call.arguments)
+        call.cut.usage, call.cut.unsent = NOTHING_USED, True
+        async with self._providers.slot(model):
+            with telemetry.model_call(model.api.value, model.model) as span:
+                result = await self._vectors(call, tool, model, body)
+                _record(span, model, result)
+        return result
+
+    async def _vectors(
+        self, call: ToolCall, tool: ToolDefinition, model: LlmModel, body: JsonObject
+    ) -> AdapterResult:
+        texts = body["input"]
+        url, secret = model.base_url.rstrip("/") + PATH, self._secret(call, tool, model)
+        headers = {"authorization": f"Bearer {secret}"} if secret else {}
+        request = HttpRequest("POST", url, headers, body)
+        # A request that is cut off once it is sent may be billed.
+        call.cut.usage = embeddings_usage({}, texts, "")
+        try:
+            async with self._client.opened(request, tool, call.cut) as arriving:
+                reply = await arriving.whole(REPLY_BYTES_MAX)
+            require_success(reply)
+            output, report = read_embeddings(reply.body, len(texts))
+        except CallFailed as error:
+            return AdapterResult(error.failure, NOTHING_USED, model.sku, unsent=error.unsent)
+        usage = embeddings_usage(report, texts, reply.headers.get("x-request-id", ""))
+        return AdapterResult(output, usage, model.sku)
+
+    def _secret(self, call: ToolCall, tool: ToolDefinition, model: LlmModel) -> str:
+        owner = PLATFORM if tool.shared else call.tenant
+        return self._secrets.value(owner, model.secret) if model.secret else ""
 
     async def _answer(
         self, call: ToolCall, tool: ToolDefinition, model: LlmModel, question: Question
@@ -83,8 +125,7 @@ class LlmAdapter:
         completion: Completion,
     ) -> None:
         api = APIS[model.api]
-        owner = PLATFORM if tool.shared else call.tenant
-        secret = self._secrets.value(owner, model.secret) if model.secret else ""
+        secret = self._secret(call, tool, model)
         url = model.base_url.rstrip("/") + api.path
         request = HttpRequest("POST", url, api.headers(secret), api.body(model, question))
         async with self._client.opened(request, tool, call.cut) as arriving:

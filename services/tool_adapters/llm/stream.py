@@ -50,12 +50,17 @@ async def _read_stream(
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message, retryable=not completion.texts)
 
 
-def _read_reply(reply: HttpReply, api: LlmApiFormat, completion: Completion) -> None:
+def require_success(reply: HttpReply) -> None:
+    """Raises CallFailed with the server's words."""
     words = _words(reply)
     if failure := status_failure(reply, words):
         too_long = reply.status in TOO_LARGE_STATUSES and says_too_long(_code(reply) + words)
         kind = FailureKind.CONTEXT_TOO_LONG if too_long else failure.kind
         raise CallFailed.of(replace(failure, kind=kind))
+
+
+def _read_reply(reply: HttpReply, api: LlmApiFormat, completion: Completion) -> None:
+    require_success(reply)
     try:
         api.read_reply(_object(reply.body), completion)
     except NOT_THE_API as error:

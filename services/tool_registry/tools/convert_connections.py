@@ -104,9 +104,15 @@ def _check_llm(llm: tool_pb2.LlmConnection) -> None:
         raise InvalidTool("connection.llm.role is unset")
     if llm.max_output_tokens < 0:
         raise InvalidTool("connection.llm.max_output_tokens is negative")
+    embeds = llm.role == tool_pb2.LLM_ROLE_EMBEDDER
     for index, model in enumerate(llm.models):
         field = f"connection.llm.models[{index}]"
         _require(f"{field}.model", model.model)
+        if embeds != (model.api == tool_pb2.LLM_API_OPENAI_EMBEDDINGS) and model.api:
+            raise InvalidTool(
+                f"{field}.api does not fit connection.llm.role: the role embedder and the api"
+                " openai_embeddings go together"
+            )
         _check_url(f"{field}.base_url", model.base_url)
         if model.api == tool_pb2.LLM_API_UNSPECIFIED:
             raise InvalidTool(f"{field}.api is unset; the usage report depends on it")

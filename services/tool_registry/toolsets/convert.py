@@ -136,6 +136,7 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
         max_output_tokens=max_output_tokens(tool.version.spec),
         needs_approval=tool.needs_approval,
         capabilities=spec.capabilities,
+        embeds=tool.version.spec.embeds,
     )
     if spec.kind == tool_pb2.TOOL_KIND_PODIUM:
         message.podium.CopyFrom(spec.connection.podium)

@@ -54,8 +54,9 @@ def bounds_of(timeout_s: float, input_tokens: int, output_tokens: int) -> CallBo
 
 
 def max_output_tokens(spec: ToolSpec) -> int:
-    """Largest completion in tokens; 0 for tools that are no language models."""
-    return (spec.max_output_tokens or DEFAULT_OUTPUT_TOKENS) if spec.kind is ToolKind.LLM else 0
+    """Largest completion in tokens; 0 for tools that write none."""
+    writes = spec.kind is ToolKind.LLM and not spec.embeds
+    return (spec.max_output_tokens or DEFAULT_OUTPUT_TOKENS) if writes else 0
 
 
 def worst_case(price: Price, bounds: CallBounds) -> Money | None:

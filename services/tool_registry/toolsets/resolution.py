@@ -27,7 +27,7 @@ from tool_registry.toolsets.call_decisions import CallDecision, PlannedCall, dec
 from tool_registry.toolsets.client_tools import with_client_tools
 from tool_registry.toolsets.price_cache import PriceCache
 from tool_registry.toolsets.requoting import requoted
-from tool_registry.toolsets.service import Sources, Toolsets, narrowed
+from tool_registry.toolsets.service import Sources, Toolsets, narrowed, without_embedders
 from tool_registry.toolsets.views import mean_cost
 
 CALLS_MAX = 100
@@ -61,6 +61,8 @@ class Resolution:
         fitting: Fitting | None,
         factors: PriceFactors,
         client_tools: Sequence[ClientTool] = (),
+        *,
+        with_embedders: bool = False,
     ) -> Toolset:
         """The frozen toolset; its descriptions tell prices times their factors.
 
@@ -71,6 +73,8 @@ class Resolution:
         if disabled(offered.policy.spec):
             raise PresetDisabled(offered.policy.spec.name)
         toolset = narrowed(offered, wanted)
+        if not (wanted or with_embedders):
+            toolset = without_embedders(toolset)
         catalogue, sources = await self._sources()
         if fitting is not None:
             ranked = await self.search.rank(catalogue.tools, fitting.task)

@@ -6,7 +6,7 @@ twenty-five microseconds; so every tool's entry is kept with what it was made fr
 
 import asyncio
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -76,6 +76,18 @@ class Toolsets:
         resolved = tuple(entry.tool for entry in entries.values() if entry.tool)
         decisions = tuple(entry.decision for entry in entries.values())
         return _Kept(sources, Toolset(resolved, policy, decisions), entries)
+
+
+def without_embedders(toolset: Toolset) -> Toolset:
+    """Only what an episode can use."""
+    embedders = {tool.version.spec.name for tool in toolset.tools if tool.version.spec.embeds}
+    if not embedders:
+        return toolset
+    return replace(
+        toolset,
+        tools=tuple(each for each in toolset.tools if each.version.spec.name not in embedders),
+        decisions=tuple(each for each in toolset.decisions if each.name not in embedders),
+    )
 
 
 def narrowed(toolset: Toolset, wanted: Sequence[str]) -> Toolset:

@@ -19,6 +19,7 @@ ANSWER = "Paris"
 TOOL_QUESTION = "How warm is it at our own station in Oslo?"
 TOOL_ANSWER = "It is -3 degrees."
 JSON_QUESTION = "Where is Lyon?"
+EMBEDDER, EMBEDDED = "tool/embedder", ["Oslo", "Lyon", "Oslo"]
 PLACE = {"city": "Lyon", "country": "France"}
 IMAGE_QUESTION = "What is on this picture?"
 # A PNG of one pixel.
@@ -96,6 +97,15 @@ def check(found: object, wanted: object) -> None:
     """Raises AssertionError where something else was found."""
     if found != wanted:
         raise AssertionError(f"{found!r} is not {wanted!r}")
+
+
+def check_vectors(vectors: list[list[float]]) -> None:
+    """A vector for each text, and the same for the same."""
+    first, second, third = vectors
+    check(first, third)
+    check(len(first), len(second))
+    if first == second:
+        raise AssertionError("different texts have the same vector")
 
 
 def report(features: Mapping[str, Callable[[], None]]) -> None:

@@ -6,7 +6,7 @@ import features
 import openai
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import BaseModel, SecretStr
 
 weather = tool(features.get_weather)
@@ -87,6 +87,17 @@ def errors() -> None:
     raise AssertionError("a wrong key was accepted")
 
 
+def embeddings() -> None:
+    # Its default sends the tokens of OpenAI's own models.
+    found = OpenAIEmbeddings(
+        model=features.EMBEDDER,
+        base_url=features.URL,
+        api_key=SecretStr(features.KEY),
+        check_embedding_ctx_length=False,
+    ).embed_documents(features.EMBEDDED)
+    features.check_vectors(found)
+
+
 features.report(
     {
         "chat": chat,
@@ -95,6 +106,7 @@ features.report(
         "streamed tools": streamed_tools,
         "JSON": structured,
         "images": images,
+        "embeddings": embeddings,
         "errors": errors,
         "cancel": cancel,
     }

@@ -102,6 +102,16 @@ def errors() -> None:
     raise AssertionError("a wrong key was accepted")
 
 
+def embeddings() -> None:
+    found = litellm.embedding(
+        model=f"openai/{features.EMBEDDER}",
+        input=features.EMBEDDED,
+        api_base=features.URL,
+        api_key=features.KEY,
+    )
+    features.check_vectors([each["embedding"] for each in found.data])
+
+
 features.report(
     {
         "chat": chat,
@@ -110,6 +120,7 @@ features.report(
         "streamed tools": streamed_tools,
         "JSON": structured,
         "images": images,
+        "embeddings": embeddings,
         "errors": errors,
         "cancel": cancel,
     }

@@ -106,6 +106,11 @@ def errors() -> None:
     raise AssertionError("a wrong key was accepted")
 
 
+def embeddings() -> None:
+    found = client.embeddings.create(model=features.EMBEDDER, input=features.EMBEDDED)
+    features.check_vectors([each.embedding for each in found.data])
+
+
 features.report(
     {
         "chat": chat,
@@ -114,6 +119,7 @@ features.report(
         "streamed tools": streamed_tools,
         "JSON": structured,
         "images": images,
+        "embeddings": embeddings,
         "errors": errors,
         "cancel": cancel,
     }

@@ -7,6 +7,8 @@ from pydantic import BaseModel
 
 from gateway.chat.parameters import CHAT
 from gateway.chat.request import ChatRequest
+from gateway.embeddings.parameters import EMBEDDINGS
+from gateway.embeddings.request import EmbeddingRequest
 from gateway.errors import UnsupportedParameter
 from gateway.messages.parameters import MESSAGES
 from gateway.messages.request import MessageRequest
@@ -15,7 +17,12 @@ from gateway.responses.parameters import RESPONSES
 from gateway.responses.request import ResponseRequest
 
 CLIENTS = Path(__file__).parents[3] / "docs" / "clients.md"
-APIS = [(CHAT, ChatRequest), (RESPONSES, ResponseRequest), (MESSAGES, MessageRequest)]
+APIS = [
+    (CHAT, ChatRequest),
+    (RESPONSES, ResponseRequest),
+    (MESSAGES, MessageRequest),
+    (EMBEDDINGS, EmbeddingRequest),
+]
 
 
 @pytest.mark.parametrize(("parameters", "request_type"), APIS)
@@ -35,7 +42,7 @@ def test_what_is_honoured_is_what_the_request_reads(
     assert len(every) == len(set(every))
 
 
-@pytest.mark.parametrize("parameters", [CHAT, RESPONSES, MESSAGES])
+@pytest.mark.parametrize("parameters", [CHAT, RESPONSES, MESSAGES, EMBEDDINGS])
 def test_what_is_ignored_passes_and_what_is_rejected_names_its_fix(
     parameters: ApiParameters,
 ) -> None:

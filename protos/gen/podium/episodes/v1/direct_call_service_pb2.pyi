@@ -66,7 +66,8 @@ class DirectCallSpec(_message.Message):
     """Policy; unset means the tenant's active one."""
     arguments_json: _builtins.str
     """Arguments, a JSON object that fits the tool's schema; unset means none. A tool of
-    kind llm takes "prompt", which it is told as it is, and "model".
+    kind llm takes "prompt", which it is told as it is, and "model"; an embedder takes
+    "input", a list of at most 2,048 texts, "dimensions" and "model".
     """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.ConversationMessage]:
@@ -147,7 +148,9 @@ class DirectCall(_message.Message):
     model_alias: _builtins.str
     """The model that answered."""
     content_json: _builtins.str
-    """The content as JSON where the tool answers in JSON; unset otherwise."""
+    """The content as JSON where the tool answers in JSON; unset otherwise. Of an embedder:
+    {"embeddings": [...]}, each the base64 of little-endian floats of 32 bits.
+    """
     @_builtins.property
     def spec(self) -> Global___DirectCallSpec:
         """What the caller asked for."""

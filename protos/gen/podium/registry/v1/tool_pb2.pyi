@@ -133,6 +133,10 @@ class _LlmRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LlmRole.Value
     """Trained for one field, for example mathematics or code."""
     LLM_ROLE_JUDGE: _LlmRole.ValueType  # 3
     """Grades answers."""
+    LLM_ROLE_EMBEDDER: _LlmRole.ValueType  # 4
+    """Turns texts into vectors: its models speak an embeddings API, it is called directly with the
+    arguments "input", "dimensions" and "model", and no episode is offered it.
+    """
 
 class LlmRole(_LlmRole, metaclass=_LlmRoleEnumTypeWrapper):
     """The part a language model plays when it is a tool."""
@@ -145,6 +149,10 @@ LLM_ROLE_SPECIALIST: LlmRole.ValueType  # 2
 """Trained for one field, for example mathematics or code."""
 LLM_ROLE_JUDGE: LlmRole.ValueType  # 3
 """Grades answers."""
+LLM_ROLE_EMBEDDER: LlmRole.ValueType  # 4
+"""Turns texts into vectors: its models speak an embeddings API, it is called directly with the
+arguments "input", "dimensions" and "model", and no episode is offered it.
+"""
 Global___LlmRole: _TypeAlias = LlmRole  # noqa: Y015
 
 class _LlmApi:
@@ -159,6 +167,8 @@ class _LlmApiEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LlmApi.ValueTy
     """OpenAI chat completions, spoken by vLLM and KServe as well."""
     LLM_API_ANTHROPIC_MESSAGES: _LlmApi.ValueType  # 2
     """Anthropic messages."""
+    LLM_API_OPENAI_EMBEDDINGS: _LlmApi.ValueType  # 3
+    """OpenAI embeddings, spoken by vLLM and others as well; for the role embedder."""
 
 class LlmApi(_LlmApi, metaclass=_LlmApiEnumTypeWrapper):
     """The API a language model speaks."""
@@ -169,6 +179,8 @@ LLM_API_OPENAI_CHAT: LlmApi.ValueType  # 1
 """OpenAI chat completions, spoken by vLLM and KServe as well."""
 LLM_API_ANTHROPIC_MESSAGES: LlmApi.ValueType  # 2
 """Anthropic messages."""
+LLM_API_OPENAI_EMBEDDINGS: LlmApi.ValueType  # 3
+"""OpenAI embeddings, spoken by vLLM and others as well; for the role embedder."""
 Global___LlmApi: _TypeAlias = LlmApi  # noqa: Y015
 
 class _ParameterLocation:

@@ -67,6 +67,7 @@ class ResolvedTool(_message.Message):
     MAX_OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
     MODEL_ALIASES_FIELD_NUMBER: _builtins.int
     TERMS_FIELD_NUMBER: _builtins.int
+    EMBEDS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Tool name."""
     version: _builtins.int
@@ -95,6 +96,8 @@ class ResolvedTool(_message.Message):
     """This tenant's price and weight, measured latency and success, as the
     orchestrator sees them.
     """
+    embeds: _builtins.bool
+    """Whether it turns texts into vectors (LLM_ROLE_EMBEDDER)."""
     @_builtins.property
     def model_skus(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """SKU per model alias, for tools of kind llm."""
@@ -143,10 +146,11 @@ class ResolvedTool(_message.Message):
         max_output_bytes: _builtins.int = ...,
         model_aliases: _abc.Iterable[_builtins.str] | None = ...,
         terms: _builtins.str = ...,
+        embeds: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["podium", b"podium", "price_per_call", b"price_per_call", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "embeds", b"embeds", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

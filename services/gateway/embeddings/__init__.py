@@ -1,0 +1,1 @@
+"""OpenAI's embeddings: a model of a tool, called without an episode."""

@@ -1,0 +1,73 @@
+"""The body of /v1/embeddings: OpenAI's fields, and Podium's own under `podium`."""
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.chat.catalogue import Choice
+from gateway.chat.request import dollars
+from gateway.embeddings.parameters import EMBEDDINGS
+from gateway.errors import UnsupportedParameter
+from gateway.models import EmbeddingOrder
+
+TEXTS_MAX = 2_048
+Text = Annotated[str, Field(min_length=1)]
+Token = Annotated[int, Field(ge=0)]
+Tokens = Annotated[list[Token], Field(min_length=1)]
+NO_TOKENS = (
+    "models have tokenizers of their own, so texts are sent and no tokens"
+    " (langchain: check_embedding_ctx_length=False)"
+)
+NO_TOOL = "orchestrators make no vectors; name a tool of the role embedder, like tool/NAME"
+
+
+class EmbeddingOptions(BaseModel):
+    """What OpenAI's fields cannot say."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    policy: str = Field("", description="preference policy; overrides the suffix of `model`")
+    budget_usd: Decimal | None = Field(
+        None, ge=0, max_digits=28, decimal_places=12, description="most money, in US dollars"
+    )
+    labels: dict[str, str] = Field({}, description="`team` and `agent` say for whom it spends")
+
+
+class EmbeddingRequest(BaseModel):
+    """Texts to turn into vectors."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str
+    input: (
+        Text
+        | Annotated[list[Text], Field(min_length=1, max_length=TEXTS_MAX)]
+        | Tokens
+        | (Annotated[list[Tokens], Field(min_length=1, max_length=TEXTS_MAX)])
+    ) = Field(description=f"a text, or at most {TEXTS_MAX}")
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = Field(None, ge=1, le=65_536, description="length of each vector")
+    podium: EmbeddingOptions = EmbeddingOptions()
+
+    def order(self, choice: Choice) -> EmbeddingOrder:
+        """The call it asks for. Raises UnsupportedParameter, InvalidMoney."""
+        EMBEDDINGS.check(self.model_extra)
+        if not choice.tool:
+            raise UnsupportedParameter("model", NO_TOOL)
+        return EmbeddingOrder(
+            tool=choice.tool,
+            alias=choice.alias,
+            policy=self.podium.policy or choice.policy,
+            texts=self._texts(),
+            dimensions=self.dimensions,
+            budget=dollars(self.podium.budget_usd),
+            labels=self.podium.labels,
+        )
+
+    def _texts(self) -> tuple[str, ...]:
+        given = [self.input] if isinstance(self.input, str) else self.input
+        texts = tuple(each for each in given if isinstance(each, str))
+        if len(texts) < len(given):
+            raise UnsupportedParameter("input", NO_TOKENS)
+        return texts

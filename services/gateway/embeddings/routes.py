@@ -1,0 +1,46 @@
+"""/v1/embeddings, as OpenAI's clients expect it."""
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from gateway.chat.direct_run import call_error
+from gateway.chat.disconnects import while_connected
+from gateway.chat.routes import CLIENT_CLOSED_REQUEST
+from gateway.chat.starting import EpisodeStarter
+from gateway.embeddings.request import EmbeddingRequest
+from gateway.embeddings.response import embeddings_response
+from gateway.errors import CallTooLate
+from gateway.models import Vectors
+from podium_kit import telemetry
+
+
+def embeddings_router(starter: EpisodeStarter) -> APIRouter:
+    """The route."""
+    router = APIRouter(prefix="/v1", tags=["OpenAI"])
+
+    async def vectors_of(call_id: str, tool: str) -> Vectors:
+        try:
+            async with asyncio.timeout(starter.wait_s):
+                found = await starter.direct_calls.vectors(call_id)
+        except TimeoutError as error:
+            raise CallTooLate(call_id, starter.wait_s) from error
+        if found.failure is not None:
+            raise call_error(tool, call_id, found.failure)
+        return found
+
+    @router.post("/embeddings", operation_id="CreateEmbedding", response_model=None)
+    async def create_embedding(body: EmbeddingRequest, request: Request) -> Response:
+        order = body.order(await starter.catalogue.resolve(body.model))
+        starting = starter.episode_ids.starting(request.headers, await request.body())
+        async with starting as call:
+            with telemetry.episode_context(call.value), telemetry.span("gateway.start_episode"):
+                await starter.direct_calls.embed(call.value, order)
+        found = await while_connected(request, vectors_of(call.value, order.tool))
+        if found is None:
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        answer = embeddings_response(found, call.value, body.model, body.encoding_format)
+        return JSONResponse(answer, headers={"x-podium-episode": call.value})
+
+    return router
