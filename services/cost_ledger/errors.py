@@ -188,6 +188,26 @@ class PriceNotFound(NotFound):
         super().__init__(f"{sku} has no price {price_id} that could be corrected", sku=sku)
 
 
+class NoSuchPrice(NotFound):
+    """The price book knows no such version now, for this tenant."""
+
+    def __init__(self, price_id: str) -> None:
+        super().__init__(
+            f"there is no price {price_id[:100]}; `podium prices list` has those that are known"
+        )
+
+
+class PriceUsed(FailedPrecondition):
+    """Entries of the journal name the version."""
+
+    def __init__(self, price_id: str, sku: str) -> None:
+        super().__init__(
+            f"the price {price_id} of {sku} was used, and what was charged is computed again by it:"
+            " it stays. Import another price, which ends it, or correct it by corrects_price_id",
+            sku=sku,
+        )
+
+
 class BudgetNotFound(NotFound):
     """No such budget, for this tenant."""
 

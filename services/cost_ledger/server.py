@@ -33,6 +33,7 @@ from cost_ledger.journal.store_reads import ReportStore
 from cost_ledger.journal.store_upkeep import UpkeepStore
 from cost_ledger.journal.upkeep import INTERVAL_S as UPKEEP_INTERVAL_S
 from cost_ledger.journal.upkeep import keep_up
+from cost_ledger.prices.deleting import PriceDeletion
 from cost_ledger.prices.service import PriceBook
 from cost_ledger.prices.servicer import PriceBookServicer
 from cost_ledger.prices.store import PriceStore
@@ -78,7 +79,7 @@ async def assembled(
         engine = open_engine(settings.database_url)
         stack.push_async_callback(engine.dispose)
         pool = await stack.enter_async_context(await open_journal_pool(settings.database_url))
-        prices = PriceBook(PriceStore(engine))
+        prices = PriceBook(PriceStore(engine), PriceDeletion(engine))
         ledger = CostLedger(JournalStore(pool), ReportStore(engine), prices)
         stack.push_async_callback(ledger.close)
         alerts, rollups = AlertStore(engine), RollupStore(engine)

@@ -131,6 +131,28 @@ class PresetDisabled(FailedPrecondition):
         )
 
 
+class PolicyUsed(FailedPrecondition):
+    """A policy that something refers to stays."""
+
+    def __init__(self, name: str, version: int, why: str) -> None:
+        super().__init__(
+            f"version {version} of policy {name} {why}; it stays, because what was decided under it"
+            " refers to it. Activate another policy, or create a new version",
+            policy=name,
+        )
+
+
+class PresetStays(FailedPrecondition):
+    """Presets are everybody's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} is a preset and cannot be deleted; a policy named floor with no_presets"
+            " keeps episodes from it",
+            policy=name,
+        )
+
+
 class PolicyNotFound(NotFound):
     """No such policy, for this tenant."""
 

@@ -77,6 +77,8 @@ class ToolSpec:
     example_tasks: tuple[str, ...]
     general: bool
     embeds: bool
+    # The policy that episodes run under which a tool of kind podium starts; "" for the caller's.
+    runs_policy: str
     wire: bytes
 
     @cached_property

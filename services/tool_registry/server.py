@@ -38,6 +38,7 @@ from tool_registry.history.past_episodes import NoPastEpisodes
 from tool_registry.history.service import PolicyHistory
 from tool_registry.policies.convert import preset_policies, stored_policy
 from tool_registry.policies.store import PolicyStore
+from tool_registry.policies.uses import PolicyUses
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.ranking.static_embeddings import StaticEmbeddings
 from tool_registry.servicer import ToolRegistryServicer
@@ -85,6 +86,7 @@ async def assembled(
             prices=PriceCache(PriceBook(channel), settings.price_cache_s),
             toolsets=Toolsets(settings.llm_input_tokens_max),
             search=search,
+            uses=PolicyUses(policies),
             clock=clock,
         )
         retention = timedelta(days=settings.retention_days)

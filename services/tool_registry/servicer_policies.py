@@ -45,6 +45,12 @@ class PolicyServicer(PolicyServiceServicer):
         policy, created = await self._registry.create_policy(spec, request.validate_only)
         return pb.CreatePolicyResponse(policy=policy_to_proto(policy), created=created)
 
+    async def DeletePolicy(
+        self, request: pb.DeletePolicyRequest, context: Context
+    ) -> pb.DeletePolicyResponse:
+        deleted = await self._registry.delete_policy(request.name, request.version)
+        return pb.DeletePolicyResponse(policies=[policy_to_proto(policy) for policy in deleted])
+
     async def GetPolicy(
         self, request: pb.GetPolicyRequest, context: Context
     ) -> pb.GetPolicyResponse:

@@ -1,4 +1,4 @@
-"""`podium prices`: list, get, import."""
+"""`podium prices`: list, get, import, delete."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,10 +15,10 @@ from podium_cli.inputs import parse_time
 from podium_cli.listing import Listing, listing
 from podium_cli.prices.lists import read_price_list
 from podium_cli.prices.text import format_price, format_sku
-from podium_kit.client.errors import UserError
+from podium_kit.client.errors import UsageError, UserError
 from podium_kit.metering import is_own
 
-app = typer.Typer(name="prices", help="List, get, import.", no_args_is_help=True)
+app = typer.Typer(name="prices", help="List, get, import, delete.", no_args_is_help=True)
 
 COLUMNS = ("sku", "price", "from", "until", "source")
 MARKS = {
@@ -111,6 +111,45 @@ async def import_prices(
     summary = f"{reply.created_count} prices {verb}, {known} are known already"
     view = Group(_differences(reply), summary) if reply.created_count else summary
     session.output.result(reply, view)
+
+
+@command(app, "delete")
+async def delete(
+    session: Session,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="SKUs, or ids as `prices get` shows them.", show_default=False),
+    ] = None,
+    *,
+    source: Annotated[str, typer.Option(help="All that were imported from this source.")] = "",
+) -> None:
+    """Delete prices that no call used, all of those named or none; what was used stays.
+
+    The price that held before holds again.
+    """
+    if bool(names) == bool(source):
+        raise UsageError("name prices or their source", "give SKUs, ids or --source")
+    async with session.gateway() as gateway:
+        known = await gateway.all("/v1/prices", prices_pb2.ListPricesResponse)
+    chosen = [each for each in known.prices if _is_meant(each, names or [], source)]
+    for name in names or []:
+        if not any(_is_meant(each, [name], "") for each in chosen):
+            raise UserError(f"there is no price of {name}", "see `podium prices list`")
+    if not chosen:
+        raise UserError(f"no price is from {source!r}", "see `podium prices list`")
+    admin = not all(is_own(each.spec.sku) for each in chosen)
+    async with session.gateway(admin=admin) as gateway:
+        reply = await gateway.delete(
+            "/v1/prices", prices_pb2.DeletePricesResponse, ids=[each.id for each in chosen]
+        )
+    rows = [_row(each.spec) for each in reply.prices]
+    view = Group(listing(COLUMNS, rows, ("source", "until")), f"{len(rows)} prices deleted")
+    session.output.result(reply, view)
+
+
+def _is_meant(price: prices_pb2.Price, names: list[str], source: str) -> bool:
+    named = price.id in names or price.spec.sku in names
+    return named or (bool(source) and price.spec.source == source)
 
 
 def _differences(reply: prices_pb2.CreatePricesResponse) -> Listing:

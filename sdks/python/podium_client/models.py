@@ -89,6 +89,116 @@ class ChangeLimitsRequest(Model):
     ] = None
 
 
+class BudgetUsd(RootModel[float]):
+    root: Annotated[float, Field(ge=0.0, title="Budget Usd")]
+    """
+    most money, in US dollars
+    """
+
+
+class EmbeddingOptions(Model):
+    """
+    What OpenAI's fields cannot say.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    policy: Annotated[str, Field(title="Policy")] = ""
+    """
+    preference policy; overrides the suffix of `model`
+    """
+    budget_usd: Annotated[BudgetUsd | str | None, Field(title="Budget Usd")] = None
+    """
+    most money, in US dollars
+    """
+    labels: Annotated[dict[str, str], Field(title="Labels")] = {}
+    """
+    `team` and `agent` say for whom it spends
+    """
+
+
+class Input(RootModel[str]):
+    root: Annotated[str, Field(min_length=1, title="Input")]
+    """
+    a text, or at most 2048
+    """
+
+
+class Input1Item(RootModel[str]):
+    root: Annotated[str, Field(min_length=1)]
+
+
+class Input1(RootModel[list[Input1Item]]):
+    root: Annotated[
+        list[Input1Item], Field(max_length=2048, min_length=1, title="Input")
+    ]
+    """
+    a text, or at most 2048
+    """
+
+
+class Input2Item(RootModel[int]):
+    root: Annotated[int, Field(ge=0)]
+
+
+class Input2(RootModel[list[Input2Item]]):
+    root: Annotated[list[Input2Item], Field(min_length=1, title="Input")]
+    """
+    a text, or at most 2048
+    """
+
+
+class Input3ItemItem(RootModel[int]):
+    root: Annotated[int, Field(ge=0)]
+
+
+class Input3Item(RootModel[list[Input3ItemItem]]):
+    root: Annotated[list[Input3ItemItem], Field(min_length=1)]
+
+
+class Input3(RootModel[list[Input3Item]]):
+    root: Annotated[
+        list[Input3Item], Field(max_length=2048, min_length=1, title="Input")
+    ]
+    """
+    a text, or at most 2048
+    """
+
+
+class Dimensions(RootModel[int]):
+    root: Annotated[int, Field(ge=1, le=65536, title="Dimensions")]
+    """
+    length of each vector
+    """
+
+
+class EmbeddingRequest(Model):
+    """
+    Texts to turn into vectors.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+    )
+    model: Annotated[str, Field(title="Model")]
+    input: Annotated[Input | Input1 | Input2 | Input3, Field(title="Input")]
+    """
+    a text, or at most 2048
+    """
+    encoding_format: Annotated[
+        Literal["float", "base64"] | str, Field(title="Encoding Format")
+    ] = "float"
+    dimensions: Annotated[Dimensions | None, Field(title="Dimensions")] = None
+    """
+    length of each vector
+    """
+    podium: Annotated[EmbeddingOptions, Field(validate_default=True)] = {
+        "policy": "",
+        "labels": {},
+    }
+
+
 class Error1(Model):
     message: str | None = None
     """
@@ -2824,6 +2934,10 @@ class ResolvedTool(Model):
     """
     This tenant's price and weight, measured latency and success, as the orchestrator sees them.
     """
+    embeds: bool = False
+    """
+    Whether it turns texts into vectors (LLM_ROLE_EMBEDDER).
+    """
 
 
 class RetrievalConnection(Model):
@@ -3151,7 +3265,7 @@ class DirectCallSpec(Model):
     """
     arguments_json: str = ""
     """
-    Arguments, a JSON object that fits the tool's schema; unset means none. A tool of kind llm takes "prompt", which it is told as it is, and "model".
+    Arguments, a JSON object that fits the tool's schema; unset means none. A tool of kind llm takes "prompt", which it is told as it is, and "model"; an embedder takes "input", a list of at most 2,048 texts, "dimensions" and "model".
     """
 
 
@@ -4099,6 +4213,7 @@ class LlmModel(Model):
             "LLM_API_UNSPECIFIED",
             "LLM_API_OPENAI_CHAT",
             "LLM_API_ANTHROPIC_MESSAGES",
+            "LLM_API_OPENAI_EMBEDDINGS",
         ]
         | str
     ) = "LLM_API_UNSPECIFIED"
@@ -4411,7 +4526,7 @@ class DirectCall(Model):
     """
     content_json: str = ""
     """
-    The content as JSON where the tool answers in JSON; unset otherwise.
+    The content as JSON where the tool answers in JSON; unset otherwise. Of an embedder: {"embeddings": [...]}, each the base64 of little-endian floats of 32 bits.
     """
     files: Annotated[list[OutputFile], Field(validate_default=True)] = []
     """
@@ -5034,6 +5149,7 @@ class LlmConnection(Model):
             "LLM_ROLE_GENERALIST",
             "LLM_ROLE_SPECIALIST",
             "LLM_ROLE_JUDGE",
+            "LLM_ROLE_EMBEDDER",
         ]
         | str
     ) = "LLM_ROLE_UNSPECIFIED"
@@ -5442,6 +5558,17 @@ class CreatePricesResponse(Model):
     """
 
 
+class DeletePricesResponse(Model):
+    """
+    They are gone.
+    """
+
+    prices: Annotated[list[Price], Field(validate_default=True)] = []
+    """
+    The deleted versions, in the order of their SKUs.
+    """
+
+
 class Explanation(Model):
     """
     Everything the ledger knows about one entry.
@@ -5565,6 +5692,17 @@ class CreatePolicyResponse(Model):
     created: bool = False
     """
     Whether this call made that version.
+    """
+
+
+class DeletePolicyResponse(Model):
+    """
+    They are gone.
+    """
+
+    policies: Annotated[list[Policy], Field(validate_default=True)] = []
+    """
+    The deleted versions, oldest first.
     """
 
 

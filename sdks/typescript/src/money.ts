@@ -12,6 +12,7 @@ import type {
   CloseBudgetResponse,
   CreateBudgetResponse,
   CreatePricesResponse,
+  DeletePricesResponse,
   Entry,
   ExplainEntryResponse,
   Explanation,
@@ -126,6 +127,13 @@ export class Prices {
   ): Promise<CreatePricesResponse> {
     const body = { specs, validate_only: options.validateOnly ?? false };
     return this.transport.call("POST", "/v1/prices", { body });
+  }
+
+  /** Deletes versions that no call used, all or none; what was used stays. */
+  async delete(ids: string[]): Promise<Price[]> {
+    const query = { ids };
+    const reply = await this.transport.call<DeletePricesResponse>("DELETE", "/v1/prices", { query });
+    return reply.prices;
   }
 
   /** In the order of their SKUs. */

@@ -3,6 +3,7 @@ import type { Pages } from "./pages.js";
 import type {
   ActivatePolicyResponse,
   CreatePolicyResponse,
+  DeletePolicyResponse,
   DryRunPolicyResponse,
   ExplainToolsetResponse,
   GetPolicyResponse,
@@ -60,6 +61,14 @@ export class Policies {
     const address = path`/v1/policies/${name}/activate`;
     const reply = await this.transport.call<ActivatePolicyResponse>("POST", address, { body });
     return required(reply.policy);
+  }
+
+  /** Deletes versions that nothing used, 0 all of them; what was used stays. */
+  async delete(name: string, version = 0): Promise<Policy[]> {
+    const address = path`/v1/policies/${name}`;
+    const query = { version };
+    const reply = await this.transport.call<DeletePolicyResponse>("DELETE", address, { query });
+    return reply.policies;
   }
 
   /** When which policy became or becomes the default, newest first. */

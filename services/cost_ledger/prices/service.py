@@ -1,13 +1,17 @@
 """The price book: versioned prices, and what a SKU costs a tenant at a time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
 
-from cost_ledger.errors import InvalidPrice
+from cost_ledger.errors import ForeignPrice, InvalidPrice
+from cost_ledger.prices.deleting import PriceDeletion
 from cost_ledger.prices.models import HistoryKey, PriceHistory, PriceVersion
 from cost_ledger.prices.specs import Placement, PriceSpec
 from cost_ledger.prices.store import PriceStore
+from podium_kit.metering import is_own
+from podium_kit.rpc.identity import Scope, current_identity
 
 # How late a price published through another replica may take effect here.
 CACHE_LIFETIME_S = 2.0
@@ -31,8 +35,9 @@ class PriceQuestion:
 class PriceBook:
     """Prices with a cache so short-lived that a new price takes effect within seconds."""
 
-    def __init__(self, store: PriceStore) -> None:
+    def __init__(self, store: PriceStore, deletion: PriceDeletion) -> None:
         self._store = store
+        self._deletion = deletion
         self._cache: dict[HistoryKey, PriceHistory] = {}
         self._revision = 0
         self._fresh_until = 0.0
@@ -43,6 +48,23 @@ class PriceBook:
         placements = await self._store.create(specs, validate_only)
         self._cache.clear()
         return placements
+
+    async def delete(self, tenants: Sequence[str], ids: list[str]) -> list[PriceVersion]:
+        """Takes versions back that nothing used, all or none, of a tenant's own if no other may be.
+
+        Raises NoSuchPrice, PriceUsed, ForeignPrice.
+        """
+        _check_count(len(ids), "ids")
+        if not ids:
+            raise InvalidPrice("ids is empty; name the prices to delete")
+        caller = current_identity()
+        if not caller.may(Scope.PLATFORM_ADMIN):
+            for version in await self._deletion.find(tenants, ids):
+                if not (is_own(version.sku) and version.tenant == caller.tenant):
+                    raise ForeignPrice(version.sku, caller.tenant)
+        deleted = await self._deletion.delete(tenants, ids)
+        self._cache.clear()
+        return deleted
 
     async def page(
         self,

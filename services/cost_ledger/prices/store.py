@@ -127,7 +127,7 @@ class PriceStore:
         }
         async with tenant_transaction(self._engine, tenant) as connection:
             rows = (await connection.execute(PAGE, values)).all()
-        return [_version(row) for row in rows]
+        return [version_of(row) for row in rows]
 
     async def histories(
         self, keys: Iterable[HistoryKey], known_at: datetime | None = None
@@ -140,7 +140,7 @@ class PriceStore:
         async with tenant_transaction(self._engine, *tenants) as connection:
             for row in await _rows(connection, wanted, known_at):
                 versions = known if row.is_known else retired
-                versions[row.asked_tenant, row.sku].append(_version(row))
+                versions[row.asked_tenant, row.sku].append(version_of(row))
         return {key: PriceHistory(tuple(known[key]), tuple(retired[key])) for key in wanted}
 
     async def revision(self) -> int:
@@ -159,7 +159,7 @@ async def _rows(
 async def _place(connection: AsyncConnection, spec: PriceSpec) -> Placement:
     key = spec.key
     stored = [
-        StoredVersion(_version(row), row.end_is_given)
+        StoredVersion(version_of(row), row.end_is_given)
         for row in await _rows(connection, {(key.tenant, key.sku)})
         if row.is_known and PriceKey(row.tenant, row.sku, row.service_class, row.region) == key
     ]
@@ -174,9 +174,9 @@ async def _place(connection: AsyncConnection, spec: PriceSpec) -> Placement:
 async def _store(connection: AsyncConnection, placement: Placement) -> None:
     version, now = placement.version, placement.version.create_time
     if placement.before:
-        await connection.execute(CLOSE_RECORD, {"id": placement.before.id, "now": now})
+        await close_record(connection, placement.before.id, now)
     if placement.shortened:
-        await _add_validity(connection, placement.shortened, now, end_is_given=False)
+        await add_validity(connection, placement.shortened, now, end_is_given=False)
     await connection.execute(
         ADD_VERSION,
         {
@@ -190,12 +190,17 @@ async def _store(connection: AsyncConnection, placement: Placement) -> None:
             "now": now,
         },
     )
-    await _add_validity(connection, version, now, placement.end_is_given)
+    await add_validity(connection, version, now, placement.end_is_given)
     rows = to_json(_component_row(version.id, *each) for each in enumerate(version.components))
     await connection.execute(ADD_COMPONENTS, {"components": rows})
 
 
-async def _add_validity(
+async def close_record(connection: AsyncConnection, version_id: str, now: datetime) -> None:
+    """What was known of the version's validity is known no more."""
+    await connection.execute(CLOSE_RECORD, {"id": version_id, "now": now})
+
+
+async def add_validity(
     connection: AsyncConnection, version: PriceVersion, now: datetime, end_is_given: bool
 ) -> None:
     values = {
@@ -243,7 +248,7 @@ def _integer(number: int | None) -> int | None:
     return None if number is None else int(number)
 
 
-def _version(row: Any) -> PriceVersion:
+def version_of(row: Any) -> PriceVersion:
     components = parsed(row.components)
     return PriceVersion(
         id=row.id,

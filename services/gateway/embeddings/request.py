@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gateway.chat.catalogue import Choice
 from gateway.chat.request import dollars
 from gateway.embeddings.parameters import EMBEDDINGS
-from gateway.errors import UnsupportedParameter
+from gateway.errors import MalformedRequest, UnsupportedParameter
 from gateway.models import EmbeddingOrder
 
 TEXTS_MAX = 2_048
@@ -42,9 +42,9 @@ class EmbeddingRequest(BaseModel):
     model: str
     input: (
         Text
-        | Annotated[list[Text], Field(min_length=1, max_length=TEXTS_MAX)]
+        | Annotated[list[Text], Field(min_length=1)]
         | Tokens
-        | (Annotated[list[Tokens], Field(min_length=1, max_length=TEXTS_MAX)])
+        | Annotated[list[Tokens], Field(min_length=1)]
     ) = Field(description=f"a text, or at most {TEXTS_MAX}")
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(None, ge=1, le=65_536, description="length of each vector")
@@ -70,4 +70,7 @@ class EmbeddingRequest(BaseModel):
         texts = tuple(each for each in given if isinstance(each, str))
         if len(texts) < len(given):
             raise UnsupportedParameter("input", NO_TOKENS)
+        if len(texts) > TEXTS_MAX:
+            message = f"input has {len(texts)} texts; send at most {TEXTS_MAX} at once"
+            raise MalformedRequest(message, param="input")
         return texts

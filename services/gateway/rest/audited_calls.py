@@ -48,10 +48,13 @@ RESOURCES = {
     f"{ADAPTERS}/UnfollowMcpServer": Resource("id"),
     f"{POLICIES}/CreatePolicy": Resource("spec.name", POLICIES, "GetPolicy", "name"),
     f"{POLICIES}/ActivatePolicy": Resource("name", POLICIES, "GetPolicy", "name"),
+    f"{POLICIES}/DeletePolicy": Resource("name", POLICIES, "GetPolicy", "name"),
     f"{BUDGETS}/CreateBudget": Resource("budget.id", BUDGETS, "GetBudget", "id"),
     f"{BUDGETS}/UpdateBudget": Resource("id", BUDGETS, "GetBudget", "id"),
     f"{BUDGETS}/CloseBudget": Resource("id", BUDGETS, "GetBudget", "id"),
     f"{PRICES}/CreatePrices": Resource("specs.sku", PRICES, "GetEffectivePrices", "skus"),
+    # The answer shows what is gone.
+    f"{PRICES}/DeletePrices": Resource("ids"),
     # What is closed has no name but its end.
     f"{LEDGER}/ClosePeriod": Resource("end_time"),
     f"{VERSIONS}/PromoteModelVersion": Resource("name", VERSIONS, "GetModelVersion", "name"),

@@ -1,6 +1,7 @@
 """Policies in PostgreSQL."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +36,41 @@ ACTIVATE = text(
     VALUES (:tenant, :name, :version, :effective_time, :created_by)
     """
 )
+# Only once: a row that is in use is not written again.
+NOTE_USE = text(
+    """
+    UPDATE policies SET use_time = clock_timestamp()
+    WHERE tenant = :tenant AND name = :name AND version = :version AND use_time IS NULL
+    """
+)
+EXISTS = text(
+    "SELECT 1 FROM policies WHERE tenant = :tenant AND name = :name AND version = :version"
+)
+TO_DELETE = text(
+    """
+    SELECT p.*, a.effective_time FROM policies p LEFT JOIN LATERAL (
+        SELECT min(effective_time) AS effective_time FROM policy_activations
+        WHERE tenant = p.tenant AND name = p.name AND version = p.version
+    ) a ON true
+    WHERE p.tenant = :tenant AND p.name = :name AND (:version = 0 OR p.version = :version)
+    ORDER BY p.version FOR UPDATE OF p
+    """
+)
+DELETE = text(
+    """
+    DELETE FROM policies
+    WHERE tenant = :tenant AND name = :name AND (:version = 0 OR version = :version)
+    """
+)
+
+
+@dataclass(frozen=True)
+class PolicyUse:
+    """A version, when it was first used, and since or from when it is a default; None: never."""
+
+    policy: PolicyVersion
+    use_time: datetime | None
+    effective_time: datetime | None
 
 
 class PolicyStore:
@@ -94,6 +130,28 @@ class PolicyStore:
         async with transaction(self._engine) as connection:
             await bump_catalogue(connection)
             await connection.execute(ACTIVATE, values)
+
+    async def note_use(self, tenant: str, name: str, version: int) -> bool:
+        """Whether the version is there: from now on it cannot be deleted."""
+        values = {"tenant": tenant, "name": name, "version": version}
+        async with transaction(self._engine) as connection:
+            if (await connection.execute(NOTE_USE, values)).rowcount:
+                return True
+            return (await connection.execute(EXISTS, values)).first() is not None
+
+    async def delete(
+        self, tenant: str, name: str, version: int, check: Callable[[PolicyUse], None]
+    ) -> list[PolicyVersion]:
+        """Versions that pass the check, which raises; 0 deletes all. Oldest first."""
+        values = {"tenant": tenant, "name": name, "version": version}
+        async with transaction(self._engine) as connection:
+            await bump_catalogue(connection)
+            rows = (await connection.execute(TO_DELETE, values)).all()
+            found = [self._version_of(row) for row in rows]
+            for policy, row in zip(found, rows, strict=True):
+                check(PolicyUse(policy, row.use_time, row.effective_time))
+            await connection.execute(DELETE, values)
+        return found
 
     def _version_of(self, row: Any) -> PolicyVersion:
         return PolicyVersion(

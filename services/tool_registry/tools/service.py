@@ -5,11 +5,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
-from tool_registry.errors import InvalidActivation, PresetName, ToolNotFound
+from tool_registry.errors import (
+    InvalidActivation,
+    PolicyNotFound,
+    PolicyUsed,
+    PresetName,
+    PresetStays,
+    ToolNotFound,
+)
 from tool_registry.facts.measurements import Clock
 from tool_registry.models import PLATFORM, PolicySpec, PolicyVersion, ToolSpec, ToolVersion
 from tool_registry.policies.presets import PRESETS
 from tool_registry.policies.store import PolicyStore
+from tool_registry.policies.uses import require_unused
 from tool_registry.policies.weights import check_weighed_tools
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.checks import check_tool
@@ -91,6 +99,22 @@ class Registry:
         return await self.policies.create(
             identity.tenant, spec, digest_of(spec.wire), identity.subject, validate_only
         )
+
+    async def delete_policy(self, name: str, version: int) -> list[PolicyVersion]:
+        """Deletes versions that nothing used, all or none; 0 deletes all. Oldest first.
+
+        Raises PolicyNotFound, PolicyUsed, PresetStays.
+        """
+        if name in PRESETS:
+            raise PresetStays(name)
+        for tool in (await self.catalogue()).tools.current:
+            if tool.spec.runs_policy == name:
+                raise PolicyUsed(name, version or 1, f"is named by the tool {tool.spec.name}")
+        tenant = current_identity().tenant
+        deleted = await self.policies.delete(tenant, name, version, require_unused)
+        if not deleted:
+            raise PolicyNotFound(name, version)
+        return deleted
 
     async def activate(self, name: str, version: int, since: datetime | None) -> PolicyVersion:
         """Makes a version the tenant's default, now or from a time on.

@@ -19,6 +19,7 @@ from tool_registry.models import (
     Toolset,
 )
 from tool_registry.policies.floor import bound, disabled
+from tool_registry.policies.uses import PolicyUses
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.store import ToolStore
@@ -52,6 +53,7 @@ class Resolution:
     prices: PriceCache
     toolsets: Toolsets
     search: ToolSearch
+    uses: PolicyUses
     clock: Clock
 
     async def resolve(
@@ -72,6 +74,7 @@ class Resolution:
         offered = await self._toolset(policy, None)
         if disabled(offered.policy.spec):
             raise PresetDisabled(offered.policy.spec.name)
+        await self._note_use(offered.policy)
         toolset = narrowed(offered, wanted)
         if not (wanted or with_embedders):
             toolset = without_embedders(toolset)
@@ -96,7 +99,9 @@ class Resolution:
         """
         if len(calls) > CALLS_MAX:
             raise InvalidArgument(f"{len(calls)} calls; at most {CALLS_MAX} are decided at once")
-        return await self.decide(policy, None, calls)
+        decided = await self.decide(policy, None, calls)
+        await self._note_use(decided[0])
+        return decided
 
     async def decide(
         self, name: str, spec: PolicySpec | None, calls: Sequence[PlannedCall]
@@ -133,6 +138,16 @@ class Resolution:
             for facts in sources.measured.facts.values()
             for sku in [catalogue.tools.sku(facts.tool_name, facts.model_alias)]
         ]
+
+    async def _note_use(self, policy: PolicyVersion) -> None:
+        """Of the policy and of the floor below it. Raises PolicyNotFound."""
+        tenant = current_identity().tenant
+        await self.uses.note(tenant, policy)
+        if policy.spec.floor is not None:
+            versions = await self.tools.versions()
+            floor = (await self.catalogues.of(tenant, versions.catalogue)).floor
+            if floor is not None:
+                await self.uses.note(tenant, floor)
 
     async def _toolset(self, name: str, spec: PolicySpec | None) -> Toolset:
         catalogue, sources = await self._sources()

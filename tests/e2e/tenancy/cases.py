@@ -103,6 +103,7 @@ RPCS: dict[str, Case] = {
     "DescriptionService/RejectProposal": (REJECTED, {"id": "$unknown"}),
     "PolicyService/GetPolicy": (REJECTED, {"name": "$policy"}),
     "PolicyService/ActivatePolicy": (REJECTED, {"name": "$policy"}),
+    "PolicyService/DeletePolicy": (REJECTED, {"name": "$policy"}),
     "PolicyService/ExplainToolset": (REJECTED, {"policy": "$policy"}),
     "PolicyService/CheckCalls": (
         REJECTED,
@@ -195,6 +196,7 @@ RPCS: dict[str, Case] = {
     "PolicyService/CreatePolicy": (OWN, {"spec": SPEC}),
     "BudgetService/CreateBudget": (OWN, {"budget": BUDGET}),
     "PriceBookService/CreatePrices": (OWN, {"specs": [PRICE]}),
+    "PriceBookService/DeletePrices": (REJECTED, {"ids": ["$unknown"]}),
     "CorpusService/PutDocuments": (
         OWN,
         {"corpus": "$corpus", "documents": [{"id": "$document", "content": "my own"}]},

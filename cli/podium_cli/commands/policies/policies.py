@@ -1,4 +1,4 @@
-"""`podium policies`: list, show, apply, activate, schedule, explain."""
+"""`podium policies`: list, show, apply, activate, schedule, explain, delete."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ INSTRUCTION_CHARACTERS = 60
 
 app = typer.Typer(
     name="policies",
-    help="List, show, apply, activate, schedule, explain, try, report.",
+    help="List, show, apply, activate, schedule, explain, delete, try, report.",
     no_args_is_help=True,
 )
 
@@ -142,6 +142,19 @@ async def explain(
         for each in reply.decisions
     ]
     session.output.result(reply, listing(("", "tool", "why"), rows))
+
+
+@command(app, "delete")
+async def delete(session: Session, name: Name, version: Version = 0) -> None:
+    """Delete a policy that nothing used, or one version of it; what was used stays."""
+    async with session.gateway() as gateway:
+        reply = await gateway.delete(
+            f"/v1/policies/{segment(name)}",
+            policy_service_pb2.DeletePolicyResponse,
+            version=version or None,
+        )
+    gone = ", ".join(f"{each.spec.name} v{each.version}" for each in reply.policies)
+    session.output.result(reply, f"{gone} deleted")
 
 
 async def _create(

@@ -10,6 +10,7 @@ from podium_client.models import (
     ActivatePolicyResponse,
     CreatePolicyRequest,
     CreatePolicyResponse,
+    DeletePolicyResponse,
     DryRunPolicyRequest,
     DryRunPolicyResponse,
     ExplainToolsetRequest,
@@ -71,6 +72,13 @@ class AsyncPolicies:
         address = path(POLICY + "/activate", name=name)
         reply = await self._transport.call("POST", address, ActivatePolicyResponse, body=body)
         return required(reply.policy)
+
+    async def delete(self, name: str, version: int = 0) -> Sequence[Policy]:
+        """Deletes versions that nothing used, 0 all of them; what was used stays (Conflict)."""
+        reply = await self._transport.call(
+            "DELETE", path(POLICY, name=name), DeletePolicyResponse, query={"version": version}
+        )
+        return reply.policies
 
     def activations(self, *, page_size: int = 0) -> AsyncPages[PolicyActivation]:
         """When which policy became or becomes the default, newest first."""

@@ -8,6 +8,7 @@ from podium_client._async.transport import AsyncTransport
 from podium_client.models import (
     CreatePricesRequest,
     CreatePricesResponse,
+    DeletePricesResponse,
     GetEffectivePricesResponse,
     ListPricesResponse,
     Price,
@@ -27,6 +28,13 @@ class AsyncPrices:
         """All of them, or none; the same price again keeps its version."""
         body = CreatePricesRequest(specs=[*specs], validate_only=validate_only)
         return await self._transport.call("POST", "/v1/prices", CreatePricesResponse, body=body)
+
+    async def delete(self, ids: Sequence[str]) -> Sequence[Price]:
+        """Deletes versions that no call used, all or none; what was used stays (Conflict)."""
+        reply = await self._transport.call(
+            "DELETE", "/v1/prices", DeletePricesResponse, query={"ids": [*ids]}
+        )
+        return reply.prices
 
     def list(
         self, sku_prefix: str = "", *, known_at: datetime | None = None, page_size: int = 0

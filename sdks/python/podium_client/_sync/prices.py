@@ -9,6 +9,7 @@ from podium_client._sync.transport import Transport
 from podium_client.models import (
     CreatePricesRequest,
     CreatePricesResponse,
+    DeletePricesResponse,
     GetEffectivePricesResponse,
     ListPricesResponse,
     Price,
@@ -28,6 +29,13 @@ class Prices:
         """All of them, or none; the same price again keeps its version."""
         body = CreatePricesRequest(specs=[*specs], validate_only=validate_only)
         return self._transport.call("POST", "/v1/prices", CreatePricesResponse, body=body)
+
+    def delete(self, ids: Sequence[str]) -> Sequence[Price]:
+        """Deletes versions that no call used, all or none; what was used stays (Conflict)."""
+        reply = self._transport.call(
+            "DELETE", "/v1/prices", DeletePricesResponse, query={"ids": [*ids]}
+        )
+        return reply.prices
 
     def list(
         self, sku_prefix: str = "", *, known_at: datetime | None = None, page_size: int = 0

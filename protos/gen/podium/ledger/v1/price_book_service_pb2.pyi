@@ -413,6 +413,60 @@ class CreatePricesResponse(_message.Message):
 Global___CreatePricesResponse: _TypeAlias = CreatePricesResponse  # noqa: Y015
 
 @_typing.final
+class DeletePricesRequest(_message.Message):
+    """Asks to delete prices."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDS_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    """Tenant that alone pays them; unset means the caller's, and list prices. Another one needs the
+    platform's scope, as prices of SKUs that do not start with "own/" do.
+    """
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of versions, at most 1000."""
+
+    def __init__(
+        self,
+        *,
+        ids: _abc.Iterable[_builtins.str] | None = ...,
+        tenant: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeletePricesRequest: _TypeAlias = DeletePricesRequest  # noqa: Y015
+
+@_typing.final
+class DeletePricesResponse(_message.Message):
+    """They are gone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRICES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def prices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Price]:
+        """The deleted versions, in the order of their SKUs."""
+
+    def __init__(
+        self,
+        *,
+        prices: _abc.Iterable[Global___Price] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["prices", b"prices"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeletePricesResponse: _TypeAlias = DeletePricesResponse  # noqa: Y015
+
+@_typing.final
 class ListPricesRequest(_message.Message):
     """Asks for a page of prices."""
 

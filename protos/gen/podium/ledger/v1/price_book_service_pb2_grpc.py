@@ -41,6 +41,11 @@ class PriceBookServiceStub(object):
                 request_serializer=podium_dot_ledger_dot_v1_dot_price__book__service__pb2.CreatePricesRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_price__book__service__pb2.CreatePricesResponse.FromString,
                 _registered_method=True)
+        self.DeletePrices = channel.unary_unary(
+                '/podium.ledger.v1.PriceBookService/DeletePrices',
+                request_serializer=podium_dot_ledger_dot_v1_dot_price__book__service__pb2.DeletePricesRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_price__book__service__pb2.DeletePricesResponse.FromString,
+                _registered_method=True)
         self.ListPrices = channel.unary_unary(
                 '/podium.ledger.v1.PriceBookService/ListPrices',
                 request_serializer=podium_dot_ledger_dot_v1_dot_price__book__service__pb2.ListPricesRequest.SerializeToString,
@@ -60,6 +65,15 @@ class PriceBookServiceServicer(object):
 
     def CreatePrices(self, request, context):
         """Adds price versions. The same price again returns the version it has.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeletePrices(self, request, context):
+        """Deletes price versions that no entry of the journal names, all or none: from now on the price book
+        does not know them, and the version that one of them ended holds on. One that was used is
+        FAILED_PRECONDITION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -86,6 +100,11 @@ def add_PriceBookServiceServicer_to_server(servicer, server):
                     servicer.CreatePrices,
                     request_deserializer=podium_dot_ledger_dot_v1_dot_price__book__service__pb2.CreatePricesRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_price__book__service__pb2.CreatePricesResponse.SerializeToString,
+            ),
+            'DeletePrices': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeletePrices,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_price__book__service__pb2.DeletePricesRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_price__book__service__pb2.DeletePricesResponse.SerializeToString,
             ),
             'ListPrices': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPrices,
@@ -127,6 +146,33 @@ class PriceBookService(object):
             '/podium.ledger.v1.PriceBookService/CreatePrices',
             podium_dot_ledger_dot_v1_dot_price__book__service__pb2.CreatePricesRequest.SerializeToString,
             podium_dot_ledger_dot_v1_dot_price__book__service__pb2.CreatePricesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeletePrices(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.PriceBookService/DeletePrices',
+            podium_dot_ledger_dot_v1_dot_price__book__service__pb2.DeletePricesRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_price__book__service__pb2.DeletePricesResponse.FromString,
             options,
             channel_credentials,
             insecure,

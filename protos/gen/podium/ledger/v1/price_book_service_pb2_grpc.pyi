@@ -37,6 +37,11 @@ class PriceBookServiceStub:
     def __new__(cls, channel: _aio.Channel) -> PriceBookServiceAsyncStub: ...
     CreatePrices: _grpc.UnaryUnaryMultiCallable[_price_book_service_pb2.CreatePricesRequest, _price_book_service_pb2.CreatePricesResponse]
     """Adds price versions. The same price again returns the version it has."""
+    DeletePrices: _grpc.UnaryUnaryMultiCallable[_price_book_service_pb2.DeletePricesRequest, _price_book_service_pb2.DeletePricesResponse]
+    """Deletes price versions that no entry of the journal names, all or none: from now on the price book
+    does not know them, and the version that one of them ended holds on. One that was used is
+    FAILED_PRECONDITION.
+    """
     ListPrices: _grpc.UnaryUnaryMultiCallable[_price_book_service_pb2.ListPricesRequest, _price_book_service_pb2.ListPricesResponse]
     """Lists price versions in SKU order."""
     GetEffectivePrices: _grpc.UnaryUnaryMultiCallable[_price_book_service_pb2.GetEffectivePricesRequest, _price_book_service_pb2.GetEffectivePricesResponse]
@@ -51,6 +56,11 @@ class PriceBookServiceAsyncStub(PriceBookServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreatePrices: _aio.UnaryUnaryMultiCallable[_price_book_service_pb2.CreatePricesRequest, _price_book_service_pb2.CreatePricesResponse]  # type: ignore[assignment]
     """Adds price versions. The same price again returns the version it has."""
+    DeletePrices: _aio.UnaryUnaryMultiCallable[_price_book_service_pb2.DeletePricesRequest, _price_book_service_pb2.DeletePricesResponse]  # type: ignore[assignment]
+    """Deletes price versions that no entry of the journal names, all or none: from now on the price book
+    does not know them, and the version that one of them ended holds on. One that was used is
+    FAILED_PRECONDITION.
+    """
     ListPrices: _aio.UnaryUnaryMultiCallable[_price_book_service_pb2.ListPricesRequest, _price_book_service_pb2.ListPricesResponse]  # type: ignore[assignment]
     """Lists price versions in SKU order."""
     GetEffectivePrices: _aio.UnaryUnaryMultiCallable[_price_book_service_pb2.GetEffectivePricesRequest, _price_book_service_pb2.GetEffectivePricesResponse]  # type: ignore[assignment]
@@ -68,6 +78,17 @@ class PriceBookServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_price_book_service_pb2.CreatePricesResponse, _abc.Awaitable[_price_book_service_pb2.CreatePricesResponse]]:
         """Adds price versions. The same price again returns the version it has."""
+
+    @_abc_1.abstractmethod
+    def DeletePrices(
+        self,
+        request: _price_book_service_pb2.DeletePricesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_price_book_service_pb2.DeletePricesResponse, _abc.Awaitable[_price_book_service_pb2.DeletePricesResponse]]:
+        """Deletes price versions that no entry of the journal names, all or none: from now on the price book
+        does not know them, and the version that one of them ended holds on. One that was used is
+        FAILED_PRECONDITION.
+        """
 
     @_abc_1.abstractmethod
     def ListPrices(

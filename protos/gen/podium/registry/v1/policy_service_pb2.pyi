@@ -363,6 +363,56 @@ class ListActivationsResponse(_message.Message):
 Global___ListActivationsResponse: _TypeAlias = ListActivationsResponse  # noqa: Y015
 
 @_typing.final
+class DeletePolicyRequest(_message.Message):
+    """Asks to delete a policy."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name."""
+    version: _builtins.int
+    """One version; 0 means all of them."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeletePolicyRequest: _TypeAlias = DeletePolicyRequest  # noqa: Y015
+
+@_typing.final
+class DeletePolicyResponse(_message.Message):
+    """They are gone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def policies(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.Policy]:
+        """The deleted versions, oldest first."""
+
+    def __init__(
+        self,
+        *,
+        policies: _abc.Iterable[_policy_pb2.Policy] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policies", b"policies"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeletePolicyResponse: _TypeAlias = DeletePolicyResponse  # noqa: Y015
+
+@_typing.final
 class PlannedCall(_message.Message):
     """A call of one version of a tool."""
 

@@ -40,6 +40,11 @@ class PolicyServiceStub(object):
                 request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.CreatePolicyRequest.SerializeToString,
                 response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.CreatePolicyResponse.FromString,
                 _registered_method=True)
+        self.DeletePolicy = channel.unary_unary(
+                '/podium.registry.v1.PolicyService/DeletePolicy',
+                request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.DeletePolicyRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.DeletePolicyResponse.FromString,
+                _registered_method=True)
         self.GetPolicy = channel.unary_unary(
                 '/podium.registry.v1.PolicyService/GetPolicy',
                 request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.GetPolicyRequest.SerializeToString,
@@ -89,6 +94,15 @@ class PolicyServiceServicer(object):
     def CreatePolicy(self, request, context):
         """Creates a policy, or a new version of it. The same spec again returns the
         version it already has.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeletePolicy(self, request, context):
+        """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
+        they were no default and are not scheduled, and no tool of kind podium names the policy. Else it is
+        FAILED_PRECONDITION and deletes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -157,6 +171,11 @@ def add_PolicyServiceServicer_to_server(servicer, server):
                     servicer.CreatePolicy,
                     request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.CreatePolicyRequest.FromString,
                     response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.CreatePolicyResponse.SerializeToString,
+            ),
+            'DeletePolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeletePolicy,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.DeletePolicyRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.DeletePolicyResponse.SerializeToString,
             ),
             'GetPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.GetPolicy,
@@ -227,6 +246,33 @@ class PolicyService(object):
             '/podium.registry.v1.PolicyService/CreatePolicy',
             podium_dot_registry_dot_v1_dot_policy__service__pb2.CreatePolicyRequest.SerializeToString,
             podium_dot_registry_dot_v1_dot_policy__service__pb2.CreatePolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeletePolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.PolicyService/DeletePolicy',
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.DeletePolicyRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.DeletePolicyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,11 @@ class PolicyServiceStub:
     """Creates a policy, or a new version of it. The same spec again returns the
     version it already has.
     """
+    DeletePolicy: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.DeletePolicyRequest, _policy_service_pb2.DeletePolicyResponse]
+    """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
+    they were no default and are not scheduled, and no tool of kind podium names the policy. Else it is
+    FAILED_PRECONDITION and deletes nothing.
+    """
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.GetPolicyRequest, _policy_service_pb2.GetPolicyResponse]
     """Returns one version of a policy."""
     ListPolicies: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ListPoliciesRequest, _policy_service_pb2.ListPoliciesResponse]
@@ -62,6 +67,11 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     CreatePolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.CreatePolicyRequest, _policy_service_pb2.CreatePolicyResponse]  # type: ignore[assignment]
     """Creates a policy, or a new version of it. The same spec again returns the
     version it already has.
+    """
+    DeletePolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.DeletePolicyRequest, _policy_service_pb2.DeletePolicyResponse]  # type: ignore[assignment]
+    """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
+    they were no default and are not scheduled, and no tool of kind podium names the policy. Else it is
+    FAILED_PRECONDITION and deletes nothing.
     """
     GetPolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.GetPolicyRequest, _policy_service_pb2.GetPolicyResponse]  # type: ignore[assignment]
     """Returns one version of a policy."""
@@ -91,6 +101,17 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_policy_service_pb2.CreatePolicyResponse, _abc.Awaitable[_policy_service_pb2.CreatePolicyResponse]]:
         """Creates a policy, or a new version of it. The same spec again returns the
         version it already has.
+        """
+
+    @_abc_1.abstractmethod
+    def DeletePolicy(
+        self,
+        request: _policy_service_pb2.DeletePolicyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_service_pb2.DeletePolicyResponse, _abc.Awaitable[_policy_service_pb2.DeletePolicyResponse]]:
+        """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
+        they were no default and are not scheduled, and no tool of kind podium names the policy. Else it is
+        FAILED_PRECONDITION and deletes nothing.
         """
 
     @_abc_1.abstractmethod
