@@ -35,6 +35,7 @@ COMMANDS = {
     "models": (EPISODES, "List the models an episode can ask for, alone or with a policy."),
     "episodes": (EPISODES, "List, show, cancel, approve, feedback."),
     "trajectories": (EPISODES, "Read the trajectory stream, and its dead-lettered records."),
+    "webhooks": (EPISODES, "Create, list, deliveries, replay, delete: where events are sent."),
     "train": (TRAINING, "Make tasks, run episodes, and give users what was learnt."),
     "tools": (TOOLS, "List, show, search, try, apply, import, follow, describe, delete."),
     "policies": (TOOLS, "List, show, apply, activate, schedule, explain, delete, try, report."),
@@ -55,6 +56,7 @@ SINGULARS = {
     "policy": "policies",
     "price": "prices",
     "budget": "budgets",
+    "webhook": "webhooks",
     "key": "keys",
     "limit": "limits",
 }

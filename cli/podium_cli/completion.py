@@ -57,4 +57,5 @@ tool_names = _names(
 policy_names = _names(
     "/v1/policies", "policies", ("spec", "name"), lambda policy: policy["spec"]["instruction"]
 )
+webhook_ids = _names("/v1/webhooks", "webhooks", ("id",), lambda webhook: webhook["url"])
 episode_ids = _names("/v1/episodes", "episodes", ("id",), lambda episode: episode["spec"]["task"])

@@ -40,6 +40,8 @@ IDENTITIES_KEPT = 1000
 ALERTS_PER_PAGE = 100
 # "And in Lyon?" is understood from what was said before.
 MESSAGES_BEFORE = 2
+# The name under which the version that users get is listed.
+PROMOTED = "promoted"
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,11 @@ class Orchestrator:
     async def models(self) -> list[orchestrator_pb.Model]:
         request = orchestrator_pb.ListModelsRequest(page_size=500)
         return list((await answered(self._stub.ListModels(request))).models)
+
+    async def promoted(self) -> str:
+        """The version that users get; "" while none is served as such."""
+        found = (each.version for each in await self.models() if each.name == PROMOTED)
+        return next(found, "")
 
     async def count_tokens(self, request: orchestrator_pb.NextActionRequest) -> int:
         counted = orchestrator_pb.CountTokensRequest(action=request)

@@ -43,6 +43,8 @@ from episodes.turns.turn import TurnActivity
 from episodes.turns.verifier_calls import VerifierCalls
 from episodes.webhooks.budget_alerts import INTERVAL_S as ALERTS_INTERVAL_S
 from episodes.webhooks.budget_alerts import BudgetAlerts
+from episodes.webhooks.promotions import INTERVAL_S as PROMOTIONS_INTERVAL_S
+from episodes.webhooks.promotions import Promotions
 from episodes.webhooks.sender import FORGET_INTERVAL_S as WEBHOOK_FORGET_INTERVAL_S
 from episodes.webhooks.sender import POLL_INTERVAL_S as WEBHOOK_INTERVAL_S
 from episodes.webhooks.sender import WebhookSender
@@ -223,6 +225,9 @@ async def _tasks(
     delivering = partial(telling.lead, sender.send_due)
     alerts = BudgetAlerts(webhooks, Ledger(to_ledger))
     alerted = partial(telling.lead, alerts.owe)
+    to_orchestrator = channel_to(config.orchestrator_inference_target)
+    promotions = Promotions(engine, webhooks, Orchestrator(to_orchestrator))
+    promoted = partial(telling.lead, promotions.owe)
     trimming = partial(telling.lead, webhooks.forget)
     tasks = [
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
@@ -231,6 +236,7 @@ async def _tasks(
         BackgroundTask("workflow-reconciler", ended, config.reconcile_interval_s),
         BackgroundTask("webhooks", delivering, WEBHOOK_INTERVAL_S),
         BackgroundTask("budget-alerts", alerted, ALERTS_INTERVAL_S),
+        BackgroundTask("promotions", promoted, PROMOTIONS_INTERVAL_S),
         BackgroundTask("old-webhook-deliveries", trimming, WEBHOOK_FORGET_INTERVAL_S),
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
         BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
@@ -243,6 +249,7 @@ async def _tasks(
         await producer.close()
         await adapters.close(None)
         await to_ledger.close(None)
+        await to_orchestrator.close(None)
 
 
 def main() -> None:

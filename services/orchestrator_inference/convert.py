@@ -196,7 +196,7 @@ def model_to_proto(model: EngineModel, sku: str) -> pb.Model:
     """The message. A model's version is its name: adapters are published under fresh names."""
     return pb.Model(
         name=model.name,
-        version=model.name,
+        version=model.version or model.name,
         sku=sku,
         is_default=model.is_default,
         context_tokens=model.context_tokens,

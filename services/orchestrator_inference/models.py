@@ -194,6 +194,8 @@ class EngineModel:
     prompt_digest: str = ""
     is_default: bool = False
     adapts_default: bool = False
+    # What an alias means; "" for a model under its own name.
+    version: str = ""
 
 
 @dataclass(frozen=True)

@@ -130,9 +130,7 @@ class Input1Item(RootModel[str]):
 
 
 class Input1(RootModel[list[Input1Item]]):
-    root: Annotated[
-        list[Input1Item], Field(max_length=2048, min_length=1, title="Input")
-    ]
+    root: Annotated[list[Input1Item], Field(min_length=1, title="Input")]
     """
     a text, or at most 2048
     """
@@ -158,9 +156,7 @@ class Input3Item(RootModel[list[Input3ItemItem]]):
 
 
 class Input3(RootModel[list[Input3Item]]):
-    root: Annotated[
-        list[Input3Item], Field(max_length=2048, min_length=1, title="Input")
-    ]
+    root: Annotated[list[Input3Item], Field(min_length=1, title="Input")]
     """
     a text, or at most 2048
     """
@@ -1172,6 +1168,7 @@ class WebhookDelivery(Model):
             "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED",
             "WEBHOOK_EVENT_TYPE_BUDGET_ALERT",
             "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN",
+            "WEBHOOK_EVENT_TYPE_VERSION_PROMOTED",
         ]
         | str
     ) = "WEBHOOK_EVENT_TYPE_UNSPECIFIED"
@@ -3391,7 +3388,7 @@ class PutWebhookRequest(Model):
     """
     As in Webhook.
     """
-    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN"] | str] = (
+    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN", "WEBHOOK_EVENT_TYPE_VERSION_PROMOTED"] | str] = (
         []
     )
     """
@@ -3450,7 +3447,7 @@ class Webhook(Model):
     """
     An http or https URL at a public address.
     """
-    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN"] | str] = (
+    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN", "WEBHOOK_EVENT_TYPE_VERSION_PROMOTED"] | str] = (
         []
     )
     """

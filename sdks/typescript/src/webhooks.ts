@@ -16,7 +16,8 @@ export type WebhookEventType =
   | "approval_requested"
   | "record_dead_lettered"
   | "budget_alert"
-  | "feedback_given";
+  | "feedback_given"
+  | "version_promoted";
 
 /** Where a tenant's events are sent; tenant admins only. */
 export class Webhooks {

@@ -78,6 +78,16 @@ def feedback_given(tenant: str, episode_id: str, feedback_id: str, score: float 
     )
 
 
+def version_promoted(tenant: str, promotion: int, version: str, previous: str) -> Event:
+    """Users get another version of the orchestrator."""
+    return Event(
+        tenant,
+        EventType.VERSION_PROMOTED,
+        f"version-promoted-{promotion}",
+        {"version": version, "previous": previous},
+    )
+
+
 def record_dead_lettered(record: OutboxRecord, reason: str) -> Event:
     """A record is kept aside; one that was published again and rejected again is another event."""
     return Event(

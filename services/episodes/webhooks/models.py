@@ -18,6 +18,7 @@ class EventType(StrEnum):
     RECORD_DEAD_LETTERED = "record.dead_lettered"
     BUDGET_ALERT = "budget.alert"
     FEEDBACK_GIVEN = "feedback.given"
+    VERSION_PROMOTED = "version.promoted"
 
 
 class DeliveryState(StrEnum):

@@ -47,7 +47,9 @@ class VersionRouting:
         for alias in Alias:
             version = self._aliases.current(alias)
             if version in found and version in self.admitted:
-                found[alias] = replace(found[version], name=alias.value, is_default=False)
+                found[alias] = replace(
+                    found[version], name=alias.value, version=version, is_default=False
+                )
         return tuple(found[name] for name in sorted(found))
 
     def _meant(self, asked: str) -> str:

@@ -72,6 +72,8 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         # What every call reports, in place of the size of its task.
         self.usage: usage_pb2.Usage | None = None
         self.error: tuple[grpc.StatusCode, str] | None = None
+        # The version that users get.
+        self.promoted = ""
         # How the prompt is too long for the model; "" means that it is not.
         self.too_long = ""
         # The task it fails at; "" means at every one.
@@ -120,7 +122,10 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         model = orchestrator_pb.Model(
             name="scripted", version="1", sku="orchestrator/scripted", is_default=True
         )
-        return orchestrator_pb.ListModelsResponse(models=[model])
+        models = [model]
+        if self.promoted:
+            models.append(orchestrator_pb.Model(name="promoted", version=self.promoted))
+        return orchestrator_pb.ListModelsResponse(models=models)
 
 
 class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):

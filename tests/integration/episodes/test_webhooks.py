@@ -13,6 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from callers import client_channel, make_identity
+from episodes.webhooks.promotions import TENANT
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
 from integration.episodes.test_approvals import asked
@@ -244,3 +245,38 @@ async def test_passed_limits_since_the_webhook_are_told_once(platform: EpisodesP
     assert bodies[0]["data"]["posted"] == {"currency_code": "USD", "amount": "0.41"}
     assert all("." not in each.message_id for each in found.deliveries)
     assert len(found.deliveries) == 3
+
+
+async def test_another_promoted_version_is_told_once_and_the_first_sight_not(
+    platform: EpisodesPlatform,
+) -> None:
+    url = f"{URL}/versions/{platform.tenant}"
+    # Versions are everybody's, so the worker asks for no tenant that is here.
+    orchestrator = platform.tenants.add(TENANT).orchestrator
+    wanted = [pb.WEBHOOK_EVENT_TYPE_VERSION_PROMOTED]
+    async with webhooks(platform) as stub:
+        await stub.PutWebhook(hook(url=url, event_types=wanted))
+        await seen(platform, "")
+        for version in ("policy-a-v1", "policy-a-v2", "", "policy-a-v1"):
+            orchestrator.promoted = version
+            await seen(platform, version or "policy-a-v2")
+        sent = await delivered(platform, url, count=3)
+    assert [body["type"] for body in sent] == ["version.promoted"] * 3
+    told = [(body["data"]["version"], body["data"]["previous"]) for body in sent]
+    assert told == [
+        ("policy-a-v1", ""),
+        ("policy-a-v2", "policy-a-v1"),
+        ("policy-a-v1", "policy-a-v2"),
+    ]
+
+
+async def seen(platform: EpisodesPlatform, version: str) -> None:
+    """Until the worker knows the version."""
+    engine = create_async_engine(platform.database_url)
+    latest = text("SELECT version FROM promotions ORDER BY id DESC LIMIT 1")
+    while True:
+        async with engine.connect() as connection:
+            if (await connection.execute(latest)).scalar_one_or_none() == version:
+                break
+        await asyncio.sleep(0.2)
+    await engine.dispose()

@@ -27,6 +27,7 @@ EventType = Literal[
     "record_dead_lettered",
     "budget_alert",
     "feedback_given",
+    "version_promoted",
 ]
 DeliveryState = Literal["pending", "delivered", "failed"]
 

@@ -39,6 +39,8 @@ class _WebhookEventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Webh
     """Spending passed a soft limit of a budget: "budget.alert"."""
     WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN: _WebhookEventType.ValueType  # 5
     """Somebody said how good an episode was: "feedback.given"."""
+    WEBHOOK_EVENT_TYPE_VERSION_PROMOTED: _WebhookEventType.ValueType  # 6
+    """Users get another version of the orchestrator, also after a rollback: "version.promoted"."""
 
 class WebhookEventType(_WebhookEventType, metaclass=_WebhookEventTypeEnumTypeWrapper):
     """What happened."""
@@ -55,6 +57,8 @@ WEBHOOK_EVENT_TYPE_BUDGET_ALERT: WebhookEventType.ValueType  # 4
 """Spending passed a soft limit of a budget: "budget.alert"."""
 WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN: WebhookEventType.ValueType  # 5
 """Somebody said how good an episode was: "feedback.given"."""
+WEBHOOK_EVENT_TYPE_VERSION_PROMOTED: WebhookEventType.ValueType  # 6
+"""Users get another version of the orchestrator, also after a rollback: "version.promoted"."""
 Global___WebhookEventType: _TypeAlias = WebhookEventType  # noqa: Y015
 
 class _WebhookDeliveryState:

@@ -1,0 +1,163 @@
+"""`podium webhooks`: create, list, deliveries, replay, delete: where your events are sent."""
+
+from typing import Annotated
+
+import typer
+
+from podium.episodes.v1 import webhook_service_pb2 as pb
+from podium_cli.command import Session, command
+from podium_cli.completion import webhook_ids
+from podium_cli.formats import format_time
+from podium_cli.listing import listing
+from podium_kit.client.errors import UsageError
+from podium_kit.client.gateway import segment
+from podium_kit.wire import enum_word
+
+EVENT, STATE = "WEBHOOK_EVENT_TYPE_", "WEBHOOK_DELIVERY_STATE_"
+STATES = ("pending", "delivered", "failed")
+
+app = typer.Typer(
+    name="webhooks",
+    help="Create, list, deliveries, replay, delete.",
+    no_args_is_help=True,
+)
+
+Id = Annotated[
+    str,
+    typer.Argument(help="Webhook, like orders.", show_default=False, autocompletion=webhook_ids),
+]
+
+
+@command(app, "create")
+async def create(
+    session: Session,
+    webhook_id: Id,
+    url: Annotated[str, typer.Argument(help="Where events are posted.", show_default=False)],
+    *,
+    secret: Annotated[
+        str, typer.Option(help="Name of the adapters' secret that signs; see docs/webhooks.md.")
+    ],
+    event: Annotated[
+        list[str] | None,
+        typer.Option(help="Like episode.ended; repeatable. All when left out."),
+    ] = None,
+) -> None:
+    """Register a webhook, or replace the one of that id."""
+    body = {
+        "url": url,
+        "secret": {"name": secret},
+        "event_types": [_event_type(word) for word in event or []],
+    }
+    async with session.gateway() as gateway:
+        path = f"/v1/webhooks/{segment(webhook_id)}"
+        reply = await gateway.put(path, body, pb.PutWebhookResponse)
+    told = ", ".join(_events(reply.webhook))
+    session.output.result(reply, f"{reply.webhook.id} is told of {told}")
+
+
+@command(app, "list")
+async def list_webhooks(session: Session) -> None:
+    """List webhooks and what they are told."""
+    async with session.gateway() as gateway:
+        found = await gateway.all("/v1/webhooks", pb.ListWebhooksResponse)
+    rows = [
+        (each.id, each.url, ", ".join(_events(each)), each.secret.name, each.created_by)
+        for each in found.webhooks
+    ]
+    columns = ("webhook", "url", "events…", "secret", "by")
+    session.output.result(found, listing(columns, rows, ("by", "secret")))
+
+
+@command(app, "deliveries")
+async def deliveries(
+    session: Session,
+    *,
+    webhook: Annotated[
+        str, typer.Option(help="Only of this webhook.", autocompletion=webhook_ids)
+    ] = "",
+    state: Annotated[
+        list[str] | None, typer.Option(help="pending, delivered or failed; repeatable.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Most deliveries.")] = 50,
+) -> None:
+    """List what became of events of the last 30 days, newest first."""
+    async with session.gateway() as gateway:
+        found = await gateway.get(
+            "/v1/webhook-deliveries",
+            pb.ListWebhookDeliveriesResponse,
+            webhook_id=webhook,
+            states=[_state(word) for word in state or []],
+            page_size=limit,
+        )
+    rows = [_row(each) for each in found.deliveries]
+    columns = ("id#", "when", "webhook", "event", "state", "tries#", "why…")
+    session.output.result(found, listing(columns, rows, ("when", "tries#")))
+
+
+@command(app, "replay")
+async def replay(
+    session: Session,
+    delivery_ids: Annotated[
+        list[str] | None, typer.Argument(help="Ids of deliveries.", show_default=False)
+    ] = None,
+    *,
+    failed: Annotated[bool, typer.Option("--failed", help="All that failed.")] = False,
+    webhook: Annotated[
+        str, typer.Option(help="Only of this webhook.", autocompletion=webhook_ids)
+    ] = "",
+) -> None:
+    """Send deliveries again, also those that arrived."""
+    if bool(delivery_ids) == failed:
+        raise UsageError("name deliveries or take all that failed", "give ids, or --failed")
+    body = {"delivery_ids": delivery_ids or [], "webhook_id": webhook}
+    async with session.gateway() as gateway:
+        reply = await gateway.post(
+            "/v1/webhook-deliveries/replay", body, pb.ReplayWebhookDeliveriesResponse
+        )
+    session.output.result(reply, f"{reply.count} deliveries are sent again")
+
+
+@command(app, "delete")
+async def delete(session: Session, webhook_id: Id) -> None:
+    """Delete a webhook and its deliveries."""
+    async with session.gateway() as gateway:
+        path = f"/v1/webhooks/{segment(webhook_id)}"
+        reply = await gateway.delete(path, pb.DeleteWebhookResponse)
+    session.output.result(reply, f"{webhook_id} is deleted")
+
+
+def _event_type(word: str) -> str:
+    name = EVENT + word.upper().replace(".", "_").replace("-", "_")
+    if name not in dict(pb.WebhookEventType.items()) or name.endswith("UNSPECIFIED"):
+        known = ", ".join(_word(number) for number in pb.WebhookEventType.values() if number)
+        raise UsageError(f"there is no event {word!r}", f"use {known}")
+    return name
+
+
+def _word(number: pb.WebhookEventType.ValueType) -> str:
+    """ "episode.ended" of a type."""
+    return pb.WebhookEventType.Name(number).removeprefix(EVENT).lower().replace("_", ".", 1)
+
+
+def _events(webhook: pb.Webhook) -> list[str]:
+    return [_word(number) for number in webhook.event_types] or ["everything"]
+
+
+def _state(word: str) -> str:
+    if word not in STATES:
+        raise UsageError(f"there is no state {word!r}", f"use {', '.join(STATES)}")
+    return STATE + word.upper()
+
+
+def _row(delivery: pb.WebhookDelivery) -> tuple[str, ...]:
+    next_time = format_time(delivery.next_attempt_time)
+    waits = f"; next try {next_time}" if next_time and delivery.attempt_count else ""
+    return (
+        delivery.id,
+        format_time(delivery.create_time),
+        delivery.webhook_id,
+        _word(delivery.event_type),
+        enum_word(pb.WebhookDeliveryState.Name(delivery.state), STATE),
+        str(delivery.attempt_count),
+        f"{delivery.last_error}{waits}",
+    )
