@@ -15,7 +15,7 @@ from gateway.rest.openapi_schemas import INTEGER, LONG, WELL_KNOWN
 from gateway.server import openapi_document
 
 Schema = dict[str, Any]
-FOREIGN = re.compile(r"/v1/(chat|responses|messages)\b")
+FOREIGN = re.compile(r"/v1/(chat|embeddings|responses|messages)\b")
 REFERENCE = "#/components/schemas/"
 # What the types of the contracts say by themselves; in a client it would be noise.
 WIDTHS = {

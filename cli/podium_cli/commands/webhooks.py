@@ -18,7 +18,7 @@ STATES = ("pending", "delivered", "failed")
 
 app = typer.Typer(
     name="webhooks",
-    help="Create, list, deliveries, replay, delete.",
+    help="Create, list, deliveries, replay, delete: where events are sent.",
     no_args_is_help=True,
 )
 
@@ -32,7 +32,9 @@ Id = Annotated[
 async def create(
     session: Session,
     webhook_id: Id,
-    url: Annotated[str, typer.Argument(help="Where events are posted.", show_default=False)],
+    address: Annotated[
+        str, typer.Argument(help="URL that events are posted to.", show_default=False)
+    ],
     *,
     secret: Annotated[
         str, typer.Option(help="Name of the adapters' secret that signs; see docs/webhooks.md.")
@@ -44,7 +46,7 @@ async def create(
 ) -> None:
     """Register a webhook, or replace the one of that id."""
     body = {
-        "url": url,
+        "url": address,
         "secret": {"name": secret},
         "event_types": [_event_type(word) for word in event or []],
     }

@@ -46,6 +46,11 @@ class GivenPrices(ledger_rpc.PriceBookServiceServicer):
     ) -> ledger_pb.CreatePricesResponse:
         raise NotImplementedError("the registry only reads prices")
 
+    async def DeletePrices(
+        self, request: ledger_pb.DeletePricesRequest, context: Any
+    ) -> ledger_pb.DeletePricesResponse:
+        raise NotImplementedError("the registry only reads prices")
+
     async def ListPrices(
         self, request: ledger_pb.ListPricesRequest, context: Any
     ) -> ledger_pb.ListPricesResponse:
