@@ -33,10 +33,10 @@ from cost_ledger.journal.store_reads import ReportStore
 from cost_ledger.journal.store_upkeep import UpkeepStore
 from cost_ledger.journal.upkeep import INTERVAL_S as UPKEEP_INTERVAL_S
 from cost_ledger.journal.upkeep import keep_up
-from cost_ledger.prices.deleting import PriceDeletion
 from cost_ledger.prices.service import PriceBook
 from cost_ledger.prices.servicer import PriceBookServicer
 from cost_ledger.prices.store import PriceStore
+from cost_ledger.prices.store_deletions import PriceDeletion
 from cost_ledger.spend.service import SpendReports
 from cost_ledger.spend.store import SpendStore
 from cost_ledger.spend.store_rollups import RollupStore

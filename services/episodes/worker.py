@@ -49,6 +49,7 @@ from episodes.webhooks.sender import FORGET_INTERVAL_S as WEBHOOK_FORGET_INTERVA
 from episodes.webhooks.sender import POLL_INTERVAL_S as WEBHOOK_INTERVAL_S
 from episodes.webhooks.sender import WebhookSender
 from episodes.webhooks.store import WebhookStore
+from episodes.webhooks.store_promotions import PromotionStore
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.reconciler import WorkflowReconciler
 from episodes.workflows.starter import WorkflowStarter
@@ -226,7 +227,7 @@ async def _tasks(
     alerts = BudgetAlerts(webhooks, Ledger(to_ledger))
     alerted = partial(telling.lead, alerts.owe)
     to_orchestrator = channel_to(config.orchestrator_inference_target)
-    promotions = Promotions(engine, webhooks, Orchestrator(to_orchestrator))
+    promotions = Promotions(PromotionStore(engine), webhooks, Orchestrator(to_orchestrator))
     promoted = partial(telling.lead, promotions.owe)
     trimming = partial(telling.lead, webhooks.forget)
     tasks = [

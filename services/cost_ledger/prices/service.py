@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from time import monotonic
 
 from cost_ledger.errors import ForeignPrice, InvalidPrice
-from cost_ledger.prices.deleting import PriceDeletion
 from cost_ledger.prices.models import HistoryKey, PriceHistory, PriceVersion
 from cost_ledger.prices.specs import Placement, PriceSpec
 from cost_ledger.prices.store import PriceStore
+from cost_ledger.prices.store_deletions import PriceDeletion
 from podium_kit.metering import is_own
 from podium_kit.rpc.identity import Scope, current_identity
 

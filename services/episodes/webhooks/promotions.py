@@ -5,22 +5,15 @@ Versions serve every tenant. What is promoted when this looks for the first time
 
 from typing import Protocol
 
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-from episodes.webhooks.events import version_promoted
 from episodes.webhooks.models import EventType
 from episodes.webhooks.sender import SUBJECT
-from episodes.webhooks.store import WebhookStore, owe_event
-from podium_kit.postgres.engine import autocommit, transaction
+from episodes.webhooks.store import WebhookStore
+from episodes.webhooks.store_promotions import PromotionStore
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 
 INTERVAL_S = 5.0
 # Whom the list of models is the same for as for everybody.
 TENANT = "podium"
-
-LATEST = text("SELECT version FROM promotions ORDER BY id DESC LIMIT 1")
-SEEN = text("INSERT INTO promotions (version) VALUES (:version) RETURNING id")
 
 
 class Promoted(Protocol):
@@ -32,8 +25,8 @@ class Promoted(Protocol):
 class Promotions:
     """Owes changes of the promoted version to webhooks."""
 
-    def __init__(self, engine: AsyncEngine, webhooks: WebhookStore, models: Promoted) -> None:
-        self._engine = engine
+    def __init__(self, store: PromotionStore, webhooks: WebhookStore, models: Promoted) -> None:
+        self._store = store
         self._webhooks = webhooks
         self._models = models
 
@@ -41,15 +34,10 @@ class Promotions:
         """Tells of a version that is another than when it was looked at last."""
         with acting_as(Identity(TENANT, SUBJECT, frozenset({Scope.EPISODES_RUN}))):
             version = await self._models.promoted()
-        async with autocommit(self._engine) as connection:
-            latest = (await connection.execute(LATEST)).scalar_one_or_none()
-        first = latest is None
+        latest = await self._store.latest()
         # An engine that serves no promoted version for a while is no change of it.
-        if not first and version in ("", latest):
+        if latest is not None and version in ("", latest):
             return
-        wanting = () if first else await self._webhooks.wanting(EventType.VERSION_PROMOTED)
-        async with transaction(self._engine) as connection:
-            promotion = (await connection.execute(SEEN, {"version": version})).scalar_one()
-            for tenant, _ in wanting:
-                event = version_promoted(tenant, promotion, version, latest or "")
-                await owe_event(connection, event)
+        told = EventType.VERSION_PROMOTED
+        wanting = [] if latest is None else await self._webhooks.wanting(told)
+        await self._store.seen(version, latest or "", [tenant for tenant, _ in wanting])

@@ -122,10 +122,8 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         model = orchestrator_pb.Model(
             name="scripted", version="1", sku="orchestrator/scripted", is_default=True
         )
-        models = [model]
-        if self.promoted:
-            models.append(orchestrator_pb.Model(name="promoted", version=self.promoted))
-        return orchestrator_pb.ListModelsResponse(models=models)
+        users = [orchestrator_pb.Model(name="promoted", version=self.promoted)]
+        return orchestrator_pb.ListModelsResponse(models=[model, *(users if self.promoted else [])])
 
 
 class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
