@@ -26,7 +26,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push chart crds chart-docs chart-slow docs clean clients otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push cluster-test chart crds chart-docs chart-slow docs clean clients otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -214,6 +214,9 @@ CHECKOV := build/checkov
 chart: setup ## Lint the charts and prove every profile and pair of switches, in process
 	$(PYTHON) scripts/chart_docs.py $(CHARTS) --check
 	$(PYTEST) -q tests/chart
+
+cluster-test: $(INSTALLED) ## Install the evaluation profile on the cluster of KUBECONFIG and check it; CLUSTER_TEST="--keep --set ..."
+	PYTHONPATH=tests $(PYTHON) -m cluster $(CLUSTER_TEST)
 
 crds: $(INSTALLED) ## Fetch the operators' CRDs, which the charts are tested with where they are
 	PYTHONPATH=tests $(PYTHON) -m chart.fetch_crds

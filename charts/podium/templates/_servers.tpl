@@ -16,3 +16,12 @@
 {{- $rewrite := ternary (list "--rewrite" "15:2") list (eq .name "postgres") }}
 {{- concat (list "dumb-init") $rewrite (list "--" "python" "-m" "podium_kit.embedded.serving") | toJson -}}
 {{- end }}
+
+{{/* Metadata of what makes the password. Arguments: of (root, name), weight. */}}
+{{- define "podium.passwordHook" -}}
+labels: {{- include "podium.labels" .of | nindent 2 }}
+annotations:
+  helm.sh/hook: pre-install,pre-upgrade
+  helm.sh/hook-weight: {{ .weight | quote }}
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
