@@ -43,10 +43,12 @@ from tool_registry.ranking.search import ToolSearch
 from tool_registry.ranking.static_embeddings import StaticEmbeddings
 from tool_registry.servicer import ToolRegistryServicer
 from tool_registry.servicer_policies import PolicyServicer
+from tool_registry.tools.batch import ToolBatches
 from tool_registry.tools.catalogue import Catalogues
 from tool_registry.tools.convert import stored_spec
 from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore
+from tool_registry.tools.store_batch import ToolBatchStore
 from tool_registry.toolsets.clients import PriceBook
 from tool_registry.toolsets.price_cache import PriceCache
 from tool_registry.toolsets.resolution import Resolution
@@ -100,7 +102,9 @@ async def assembled(
         services = [
             Service(
                 add_ToolRegistryServiceServicer_to_server,
-                ToolRegistryServicer(registry, resolution, search, following),
+                ToolRegistryServicer(
+                    registry, ToolBatches(ToolBatchStore(engine)), resolution, search, following
+                ),
                 "podium.registry.v1.ToolRegistryService",
             ),
             Service(

@@ -5,9 +5,11 @@ from typing import Any
 
 import grpc
 
+from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceServicer
 from podium_kit.metering import PriceFactors
+from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import page_size
 from tool_registry.errors import InvalidFollowing
@@ -20,6 +22,7 @@ from tool_registry.following.convert import (
 from tool_registry.following.service import Following
 from tool_registry.models import PLATFORM, MeasuredTool, ToolVersion
 from tool_registry.ranking.search import ToolSearch
+from tool_registry.tools.batch import Read, ToolBatches
 from tool_registry.tools.convert import kind_from_proto, new_spec_from_proto, tool_to_proto
 from tool_registry.tools.convert_openapi import read_openapi
 from tool_registry.tools.listing import ToolFilter, take_page
@@ -40,9 +43,15 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
     """Converts, calls, converts."""
 
     def __init__(
-        self, registry: Registry, resolution: Resolution, search: ToolSearch, following: Following
+        self,
+        registry: Registry,
+        batches: ToolBatches,
+        resolution: Resolution,
+        search: ToolSearch,
+        following: Following,
     ) -> None:
         self._registry = registry
+        self._batches = batches
         self._following = following
         self._search = search
         self._resolution = resolution
@@ -54,6 +63,18 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         spec = new_spec_from_proto(request.spec)
         tool, created = await self._registry.register(spec, request.shared, request.validate_only)
         return pb.RegisterToolResponse(tool=tool_to_proto(tool), created=created)
+
+    async def RegisterTools(
+        self, request: pb.RegisterToolsRequest, context: Context
+    ) -> pb.RegisterToolsResponse:
+        specs = list(map(_read, request.specs))
+        outcomes = await self._batches.register(specs, request.shared, request.validate_only)
+        return pb.RegisterToolsResponse(
+            tools=[
+                pb.RegisteredTool(name=spec.name, **vars(outcome))
+                for spec, outcome in zip(request.specs, outcomes, strict=True)
+            ]
+        )
 
     async def GetTool(self, request: pb.GetToolRequest, context: Context) -> pb.GetToolResponse:
         tool = (await self._registry.catalogue()).tools.get(request.name, request.version)
@@ -180,6 +201,13 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         return pb.ListToolFactsResponse(
             facts=[measured_to_proto(entry) for entry in page], next_page_token=token
         )
+
+
+def _read(message: tool_pb2.ToolSpec) -> Read:
+    try:
+        return new_spec_from_proto(message)
+    except DomainError as error:
+        return error
 
 
 def _name(tool: ToolVersion) -> str:

@@ -1,8 +1,7 @@
 """Registering tools from specs, with the differences to what is registered."""
 
 import difflib
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.syntax import Syntax
@@ -13,11 +12,10 @@ from podium_cli.documents.written import as_yaml
 from podium_cli.output import Output, escaped
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway, message_values, segment
-from podium_kit.client.rejections import Rejected
-from podium_kit.concurrency import in_parallel
 
-# A document may hold thousands of tools.
-AT_ONCE = 8
+# A document may hold thousands of tools; a request is short enough to see that it goes on.
+BATCH_TOOLS_MAX = 250
+BATCH_BYTES_MAX = 2 * 1024 * 1024
 
 
 class WrongSpecs(UserError):
@@ -59,27 +57,35 @@ class ApplyTools:
         if twice := _twice(specs, files):
             raise UsageError("\n".join(twice), "give each tool a name of its own")
         self._files = {spec.name: path for spec, path in zip(specs, files, strict=False)}
-        causes, good, checked = list(wrong), [], []
-        before = await self._registered()
-        for spec, found in zip(specs, await self._checked(specs), strict=True):
-            if isinstance(found, Rejected):
-                causes.append(found.cause)
-            else:
-                checked.append(found)
-                good.append(spec)
+        causes, before = list(wrong), await self._registered()
+        # Where wrong ones are left out anyway, registering is the check.
+        check_first = self._dry_run or not self._skip_wrong
+        outcomes = await self._register(specs, validate_only=check_first)
+        good = [spec for spec, found in zip(specs, outcomes, strict=True) if not found.problem]
+        causes += [
+            f"{self._where(spec)}{spec.name}: {found.problem}"
+            for spec, found in zip(specs, outcomes, strict=True)
+            if found.problem
+        ]
         if causes and not (self._skip_wrong and good):
             raise WrongSpecs(causes, len(specs) + len(wrong))
         for cause in (*left_out, *causes):
             self._output.note(f"left out: {escaped(cause)}")
+        replies = [found for found in outcomes if not found.problem]
         if self._dry_run:
             self._show_differences(good, before)
-            replies = checked
         else:
-            registering = [partial(self._register, spec, validate_only=False) for spec in good]
-            replies = await in_parallel(registering, AT_ONCE)
+            if check_first:
+                replies = await self._register(good, validate_only=False)
             await self._deprecate(gone)
         values = {
-            "tools": [message_values(reply) for reply in replies],
+            "tools": [
+                {
+                    "tool": {"spec": message_values(spec), "version": reply.version},
+                    "created": reply.created,
+                }
+                for spec, reply in zip(good, replies, strict=True)
+            ],
             "deprecated": list(gone),
             "left_out": [*left_out, *causes],
             "dry_run": self._dry_run,
@@ -88,19 +94,6 @@ class ApplyTools:
         verb = "would be deprecated" if self._dry_run else "deprecated"
         lines += [f"{name} {verb}: the server no longer has it" for name in gone]
         self._output.result(values, Text("\n".join(lines)))
-
-    async def _checked(
-        self, specs: Sequence[tool_pb2.ToolSpec]
-    ) -> list[tool_registry_service_pb2.RegisterToolResponse | Rejected]:
-        async def check(
-            spec: tool_pb2.ToolSpec,
-        ) -> tool_registry_service_pb2.RegisterToolResponse | Rejected:
-            try:
-                return await self._register(spec, validate_only=True)
-            except Rejected as rejected:
-                return rejected
-
-        return await in_parallel([partial(check, spec) for spec in specs], AT_ONCE)
 
     async def _deprecate(self, names: Sequence[str]) -> None:
         for name in names:
@@ -111,19 +104,26 @@ class ApplyTools:
             )
 
     async def _register(
-        self, spec: tool_pb2.ToolSpec, validate_only: bool
-    ) -> tool_registry_service_pb2.RegisterToolResponse:
-        request = tool_registry_service_pb2.RegisterToolRequest(
-            spec=spec, shared=self._shared, validate_only=validate_only
-        )
-        try:
-            return await self._gateway.post(
-                "/v1/tools", request, tool_registry_service_pb2.RegisterToolResponse
+        self, specs: Sequence[tool_pb2.ToolSpec], validate_only: bool
+    ) -> list[tool_registry_service_pb2.RegisteredTool]:
+        """What became of each, a request for many."""
+        outcomes: list[tool_registry_service_pb2.RegisteredTool] = []
+        for batch in _batches(specs):
+            request = tool_registry_service_pb2.RegisterToolsRequest(
+                specs=batch, shared=self._shared, validate_only=validate_only
             )
-        except Rejected as rejected:
-            file = f"{self._files[spec.name]}: " if spec.name in self._files else ""
-            rejected.cause = f"{file}{spec.name}: {rejected.cause}"
-            raise
+            reply = await self._gateway.post(
+                "/v1/tools/batch", request, tool_registry_service_pb2.RegisterToolsResponse
+            )
+            outcomes += reply.tools
+            if len(batch) < len(specs):
+                verb = "checked" if validate_only else "registered"
+                self._output.note(f"[dim]{verb} {len(outcomes):,} of {len(specs):,}[/]")
+        return outcomes
+
+    def _where(self, spec: tool_pb2.ToolSpec) -> str:
+        """The file that a spec is from."""
+        return f"{self._files[spec.name]}: " if spec.name in self._files else ""
 
     async def _registered(self) -> dict[str, tool_pb2.Tool]:
         reply = await self._gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
@@ -140,15 +140,28 @@ class ApplyTools:
 
     def _line(
         self,
-        reply: tool_registry_service_pb2.RegisterToolResponse,
+        reply: tool_registry_service_pb2.RegisteredTool,
         before: Mapping[str, tool_pb2.Tool],
     ) -> str:
-        name, version = reply.tool.spec.name, reply.tool.version
+        name, version = reply.name, reply.version
         if reply.created:
             return f"{name} v{version} {'would be registered' if self._dry_run else 'registered'}"
         if name in before and before[name].version == version:
             return f"{name} v{version} unchanged"
         return f"{name} v{version} {'would be' if self._dry_run else 'is'} current again"
+
+
+def _batches(specs: Sequence[tool_pb2.ToolSpec]) -> Iterator[list[tool_pb2.ToolSpec]]:
+    batch: list[tool_pb2.ToolSpec] = []
+    size_bytes = 0
+    for spec in specs:
+        size_bytes += spec.ByteSize()
+        if batch and (len(batch) == BATCH_TOOLS_MAX or size_bytes > BATCH_BYTES_MAX):
+            yield batch
+            batch, size_bytes = [], spec.ByteSize()
+        batch.append(spec)
+    if batch:
+        yield batch
 
 
 def _twice(specs: Sequence[tool_pb2.ToolSpec], files: Sequence[Path]) -> list[str]:

@@ -2628,6 +2628,29 @@ class ProposeDescriptionResponse(Model):
     """
 
 
+class RegisteredTool(Model):
+    """
+    What became of one spec.
+    """
+
+    name: str = ""
+    """
+    Name of the tool.
+    """
+    version: int = 0
+    """
+    The version the spec has now; 0 when it is left out.
+    """
+    created: bool = False
+    """
+    Whether this call made that version.
+    """
+    problem: str = ""
+    """
+    Why it is left out; unset when it is registered.
+    """
+
+
 class RejectProposalRequest(Model):
     """
     Drops a proposal.
@@ -3918,6 +3941,7 @@ class NextActionResponse(Model):
     """
     JSON Schema the completion was constrained by; unset when it was not.
     """
+    left_out: list[str] = []
 
 
 class Observation(Model):
@@ -4324,6 +4348,17 @@ class ReadOpenApiRequest(Model):
     """
 
 
+class RegisterToolsResponse(Model):
+    """
+    What became of all of them.
+    """
+
+    tools: Annotated[list[RegisteredTool], Field(validate_default=True)] = []
+    """
+    One for each spec, in the order of the request.
+    """
+
+
 class ActionDecided(Model):
     """
     The model decided.
@@ -4352,6 +4387,7 @@ class ActionDecided(Model):
     """
     Model version that decided.
     """
+    left_out: list[str] = []
 
 
 class DirectCall(Model):
@@ -4527,6 +4563,7 @@ class Episode(Model):
     """
     What was said of it, oldest first; set by GetEpisode alone.
     """
+    warnings: list[str] = []
 
 
 class EpisodeFinished(Model):
@@ -5799,6 +5836,25 @@ class RegisterToolRequest(Model):
     spec: ToolSpec | None = None
     """
     What its owner wrote.
+    """
+    validate_only: bool = False
+    """
+    Checks everything and answers as if registered, but stores nothing.
+    """
+    shared: bool = False
+    """
+    Registers for every tenant; needs the admin scope.
+    """
+
+
+class RegisterToolsRequest(Model):
+    """
+    Asks to register many tools.
+    """
+
+    specs: Annotated[list[ToolSpec], Field(validate_default=True)] = []
+    """
+    At most 500, each with a name of its own.
     """
     validate_only: bool = False
     """

@@ -19,7 +19,9 @@ import type {
   ProposeDescriptionResponse,
   ReadOpenApiRequest,
   ReadOpenApiResponse,
+  RegisteredTool,
   RegisterToolResponse,
+  RegisterToolsResponse,
   RejectProposalResponse,
   SearchToolsResponse,
   Tool,
@@ -37,6 +39,16 @@ export class Tools {
     const body = { spec, shared: options.shared ?? false };
     const reply = await this.transport.call<RegisterToolResponse>("POST", "/v1/tools", { body });
     return required(reply.tool);
+  }
+
+  /** At most 500 at once; one with a `problem` is left out. */
+  async registerMany(
+    specs: Input<ToolSpec>[],
+    options: { shared?: boolean } = {},
+  ): Promise<RegisteredTool[]> {
+    const body = { specs, shared: options.shared ?? false };
+    const reply = await this.transport.call<RegisterToolsResponse>("POST", "/v1/tools/batch", { body });
+    return reply.tools;
   }
 
   /** Throws BadRequest for what cannot be registered; stores nothing. */

@@ -41,6 +41,8 @@ class Resource:
 
 RESOURCES = {
     f"{TOOLS}/RegisterTool": Resource("spec.name", TOOLS, "GetTool", "name"),
+    # What each was before is in the entry that made it.
+    f"{TOOLS}/RegisterTools": Resource("specs.name"),
     f"{TOOLS}/DeprecateTool": Resource("name", TOOLS, "GetTool", "name"),
     f"{TOOLS}/DeleteTool": Resource("name", TOOLS, "GetTool", "name"),
     # One followed server cannot be read by itself; what was asked is in the entry.

@@ -57,6 +57,7 @@ ROUTES = (
     Route("POST", "/v1/webhook-deliveries/replay", WEBHOOKS, "ReplayWebhookDeliveries"),
     Route("POST", "/v1/tools", TOOLS, "RegisterTool"),
     Route("GET", "/v1/tools", TOOLS, "ListTools"),
+    Route("POST", "/v1/tools/batch", TOOLS, "RegisterTools"),
     Route("POST", "/v1/tools/discover-mcp", ADAPTERS, "DiscoverMcpTools"),
     Route("POST", "/v1/followed-mcp-servers", ADAPTERS, "FollowMcpServer"),
     Route("GET", "/v1/followed-mcp-servers", ADAPTERS, "ListFollowedMcpServers"),

@@ -8,6 +8,7 @@ import json
 from typing import Any, NoReturn
 
 from jsonschema import Draft202012Validator, SchemaError
+from jsonschema_rs import meta
 
 from podium_kit.linear_patterns import UnsupportedPattern, compiled
 from tool_registry.errors import InvalidSchema
@@ -48,6 +49,9 @@ def check_schema(field: str, text: str, *, is_schema: bool = False) -> dict[str,
 
 
 def _check_keywords(field: str, schema: dict[str, Any]) -> None:
+    # A thousand times as fast; what is wrong, and where, the other one says in words.
+    if meta.is_valid(schema):
+        return
     try:
         Draft202012Validator.check_schema(
             schema, format_checker=Draft202012Validator.FORMAT_CHECKER

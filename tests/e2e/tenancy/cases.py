@@ -193,6 +193,7 @@ RPCS: dict[str, Case] = {
     ),
     # From here on the stranger makes things of its own under the owner's names.
     "ToolRegistryService/RegisterTool": (OWN, {"spec": TOOL}),
+    "ToolRegistryService/RegisterTools": (OWN, {"specs": [TOOL]}),
     "PolicyService/CreatePolicy": (OWN, {"spec": SPEC}),
     "BudgetService/CreateBudget": (OWN, {"budget": BUDGET}),
     "PriceBookService/CreatePrices": (OWN, {"specs": [PRICE]}),

@@ -25,8 +25,11 @@ from podium_client.models import (
     ProposeDescriptionResponse,
     ReadOpenApiRequest,
     ReadOpenApiResponse,
+    RegisteredTool,
     RegisterToolRequest,
     RegisterToolResponse,
+    RegisterToolsRequest,
+    RegisterToolsResponse,
     RejectProposalResponse,
     SearchToolsResponse,
     Tool,
@@ -51,6 +54,16 @@ class AsyncTools:
         body = RegisterToolRequest(spec=spec, shared=shared)
         reply = await self._transport.call("POST", "/v1/tools", RegisterToolResponse, body=body)
         return required(reply.tool)
+
+    async def register_many(
+        self, specs: Sequence[ToolSpec], *, shared: bool = False
+    ) -> Sequence[RegisteredTool]:
+        """Registers at most 500 tools at once; one with a `problem` is left out."""
+        body = RegisterToolsRequest(specs=[*specs], shared=shared)
+        reply = await self._transport.call(
+            "POST", "/v1/tools/batch", RegisterToolsResponse, body=body
+        )
+        return reply.tools
 
     async def validate(self, spec: ToolSpec) -> None:
         """Raises BadRequest for what cannot be registered; stores nothing."""

@@ -26,8 +26,11 @@ from podium_client.models import (
     ProposeDescriptionResponse,
     ReadOpenApiRequest,
     ReadOpenApiResponse,
+    RegisteredTool,
     RegisterToolRequest,
     RegisterToolResponse,
+    RegisterToolsRequest,
+    RegisterToolsResponse,
     RejectProposalResponse,
     SearchToolsResponse,
     Tool,
@@ -52,6 +55,16 @@ class Tools:
         body = RegisterToolRequest(spec=spec, shared=shared)
         reply = self._transport.call("POST", "/v1/tools", RegisterToolResponse, body=body)
         return required(reply.tool)
+
+    def register_many(
+        self, specs: Sequence[ToolSpec], *, shared: bool = False
+    ) -> Sequence[RegisteredTool]:
+        """Registers at most 500 tools at once; one with a `problem` is left out."""
+        body = RegisterToolsRequest(specs=[*specs], shared=shared)
+        reply = self._transport.call(
+            "POST", "/v1/tools/batch", RegisterToolsResponse, body=body
+        )
+        return reply.tools
 
     def validate(self, spec: ToolSpec) -> None:
         """Raises BadRequest for what cannot be registered; stores nothing."""

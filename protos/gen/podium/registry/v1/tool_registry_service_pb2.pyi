@@ -81,6 +81,96 @@ class RegisterToolResponse(_message.Message):
 Global___RegisterToolResponse: _TypeAlias = RegisterToolResponse  # noqa: Y015
 
 @_typing.final
+class RegisterToolsRequest(_message.Message):
+    """Asks to register many tools."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPECS_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    SHARED_FIELD_NUMBER: _builtins.int
+    validate_only: _builtins.bool
+    """Checks everything and answers as if registered, but stores nothing."""
+    shared: _builtins.bool
+    """Registers for every tenant; needs the admin scope."""
+    @_builtins.property
+    def specs(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.ToolSpec]:
+        """At most 500, each with a name of its own."""
+
+    def __init__(
+        self,
+        *,
+        specs: _abc.Iterable[_tool_pb2.ToolSpec] | None = ...,
+        validate_only: _builtins.bool = ...,
+        shared: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["shared", b"shared", "specs", b"specs", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RegisterToolsRequest: _TypeAlias = RegisterToolsRequest  # noqa: Y015
+
+@_typing.final
+class RegisteredTool(_message.Message):
+    """What became of one spec."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    CREATED_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the tool."""
+    version: _builtins.int
+    """The version the spec has now; 0 when it is left out."""
+    created: _builtins.bool
+    """Whether this call made that version."""
+    problem: _builtins.str
+    """Why it is left out; unset when it is registered."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+        created: _builtins.bool = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "name", b"name", "problem", b"problem", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RegisteredTool: _TypeAlias = RegisteredTool  # noqa: Y015
+
+@_typing.final
+class RegisterToolsResponse(_message.Message):
+    """What became of all of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOLS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___RegisteredTool]:
+        """One for each spec, in the order of the request."""
+
+    def __init__(
+        self,
+        *,
+        tools: _abc.Iterable[Global___RegisteredTool] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tools", b"tools"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RegisterToolsResponse: _TypeAlias = RegisterToolsResponse  # noqa: Y015
+
+@_typing.final
 class GetToolRequest(_message.Message):
     """Asks for one version."""
 

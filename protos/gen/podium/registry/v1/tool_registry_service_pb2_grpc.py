@@ -40,6 +40,11 @@ class ToolRegistryServiceStub(object):
                 request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolRequest.SerializeToString,
                 response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolResponse.FromString,
                 _registered_method=True)
+        self.RegisterTools = channel.unary_unary(
+                '/podium.registry.v1.ToolRegistryService/RegisterTools',
+                request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolsRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolsResponse.FromString,
+                _registered_method=True)
         self.GetTool = channel.unary_unary(
                 '/podium.registry.v1.ToolRegistryService/GetTool',
                 request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.GetToolRequest.SerializeToString,
@@ -114,6 +119,14 @@ class ToolRegistryServiceServicer(object):
     def RegisterTool(self, request, context):
         """Registers a tool, or a new version of it. A spec that was registered before
         keeps its version, which is the newest again: later ones are deprecated.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RegisterTools(self, request, context):
+        """Registers many tools, each as RegisterTool does, in one transaction. One that cannot be registered
+        is left out, with the reason, and the others are registered.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -225,6 +238,11 @@ def add_ToolRegistryServiceServicer_to_server(servicer, server):
                     request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolRequest.FromString,
                     response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolResponse.SerializeToString,
             ),
+            'RegisterTools': grpc.unary_unary_rpc_method_handler(
+                    servicer.RegisterTools,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolsRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolsResponse.SerializeToString,
+            ),
             'GetTool': grpc.unary_unary_rpc_method_handler(
                     servicer.GetTool,
                     request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.GetToolRequest.FromString,
@@ -319,6 +337,33 @@ class ToolRegistryService(object):
             '/podium.registry.v1.ToolRegistryService/RegisterTool',
             podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolRequest.SerializeToString,
             podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RegisterTools(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.ToolRegistryService/RegisterTools',
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolsRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.RegisterToolsResponse.FromString,
             options,
             channel_credentials,
             insecure,

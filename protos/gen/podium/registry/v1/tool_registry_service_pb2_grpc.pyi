@@ -37,6 +37,10 @@ class ToolRegistryServiceStub:
     """Registers a tool, or a new version of it. A spec that was registered before
     keeps its version, which is the newest again: later ones are deprecated.
     """
+    RegisterTools: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RegisterToolsRequest, _tool_registry_service_pb2.RegisterToolsResponse]
+    """Registers many tools, each as RegisterTool does, in one transaction. One that cannot be registered
+    is left out, with the reason, and the others are registered.
+    """
     GetTool: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.GetToolRequest, _tool_registry_service_pb2.GetToolResponse]
     """Returns one version of a tool."""
     ListTools: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ListToolsRequest, _tool_registry_service_pb2.ListToolsResponse]
@@ -84,6 +88,10 @@ class ToolRegistryServiceAsyncStub(ToolRegistryServiceStub):
     RegisterTool: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RegisterToolRequest, _tool_registry_service_pb2.RegisterToolResponse]  # type: ignore[assignment]
     """Registers a tool, or a new version of it. A spec that was registered before
     keeps its version, which is the newest again: later ones are deprecated.
+    """
+    RegisterTools: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.RegisterToolsRequest, _tool_registry_service_pb2.RegisterToolsResponse]  # type: ignore[assignment]
+    """Registers many tools, each as RegisterTool does, in one transaction. One that cannot be registered
+    is left out, with the reason, and the others are registered.
     """
     GetTool: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.GetToolRequest, _tool_registry_service_pb2.GetToolResponse]  # type: ignore[assignment]
     """Returns one version of a tool."""
@@ -135,6 +143,16 @@ class ToolRegistryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_tool_registry_service_pb2.RegisterToolResponse, _abc.Awaitable[_tool_registry_service_pb2.RegisterToolResponse]]:
         """Registers a tool, or a new version of it. A spec that was registered before
         keeps its version, which is the newest again: later ones are deprecated.
+        """
+
+    @_abc_1.abstractmethod
+    def RegisterTools(
+        self,
+        request: _tool_registry_service_pb2.RegisterToolsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_registry_service_pb2.RegisterToolsResponse, _abc.Awaitable[_tool_registry_service_pb2.RegisterToolsResponse]]:
+        """Registers many tools, each as RegisterTool does, in one transaction. One that cannot be registered
+        is left out, with the reason, and the others are registered.
         """
 
     @_abc_1.abstractmethod

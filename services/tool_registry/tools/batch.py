@@ -1,0 +1,65 @@
+"""Registering many tools at once; what cannot be registered is left out, with the reason."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from podium_kit.rpc.errors import DomainError, InvalidArgument
+from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from tool_registry.models import PLATFORM, ToolSpec
+from tool_registry.tools.checks import check_tool
+from tool_registry.tools.service import digest_of
+from tool_registry.tools.store_batch import BatchOutcome, NewTool, ToolBatchStore
+
+SPECS_MAX = 500
+NAMED_BEFORE = "another spec of this request has the name; give each tool a name of its own"
+
+# A spec, or what is wrong with the message it came in.
+Read = ToolSpec | DomainError
+
+
+@dataclass(frozen=True)
+class ToolBatches:
+    """Registers tools for the caller's tenant, or for all."""
+
+    store: ToolBatchStore
+
+    async def register(
+        self, specs: Sequence[Read], shared: bool, validate_only: bool
+    ) -> list[BatchOutcome]:
+        """One for each spec. Raises InvalidArgument, PermissionDenied."""
+        identity = current_identity()
+        if shared:
+            require_scope(Scope.PLATFORM_ADMIN)
+        if len(specs) > SPECS_MAX:
+            raise InvalidArgument(
+                f"{len(specs)} specs; register at most {SPECS_MAX} at once", param="specs"
+            )
+        # Schemas take milliseconds each: others are served meanwhile.
+        checked = await asyncio.to_thread(_checked, specs, shared)
+        good = [each for each in checked if isinstance(each, NewTool)]
+        owner = PLATFORM if shared else identity.tenant
+        stored = iter(await self.store.register(owner, good, identity.subject, validate_only))
+        return [
+            next(stored) if isinstance(each, NewTool) else BatchOutcome(problem=each)
+            for each in checked
+        ]
+
+
+def _checked(specs: Sequence[Read], shared: bool) -> list[NewTool | str]:
+    """Each ready to be stored, or what is wrong with it."""
+    names: set[str] = set()
+    return [_one(spec, shared, names) for spec in specs]
+
+
+def _one(spec: Read, shared: bool, names: set[str]) -> NewTool | str:
+    if isinstance(spec, DomainError):
+        return spec.message
+    if spec.name in names:
+        return NAMED_BEFORE
+    names.add(spec.name)
+    try:
+        check_tool(spec, shared)
+    except DomainError as error:
+        return error.message
+    return NewTool(spec, digest_of(spec.wire))
