@@ -39,7 +39,11 @@ from gateway.models import (
     Vectors,
 )
 from gateway.tally import Tally, added, without
-from podium.adapters.v1 import corpus_service_pb2, tool_adapter_service_pb2
+from podium.adapters.v1 import (
+    corpus_service_pb2,
+    secret_service_pb2,
+    tool_adapter_service_pb2,
+)
 from podium.episodes.v1 import (
     dead_letter_service_pb2,
     direct_call_service_pb2,
@@ -77,6 +81,7 @@ from podium_kit.rpc.tokens import TokenSigner
 CONTRACTS = (
     dead_letter_service_pb2,
     corpus_service_pb2,
+    secret_service_pb2,
     tool_adapter_service_pb2,
     audit_service_pb2,
     budget_service_pb2,

@@ -37,6 +37,12 @@ class Settings(ServerSettings):
     signing_key: SigningKey = Field(description="key that signs reports of measured behaviour")
     facts_interval_s: float = Field(5.0, gt=0, description="seconds between those reports")
     secrets_folder: Path | None = Field(None, description="folder of mounted secrets")
+    master_keys_file: Path | None = Field(
+        None, description="file of the keys that encrypt stored secrets; see the README"
+    )
+    master_key_check_s: float = Field(
+        60.0, gt=0, description="seconds after which secrets are taken under a new master key"
+    )
     allowed_hosts: frozenset[str] = Field(
         frozenset(), description="JSON list of hosts tenants' tools may reach although private"
     )

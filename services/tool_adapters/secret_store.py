@@ -1,7 +1,8 @@
-"""Secrets that tools name: from the environment or from mounted files, never from a request.
+"""Secrets that tools name, never in a request: stored by tenants and users, or mounted.
 
 The platform's secrets are for shared tools. A tenant's tools see the tenant's own, so that
-no tenant can send another's credentials to a server of their choice.
+no tenant can send another's credentials to a server of their choice. A user's secret, named as
+secret://user/NAME, is used for calls of that user alone, and goes to the hosts that the user named.
 """
 
 import os
@@ -14,8 +15,12 @@ from typing import Protocol
 from cachetools import LRUCache
 
 from podium_kit.failures import FailureKind
+from podium_kit.rpc.identity import current_identity
 from tool_adapters.adapter import CallFailed
 from tool_adapters.config import SECRET_PREFIX
+from tool_adapters.secrets.errors import NoMasterKey
+from tool_adapters.secrets.models import Owner, SecretInfo
+from tool_adapters.secrets.service import Secrets
 
 PLATFORM = ""
 REDACTED = "[secret]"
@@ -23,20 +28,77 @@ REDACTED = "[secret]"
 REDACTED_LENGTH_MIN = 6
 CONCEALED_MAX = 1000
 _TO_VARIABLE = str.maketrans("-.", "__")
+SCHEME, USERS = "secret://", "user/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*")
 
 
 class SecretStore(Protocol):
     """Where secrets come from."""
 
-    def value(self, owner: str, name: str) -> str:
-        """The value of an owner's secret. Raises CallFailed, which names it."""
+    async def value(self, owner: str, name: str, host: str = "") -> str:
+        """The value of an owner's secret, to be sent to the host. Raises CallFailed, which names
+        the secret."""
 
     def conceal(self, value: str) -> None:
         """Has a value redacted that was made from secrets, or got for them."""
 
     def redact(self, text: str) -> str:
         """The text without any value given out or concealed so far."""
+
+
+def holder(owner: str, name: str) -> str:
+    """Whose the secret is: what is made of a user's secret is kept for that user alone."""
+    return f"{owner}/{current_identity().subject}" if is_users(name) else owner
+
+
+def is_users(name: str) -> bool:
+    return name.removeprefix(SCHEME).startswith(USERS)
+
+
+class KnownSecrets:
+    """Those that users and tenants stored, and else those that are mounted."""
+
+    def __init__(self, mounted: "MountedSecrets", stored: Secrets) -> None:
+        self._mounted = mounted
+        self._stored = stored
+
+    async def value(self, owner: str, name: str, host: str = "") -> str:
+        """Raises CallFailed."""
+        bare = name.removeprefix(SCHEME)
+        if is_users(name):
+            return await self._users(bare.removeprefix(USERS), host)
+        if owner != PLATFORM and (found := await self._found(Owner(owner), bare)) is not None:
+            return found[1]
+        return await self._mounted.value(owner, bare)
+
+    def conceal(self, value: str) -> None:
+        self._mounted.conceal(value)
+
+    def redact(self, text: str) -> str:
+        return self._mounted.redact(text)
+
+    async def _users(self, name: str, host: str) -> str:
+        identity = current_identity()
+        found = await self._found(Owner(identity.tenant, identity.subject), name)
+        if found is None:
+            raise _missing(
+                f"{identity.subject} has no secret {name[:100]}; store it with"
+                f" PUT /v1/user-secrets/{name[:100]}"
+            )
+        info, value = found
+        if host.lower() not in info.hosts:
+            where = ", ".join(info.hosts)
+            raise _missing(f"the secret {name} of {identity.subject} may be sent to {where} alone")
+        return value
+
+    async def _found(self, owner: Owner, name: str) -> tuple[SecretInfo, str] | None:
+        try:
+            found = await self._stored.value(owner, name)
+        except NoMasterKey as error:
+            raise _missing(error.message) from error
+        if found is not None:
+            self.conceal(found[1])
+        return found
 
 
 class MountedSecrets:
@@ -53,7 +115,7 @@ class MountedSecrets:
         # Tokens come and go; the oldest have expired.
         self._concealed: LRUCache[str, None] = LRUCache(CONCEALED_MAX)
 
-    def value(self, owner: str, name: str) -> str:
+    async def value(self, owner: str, name: str, host: str = "") -> str:
         """The value; a variable comes before a file. Raises CallFailed."""
         if not _NAME.fullmatch(name) or (owner and not _NAME.fullmatch(owner)):
             raise _missing(f"{name!r} cannot be the name of a secret")
@@ -63,7 +125,9 @@ class MountedSecrets:
         value = self._environment.get(variable) or self._from_file(owner, name)
         if not value:
             where = f"set {variable}" + (f" or mount the file {name}" if self._folder else "")
-            raise _missing(f"the secret {name} is not in the adapters' secret store; {where}")
+            raise _missing(
+                f"the secret {name} is not in the adapters' secret store; {_how(owner, where)}"
+            )
         self._given_out.add(value)
         return value
 
@@ -85,6 +149,10 @@ class MountedSecrets:
             return ""
         path = self._folder / owner / name
         return path.read_text().strip() if path.is_file() else ""
+
+
+def _how(owner: str, where: str) -> str:
+    return f"store it with PUT /v1/secrets, or {where}" if owner else where
 
 
 def _missing(message: str) -> CallFailed:

@@ -11,6 +11,7 @@ from uuid import uuid4
 import grpc
 
 from podium.adapters.v1.corpus_service_pb2_grpc import add_CorpusServiceServicer_to_server
+from podium.adapters.v1.secret_service_pb2_grpc import add_SecretServiceServicer_to_server
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import (
     add_ToolAdapterServiceServicer_to_server,
 )
@@ -64,7 +65,11 @@ from tool_adapters.retrieval.adapter import RetrievalAdapter
 from tool_adapters.sandbox import LocalRunner, Sandbox, Workspaces
 from tool_adapters.sandbox.clients import RemoteRunner
 from tool_adapters.sandbox.runner import Runner
-from tool_adapters.secret_store import PLATFORM, MountedSecrets
+from tool_adapters.secret_store import PLATFORM, KnownSecrets, MountedSecrets, SecretStore
+from tool_adapters.secrets.master_key_file import MasterKeyFile
+from tool_adapters.secrets.service import Secrets
+from tool_adapters.secrets.servicer import SecretServicer
+from tool_adapters.secrets.store import PostgresSecretStore
 from tool_adapters.service import Invoker
 from tool_adapters.servicer import ToolAdapterServicer
 from tool_adapters.webhooks.delivery import Deliveries
@@ -98,7 +103,8 @@ async def assembled(
     async with AsyncExitStack() as stack:
         engine = open_engine(settings.database_url, pool_size=20)
         stack.push_async_callback(engine.dispose)
-        secrets = MountedSecrets(settings.secrets_folder)
+        stored = Secrets(PostgresSecretStore(engine), MasterKeyFile(settings.master_keys_file))
+        secrets = KnownSecrets(MountedSecrets(settings.secrets_folder), stored)
         guard = NetworkGuard(settings.allowed_hosts, settings.allow_private_networks)
         definitions = McpDefinitions(settings.mcp_servers_folder)
         servers = McpServers(secrets, guard, definitions)
@@ -107,7 +113,7 @@ async def assembled(
             sessions_max=settings.mcp_sessions_max,
             idle_timeout_s=settings.mcp_idle_timeout_s,
         )
-        embeddings = _embeddings(settings, secrets, stack)
+        embeddings = await _embeddings(settings, secrets, stack)
         corpora = Corpora(PostgresCorpusStore(engine), embeddings)
         http = await stack.enter_async_context(HttpClient(guard))
         authenticator = HttpAuthenticator(secrets, OAuth2Tokens(http, secrets))
@@ -159,6 +165,7 @@ async def assembled(
             BackgroundTask("follow-leases", follower.renew, settings.mcp_follow_interval_s),
             BackgroundTask("following", follower.resume, settings.mcp_follow_interval_s),
             BackgroundTask("idle-mcp-sessions", pool.close_idle, SWEEP_INTERVAL_S),
+            BackgroundTask("master-key", stored.rewrap, settings.master_key_check_s),
             BackgroundTask("old-effects", forget, FORGET_INTERVAL_S),
         ]
         following = FollowingRpcs(Following(followed, servers, RegistryPermission(forwarding)))
@@ -167,6 +174,7 @@ async def assembled(
                 invoker, McpDiscovery(servers), following, Deliveries(http, secrets)
             ),
             corpora,
+            SecretServicer(stored),
         )
         yield services, {"postgres": partial(check, engine)}, tasks
 
@@ -179,14 +187,14 @@ async def _runner(settings: Settings, stack: AsyncExitStack) -> Runner:
     return RemoteRunner(await stack.enter_async_context(channel))
 
 
-def _embeddings(
-    settings: Settings, secrets: MountedSecrets, stack: AsyncExitStack
+async def _embeddings(
+    settings: Settings, secrets: SecretStore, stack: AsyncExitStack
 ) -> OpenAiEmbeddings | None:
     """Raises CallFailed, which names the secret, where the key of the endpoint is missing."""
     if settings.embeddings is None:
         return None
     name = settings.embeddings.secret
-    api_key = secrets.value(PLATFORM, name) if name else ""
+    api_key = await secrets.value(PLATFORM, name) if name else ""
     embeddings = OpenAiEmbeddings(settings.embeddings.base_url, settings.embeddings.model, api_key)
     stack.push_async_callback(embeddings.close)
     return embeddings
@@ -205,7 +213,9 @@ async def _signed_registry(settings: Settings, stack: AsyncExitStack) -> grpc.ai
     return await stack.enter_async_context(channel)
 
 
-def _services(adapters: ToolAdapterServicer, corpora: Corpora) -> list[Service]:
+def _services(
+    adapters: ToolAdapterServicer, corpora: Corpora, secrets: SecretServicer
+) -> list[Service]:
     return [
         Service(
             add_ToolAdapterServiceServicer_to_server,
@@ -217,4 +227,5 @@ def _services(adapters: ToolAdapterServicer, corpora: Corpora) -> list[Service]:
             CorpusServicer(corpora),
             "podium.adapters.v1.CorpusService",
         ),
+        Service(add_SecretServiceServicer_to_server, secrets, "podium.adapters.v1.SecretService"),
     ]

@@ -1,6 +1,8 @@
 """Ed25519 keys of the platform: made once, kept in a folder."""
 
+import base64
 import json
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +37,11 @@ class SigningKeys:
         """Private key that signs the ledger's daily roots."""
         return self.folder / "ledger-anchor.pem"
 
+    @property
+    def master_keys_file(self) -> Path:
+        """What encrypts secrets that tenants and users store."""
+        return self.folder / "master-keys"
+
     def private_key_file(self, signer: str) -> Path:
         return self.folder / f"{signer}.pem"
 
@@ -48,6 +55,9 @@ def ensure_keys(folder: Path) -> SigningKeys:
     }
     write_private(keys.verify_keys_file, json.dumps(public))
     _private_key(keys.anchor_key_file)
+    if not keys.master_keys_file.exists():
+        key = base64.b64encode(secrets.token_bytes(32)).decode()
+        write_private(keys.master_keys_file, f"1 {key}\n")
     return keys
 
 

@@ -130,6 +130,7 @@ def _adapters(around: Surroundings) -> dict[str, str]:
         "tool_registry_target": around.target("tool_registry"),
         "workspaces_folder": str(around.workspaces_folder),
         "mcp_servers_folder": str(around.mcp_servers_folder),
+        "master_keys_file": str(around.keys.master_keys_file),
         **_signing(around, "tool-adapters"),
     }
     # The engine is a tool as well, and tools name secrets instead of holding them.

@@ -229,6 +229,18 @@ class DeleteDocumentsResponse(Model):
     """
 
 
+class DeleteSecretResponse(Model):
+    """
+    It is deleted; tools that name it fail and say so.
+    """
+
+
+class DeleteUserSecretResponse(Model):
+    """
+    It is deleted.
+    """
+
+
 class Document(Model):
     """
     A document.
@@ -419,6 +431,40 @@ class PutDocumentsResponse(Model):
     """
 
 
+class PutSecretRequest(Model):
+    """
+    Asks to store a secret of the tenant.
+    """
+
+    name: str = ""
+    """
+    As in Secret.
+    """
+    value: str = ""
+    """
+    1 to 16,384 bytes of text. Never returned, logged or audited.
+    """
+
+
+class PutUserSecretRequest(Model):
+    """
+    Asks to store a secret of the caller.
+    """
+
+    name: str = ""
+    """
+    As in Secret.
+    """
+    value: str = ""
+    """
+    As in PutSecretRequest.
+    """
+    hosts: list[str] = []
+    """
+    Hosts that the value may be sent to, 1 to 20, as "api.example.com": whoever registers tools cannot have it sent elsewhere.
+    """
+
+
 class SearchResponse(Model):
     """
     What was found, best first.
@@ -427,6 +473,33 @@ class SearchResponse(Model):
     hits: Annotated[list[Hit], Field(validate_default=True)] = []
     """
     The hits.
+    """
+
+
+class Secret(Model):
+    """
+    A secret, without its value.
+    """
+
+    name: str = ""
+    """
+    Unique per tenant, or per user: at most 64 of A-Z a-z 0-9 . - and single _.
+    """
+    version: int = 0
+    """
+    Counts its values from 1.
+    """
+    update_time: AwareDatetime | None = None
+    """
+    When its value was stored.
+    """
+    updated_by: str = ""
+    """
+    Subject that stored it.
+    """
+    hosts: list[str] = []
+    """
+    Hosts that a user's secret may be sent to; empty for a secret of the tenant.
     """
 
 
@@ -3099,6 +3172,58 @@ class RotateApiKeyResponse(Model):
     old_api_key: ApiKey
 
 
+class ListSecretsResponse(Model):
+    """
+    A page of secrets.
+    """
+
+    secrets: Annotated[list[Secret], Field(validate_default=True)] = []
+    """
+    In the order of their names.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
+
+
+class ListUserSecretsResponse(Model):
+    """
+    A page of secrets.
+    """
+
+    secrets: Annotated[list[Secret], Field(validate_default=True)] = []
+    """
+    In the order of their names.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
+
+
+class PutSecretResponse(Model):
+    """
+    It is stored; calls from now on use it.
+    """
+
+    secret: Secret | None = None
+    """
+    Without its value.
+    """
+
+
+class PutUserSecretResponse(Model):
+    """
+    It is stored.
+    """
+
+    secret: Secret | None = None
+    """
+    Without its value.
+    """
+
+
 class AnswerToolCallsRequest(Model):
     """
     Gives the results of a turn's calls.
@@ -3941,7 +4066,6 @@ class NextActionResponse(Model):
     """
     JSON Schema the completion was constrained by; unset when it was not.
     """
-    left_out: list[str] = []
 
 
 class Observation(Model):
@@ -4387,7 +4511,6 @@ class ActionDecided(Model):
     """
     Model version that decided.
     """
-    left_out: list[str] = []
 
 
 class DirectCall(Model):
@@ -4563,7 +4686,6 @@ class Episode(Model):
     """
     What was said of it, oldest first; set by GetEpisode alone.
     """
-    warnings: list[str] = []
 
 
 class EpisodeFinished(Model):

@@ -8,6 +8,7 @@ import { Keys, Tenancy } from "./tenancy.js";
 import { Tools } from "./tools.js";
 import { DeadLetters, ModelVersions } from "./training.js";
 import { Transport, type Request } from "./transport.js";
+import { Secrets } from "./secrets.js";
 import { Webhooks } from "./webhooks.js";
 
 export interface PodiumOptions {
@@ -35,6 +36,7 @@ export class Podium {
   readonly modelVersions: ModelVersions;
   readonly deadLetters: DeadLetters;
   readonly webhooks: Webhooks;
+  readonly secrets: Secrets;
   private readonly transport: Transport;
 
   /** Throws ConfigurationError. */
@@ -67,6 +69,7 @@ export class Podium {
     this.modelVersions = new ModelVersions(this.transport);
     this.deadLetters = new DeadLetters(this.transport);
     this.webhooks = new Webhooks(this.transport);
+    this.secrets = new Secrets(this.transport);
   }
 
   /** Any route of /openapi.json, for what this version of the client does not know. */

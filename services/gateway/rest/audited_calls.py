@@ -18,6 +18,7 @@ from gateway.rest.routes import (
     LEDGER,
     POLICIES,
     PRICES,
+    SECRETS,
     TOOLS,
     VERSIONS,
     WEBHOOKS,
@@ -65,6 +66,11 @@ RESOURCES = {
     f"{WEBHOOKS}/PutWebhook": Resource("id"),
     f"{WEBHOOKS}/DeleteWebhook": Resource("id"),
     f"{WEBHOOKS}/ReplayWebhookDeliveries": Resource("delivery_ids"),
+    # Nobody reads a secret; that it has a new version is in the answer.
+    f"{SECRETS}/PutSecret": Resource("name"),
+    f"{SECRETS}/DeleteSecret": Resource("name"),
+    f"{SECRETS}/PutUserSecret": Resource("name"),
+    f"{SECRETS}/DeleteUserSecret": Resource("name"),
     # A proposal cannot be read by its id; the answer shows what became of it.
     f"{DESCRIPTIONS}/ApproveProposal": Resource("id"),
     f"{DESCRIPTIONS}/RejectProposal": Resource("id"),
@@ -113,7 +119,13 @@ class AuditedCalls:
 
 
 def _values(message: Message) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(to_json(message))
+    """Without what the contract says is never shown."""
+    shown = type(message)()
+    shown.CopyFrom(message)
+    for field in message.DESCRIPTOR.fields:
+        if field.GetOptions().debug_redact:
+            shown.ClearField(field.name)
+    values: dict[str, Any] = json.loads(to_json(shown))
     return values
 
 

@@ -19,6 +19,7 @@ BUDGETS = "podium.ledger.v1.BudgetService"
 AUDIT = "podium.ledger.v1.AuditService"
 ADAPTERS = "podium.adapters.v1.ToolAdapterService"
 CORPORA = "podium.adapters.v1.CorpusService"
+SECRETS = "podium.adapters.v1.SecretService"
 VERSIONS = "podium.orchestrator.v1.ModelVersionService"
 
 
@@ -55,6 +56,12 @@ ROUTES = (
     Route("DELETE", "/v1/webhooks/{id}", WEBHOOKS, "DeleteWebhook"),
     Route("GET", "/v1/webhook-deliveries", WEBHOOKS, "ListWebhookDeliveries"),
     Route("POST", "/v1/webhook-deliveries/replay", WEBHOOKS, "ReplayWebhookDeliveries"),
+    Route("GET", "/v1/secrets", SECRETS, "ListSecrets"),
+    Route("PUT", "/v1/secrets/{name}", SECRETS, "PutSecret"),
+    Route("DELETE", "/v1/secrets/{name}", SECRETS, "DeleteSecret"),
+    Route("GET", "/v1/user-secrets", SECRETS, "ListUserSecrets"),
+    Route("PUT", "/v1/user-secrets/{name}", SECRETS, "PutUserSecret"),
+    Route("DELETE", "/v1/user-secrets/{name}", SECRETS, "DeleteUserSecret"),
     Route("POST", "/v1/tools", TOOLS, "RegisterTool"),
     Route("GET", "/v1/tools", TOOLS, "ListTools"),
     Route("POST", "/v1/tools/batch", TOOLS, "RegisterTools"),

@@ -28,7 +28,7 @@ class GrpcAdapter:
         assert isinstance(tool.connection, GrpcConnection)
         name = tool.connection.secret
         owner = PLATFORM if tool.shared else call.tenant
-        token = self._secrets.value(owner, name) if name else ""
+        token = await self._secrets.value(owner, name) if name else ""
         content = await self._methods.call(tool, call.arguments, token)
         return AdapterResult(Output(content, content))
 

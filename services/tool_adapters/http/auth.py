@@ -17,7 +17,7 @@ from tool_adapters.models import (
     QueryAuth,
     ToolDefinition,
 )
-from tool_adapters.secret_store import SecretStore
+from tool_adapters.secret_store import SecretStore, is_users
 
 
 class HttpAuthenticator:
@@ -33,18 +33,22 @@ class HttpAuthenticator:
         """The request with its credential. Raises CallFailed."""
         match auth:
             case HeaderAuth():
-                value = self._secrets.value(owner, auth.secret)
+                value = await self._secrets.value(owner, auth.secret, _host(request.url))
                 return _with_header(request, auth.header, auth.prefix + value)
             case BasicAuth():
-                pair = f"{auth.username}:{self._secrets.value(owner, auth.secret)}"
+                password = await self._secrets.value(owner, auth.secret, _host(request.url))
+                pair = f"{auth.username}:{password}"
                 encoded = base64.b64encode(pair.encode()).decode()
                 self._secrets.conceal(encoded)
                 return _with_header(request, "Authorization", f"Basic {encoded}")
             case QueryAuth():
-                value = self._secrets.value(owner, auth.secret)
+                value = await self._secrets.value(owner, auth.secret, _host(request.url))
                 self._secrets.conceal(quote_plus(value))
                 return _with_parameter(request, auth.parameter, value)
             case OAuth2Auth():
+                if is_users(auth.secret):
+                    # A token is as good as the secret: it goes where the user said.
+                    await self._secrets.value(owner, auth.secret, _host(request.url))
                 token = await self._tokens.token(auth, owner, tool)
                 return _with_header(request, "Authorization", f"Bearer {token}")
         assert_never(auth)
@@ -55,6 +59,10 @@ class HttpAuthenticator:
             return False
         self._tokens.forget(auth, owner, rejected.headers["Authorization"].removeprefix("Bearer "))
         return True
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
 
 
 def _with_header(request: HttpRequest, name: str, value: str) -> HttpRequest:

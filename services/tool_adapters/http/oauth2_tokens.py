@@ -4,6 +4,7 @@ import asyncio
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from authlib.oauth2.auth import ClientAuth
 from authlib.oauth2.rfc6749 import OAuth2Token
@@ -13,7 +14,7 @@ from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
 from tool_adapters.http.client import HttpClient, HttpReply, HttpRequest, status_failure
 from tool_adapters.models import OAuth2Auth, ToolDefinition
-from tool_adapters.secret_store import SecretStore
+from tool_adapters.secret_store import SecretStore, holder
 
 CLIENTS_KEPT = 10_000
 # A token must live as long as the request that carries it takes to arrive.
@@ -38,7 +39,7 @@ class OAuth2Tokens:
 
     async def token(self, auth: OAuth2Auth, owner: str, tool: ToolDefinition) -> str:
         """A token that is good now. Raises CallFailed."""
-        client = self._clients.setdefault((owner, auth), _Client())
+        client = self._clients.setdefault((holder(owner, auth.secret), auth), _Client())
         async with client.lock:
             if client.token is None or client.token.is_expired(RENEW_BEFORE_S):
                 client.token = await self._get(auth, owner, tool)
@@ -46,12 +47,13 @@ class OAuth2Tokens:
 
     def forget(self, auth: OAuth2Auth, owner: str, token: str) -> None:
         """Drops a token that was rejected, unless another has taken its place."""
-        client = self._clients.get((owner, auth))
+        client = self._clients.get((holder(owner, auth.secret), auth))
         if client and client.token and client.token["access_token"] == token:
             client.token = None
 
     async def _get(self, auth: OAuth2Auth, owner: str, tool: ToolDefinition) -> OAuth2Token:
-        secret = self._secrets.value(owner, auth.secret)
+        host = urlsplit(auth.token_url).hostname or ""
+        secret = await self._secrets.value(owner, auth.secret, host)
         _, headers, _ = ClientAuth(auth.client_id, secret).prepare("POST", auth.token_url, {}, "")
         self._secrets.conceal(headers["Authorization"].removeprefix("Basic "))
         form = {"grant_type": "client_credentials"}

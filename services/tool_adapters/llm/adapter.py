@@ -78,7 +78,7 @@ class LlmAdapter:
         self, call: ToolCall, tool: ToolDefinition, model: LlmModel, body: JsonObject
     ) -> AdapterResult:
         texts = body["input"]
-        url, secret = model.base_url.rstrip("/") + PATH, self._secret(call, tool, model)
+        url, secret = model.base_url.rstrip("/") + PATH, await self._secret(call, tool, model)
         headers = {"authorization": f"Bearer {secret}"} if secret else {}
         request = HttpRequest("POST", url, headers, body)
         # A request that is cut off once it is sent may be billed.
@@ -93,9 +93,9 @@ class LlmAdapter:
         usage = embeddings_usage(report, texts, reply.headers.get("x-request-id", ""))
         return AdapterResult(output, usage, model.sku)
 
-    def _secret(self, call: ToolCall, tool: ToolDefinition, model: LlmModel) -> str:
+    async def _secret(self, call: ToolCall, tool: ToolDefinition, model: LlmModel) -> str:
         owner = PLATFORM if tool.shared else call.tenant
-        return self._secrets.value(owner, model.secret) if model.secret else ""
+        return await self._secrets.value(owner, model.secret) if model.secret else ""
 
     async def _answer(
         self, call: ToolCall, tool: ToolDefinition, model: LlmModel, question: Question
@@ -125,7 +125,7 @@ class LlmAdapter:
         completion: Completion,
     ) -> None:
         api = APIS[model.api]
-        secret = self._secret(call, tool, model)
+        secret = await self._secret(call, tool, model)
         url = model.base_url.rstrip("/") + api.path
         request = HttpRequest("POST", url, api.headers(secret), api.body(model, question))
         async with self._client.opened(request, tool, call.cut) as arriving:

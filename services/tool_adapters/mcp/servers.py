@@ -82,8 +82,10 @@ class McpServers:
     async def _http(
         self, server: McpHttp, owner: ServerOwner, hear: MessageHandlerFnT | None
     ) -> AsyncIterator[Client]:
-        token = self._secrets.value(owner.secrets, server.secret) if server.secret else ""
-        trusted = owner.shared or self._guard.trusts(None, host_of(server.url))
+        host, token = host_of(server.url), ""
+        if server.secret:
+            token = await self._secrets.value(owner.secrets, server.secret, host)
+        trusted = owner.shared or self._guard.trusts(None, host)
         try:
             async with mcp_http_client(token, trusted=trusted) as http_client:
                 transport = streamable_http_client(
@@ -92,7 +94,7 @@ class McpServers:
                 async with Client(transport, cache=None, message_handler=hear) as client:
                     yield client
         except Exception as error:
-            raise _not_reached(host_of(server.url), _first_cause(error)) from error
+            raise _not_reached(host, _first_cause(error)) from error
 
     @asynccontextmanager
     async def _process(
@@ -100,7 +102,7 @@ class McpServers:
     ) -> AsyncIterator[Client]:
         definition = self._definitions.get(server.server)
         secret_env = {
-            variable: self._secrets.value(owner.secrets, name)
+            variable: await self._secrets.value(owner.secrets, name)
             for variable, name in definition.secret_env.items()
         }
         with TemporaryFile() as errors:

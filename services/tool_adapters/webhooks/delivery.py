@@ -45,7 +45,7 @@ class Deliveries:
         if len(message.body) > BODY_BYTES_MAX:
             raise InvalidArgument(f"body_json is larger than {BODY_BYTES_MAX} bytes")
         try:
-            request = self._signed(message)
+            request = await self._signed(message)
             async with asyncio.timeout(TIMEOUT_S), self._http.opened(request) as arriving:
                 return arriving.status
         except CallFailed as error:
@@ -54,9 +54,9 @@ class Deliveries:
             words = f"the receiver did not answer within {TIMEOUT_S:g} s"
             return ToolFailure(FailureKind.TIMEOUT, words, retryable=True)
 
-    def _signed(self, message: WebhookMessage) -> HttpRequest:
+    async def _signed(self, message: WebhookMessage) -> HttpRequest:
         timestamp = int(time.time())
-        value = self._secrets.value(message.tenant, message.secret)
+        value = await self._secrets.value(message.tenant, message.secret)
         try:
             signature = signatures(value, message.message_id, timestamp, message.body)
         except UnusableSecret as error:

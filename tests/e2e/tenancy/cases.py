@@ -70,6 +70,10 @@ RPCS: dict[str, Case] = {
             "spec": {"tool_name": "$tool", "messages": [{"role": "user", "content": "hello"}]},
         },
     ),
+    "SecretService/ListSecrets": (OWN, {}),
+    "SecretService/ListUserSecrets": (OWN, {}),
+    "SecretService/DeleteSecret": (REJECTED, {"name": "$secret"}),
+    "SecretService/DeleteUserSecret": (REJECTED, {"name": "$secret"}),
     "WebhookService/ListWebhooks": (OWN, {}),
     "WebhookService/DeleteWebhook": (REJECTED, {"id": "$webhook"}),
     "WebhookService/ListWebhookDeliveries": (OWN, {"webhook_id": "$webhook"}),
@@ -201,6 +205,11 @@ RPCS: dict[str, Case] = {
     "CorpusService/PutDocuments": (
         OWN,
         {"corpus": "$corpus", "documents": [{"id": "$document", "content": "my own"}]},
+    ),
+    "SecretService/PutSecret": (OWN, {"name": "$secret", "value": "my own"}),
+    "SecretService/PutUserSecret": (
+        OWN,
+        {"name": "$secret", "value": "my own", "hosts": ["example.com"]},
     ),
     "WebhookService/PutWebhook": (
         OWN,

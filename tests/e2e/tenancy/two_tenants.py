@@ -126,6 +126,7 @@ async def _own(owner: httpx.AsyncClient, tenants: TwoTenants) -> None:
         "hold": f"{held}/7/tool/0",
         "unknown": str(uuid_utils.uuid7()),
         "webhook": "acme-hook",
+        "secret": "acme-secret",
     }
     for method, path, body in _belongings(tenants.things):
         await _ask(owner, method, path, body)
@@ -163,6 +164,8 @@ def _belongings(things: dict[str, str]) -> list[tuple[str, str, Any]]:
         ("POST", "/v1/budgets", {"budget": {**budget, "window": "BUDGET_WINDOW_TOTAL"}}),
         ("PUT", f"/v1/corpora/{things['corpus']}/documents", {"documents": [document]}),
         ("PUT", f"/v1/webhooks/{things['webhook']}", hook),
+        ("PUT", f"/v1/secrets/{things['secret']}", {"value": CANARY}),
+        ("PUT", f"/v1/user-secrets/{things['secret']}", {"value": CANARY, "hosts": ["a.example"]}),
         ("POST", "/v1/episodes", {"episode_id": things["episode"], "spec": episode}),
     ]
 

@@ -18,6 +18,7 @@ FILES = {
     "episode-worker.pem",
     "tool-adapters.pem",
     "ledger-anchor.pem",
+    "master-keys",
 }
 ADMIN = Identity("acme", "ada", frozenset({Scope.PLATFORM_ADMIN, Scope.EPISODES_RUN}))
 

@@ -8,51 +8,51 @@ from tool_adapters.adapter import CallFailed
 from tool_adapters.secret_store import CONCEALED_MAX, PLATFORM, MountedSecrets
 
 
-def test_a_variable_comes_before_a_file(tmp_path: Path) -> None:
+async def test_a_variable_comes_before_a_file(tmp_path: Path) -> None:
     (tmp_path / "api-key").write_text("from the file\n")
     secrets = MountedSecrets(tmp_path, {"TOOL_ADAPTERS_SECRET_API_KEY": "from the variable"})
-    assert secrets.value(PLATFORM, "api-key") == "from the variable"
-    assert MountedSecrets(tmp_path, {}).value(PLATFORM, "api-key") == "from the file"
+    assert await secrets.value(PLATFORM, "api-key") == "from the variable"
+    assert await MountedSecrets(tmp_path, {}).value(PLATFORM, "api-key") == "from the file"
 
 
-def test_a_rotated_file_is_read_again(tmp_path: Path) -> None:
+async def test_a_rotated_file_is_read_again(tmp_path: Path) -> None:
     secrets = MountedSecrets(tmp_path, {})
     (tmp_path / "key").write_text("old")
-    assert secrets.value(PLATFORM, "key") == "old"
+    assert await secrets.value(PLATFORM, "key") == "old"
     (tmp_path / "key").write_text("new")
-    assert secrets.value(PLATFORM, "key") == "new"
+    assert await secrets.value(PLATFORM, "key") == "new"
 
 
-def test_a_tenant_has_secrets_of_its_own(tmp_path: Path) -> None:
+async def test_a_tenant_has_secrets_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "acme").mkdir()
     (tmp_path / "acme" / "key").write_text("of acme")
     secrets = MountedSecrets(tmp_path, {"TOOL_ADAPTERS_SECRET_KEY": "of the platform"})
-    assert secrets.value("acme", "key") == "of acme"
+    assert await secrets.value("acme", "key") == "of acme"
     with pytest.raises(CallFailed, match="TOOL_ADAPTERS_SECRET_OTHER__KEY"):
-        secrets.value("other", "key")
+        await secrets.value("other", "key")
 
 
 @pytest.mark.parametrize("name", ["../key", "/etc/passwd", "", "a__b", "acme/key", "."])
-def test_a_name_cannot_move_to_another_owner(tmp_path: Path, name: str) -> None:
+async def test_a_name_cannot_move_to_another_owner(tmp_path: Path, name: str) -> None:
     secrets = MountedSecrets(tmp_path, {"TOOL_ADAPTERS_SECRET_A__B": "of tenant a"})
     with pytest.raises(CallFailed, match="cannot be the name"):
-        secrets.value(PLATFORM, name)
+        await secrets.value(PLATFORM, name)
 
 
-def test_what_was_given_out_is_redacted() -> None:
+async def test_what_was_given_out_is_redacted() -> None:
     secrets = MountedSecrets(None, {"TOOL_ADAPTERS_SECRET_KEY": "s3cr3t-value"})
-    secrets.value(PLATFORM, "key")
+    await secrets.value(PLATFORM, "key")
     assert secrets.redact("wrong key s3cr3t-value!") == "wrong key [secret]!"
 
 
-def test_what_was_made_from_a_secret_is_redacted_as_a_whole() -> None:
+async def test_what_was_made_from_a_secret_is_redacted_as_a_whole() -> None:
     secrets = MountedSecrets(None, {"TOOL_ADAPTERS_SECRET_KEY": "s3cr3t-value"})
-    value = secrets.value(PLATFORM, "key")
+    value = await secrets.value(PLATFORM, "key")
     secrets.conceal(f"ada:{value}:more")
     assert secrets.redact(f"<ada:{value}:more> <{value}>") == "<[secret]> <[secret]>"
 
 
-def test_of_the_values_made_from_secrets_only_the_oldest_are_forgotten() -> None:
+async def test_of_the_values_made_from_secrets_only_the_oldest_are_forgotten() -> None:
     secrets = MountedSecrets(None, {})
     for number in range(CONCEALED_MAX + 1):
         secrets.conceal(f"token-{number:06}")

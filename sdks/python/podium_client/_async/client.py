@@ -13,6 +13,7 @@ from podium_client._async.episodes import AsyncEpisodes
 from podium_client._async.ledger import AsyncLedger
 from podium_client._async.policies import AsyncPolicies
 from podium_client._async.prices import AsyncPrices
+from podium_client._async.secrets import AsyncSecrets
 from podium_client._async.tenancy import AsyncKeys, AsyncTenancy
 from podium_client._async.tools import AsyncTools
 from podium_client._async.training import AsyncDeadLetters, AsyncModelVersions
@@ -54,6 +55,7 @@ class AsyncPodium:
         self.model_versions = AsyncModelVersions(self._transport)
         self.dead_letters = AsyncDeadLetters(self._transport)
         self.webhooks = AsyncWebhooks(self._transport)
+        self.secrets = AsyncSecrets(self._transport)
 
     async def call(
         self,

@@ -14,6 +14,7 @@ from podium_client._sync.episodes import Episodes
 from podium_client._sync.ledger import Ledger
 from podium_client._sync.policies import Policies
 from podium_client._sync.prices import Prices
+from podium_client._sync.secrets import Secrets
 from podium_client._sync.tenancy import Keys, Tenancy
 from podium_client._sync.tools import Tools
 from podium_client._sync.training import DeadLetters, ModelVersions
@@ -55,6 +56,7 @@ class Podium:
         self.model_versions = ModelVersions(self._transport)
         self.dead_letters = DeadLetters(self._transport)
         self.webhooks = Webhooks(self._transport)
+        self.secrets = Secrets(self._transport)
 
     def call(
         self,

@@ -1,0 +1,1 @@
+"""Secrets of tenants and users, encrypted in the database."""

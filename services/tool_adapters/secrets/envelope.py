@@ -1,0 +1,59 @@
+"""Envelope encryption: every value has a key of its own, which a master key encrypts.
+
+Both are bound to owner and name, so that a row that is copied to another owner opens for nobody.
+"""
+
+import json
+import os
+from typing import Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from tool_adapters.secrets.errors import NoMasterKey
+from tool_adapters.secrets.models import Owner, Sealed
+
+KEY_BYTES, NONCE_BYTES = 32, 12
+
+
+class MasterKeys(Protocol):
+    """What a key management service does; the keys need not be here."""
+
+    async def current_id(self) -> str:
+        """Of the key that encrypts from now on. Raises NoMasterKey."""
+
+    async def wrap(self, key: bytes, context: bytes) -> tuple[str, bytes]:
+        """The id of the current key, and the key encrypted with it. Raises NoMasterKey."""
+
+    async def unwrap(self, key_id: str, wrapped: bytes, context: bytes) -> bytes:
+        """The key. Raises NoMasterKey where that master key is gone, or it is another's."""
+
+
+async def seal(keys: MasterKeys, owner: Owner, name: str, value: str) -> Sealed:
+    """Raises NoMasterKey."""
+    key, nonce = AESGCM.generate_key(8 * KEY_BYTES), os.urandom(NONCE_BYTES)
+    bound = _to(owner, name)
+    key_id, wrapped = await keys.wrap(key, bound)
+    return Sealed(key_id, wrapped, nonce, AESGCM(key).encrypt(nonce, value.encode(), bound))
+
+
+async def opened(keys: MasterKeys, owner: Owner, name: str, sealed: Sealed) -> str:
+    """The value. Raises NoMasterKey."""
+    bound = _to(owner, name)
+    key = await keys.unwrap(sealed.key_id, sealed.wrapped_key, bound)
+    try:
+        return AESGCM(key).decrypt(sealed.nonce, sealed.ciphertext, bound).decode()
+    except InvalidTag:
+        raise NoMasterKey(f"the secret {name} was not encrypted here; store it again") from None
+
+
+async def rewrapped(keys: MasterKeys, owner: Owner, name: str, sealed: Sealed) -> Sealed:
+    """The same under the current master key; the value stays as it is. Raises NoMasterKey."""
+    bound = _to(owner, name)
+    key = await keys.unwrap(sealed.key_id, sealed.wrapped_key, bound)
+    key_id, wrapped = await keys.wrap(key, bound)
+    return Sealed(key_id, wrapped, sealed.nonce, sealed.ciphertext)
+
+
+def _to(owner: Owner, name: str) -> bytes:
+    return json.dumps([owner.tenant, owner.subject, name]).encode()

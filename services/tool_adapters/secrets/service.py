@@ -1,0 +1,63 @@
+"""Secrets are stored, listed without their values, found for a call, and kept under the current
+master key."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tool_adapters.secrets.envelope import MasterKeys, opened, rewrapped, seal
+from tool_adapters.secrets.errors import SecretNotFound
+from tool_adapters.secrets.models import NewSecret, Owner, Sealed, SecretInfo
+
+BATCH = 100
+
+
+class SecretsTable(Protocol):
+    """Where they are."""
+
+    async def put(self, secret: NewSecret, sealed: Sealed) -> SecretInfo: ...
+    async def list_of(self, owner: Owner, after: str, limit: int) -> list[SecretInfo]: ...
+    async def delete(self, owner: Owner, name: str) -> bool: ...
+    async def find(self, owner: Owner, name: str) -> tuple[SecretInfo, Sealed] | None: ...
+    async def under_others(self, key_id: str, limit: int) -> list[tuple[Owner, str, Sealed]]: ...
+    async def rewrap(self, owner: Owner, name: str, sealed: Sealed) -> None: ...
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Of all tenants; who asks is the caller's to check."""
+
+    table: SecretsTable
+    keys: MasterKeys
+
+    async def put(self, secret: NewSecret) -> SecretInfo:
+        """Raises InvalidSecret, TooManySecrets, NoMasterKey."""
+        secret.check()
+        sealed = await seal(self.keys, secret.owner, secret.name, secret.value)
+        return await self.table.put(secret, sealed)
+
+    async def list_of(self, owner: Owner, after: str, limit: int) -> list[SecretInfo]:
+        return await self.table.list_of(owner, after, limit)
+
+    async def delete(self, owner: Owner, name: str) -> None:
+        """Raises SecretNotFound."""
+        if not await self.table.delete(owner, name):
+            raise SecretNotFound(name[:100])
+
+    async def value(self, owner: Owner, name: str) -> tuple[SecretInfo, str] | None:
+        """The secret and its value; None when there is none. Raises NoMasterKey."""
+        found = await self.table.find(owner, name)
+        if found is None:
+            return None
+        info, sealed = found
+        return info, await opened(self.keys, owner, name, sealed)
+
+    async def rewrap(self) -> None:
+        """Takes every secret under the current master key, so that former ones can be removed."""
+        if not (former := await self.table.under_others("", 1)):
+            return
+        current = await self.keys.current_id()
+        while former := await self.table.under_others(current, BATCH):
+            for owner, name, sealed in former:
+                await self.table.rewrap(
+                    owner, name, await rewrapped(self.keys, owner, name, sealed)
+                )

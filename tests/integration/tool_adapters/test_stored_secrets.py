@@ -1,0 +1,281 @@
+"""Secrets that tenants and users store: used by name, never returned, encrypted in the database."""
+
+import asyncio
+import base64
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+import pytest_asyncio
+from sqlalchemy import text
+
+from callers import client_channel, make_identity
+from embedded_servers import Database
+from integration.tool_adapters.adapters_under_test import (
+    AdaptersUnderTest,
+    run_adapters,
+    running_registry,
+)
+from integration.tool_adapters.token_server import CLIENT_SECRET, token_server
+from integration.tool_adapters.tool_specs import http_spec
+from integration.tool_adapters.web_server import WebServer
+from podium.adapters.v1 import secret_service_pb2 as pb
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.adapters.v1.secret_service_pb2_grpc import SecretServiceStub
+from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
+from podium.common.v1 import failure_pb2
+from podium.registry.v1 import tool_pb2
+from podium_kit.postgres.engine import open_engine
+from podium_kit.rpc.identity import Scope
+
+if TYPE_CHECKING:
+    from podium.adapters.v1.secret_service_pb2_grpc import SecretServiceAsyncStub
+
+VALUE = "tok-3n-of-the-tenant"
+LOCAL = "127.0.0.1"
+USER = (Scope.EPISODES_RUN,)
+
+
+def master_key(key_id: str) -> str:
+    return f"{key_id} {base64.b64encode(os.urandom(32)).decode()}\n"
+
+
+class Vault:
+    """Adapters with a file of master keys."""
+
+    def __init__(self, adapters: AdaptersUnderTest, database_url: str, keys: Path) -> None:
+        self.adapters = adapters
+        self.keys = keys
+        self._engine = open_engine(database_url)
+
+    @asynccontextmanager
+    async def secrets(
+        self, tenant: str = "acme", subject: str = "ada", scopes: Any = (Scope.TENANT_ADMIN,)
+    ) -> AsyncIterator["SecretServiceAsyncStub"]:
+        identity = make_identity(tenant, subject, scopes)
+        async with client_channel(self.adapters.port, identity, self.adapters.keys) as channel:
+            yield SecretServiceStub(channel)
+
+    async def put(self, name: str = "weather", value: str = VALUE, **caller: Any) -> pb.Secret:
+        async with self.secrets(**caller) as stub:
+            return (await stub.PutSecret(pb.PutSecretRequest(name=name, value=value))).secret
+
+    async def put_users(
+        self, subject: str, value: str, *hosts: str, name: str = "mine"
+    ) -> pb.Secret:
+        request = pb.PutUserSecretRequest(name=name, value=value, hosts=hosts)
+        async with self.secrets(subject=subject, scopes=USER) as stub:
+            return (await stub.PutUserSecret(request)).secret
+
+    async def call(self, tool: str, subject: str = "ada") -> adapters_pb.InvokeResponse:
+        identity = make_identity(subject=subject)
+        async with client_channel(self.adapters.port, identity, self.adapters.keys) as channel:
+            return await ToolAdapterServiceStub(channel).Invoke(
+                adapters_pb.InvokeRequest(
+                    key=f"e/{os.urandom(4).hex()}/tool/0",
+                    episode_id="e",
+                    tool_name=tool,
+                    tool_version=1,
+                    arguments_json="{}",
+                )
+            )
+
+    async def rows(self) -> list[Any]:
+        async with self._engine.connect() as connection:
+            return list(await connection.execute(text("SELECT * FROM secrets ORDER BY name")))
+
+    async def change(self, statement: str) -> None:
+        async with self._engine.begin() as connection:
+            await connection.execute(text(statement))
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+
+@pytest_asyncio.fixture
+async def vault(database: Database, tmp_path: Path) -> AsyncIterator[Vault]:
+    keys, url = tmp_path / "master-keys", await database("tool_adapters")
+    keys.write_text(master_key("first"))
+    async with (
+        running_registry() as registry,
+        run_adapters(
+            url,
+            tmp_path,
+            registry,
+            master_keys_file=keys,
+            master_key_check_s=0.1,
+            allowed_hosts={LOCAL},
+        ) as adapters,
+    ):
+        vault = Vault(adapters, url, keys)
+        yield vault
+        await vault.close()
+
+
+def with_bearer(vault: Vault, web: WebServer, secret: str, *, shared: bool = False) -> str:
+    bearer = tool_pb2.SecretRef(name=secret)
+    auth = {"auth": tool_pb2.HttpAuth(bearer=bearer)}
+    return vault.adapters.register(http_spec(f"{web.url}/echo/x", http=auth), shared=shared)
+
+
+def sent(web: WebServer) -> list[str]:
+    return [each["headers"]["authorization"].removeprefix("Bearer ") for each in web.seen]
+
+
+@pytest.mark.parametrize("reference", ["weather", "secret://weather"])
+async def test_a_tenants_tool_uses_its_secret_and_its_new_value_at_once(
+    vault: Vault, web: WebServer, reference: str
+) -> None:
+    tool = with_bearer(vault, web, reference)
+    missing = await vault.call(tool)
+    assert "PUT /v1/secrets" in missing.failure.message
+    assert (await vault.put()).version == 1
+    await vault.call(tool)
+    assert (await vault.put(value="another-value")).version == 2
+    await vault.call(tool)
+    assert sent(web) == [VALUE, "another-value"]
+
+
+async def test_no_answer_and_no_row_holds_a_value(vault: Vault, web: WebServer) -> None:
+    stored = await vault.put()
+    async with vault.secrets() as stub:
+        listed = await stub.ListSecrets(pb.ListSecretsRequest())
+    assert [(each.name, each.updated_by) for each in listed.secrets] == [("weather", "ada")]
+    assert VALUE not in str(stored) + str(listed)
+    [row] = await vault.rows()
+    assert all(VALUE.encode() not in bytes(field) for field in row if isinstance(field, bytes))
+    assert VALUE not in str(row)
+    tool = vault.adapters.register(
+        http_spec(
+            f"{web.url}/echo/{VALUE}",
+            http={"auth": tool_pb2.HttpAuth(bearer=tool_pb2.SecretRef(name="weather"))},
+        ),
+        shared=False,
+    )
+    assert VALUE not in str(await vault.call(tool))
+
+
+async def test_a_secret_is_of_one_tenant(vault: Vault) -> None:
+    await vault.put()
+    async with vault.secrets(tenant="umbrella") as stub:
+        assert not (await stub.ListSecrets(pb.ListSecretsRequest())).secrets
+        with pytest.raises(grpc.aio.AioRpcError) as unknown:
+            await stub.DeleteSecret(pb.DeleteSecretRequest(name="weather"))
+    assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
+    async with vault.secrets(subject="bob", scopes=USER) as stub:
+        with pytest.raises(grpc.aio.AioRpcError) as denied:
+            await stub.PutSecret(pb.PutSecretRequest(name="weather", value="mine"))
+    assert denied.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_a_row_that_is_moved_to_another_tenant_opens_for_nobody(
+    vault: Vault, web: WebServer
+) -> None:
+    await vault.put(tenant="umbrella")
+    await vault.change("UPDATE secrets SET tenant = 'acme'")
+    answer = await vault.call(with_bearer(vault, web, "weather"))
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
+    assert not web.seen
+
+
+async def test_a_users_secret_acts_for_that_user_at_that_users_hosts(
+    vault: Vault, web: WebServer
+) -> None:
+    await vault.put_users("ada", "of-ada-alone", LOCAL)
+    await vault.put_users("bob", "of-bob-alone", "api.example.com")
+    for shared in (True, False):
+        tool = with_bearer(vault, web, "secret://user/mine", shared=shared)
+        assert not (await vault.call(tool, "ada")).HasField("failure")
+        elsewhere = await vault.call(tool, "bob")
+        nobody = await vault.call(tool, "eve")
+        assert "may be sent to api.example.com alone" in elsewhere.failure.message
+        assert "eve has no secret mine" in nobody.failure.message
+    assert sent(web) == ["of-ada-alone"] * 2
+    async with vault.secrets(subject="bob", scopes=USER) as stub:
+        listed = await stub.ListUserSecrets(pb.ListUserSecretsRequest())
+        await stub.DeleteUserSecret(pb.DeleteUserSecretRequest(name="mine"))
+        left = await stub.ListUserSecrets(pb.ListUserSecretsRequest())
+    assert [list(each.hosts) for each in listed.secrets] == [["api.example.com"]]
+    assert not left.secrets
+
+
+async def test_tokens_that_a_users_client_secret_gets_are_that_users(vault: Vault) -> None:
+    async with token_server() as server:
+        oauth2 = tool_pb2.OAuth2ClientCredentials(
+            token_url=f"{server.url}/token",
+            client_id="podium",
+            client_secret=tool_pb2.SecretRef(name="secret://user/mine"),
+        )
+        auth = {"auth": tool_pb2.HttpAuth(oauth2_client_credentials=oauth2)}
+        tool = vault.adapters.register(http_spec(f"{server.url}/api", http=auth), shared=False)
+        await vault.put_users("ada", CLIENT_SECRET, LOCAL)
+        await vault.put_users("bob", "not-the-secret", LOCAL)
+        assert not (await vault.call(tool, "ada")).HasField("failure")
+        assert "invalid_client" in (await vault.call(tool, "bob")).failure.message
+        assert not (await vault.call(tool, "ada")).HasField("failure")
+    assert server.given == 1
+
+
+async def test_a_new_master_key_takes_over_and_the_old_one_can_go(
+    vault: Vault, web: WebServer
+) -> None:
+    await vault.put()
+    [before] = await vault.rows()
+    vault.keys.write_text(vault.keys.read_text() + master_key("second"))
+    while (await vault.rows())[0].key_id != "second":
+        await asyncio.sleep(0.05)
+    [after] = await vault.rows()
+    assert after.ciphertext == before.ciphertext and after.wrapped_key != before.wrapped_key
+    vault.keys.write_text(vault.keys.read_text().splitlines(keepends=True)[-1])
+    assert not (await vault.call(with_bearer(vault, web, "weather"))).HasField("failure")
+    assert sent(web) == [VALUE]
+
+
+async def test_a_master_key_that_is_gone_is_named(vault: Vault, web: WebServer) -> None:
+    await vault.put()
+    vault.keys.write_text(master_key("other"))
+    answer = await vault.call(with_bearer(vault, web, "weather"))
+    assert "the master key first is not in the file any more" in answer.failure.message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("", "x", "name"),
+        ("../x", "x", "name"),
+        ("user/x", "x", "name"),
+        ("a" * 65, "x", "name"),
+        ("x", "", "value"),
+        ("x", "x" * 16_385, "value"),
+    ],
+)
+async def test_what_cannot_be_stored_is_named(
+    vault: Vault, name: str, value: str, said: str
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
+        await vault.put(name, value)
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert (rejected.value.details() or "").startswith(said)
+
+
+@pytest.mark.parametrize("hosts", [(), ("https://api.example.com",), ("API.example.com",)])
+async def test_a_users_secret_names_hosts(vault: Vault, hosts: tuple[str, ...]) -> None:
+    with pytest.raises(grpc.aio.AioRpcError, match="hosts"):
+        await vault.put_users("ada", "x", *hosts)
+
+
+async def test_without_master_keys_nothing_is_stored_and_mounted_secrets_work(
+    adapters: AdaptersUnderTest, web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOL_ADAPTERS_SECRET_WEATHER", "mounted")
+    async with client_channel(adapters.port, make_identity(), adapters.keys) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
+            await SecretServiceStub(channel).PutSecret(pb.PutSecretRequest(name="x", value="y"))
+    assert "TOOL_ADAPTERS_MASTER_KEYS_FILE" in (rejected.value.details() or "")
+    auth = {"auth": tool_pb2.HttpAuth(bearer=tool_pb2.SecretRef(name="secret://weather"))}
+    await adapters.call(adapters.register(http_spec(f"{web.url}/echo/x", http=auth)))
+    assert sent(web) == ["mounted"]
