@@ -20,7 +20,7 @@ from podium_kit.policy_versions import Alias, VersionName, VersionStore
 from podium_training.gate import Evaluated
 from podium_training.grpo.config import PublishConfig, RunConfig
 from podium_training.grpo.progress import Progress, read_progress
-from podium_training.rollouts import Offer, RolloutLimits, plan
+from podium_training.rollouts import Group, Offer, RolloutLimits, anew, plan
 from podium_training.rollouts.rolling import Rolled, Roller
 from podium_training.tasks.task import Task
 
@@ -54,6 +54,8 @@ class Rounds:
     pace: Pace
     output: Output
     number: int = 0
+    measured_as: str = field(default_factory=lambda: str(uuid_utils.uuid7()))
+    """The run whose choice of tools and prices is what all models are measured with."""
     unread: deque[Mapping[int, int]] = field(default_factory=deque)
     """Ends of the stream after each round that the trainer has not read."""
 
@@ -65,9 +67,12 @@ class Rounds:
         finally:
             await trainer.terminate()
 
-    async def measure(self, tasks: Sequence[Task], model: str) -> list[Evaluated]:
-        """What a model does with tasks, greedily."""
-        rolled = await self._roll(tasks, model, 1, temperature=0.0)
+    async def measured(self, tasks: Sequence[Task], model: str) -> list[Evaluated]:
+        """What a model does with tasks, greedily; every model gets the same tools and prices."""
+        run_id = str(uuid_utils.uuid7())
+        choices = plan(self.measured_as, tasks, 1, self.offer)
+        groups = [anew(group, run_id) for group in choices]
+        rolled = await self._roll(groups, run_id, model, temperature=0.0)
         self.output.note(f"{model or 'promoted'}: {summary(rolled)}")
         return [each.evaluated for each in rolled if each.evaluated]
 
@@ -94,8 +99,10 @@ class Rounds:
     async def _feed(self, tasks: Sequence[Task], trainer: ManagedProcess) -> None:
         while trainer.running:
             self.number += 1
+            run_id = str(uuid_utils.uuid7())
             dealt = deal(tasks, self.number, self.pace.groups)
-            rolled = await self._roll(dealt, await self._model(), self.pace.size)
+            groups = plan(run_id, dealt, self.pace.size, self.offer)
+            rolled = await self._roll(groups, run_id, await self._model())
             self.output.note(f"round {self.number}: {summary(rolled)}; {self._trained()}")
             self.unread.append(await asyncio.to_thread(self._ends))
             await self._let_catch_up(trainer)
@@ -108,10 +115,8 @@ class Rounds:
         return Alias.CANDIDATE if await self.candidate() else ""
 
     async def _roll(
-        self, tasks: Sequence[Task], model: str, size: int, temperature: float = 1.0
+        self, groups: Sequence[Group], run_id: str, model: str, temperature: float = 1.0
     ) -> list[Rolled]:
-        run_id = str(uuid_utils.uuid7())
-        groups = plan(run_id, tasks, size, self.offer)
         limits = replace(self.limits, model=model, temperature=temperature)
         roller = Roller(self.gateway, limits, run_id)
         return await roller.roll(groups, self.pace.at_once, lambda _: None)

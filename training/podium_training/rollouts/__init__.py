@@ -1,6 +1,6 @@
 """Groups of episodes of one task: what is run, with which ids and which tools."""
 
 from podium_training.rollouts.payloads import RolloutLimits
-from podium_training.rollouts.plan import Group, Offer, Rollout, plan
+from podium_training.rollouts.plan import Group, Offer, Rollout, anew, plan
 
-__all__ = ["Group", "Offer", "Rollout", "RolloutLimits", "plan"]
+__all__ = ["Group", "Offer", "Rollout", "RolloutLimits", "anew", "plan"]

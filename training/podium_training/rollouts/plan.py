@@ -12,7 +12,7 @@ With a price spread, every group also gets prices of its own; with several polic
 import math
 import uuid
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from random import Random
 
@@ -91,6 +91,15 @@ def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Gr
         _group(run_id, task, size, offer, subset or _tools(run_id, task, offer, withheld))
         for task, subset in deal(run_id, tasks, subsets, withheld)
     ]
+
+
+def anew(group: Group, run_id: str) -> Group:
+    """The same choice of task, tools, prices and policy for the episodes of another run."""
+    rollouts = tuple(
+        Rollout(derived_id(run_id, group.task.id, str(each.sample_index)), each.sample_index)
+        for each in group.rollouts
+    )
+    return replace(group, id=derived_id(run_id, group.task.id, "group"), rollouts=rollouts)
 
 
 def _check_known(tasks: Sequence[Task], offer: Offer) -> None:

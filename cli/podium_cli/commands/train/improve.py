@@ -77,8 +77,8 @@ async def improve(
     store = publishing(run).store
     if promote and held_out is None:
         raise UsageError("--promote decides on what was measured", "give --held-out as well")
-    tasks, measured = read_tasks(task_file), read_tasks(held_out) if held_out else []
-    _check_apart(tasks, measured)
+    tasks, held = read_tasks(task_file), read_tasks(held_out) if held_out else []
+    _check_apart(tasks, held)
     limits = RolloutLimits(
         turn_limit=turn_limit,
         time_limit_s=parse_seconds(time_limit),
@@ -103,11 +103,11 @@ async def improve(
             await rounds.play(tasks, make_trainer(config, run))
         version = await rounds.candidate()
         is_promoted = Aliases(store).current(Alias.PROMOTED) == version
-        if is_promoted or not measured:
+        if is_promoted or not held:
             words = f"{version} is promoted" if is_promoted else version
             session.output.result({"version": version, "promoted": is_promoted}, words)
             return
-        played = await rounds.measure(measured, version), await rounds.measure(measured, "")
+        played = await rounds.measured(held, version), await rounds.measured(held, "")
         decision = decided(version, store, played, GateRules(objective=objective))
         session.output.result(decision.model_dump(mode="json"), decision_table(decision))
         if decision.verdict is not Verdict.PROMOTE:
@@ -125,9 +125,9 @@ def _read(path: Path) -> RunConfig:
         raise UsageError(str(error)) from error
 
 
-def _check_apart(tasks: list[Task], measured: list[Task]) -> None:
+def _check_apart(tasks: list[Task], held: list[Task]) -> None:
     if not any(task.split is Split.TRAIN for task in tasks):
         raise UsageError("the trainer rejects held-out tasks", "`podium train tasks --split train`")
     known = {task.id for task in tasks}
-    if both := [task.id for task in measured if task.id in known]:
+    if both := [task.id for task in held if task.id in known]:
         raise UsageError(f"task {both[0]} is learnt from and measured on", "keep them apart")

@@ -8,7 +8,7 @@ from itertools import groupby
 import pytest
 import uuid_utils
 
-from podium_training.rollouts import Group, Offer, plan
+from podium_training.rollouts import Group, Offer, anew, plan
 from podium_training.rollouts.plan import InvalidRun
 from podium_training.tasks.task import Call, Split, Task
 
@@ -32,6 +32,19 @@ def test_a_resumed_run_asks_for_the_same_episodes_and_another_run_for_others() -
     assert plan(RUN, [*tasks, make_task(9)], 4, OFFER)[:5] == first
     other = plan(str(uuid_utils.uuid7()), tasks, 4, OFFER)
     assert not _ids(first) & _ids(other)
+
+
+def test_another_model_gets_the_same_choices_in_episodes_of_its_own() -> None:
+    tasks = [make_task(number, "tool3") for number in range(5)]
+    groups = plan(RUN, tasks, 2, dataclasses.replace(OFFER, price_spread=3.0))
+    other = str(uuid_utils.uuid7())
+    others = [anew(group, other) for group in groups]
+    assert not _ids(groups) & _ids(others)
+    assert not {group.id for group in groups} & {group.id for group in others}
+    for ours, theirs in zip(groups, others, strict=True):
+        same = dataclasses.replace(theirs, id=ours.id, rollouts=ours.rollouts)
+        assert same == ours
+    assert [anew(group, other) for group in groups] == others
 
 
 def test_every_episode_has_an_id_of_its_own_and_a_place_in_its_group() -> None:
