@@ -110,6 +110,7 @@ def _action_decided(call: trajectory_pb2.ModelCall, step: Step) -> pb.ActionDeci
         latency=response.latency,
         usage=response.usage,
         model_version=response.model_version,
+        left_out=response.left_out,
     )
     if step.cost is not None:
         decided.cost.CopyFrom(money_to_proto(step.cost))

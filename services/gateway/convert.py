@@ -188,6 +188,7 @@ def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:
         tally=tally_of(episode.usage),
         policy_name=episode.policy_name,
         policy_version=episode.policy_version,
+        warnings=tuple(episode.warnings),
     )
 
 

@@ -142,6 +142,8 @@ class Outcome:
     client_calls: tuple[ClientCall, ...] = ()
     # What the answer was cut at; "" for a whole one.
     stop_sequence: str = ""
+    # What its model was not shown.
+    warnings: tuple[str, ...] = ()
 
     def tokens(self, dimensions: frozenset[Dimension]) -> int:
         """Tokens used in these dimensions, of the orchestrator and of llm tools."""

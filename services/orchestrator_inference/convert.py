@@ -163,6 +163,7 @@ def decision_to_proto(decision: Decision) -> pb.NextActionResponse:
         sampling=_sampling_to_proto(decision.sampling),
         engine=completion.engine,
         prompt_digest=decision.prompt_digest,
+        left_out=decision.left_out,
     )
 
 

@@ -208,3 +208,5 @@ class Decision:
     constraint: Constraint | None
     sku: str
     prompt_digest: str
+    left_out: tuple[str, ...] = ()
+    """What of the situation the prompt had no room for, in words."""

@@ -1,6 +1,7 @@
 """Situation -> Decision: build the prompt, ask the engine, parse the action."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -30,12 +31,15 @@ from orchestrator_inference.models import (
 from orchestrator_inference.prompt.budgets import Room, SectionBudgets, room_for
 from orchestrator_inference.prompt.chat import build_chat
 from orchestrator_inference.prompt.stateless import build_stateless
-from orchestrator_inference.prompt.template import build_template, functions_of
+from orchestrator_inference.prompt.template import build_template
 from orchestrator_inference.prompt.toolset import Toolset, Toolsets
 from orchestrator_inference.versions.routing import VersionRouting
 from podium_kit.policy_versions.names import PREFIX
 
+log = logging.getLogger(__name__)
+
 R = TypeVar("R")
+LeftOut = tuple[str, ...]
 BUILDERS = {
     PromptMode.STATELESS: build_stateless,
     PromptMode.CHAT: build_chat,
@@ -109,7 +113,9 @@ class Orchestrator:
         toolset = self._toolsets.of(situation.tools)
         by_template = situation.prompt_mode is PromptMode.TEMPLATE
         constraint = None if by_template else toolset.constraint(self._options(situation))
-        completion = await self._complete(situation, model, toolset, constraint)
+        completion, left_out = await self._complete(situation, model, toolset, constraint)
+        if left_out:
+            log.warning("the prompt of %s is without %s", situation.key, "; ".join(left_out))
         # Of other engines the name is a hint: they answer with a dated one.
         if name.startswith(PREFIX) and completion.model_version != name:
             raise WrongVersion(name, completion.model_version)
@@ -126,6 +132,7 @@ class Orchestrator:
             constraint=constraint if completion.constrained else None,
             sku=self.sku(model),
             prompt_digest=model.prompt_digest,
+            left_out=left_out,
         )
 
     async def _count(self, situation: Situation, name: str) -> int:
@@ -134,7 +141,7 @@ class Orchestrator:
         by_template = situation.prompt_mode is PromptMode.TEMPLATE
         constraint = None if by_template else toolset.constraint(self._options(situation))
         room = room_for(model.context_tokens, situation.sampling.max_tokens, self._policy.budgets)
-        call = self._call(situation, model, toolset, constraint, room)
+        call, _ = self._call(situation, model, toolset, constraint, room)
         return await self._engine.count_tokens(call)
 
     async def models(self) -> tuple[EngineModel, ...]:
@@ -173,17 +180,18 @@ class Orchestrator:
         model: EngineModel,
         toolset: Toolset,
         constraint: Constraint | None,
-    ) -> Completion:
+    ) -> tuple[Completion, LeftOut]:
         room = room_for(model.context_tokens, situation.sampling.max_tokens, self._policy.budgets)
-        call = self._call(situation, model, toolset, constraint, room)
+        call, left_out = self._call(situation, model, toolset, constraint, room)
         async with self._slots:
             try:
-                return await self._engine.complete(call)
+                return await self._engine.complete(call), left_out
             except ContextTooLong:
-                shorter = self._call(situation, model, toolset, constraint, room.shrunk())
-                if shorter.messages == call.messages:
+                room = room.shrunk()
+                shorter, left_out = self._call(situation, model, toolset, constraint, room)
+                if (shorter.messages, shorter.functions) == (call.messages, call.functions):
                     raise
-                return await self._engine.complete(shorter)
+                return await self._engine.complete(shorter), left_out
 
     def _call(
         self,
@@ -192,13 +200,12 @@ class Orchestrator:
         toolset: Toolset,
         constraint: Constraint | None,
         room: Room,
-    ) -> ModelCall:
+    ) -> tuple[ModelCall, LeftOut]:
         build = BUILDERS[situation.prompt_mode]
-        messages = build(situation, toolset, room, self._policy.parallel_calls_max)
-        call = ModelCall(situation.key, model, tuple(messages), situation.sampling, constraint)
-        if constraint is not None:
-            return call
-        functions = functions_of(situation, room)
-        return replace(
-            call, functions=functions, template_arguments=self._policy.template_arguments
-        )
+        prompt = build(situation, toolset, room, self._policy.parallel_calls_max)
+        messages = tuple(prompt.messages)
+        call = ModelCall(situation.key, model, messages, situation.sampling, constraint)
+        if constraint is None:
+            arguments = self._policy.template_arguments
+            call = replace(call, functions=prompt.functions, template_arguments=arguments)
+        return call, prompt.left_out

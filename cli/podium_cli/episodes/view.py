@@ -154,9 +154,10 @@ def totals(episode: episode_pb2.Episode) -> RenderableType:
     reason = enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_")
     line = f"{reason} after {episode.turn_count} turns, {episode.tool_call_count} tool calls"
     totals_line = Text(f"{line}, {took}, {cost}", style="dim")
-    if not episode.HasField("failure"):
-        return totals_line
-    return Group(totals_line, Text(episode.failure.message, style="red"))
+    lines = [totals_line, *(Text(f"warning: {each}", style="yellow") for each in episode.warnings)]
+    if episode.HasField("failure"):
+        lines.append(Text(episode.failure.message, style="red"))
+    return Group(*lines) if len(lines) > 1 else totals_line
 
 
 def duration_between(episode: episode_pb2.Episode) -> float:

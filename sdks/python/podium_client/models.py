@@ -4066,6 +4066,10 @@ class NextActionResponse(Model):
     """
     JSON Schema the completion was constrained by; unset when it was not.
     """
+    left_out: list[str] = []
+    """
+    What of the request was left out of the prompt, because the model's context is full: tools that were not listed, results that were cut. In words, without any of their content.
+    """
 
 
 class Observation(Model):
@@ -4511,6 +4515,10 @@ class ActionDecided(Model):
     """
     Model version that decided.
     """
+    left_out: list[str] = []
+    """
+    What it was not shown, because its context is full.
+    """
 
 
 class DirectCall(Model):
@@ -4685,6 +4693,10 @@ class Episode(Model):
     feedback: Annotated[list[Feedback], Field(validate_default=True)] = []
     """
     What was said of it, oldest first; set by GetEpisode alone.
+    """
+    warnings: list[str] = []
+    """
+    What its model was not shown, because its context was full, by turn: at most 20, as in NextActionResponse.left_out; empty while it runs.
     """
 
 

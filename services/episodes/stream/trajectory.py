@@ -25,6 +25,9 @@ from podium_kit.wire import (
 # What the episode itself did, its check left out.
 OWN_KINDS = (StepKind.MODEL, StepKind.TOOL)
 
+# Of what an episode is told with; every turn has its own in the trajectory.
+WARNINGS_MAX = 20
+
 
 def build_trajectory(
     episode: RunningEpisode,
@@ -94,6 +97,7 @@ def summarize(log: StepLog) -> Progress:
         usage=quantities_to_proto(usage),
         children_cost=_wire_cost(children_cost(log)),
         children_unpriced_call_count=sum(one.unpriced_call_count for one in _children(log)),
+        warnings=_warnings(log)[:WARNINGS_MAX],
     )
     return Progress(
         turn_count=max((step.turn for step in log.steps), default=0),
@@ -102,6 +106,15 @@ def summarize(log: StepLog) -> Progress:
         unpriced_call_count=sum(step.cost is None for step in billable),
         usage=sums.SerializeToString(),
     )
+
+
+def _warnings(log: StepLog) -> list[str]:
+    """What the model was not shown, by turn."""
+    return [
+        f"turn {turn}: not shown to the model, whose context was full: {each}"
+        for turn, call in sorted(log.model_calls.items())
+        for each in call.response.left_out
+    ]
 
 
 def total_cost(costs: list[Money | None]) -> Money | None:

@@ -105,6 +105,7 @@ def podium(outcome: Outcome) -> Json:
         "turns": outcome.turn_count,
         "tool_calls": outcome.tool_call_count,
         "policy": {"name": outcome.policy_name, "version": outcome.policy_version},
+        **({"warnings": [*outcome.warnings]} if outcome.warnings else {}),
     }
 
 

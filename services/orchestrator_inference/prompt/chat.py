@@ -1,28 +1,57 @@
 """A message history, for environments: what the model wrote, and what came of it."""
 
+from dataclasses import dataclass
+
 from orchestrator_inference.models import Message, PastTurn, Situation
 from orchestrator_inference.prompt import parts
-from orchestrator_inference.prompt.budgets import Room, estimated_tokens, keep_end
+from orchestrator_inference.prompt.budgets import Room, estimated_tokens
+from orchestrator_inference.prompt.fitting import (
+    CUT,
+    SEPARATORS_TOKENS,
+    Prompt,
+    cut_to,
+    shown_tools,
+)
 from orchestrator_inference.prompt.toolset import Toolset
 
 
-def build_chat(situation: Situation, toolset: Toolset, room: Room, calls_max: int) -> list[Message]:
+def build_chat(situation: Situation, toolset: Toolset, room: Room, calls_max: int) -> Prompt:
     """System, conversation, task, then a reply and its observations per turn.
 
     When it does not fit, the oldest turns are left out; the newest keeps its end.
     """
-    opening = [
-        Message("system", parts.system_line(toolset, calls_max)),
-        *situation.history,
-        Message("user", parts.problem(situation)),
-    ]
+    problem = parts.problem(situation)
     closing = "\n".join(filter(None, (parts.preference_line(situation), _wanted(situation))))
-    fixed = sum(estimated_tokens(message.content) for message in opening)
-    left = max(0, room.prompt_tokens - fixed - estimated_tokens(closing))
-    messages = opening + _newest_turns(situation.turns, left)
+    fixed = sum(estimated_tokens(message.content) for message in situation.history)
+    fixed += estimated_tokens(problem) + estimated_tokens(closing)
+    bare = estimated_tokens(parts.system_line(parts.NO_LINES, calls_max)) + SEPARATORS_TOKENS
+    results = _newest_turns(situation.turns, room.prompt_tokens - fixed - bare)
+    needed = fixed + bare + sum(estimated_tokens(each.content) for each in results.messages)
+    shown = shown_tools(situation, room, needed, toolset.listing_tokens)
+    system = parts.system_line(toolset.listing_of(shown), calls_max)
+    fixed += estimated_tokens(system) + SEPARATORS_TOKENS
+    left = max(0, room.prompt_tokens - fixed)
+    newest = _newest_turns(situation.turns, left)
+    if newest.dropped:
+        problem += f"\n\n({newest.dropped} earlier turns are left out, for want of room)"
+    messages = [Message("system", system), *situation.history, Message("user", problem)]
+    messages += newest.messages
     if closing:
         messages[-1] = Message("user", f"{messages[-1].content}\n\n{closing}")
-    return messages
+    return Prompt(messages, (*shown.left_out(), *newest.left_out()))
+
+
+@dataclass(frozen=True)
+class NewestTurns:
+    """Those that fit, how many older ones do not, and whether the last one was cut."""
+
+    messages: list[Message]
+    dropped: int
+    cut: bool
+
+    def left_out(self) -> list[str]:
+        dropped = [f"{self.dropped} earlier turns"] if self.dropped else []
+        return dropped + (["the beginning of what a turn gave"] if self.cut else [])
 
 
 def _wanted(situation: Situation) -> str:
@@ -34,17 +63,20 @@ def _wanted(situation: Situation) -> str:
     return ""
 
 
-def _newest_turns(turns: tuple[PastTurn, ...], tokens: int) -> list[Message]:
+def _newest_turns(turns: tuple[PastTurn, ...], tokens: int) -> NewestTurns:
     kept: list[Message] = []
+    count, was_cut = 0, False
     for turn in reversed(turns):
         reply, observed = _turn(turn)
         cost = estimated_tokens(reply) + estimated_tokens(observed)
         if cost > tokens and kept:
             break
-        observed = keep_end(observed, tokens - estimated_tokens(reply)) or "(left out)"
-        kept = [Message("assistant", reply), Message("user", observed), *kept]
+        observed, cut = cut_to(observed, tokens - estimated_tokens(reply))
+        was_cut = was_cut or cut
+        kept = [Message("assistant", reply), Message("user", observed or CUT), *kept]
         tokens -= cost
-    return kept
+        count += 1
+    return NewestTurns(kept, len(turns) - count, was_cut)
 
 
 def _turn(turn: PastTurn) -> tuple[str, str]:

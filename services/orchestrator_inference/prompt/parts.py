@@ -3,26 +3,27 @@
 from decimal import Decimal
 
 from orchestrator_inference.models import Action, Observation, Situation
-from orchestrator_inference.prompt.toolset import Toolset
 from podium_kit.money import Money
 
 ONE_CALL = '{"tool": name, "arguments": {...}}'
 SEVERAL_CALLS = '{"calls": [{"tool": name, "arguments": {...}}, ...]}'
 MUST_ANSWER = 'This is the last turn: give the final answer now, as {"answer": text}.'
+# Stands for a listing where all that is around one is measured.
+NO_LINES = "-"
 TOOLS = "Tools, as name(arguments) [price, p50-p90 latency, success, weight]: use"
 ANSWER_SCHEMA = "The answer is JSON that fits this schema, and nothing else: "
 CHOOSE = "Choose the next tool to call, or give the final answer if it is known."
 
 
-def system_line(toolset: Toolset, calls_max: int) -> str:
+def system_line(listing: str, calls_max: int) -> str:
     """Who the model is, how it replies, and its tools. The same on every turn, so that
     engines find it in their prefix cache.
     """
     call = ONE_CALL if calls_max == 1 else SEVERAL_CALLS
     lines = ["You are good at using tools. Reply with one JSON object."]
-    if toolset.listing:
+    if listing:
         lines += [f"To call a tool: {call}", 'To finish: {"answer": text}']
-        lines += [TOOLS, toolset.listing]
+        lines += [TOOLS, listing]
     else:
         lines.append('Reply with {"answer": text}.')
     return "\n".join(lines)

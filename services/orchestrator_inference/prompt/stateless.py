@@ -16,16 +16,30 @@ from orchestrator_inference.models import (
 )
 from orchestrator_inference.prompt import parts
 from orchestrator_inference.prompt.budgets import Room, estimated_tokens, keep_end
+from orchestrator_inference.prompt.fitting import (
+    SEPARATORS_TOKENS,
+    Prompt,
+    ShownTools,
+    cut_to,
+    shown_tools,
+)
 from orchestrator_inference.prompt.toolset import Toolset
 
 
-def build_stateless(
-    situation: Situation, toolset: Toolset, room: Room, calls_max: int
-) -> list[Message]:
+def build_stateless(situation: Situation, toolset: Toolset, room: Room, calls_max: int) -> Prompt:
     """The two messages of a turn, within the room."""
     wanted = parts.wanted(situation, parts.MUST_ANSWER)
-    system = parts.system_line(toolset, calls_max)
-    return laid_out(situation, toolset, room, system=system, wanted=wanted)
+    bare = estimated_tokens(parts.system_line(parts.NO_LINES, calls_max))
+    needed = bare + needed_tokens(situation, toolset, room, wanted)
+    shown = shown_tools(situation, room, needed, toolset.listing_tokens)
+    system = parts.system_line(toolset.listing_of(shown), calls_max)
+    return laid_out(situation, toolset, room, system=system, wanted=wanted, shown=shown)
+
+
+def needed_tokens(situation: Situation, toolset: Toolset, room: Room, wanted: str) -> int:
+    """What all but the tools takes at most, by the budgets of its sections."""
+    blocks, _ = _blocks(situation, toolset, room, wanted, room.prompt_tokens)
+    return sum(estimated_tokens(block) for block in blocks) + SEPARATORS_TOKENS
 
 
 def laid_out(
@@ -35,39 +49,55 @@ def laid_out(
     *,
     system: str,
     wanted: str,
+    shown: ShownTools,
     taken: int = 0,
-) -> list[Message]:
+) -> Prompt:
     """The layout under a system line, with what is wanted; other parts take so many tokens."""
+    left = room.prompt_tokens - taken - estimated_tokens(system)
+    blocks, cut = _blocks(situation, toolset, room, wanted, left)
+    text = "\n\n".join(block for block in blocks if block)
+    messages = [Message("system", system), Message("user", text)]
+    return Prompt(messages, (*shown.left_out(), *cut))
+
+
+def _blocks(
+    situation: Situation, toolset: Toolset, room: Room, wanted: str, left: int
+) -> tuple[list[str], list[str]]:
+    """The user's message in its parts, and what was cut of them."""
     request = parts.request_line(situation, wanted)
-    head = [f"Problem: {parts.problem(situation)}"]
-    fixed = taken + sum(estimated_tokens(text) for text in (system, request, *head))
-    left = max(0, room.prompt_tokens - fixed)
-    conversation = keep_end(_conversation(situation), left // 4)
+    problem = f"Problem: {parts.problem(situation)}"
+    fixed = estimated_tokens(request) + estimated_tokens(problem) + SEPARATORS_TOKENS
+    left = max(0, left - fixed)
+    conversation, cut = cut_to(_conversation(situation), left // 4)
     left -= estimated_tokens(conversation)
-    known = _known(situation, toolset, room, left)
-    blocks = [_titled("Conversation so far", conversation), *head, *known, request]
-    return [
-        Message("system", system),
-        Message("user", "\n\n".join(block for block in blocks if block)),
-    ]
+    known, known_cut = _known(situation, toolset, room, left)
+    blocks = [_titled("Conversation so far", conversation), problem, *known, request]
+    return blocks, [*(["the beginning of the conversation"] if cut else []), *known_cut]
 
 
-def _known(situation: Situation, toolset: Toolset, room: Room, left: int) -> list[str]:
-    """The sections in the paper's order, given room in the paper's cascade."""
+def _known(
+    situation: Situation, toolset: Toolset, room: Room, left: int
+) -> tuple[list[str], list[str]]:
+    """The sections in the paper's order, given room in the paper's cascade; what was cut."""
     texts = _section_texts(situation.turns, toolset, room)
     budgets = room.budgets
     attempts_room = min(left, room.scaled(budgets.attempts_tokens_max))
-    attempts = keep_end(texts[ResultSection.ATTEMPT], attempts_room)
+    attempts, attempts_cut = cut_to(texts[ResultSection.ATTEMPT], attempts_room)
     left -= estimated_tokens(attempts)
     both = room.scaled(budgets.code_and_attempts_tokens_max)
     code_room = min(left, both - estimated_tokens(attempts))
-    code = keep_end(texts[ResultSection.CODE], code_room)
-    documents = keep_end(texts[ResultSection.DOCUMENT], left - estimated_tokens(code))
-    return [
-        _titled("Documents", documents),
-        _titled("Code and its output", code),
-        _titled("Earlier attempts", attempts),
+    code, code_cut = cut_to(texts[ResultSection.CODE], code_room)
+    documents_room = left - estimated_tokens(code)
+    documents, documents_cut = cut_to(texts[ResultSection.DOCUMENT], documents_room)
+    sections = [
+        ("Documents", documents, documents_cut),
+        ("Code and its output", code, code_cut),
+        ("Earlier attempts", attempts, attempts_cut),
     ]
+    return (
+        [_titled(title, text) for title, text, _ in sections],
+        [f"the beginning of: {title.lower()}" for title, _, cut in sections if cut],
+    )
 
 
 def _titled(title: str, text: str) -> str:

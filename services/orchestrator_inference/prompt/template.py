@@ -7,13 +7,15 @@ checkpoints call tools as `<tool_call>{"name": ..., "arguments": {...}}</tool_ca
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from orchestrator_inference.action.schema import parameters_of
-from orchestrator_inference.models import Message, Situation, ToolDefinition
+from orchestrator_inference.models import Situation, ToolDefinition
 from orchestrator_inference.prompt import parts
 from orchestrator_inference.prompt.budgets import Room, estimated_tokens
-from orchestrator_inference.prompt.stateless import laid_out
+from orchestrator_inference.prompt.fitting import Prompt, shown_tools
+from orchestrator_inference.prompt.stateless import laid_out, needed_tokens
 from orchestrator_inference.prompt.tool_listing import shortened
 from orchestrator_inference.prompt.toolset import Toolset
 
@@ -21,24 +23,38 @@ SYSTEM = "You are good at using tools."
 MUST_ANSWER = "This is the last turn: give the final answer now."
 
 
-def build_template(
-    situation: Situation, toolset: Toolset, room: Room, calls_max: int
-) -> list[Message]:
+def build_template(situation: Situation, toolset: Toolset, room: Room, calls_max: int) -> Prompt:
     """The two messages of a turn; what the definitions take is left out of the room."""
-    taken = estimated_tokens(json.dumps(functions_of(situation, room)))
     wanted = parts.wanted(situation, MUST_ANSWER)
-    return laid_out(situation, toolset, room, system=SYSTEM, wanted=wanted, taken=taken)
+    offered = replace(situation, tools=_callable(situation))
+    needed = estimated_tokens(SYSTEM) + needed_tokens(situation, toolset, room, wanted)
+    shown = shown_tools(offered, room, needed, _tokens)
+    functions = _functions(shown.tools, shown.description_chars_max)
+    system = "\n".join(part for part in (SYSTEM, shown.note()) if part)
+    prompt = laid_out(
+        situation,
+        toolset,
+        room,
+        system=system,
+        wanted=wanted,
+        shown=shown,
+        taken=_tokens(shown.tools, shown.description_chars_max),
+    )
+    return replace(prompt, functions=functions)
 
 
-def functions_of(situation: Situation, room: Room) -> tuple[Mapping[str, Any], ...]:
-    """The definitions of what may be called, as OpenAI's API has them."""
+def _callable(situation: Situation) -> tuple[ToolDefinition, ...]:
+    """What may be called."""
     rules = situation.rules
     if rules.must_answer:
         return ()
-    tools = [
+    return tuple(
         tool for tool in situation.tools if not rules.must_call or tool.name in rules.must_call
-    ]
-    return _functions(tools, room.budgets.tool_description_chars_max)
+    )
+
+
+def _tokens(tools: Sequence[ToolDefinition], description_chars_max: int) -> int:
+    return estimated_tokens(json.dumps(_functions(tools, description_chars_max)))
 
 
 def _functions(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from orchestrator_inference.action.limits import SchemaLimits
@@ -10,6 +11,9 @@ from orchestrator_inference.action.refs import SchemaError
 from orchestrator_inference.action.schema import parameters_of
 from orchestrator_inference.errors import InvalidToolSchema
 from orchestrator_inference.models import ToolDefinition
+
+# Hundreds of tools are measured one by one where not all fit.
+LINES_KEPT = 10_000
 
 
 def list_tools(tools: Sequence[ToolDefinition], description_chars_max: int) -> str:
@@ -20,6 +24,7 @@ def list_tools(tools: Sequence[ToolDefinition], description_chars_max: int) -> s
     return "\n".join(_line(tool, description_chars_max) for tool in tools)
 
 
+@lru_cache(LINES_KEPT)
 def _line(tool: ToolDefinition, description_chars_max: int) -> str:
     try:
         arguments = normalise(parameters_of(tool), SchemaLimits())

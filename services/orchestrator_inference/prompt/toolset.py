@@ -6,6 +6,8 @@ from functools import lru_cache
 from orchestrator_inference.action.schema import ActionOptions, build_constraint
 from orchestrator_inference.errors import DuplicateTool
 from orchestrator_inference.models import Constraint, ResultSection, ToolDefinition
+from orchestrator_inference.prompt.budgets import estimated_tokens
+from orchestrator_inference.prompt.fitting import ShownTools
 from orchestrator_inference.prompt.tool_listing import list_tools
 
 TOOLSETS_KEPT = 256
@@ -22,8 +24,23 @@ class Toolset:
                 raise DuplicateTool(tool.name)
             self.sections[tool.name] = tool.section
         self.listing = list_tools(tools, description_chars_max)
-        self._tools = tools
+        self._tools = tuple(tools)
+        self._description_chars_max = description_chars_max
         self.constraint = lru_cache(CONSTRAINTS_KEPT)(self._build_constraint)
+
+    def listing_of(self, shown: ShownTools) -> str:
+        """The lines of the tools that a prompt shows, and a word on the others."""
+        lines = self._lines(shown.tools, shown.description_chars_max)
+        return "\n".join(part for part in (lines, shown.note()) if part)
+
+    def listing_tokens(self, tools: Sequence[ToolDefinition], description_chars_max: int) -> int:
+        return estimated_tokens(self._lines(tools, description_chars_max))
+
+    def _lines(self, tools: Sequence[ToolDefinition], description_chars_max: int) -> str:
+        whole = description_chars_max == self._description_chars_max
+        if whole and tuple(tools) == self._tools:
+            return self.listing
+        return list_tools(tools, description_chars_max)
 
     def _build_constraint(self, options: ActionOptions) -> Constraint:
         return build_constraint(self._tools, options)

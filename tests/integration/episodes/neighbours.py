@@ -72,8 +72,8 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         # What every call reports, in place of the size of its task.
         self.usage: usage_pb2.Usage | None = None
         self.error: tuple[grpc.StatusCode, str] | None = None
-        # The version that users get.
         self.promoted = ""
+        self.left_out: list[str] = []
         # How the prompt is too long for the model; "" means that it is not.
         self.too_long = ""
         # The task it fails at; "" means at every one.
@@ -108,6 +108,7 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
             usage=self.usage or tokens(len(request.task) + 7 * len(request.turns), 11),
             model_version="scripted-1",
             sku="orchestrator/scripted",
+            left_out=self.left_out,
         )
 
     async def CountTokens(

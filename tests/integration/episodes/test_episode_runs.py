@@ -336,3 +336,18 @@ async def test_model_that_fails_for_good_fails_the_episode_with_the_reason(
 
 async def _until_asked(platform: EpisodesPlatform) -> None:
     await asyncio.wait_for(platform.neighbours.orchestrator.was_asked.wait(), 30)
+
+
+async def test_what_the_model_was_not_shown_is_told_with_the_episode(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.orchestrator.left_out = ["290 of 329 tools"]
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
+    async with platform.client() as client:
+        episode = await start(client)
+        ended = await finished(client, episode.id)
+        seen = await events(client, episode.id)
+    said = "not shown to the model, whose context was full: 290 of 329 tools"
+    assert list(ended.warnings) == [f"turn 1: {said}", f"turn 2: {said}"]
+    decided = [each.action_decided for each in seen if each.HasField("action_decided")]
+    assert [list(each.left_out) for each in decided] == [["290 of 329 tools"]] * 2

@@ -6,9 +6,11 @@ import pytest
 
 from gateway.chat.outcomes import episode_error, finish_reason
 from gateway.chat.response import podium, usage
+from gateway.convert import outcome_from_proto
 from gateway.error_responses import error_body, error_response, http_status
 from gateway.models import Outcome, StopReason
 from gateway.tally import Tally
+from podium.episodes.v1 import episode_pb2
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension
 from podium_kit.money import Money
@@ -75,3 +77,10 @@ def test_an_unknown_cost_is_null_and_a_tiny_one_is_exact() -> None:
     assert podium(make_outcome())["cost"] is None
     tiny = Money.parse("0.00000000015", "USD")
     assert podium(make_outcome(cost=tiny))["cost"]["amount"] == "0.00000000015"
+
+
+def test_what_the_model_was_not_shown_is_in_the_answer() -> None:
+    said = "turn 1: not shown to the model, whose context was full: 290 of 329 tools"
+    outcome = outcome_from_proto(episode_pb2.Episode(id="0190", warnings=[said]))
+    assert podium(outcome)["warnings"] == [said]
+    assert "warnings" not in podium(make_outcome())

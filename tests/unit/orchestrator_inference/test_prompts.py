@@ -53,11 +53,11 @@ def make_situation(*turns: PastTurn, must_answer: bool = False) -> Situation:
 
 
 def stateless(situation: Situation, context_tokens: int = 8192) -> list[Message]:
-    return build_stateless(situation, TOOLSET, room_for(context_tokens, 512, BUDGETS), 1)
+    return build_stateless(situation, TOOLSET, room_for(context_tokens, 512, BUDGETS), 1).messages
 
 
 def chat(situation: Situation, context_tokens: int = 8192) -> list[Message]:
-    return build_chat(situation, TOOLSET, room_for(context_tokens, 512, BUDGETS), 1)
+    return build_chat(situation, TOOLSET, room_for(context_tokens, 512, BUDGETS), 1).messages
 
 
 def test_stateless_shows_problem_documents_code_attempts_and_the_request_in_this_order() -> None:

@@ -52,7 +52,7 @@ def rows() -> list[Row]:
             left=Left(seconds=120.0),
         )
         room = room_for(PROMPT_TOKENS_MAX, 512, SectionBudgets())
-        messages = build_stateless(situation, toolset, room, 1)
+        messages = build_stateless(situation, toolset, room, 1).messages
         prompt = tokenizer.apply_chat_template(
             [asdict(message) for message in messages], add_generation_prompt=True, return_dict=False
         )

@@ -426,6 +426,7 @@ class Episode(_message.Message):
     CHILDREN_COST_FIELD_NUMBER: _builtins.int
     CHILDREN_UNPRICED_CALL_COUNT_FIELD_NUMBER: _builtins.int
     FEEDBACK_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     state: Global___EpisodeState.ValueType
@@ -482,6 +483,12 @@ class Episode(_message.Message):
     def feedback(self) -> _containers.RepeatedCompositeFieldContainer[_feedback_pb2.Feedback]:
         """What was said of it, oldest first; set by GetEpisode alone."""
 
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What its model was not shown, because its context was full, by turn: at most 20, as in
+        NextActionResponse.left_out; empty while it runs.
+        """
+
     def __init__(
         self,
         *,
@@ -504,10 +511,11 @@ class Episode(_message.Message):
         children_cost: _money_pb2.Money | None = ...,
         children_unpriced_call_count: _builtins.int = ...,
         feedback: _abc.Iterable[_feedback_pb2.Feedback] | None = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["children_cost", b"children_cost", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "children_cost", b"children_cost", "children_unpriced_call_count", b"children_unpriced_call_count", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "feedback", b"feedback", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "children_cost", b"children_cost", "children_unpriced_call_count", b"children_unpriced_call_count", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "feedback", b"feedback", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -638,6 +646,7 @@ class ActionDecided(_message.Message):
     LATENCY_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     MODEL_VERSION_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
     model_version: _builtins.str
     """Model version that decided."""
     @_builtins.property
@@ -656,6 +665,10 @@ class ActionDecided(_message.Message):
     def usage(self) -> _usage_pb2.Usage:
         """Tokens used."""
 
+    @_builtins.property
+    def left_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What it was not shown, because its context is full."""
+
     def __init__(
         self,
         *,
@@ -664,10 +677,11 @@ class ActionDecided(_message.Message):
         latency: _duration_pb2.Duration | None = ...,
         usage: _usage_pb2.Usage | None = ...,
         model_version: _builtins.str = ...,
+        left_out: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cost", b"cost", "latency", b"latency", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cost", b"cost", "latency", b"latency", "model_version", b"model_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cost", b"cost", "latency", b"latency", "left_out", b"left_out", "model_version", b"model_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

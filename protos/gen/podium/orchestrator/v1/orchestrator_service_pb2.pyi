@@ -484,6 +484,7 @@ class NextActionResponse(_message.Message):
     ENGINE_FIELD_NUMBER: _builtins.int
     PROMPT_DIGEST_FIELD_NUMBER: _builtins.int
     CONSTRAINT_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
     completion_text: _builtins.str
     """What it wrote, verbatim."""
     finish_reason: _builtins.str
@@ -532,6 +533,12 @@ class NextActionResponse(_message.Message):
     def sampling(self) -> Global___Sampling:
         """How it was sampled, with defaults filled in."""
 
+    @_builtins.property
+    def left_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What of the request was left out of the prompt, because the model's context is full: tools
+        that were not listed, results that were cut. In words, without any of their content.
+        """
+
     def __init__(
         self,
         *,
@@ -550,10 +557,11 @@ class NextActionResponse(_message.Message):
         engine: _builtins.str = ...,
         prompt_digest: _builtins.str = ...,
         constraint_json_schema: _builtins.str = ...,
+        left_out: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "latency", b"latency", "sampling", b"sampling", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "completion_logprobs", b"completion_logprobs", "completion_text", b"completion_text", "completion_token_ids", b"completion_token_ids", "constraint_digest", b"constraint_digest", "constraint_json_schema", b"constraint_json_schema", "engine", b"engine", "finish_reason", b"finish_reason", "latency", b"latency", "model_version", b"model_version", "prompt_digest", b"prompt_digest", "prompt_token_ids", b"prompt_token_ids", "sampling", b"sampling", "sku", b"sku", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "completion_logprobs", b"completion_logprobs", "completion_text", b"completion_text", "completion_token_ids", b"completion_token_ids", "constraint_digest", b"constraint_digest", "constraint_json_schema", b"constraint_json_schema", "engine", b"engine", "finish_reason", b"finish_reason", "latency", b"latency", "left_out", b"left_out", "model_version", b"model_version", "prompt_digest", b"prompt_digest", "prompt_token_ids", b"prompt_token_ids", "sampling", b"sampling", "sku", b"sku", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
