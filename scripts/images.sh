@@ -55,7 +55,7 @@ save() {
   rm -f "$2"
   case $builder in
     docker) docker save -o "$2" "$1" ;;
-    *) own "$builder" push -q --disable-compression "$1" "oci-archive:$2:$1" ;;
+    *) own "$builder" push -q "$1" "docker-archive:$2:$1" ;;
   esac
 }
 

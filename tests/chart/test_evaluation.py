@@ -130,5 +130,5 @@ def test_the_notes_print_the_two_commands_of_the_guide() -> None:
     guide = (ROOT / "docs/install.md").read_text()
     printed = notes[notes.index("  kubectl wait") : notes.index("country_facts")]
     commands = " ".join(printed.replace("\\\n", " ").split())
-    assert commands.count("kubectl wait") == 1
+    assert commands.count("kubectl wait") == 2
     assert commands in " ".join(guide.replace("\\\n", " ").split())

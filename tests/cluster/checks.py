@@ -47,7 +47,8 @@ def made(release: Release) -> str:
 
 def first_task(release: Release) -> str:
     """The second printed command answers by the bundled policy, and the answer has a price."""
-    said = run("bash", "-c", release.printed_commands()[1])
+    # The answer goes to stdout, the turns and what they cost to stderr.
+    said = run("bash", "-c", f"exec 2>&1; {release.printed_commands()[1]}")
     _require("Ouagadougou" in said, said)
     _require("unknown price" not in said, said)
     cost = re.search(r"\$(\d+\.\d+)", said)

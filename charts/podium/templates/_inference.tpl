@@ -110,7 +110,7 @@ sum(vllm:num_requests_waiting{namespace="{{ .Release.Namespace }}", model_name="
 
 {{/* With an API key /v1/models wants it, and a probe has none. */}}
 {{- define "podium.engineProbes" -}}
-startupProbe: {httpGet: {path: /health, port: 8080, scheme: HTTP}, periodSeconds: 10, failureThreshold: 120, timeoutSeconds: 5}
+startupProbe: {httpGet: {path: /health, port: 8080, scheme: HTTP}, periodSeconds: 2, failureThreshold: 600, timeoutSeconds: 5}
 readinessProbe: {httpGet: {path: {{ ternary "/health" "/v1/models" (not (empty .Values.inference.apiKey)) }}, port: 8080, scheme: HTTP}, periodSeconds: 10, failureThreshold: 3, timeoutSeconds: 5}
 livenessProbe: {httpGet: {path: /health, port: 8080, scheme: HTTP}, periodSeconds: 10, failureThreshold: 6, timeoutSeconds: 5}
 lifecycle: {preStop: {sleep: {seconds: 15}}}
