@@ -40,7 +40,8 @@ class Settings(DatabaseSettings):
 
     answer_timeout_s: float = Field(30.0, gt=0, description="longest wait for a service's answer")
     database_timeout_s: float = Field(10.0, gt=0, description="longest wait for the database")
-    body_bytes_max: int = Field(16 * MIB, gt=0, description="a larger request body is rejected")
+    # An OpenAPI document of 20 MiB, which the registry takes, with its quotes escaped.
+    body_bytes_max: int = Field(32 * MIB, gt=0, description="a larger request body is rejected")
     body_timeout_s: float = Field(30.0, gt=0, description="a slower request body is rejected")
     oidc_issuers: tuple[OidcIssuer, ...] = Field((), description="JSON list, see docs/tenancy.md")
     public_url: str = Field("", description="how clients reach it; the request's own if unset")

@@ -270,6 +270,18 @@ async def test_a_body_that_is_too_large_is_413_announced_or_not(
     assert {announced.status_code, pieces.status_code, chat.status_code} == {413}
 
 
+async def test_the_largest_document_that_the_registry_takes_fits(
+    database: Database, tmp_path: Path
+) -> None:
+    # As quotes are: twice as long in JSON.
+    document = '"' * (10 * 1024 * 1024) + "x" * (10 * 1024 * 1024)
+    async with run_gateway(await database("gateway"), tmp_path) as gateway, gateway.http() as http:
+        read = await http.post("/v1/tools/read-openapi", json={"document": document})
+        rejected = await http.post("/v1/tools/read-openapi", json={"document": document * 2})
+    assert read.status_code != 413
+    assert rejected.status_code == 413
+
+
 async def test_a_body_that_never_arrives_is_408(database: Database, tmp_path: Path) -> None:
     async with run_gateway(await database("gateway"), tmp_path, body_timeout_s=0.1) as gateway:
         address = httpx.URL(gateway.base_url)
