@@ -26,7 +26,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push cluster-test chart crds chart-docs chart-slow docs clean clients otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push cluster-test chart crds chart-docs chart-slow docs clean clients otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -166,6 +166,9 @@ up: setup ## Start the platform on this machine (Ctrl-C stops it)
 
 bench-episodes: setup ## Per-turn overhead and throughput against a bare Temporal floor
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.episodes
+
+bench-gateway: setup ## A request through the gateway beside LiteLLM's proxy: rate, processor time, added latency
+	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.gateway $(if $(REQUESTS),--requests $(REQUESTS))
 
 bench-tools: setup ## ResolveToolset against a bare server, and policy decisions
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.tools

@@ -1,0 +1,142 @@
+"""`make bench-gateway`: what a request costs through the gateway, beside LiteLLM's proxy.
+
+The same scripted model server, client and machine in one run: alone, through a registered
+language model as `model: "tool/NAME"` (policy, durable hold, capture, audit), through an episode of
+one turn, and through LiteLLM's proxy, which has a key and no database.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+
+from bench.episodes.model_server import MODEL
+from bench.figures import Figures, say
+from bench.gateway.litellm import KEY, running_proxy
+from bench.gateway.load import Endpoint, Measured, listens, measure
+from podium_cli.local.engines import EngineChoice
+from podium_cli.local.platform import LocalPlatform, PlatformOptions
+from podium_cli.local.running import fill
+from podium_cli.local.state import Connection
+from podium_kit.embedded.ports import free_port
+from podium_kit.embedded.process import ManagedProcess
+
+BUSIEST = 16
+ALONE, PROXIED, EPISODE, PEER = "model server", "tool/NAME", "one-turn episode", "LiteLLM"
+
+
+async def main(plan: Mapping[int, int]) -> None:
+    figures = Figures("gateway")
+    async with running_model() as model_url:
+        endpoints = [Endpoint(ALONE, model_url, "none", MODEL)]
+        found = {ALONE: await measured(figures, endpoints[0], plan)}
+        async with running_platform(model_url) as (platform, connection):
+            for endpoint in await podiums(platform, connection):
+                found[endpoint.name] = await measured(figures, endpoint, plan)
+        async with running_proxy(model_url) as proxy:
+            peer = Endpoint(
+                PEER, proxy.base_url, KEY, MODEL, lambda: [proxy.pid], lambda: [proxy.pid]
+            )
+            found[PEER] = await measured(figures, peer, plan)
+            figures.note("peer.version", proxy.version)
+    conclude(figures, found)
+    figures.write()
+
+
+async def measured(
+    figures: Figures, endpoint: Endpoint, plan: Mapping[int, int]
+) -> dict[int, Measured]:
+    """By concurrency."""
+    say(endpoint.name)
+    found = {}
+    for concurrent, total in plan.items():
+        found[concurrent] = await measure(endpoint, concurrent, total)
+        figures.note(f"{endpoint.name}.at_{concurrent}", str(found[concurrent]))
+    return found
+
+
+def conclude(figures: Figures, found: Mapping[str, Mapping[int, Measured]]) -> None:
+    """What a request costs beyond the model server's own answer."""
+    for name in (PROXIED, EPISODE, PEER):
+        for concurrent, each in found[name].items():
+            alone = found[ALONE][concurrent]
+            added = (round(each.p50_ms - alone.p50_ms, 1), round(each.p99_ms - alone.p99_ms, 1))
+            figures.note(f"{name}.added_ms_p50_p99_at_{concurrent}", added)
+    ours, peers = found[PROXIED][BUSIEST], found[PEER][BUSIEST]
+    figures.ratio("gateway.proxied_processor_ms", ours.processor_ms, "<=", 1.0)
+    figures.ratio("gateway.front_processor_ms", ours.front_ms, "<=", 1.0)
+    figures.ratio("gateway.episode_processor_ms", found[EPISODE][BUSIEST].processor_ms, "<=", 30)
+    figures.ratio("gateway.processor_over_litellm", ours.processor_ms / peers.processor_ms, "<=", 1)
+    figures.ratio("gateway.requests_over_litellm", ours.per_second / peers.per_second, ">=", 1)
+    failed = sum(each.failed for by in found.values() for each in by.values())
+    figures.ratio("gateway.failed", failed, "<=", 0)
+
+
+@asynccontextmanager
+async def running_model() -> AsyncIterator[str]:
+    """The scripted model server, which answers at once; its base URL."""
+    port = free_port()
+    with TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "bench.episodes.model_server"]
+        options = ["--port", str(port), "--delay-s", "0", "--turns", "1"]
+        process = ManagedProcess("model", [*command, *options], log_path=Path(folder) / "log")
+        process.start()
+        try:
+            await process.wait_ready(partial(listens, port), 60)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            await process.terminate()
+
+
+@asynccontextmanager
+async def running_platform(model_url: str) -> AsyncIterator[tuple[LocalPlatform, Connection]]:
+    with TemporaryDirectory() as folder:
+        engine = EngineChoice(openai_base_url=model_url, model=MODEL)
+        options = PlatformOptions(Path(folder) / "state", engine, telemetry=False)
+        platform = LocalPlatform(options, quiet)
+        await platform.start()
+        try:
+            yield platform, await fill(platform, quiet)
+        finally:
+            await platform.stop()
+
+
+async def podiums(platform: LocalPlatform, connection: Connection) -> list[Endpoint]:
+    """A model of a tool, and an episode; the time of every process of the platform counts."""
+
+    def pids() -> list[int]:
+        return [process.pid for process in platform.processes.values() if process.pid]
+
+    def gateway() -> list[int]:
+        return [platform.processes["gateway"].pid or 0]
+
+    base_url, key = f"{connection.gateway_url}/v1", connection.api_key
+    return [
+        Endpoint(PROXIED, base_url, key, await tool_model(connection), pids, gateway),
+        Endpoint(EPISODE, base_url, key, "podium", pids, gateway),
+    ]
+
+
+async def tool_model(connection: Connection) -> str:
+    """The first registered language model."""
+    headers = {"authorization": f"Bearer {connection.api_key}"}
+    async with httpx.AsyncClient(headers=headers, timeout=60, trust_env=False) as http:
+        listed = (await http.get(f"{connection.gateway_url}/v1/models")).raise_for_status().json()
+    return next(str(each["id"]) for each in listed["data"] if each["id"].startswith("tool/"))
+
+
+def quiet(_step: str, _done: bool) -> None:
+    """Reports nothing."""
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=320, help="at 16 at once; a fifth at 1")
+    requests = parser.parse_args().requests
+    asyncio.run(main({1: requests // 5, BUSIEST: requests}))

@@ -1,0 +1,109 @@
+"""Chat completions sent to one endpoint, so many at a time."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import aiohttp
+
+from bench.episodes.processor import processor_seconds
+from podium_kit.embedded.ports import accepts_connections
+
+Pids = Callable[[], Iterable[int]]
+QUESTION = [{"role": "user", "content": "what is 6 x 7?"}]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Who is asked, the processes whose time counts, and the one that talks to clients; none for
+    the model server itself."""
+
+    name: str
+    base_url: str
+    key: str
+    model: str
+    pids: Pids = tuple
+    front: Pids = tuple
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of one endpoint at one concurrency; processor time is of all its processes, and of the one
+    that talks to clients, in milliseconds a request."""
+
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    processor_ms: float
+    front_ms: float
+    failed: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.per_second:.1f} requests/s, p50 {self.p50_ms:.1f} ms, p99 {self.p99_ms:.1f} ms,"
+            f" {self.processor_ms:.2f} ms of processor ({self.front_ms:.2f} in front),"
+            f" {self.failed} failed"
+        )
+
+
+async def listens(port: int) -> bool:
+    """Whether a server of this machine takes connections."""
+    return accepts_connections(port)
+
+
+async def measure(endpoint: Endpoint, concurrent: int, total: int) -> Measured:
+    """After as many requests again, at least 20, that do not count."""
+    headers = {"authorization": f"Bearer {endpoint.key}"}
+    # Shorter than servers keep idle connections: the next request would meet a closed one.
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=2)
+    async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
+        await _run(session, endpoint, concurrent, max(20, total // 4))
+        before, started = _spent(endpoint), time.perf_counter()
+        seconds, failed = await _run(session, endpoint, concurrent, total)
+        wall_s = time.perf_counter() - started
+        spent = [now - then for now, then in zip(_spent(endpoint), before, strict=True)]
+    ordered = sorted(seconds)
+    return Measured(
+        per_second=total / wall_s,
+        p50_ms=1000 * statistics.median(ordered),
+        p99_ms=1000 * ordered[min(total - 1, round(0.99 * total))],
+        processor_ms=1000 * spent[0] / total,
+        front_ms=1000 * spent[1] / total,
+        failed=failed,
+    )
+
+
+async def _answered(session: aiohttp.ClientSession, url: str, body: dict[str, object]) -> bool:
+    """Whether the answer is right; a connection that was closed meanwhile is opened again."""
+    try:
+        async with session.post(url, json=body) as reply:
+            said = await reply.json()
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+        async with session.post(url, json=body) as reply:
+            said = await reply.json()
+    return reply.ok and "42" in said["choices"][0]["message"]["content"]
+
+
+def _spent(endpoint: Endpoint) -> tuple[float, float]:
+    return processor_seconds(endpoint.pids()), processor_seconds(endpoint.front())
+
+
+async def _run(
+    session: aiohttp.ClientSession, endpoint: Endpoint, concurrent: int, total: int
+) -> tuple[list[float], int]:
+    """Seconds of every request, and how many failed."""
+    gate, seconds, failed = asyncio.Semaphore(concurrent), [], 0
+    url, body = f"{endpoint.base_url}/chat/completions", {"model": endpoint.model}
+
+    async def one() -> None:
+        nonlocal failed
+        async with gate:
+            started = time.perf_counter()
+            right = await _answered(session, url, {**body, "messages": QUESTION})
+            seconds.append(time.perf_counter() - started)
+            failed += not right
+
+    await asyncio.gather(*(one() for _ in range(total)))
+    return seconds, failed
