@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError
 
 from podium_cli.bootstrap.cluster_objects import ClusterObjects
 from podium_cli.bootstrap.settings import Databases, SecretKey, ServiceRole
+from podium_cli.bootstrap.waiting import saying
 from podium_kit.client.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ class DatabaseMaker:
             retry=tenacity.retry_if_result(absent),
             wait=tenacity.wait_fixed(WAIT_S),
             stop=tenacity.stop_after_attempt(WAITS_MAX),
-            before_sleep=lambda _: log.info("waiting for Secret %s", each.url.secret),
+            before_sleep=saying(f"waiting for Secret {each.url.secret}"),
         )
 
         async def read() -> str | None:
@@ -236,7 +237,7 @@ async def _connected(url: URL) -> AsyncIterator[asyncpg.Connection]:
         retry=tenacity.retry_if_exception_type(AWAY),
         wait=tenacity.wait_fixed(WAIT_S),
         stop=tenacity.stop_after_attempt(WAITS_MAX),
-        before_sleep=lambda _: log.info("waiting for PostgreSQL at %s", _where(url)),
+        before_sleep=saying(f"waiting for PostgreSQL at {_where(url)}"),
         reraise=True,
     )
     try:

@@ -19,6 +19,7 @@ from podium_cli.bootstrap.settings import Contents, Plan, Settings
 from podium_cli.bootstrap.signing_keys import ensure_signing_keys
 from podium_cli.bootstrap.temporal_namespace import ensure_namespace
 from podium_cli.bootstrap.topics import ensure_topics
+from podium_cli.bootstrap.waiting import saying
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import Gateway
 
@@ -112,7 +113,7 @@ class Bootstrap:
             retry=tenacity.retry_if_result(lambda is_ready: not is_ready),
             wait=tenacity.wait_fixed(READY_WAIT_S),
             stop=tenacity.stop_after_attempt(READY_WAITS_MAX),
-            before_sleep=_say_waiting,
+            before_sleep=saying("waiting for the gateway to be ready"),
         )
         try:
             await patient(ready)
@@ -126,8 +127,3 @@ class Bootstrap:
         for each in made:
             log.info("made: %s", each)
         self._made += made
-
-
-def _say_waiting(state: tenacity.RetryCallState) -> None:
-    if state.attempt_number % 10 == 1:
-        log.info("waiting for the gateway to be ready")

@@ -60,11 +60,13 @@ async def _ensured(client: Client, namespace: str, retention: timedelta) -> list
                 workflow_execution_retention_period=wanted,
             )
         )
-        return [f"Temporal namespace {namespace}, which keeps histories for {retention}"]
+        return [f"Temporal namespace {namespace}, which keeps histories for {_hours(retention)}"]
     kept = found.config.workflow_execution_retention_ttl.ToTimedelta()
     if kept >= retention:
         if kept > retention:
-            log.info("Temporal's namespace %s keeps histories for %s already", namespace, kept)
+            log.info(
+                "Temporal's namespace %s keeps histories for %s already", namespace, _hours(kept)
+            )
         return []
     await service.update_namespace(
         UpdateNamespaceRequest(
@@ -72,4 +74,9 @@ async def _ensured(client: Client, namespace: str, retention: timedelta) -> list
             config=NamespaceConfig(workflow_execution_retention_ttl=wanted),
         )
     )
-    return [f"Temporal namespace {namespace} keeps histories for {retention} instead of {kept}"]
+    change = f"{_hours(retention)} instead of {_hours(kept)}"
+    return [f"Temporal namespace {namespace} keeps histories for {change}"]
+
+
+def _hours(length: timedelta) -> str:
+    return f"{length // timedelta(hours=1)} hours"

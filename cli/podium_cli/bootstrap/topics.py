@@ -8,6 +8,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from podium_cli.bootstrap.settings import Topic
+from podium_cli.bootstrap.waiting import saying
 from podium_kit.client.errors import UserError
 from podium_kit.stream.settings import KafkaSettings
 
@@ -45,7 +46,7 @@ def _connected(kafka: KafkaSettings) -> KafkaAdminClient:
         retry=tenacity.retry_if_exception_type((KafkaError, OSError)),
         wait=tenacity.wait_fixed(WAIT_S),
         stop=tenacity.stop_after_attempt(WAITS_MAX),
-        before_sleep=lambda _: log.info("waiting for Kafka at %s", kafka.bootstrap),
+        before_sleep=saying(f"waiting for Kafka at {kafka.bootstrap}"),
         reraise=True,
     )
     try:
@@ -77,7 +78,7 @@ def _made(admin: KafkaAdminClient, topic: Topic) -> list[str]:
             f"{topic.replicas} replicas: {error}",
             "correct kafka.trajectories and kafka.alerts: no more replicas than brokers",
         ) from error
-    return [f"topic {topic.topic} with {topic.partitions} partitions"]
+    return [f"topic {topic.topic} ({topic.partitions} partitions)"]
 
 
 def _compare(admin: KafkaAdminClient, topic: Topic) -> None:

@@ -181,7 +181,7 @@ async def assert_everything_is_there(
         DescribeNamespaceRequest(namespace="podium-bootstrapped")
     )
     assert found.config.workflow_execution_retention_ttl.ToTimedelta().days == 3
-    assert "topic bootstrapped.v1 with 3 partitions" in made
+    assert "topic bootstrapped.v1 (3 partitions)" in made
 
 
 async def audited(namespace: NamespaceServer, settings: Settings) -> list[tuple[str, str]]:

@@ -1,0 +1,21 @@
+"""What the Job's log says while it waits."""
+
+import logging
+from collections.abc import Callable
+
+import tenacity
+
+log = logging.getLogger(__name__)
+
+# A line now and then: each attempt would bury what matters.
+ATTEMPTS_PER_LINE = 10
+
+
+def saying(text: str) -> Callable[[tenacity.RetryCallState], None]:
+    """For tenacity's `before_sleep`."""
+
+    def say(state: tenacity.RetryCallState) -> None:
+        if state.attempt_number % ATTEMPTS_PER_LINE == 1:
+            log.info("%s", text)
+
+    return say
