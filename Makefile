@@ -211,7 +211,7 @@ push: $(INSTALLED) ## Push images and charts (OCI) to REGISTRY=host/path; PLAIN_
 	for name in $(or $(PUSHED),$(IMAGES)); do scripts/images.sh push $(PREFIX)$$name:$(TAG) $(REGISTRY)/podium/$$name:$(TAG) || exit 1; done
 	$(PYTHON) scripts/push_charts.py $(REGISTRY) $(CHARTS)
 
-CHARTS := charts/podium charts/podium-tenant
+CHARTS := charts/podium charts/podium-tenant charts/podium-crds
 CHECKOV := build/checkov
 
 chart: setup ## Lint the charts and prove every profile and pair of switches, in process

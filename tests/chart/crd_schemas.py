@@ -116,7 +116,7 @@ def _partial(node: Json) -> Json:
 def _broken_rules(schema: Json, value: Any, path: tuple[str, ...]) -> Iterator[str]:
     for rule in schema.get("x-kubernetes-validations", ()):
         # Rules on changes need the object as it was.
-        if "oldSelf" not in rule["rule"] and not _holds(rule["rule"], value):
+        if "oldSelf" not in rule["rule"] and not holds(rule["rule"], value):
             yield f"{_path(path)}: {rule.get('message', rule['rule'])}"
     if isinstance(value, dict):
         for key, sub in schema.get("properties", {}).items():
@@ -130,7 +130,8 @@ def _broken_rules(schema: Json, value: Any, path: tuple[str, ...]) -> Iterator[s
             yield from _broken_rules(schema["items"], item, (*path, str(index)))
 
 
-def _holds(rule: str, value: Any) -> bool:
+def holds(rule: str, value: Any) -> bool:
+    """Whether a CEL rule holds for a value."""
     return bool(_program(rule).evaluate({"self": celpy.adapter.json_to_cel(value)}))
 
 

@@ -40,6 +40,7 @@ EVERYTHING: Json = {
     },
     "tls": {"enabled": True},
     "training": {"enabled": True, "submitters": [{"kind": "User", "name": "ada"}]},
+    "controller": {"enabled": True, "namespaces": ["apps"]},
     "ingress": {
         "enabled": True,
         "from": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}],

@@ -16,7 +16,7 @@ COMMENT = re.compile(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}", re.DOTALL)
 ACTION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["podium", "podium-tenant"])
+@pytest.mark.parametrize("name", ["podium", "podium-tenant", "podium-crds"])
 def test_helm_finds_nothing_to_say(name: str) -> None:
     report = helm_python.lint(str(CHARTS / name), strict=True, kube_version="v1.30.0")
     assert report["messages"] == []

@@ -12,7 +12,7 @@ from helm_python import Chart
 from chart.pods import containers, pod_templates
 from chart.rendering import CHARTS, ROOT, profile, rendered
 
-NAMES = ("podium", "podium-tenant")
+NAMES = ("podium", "podium-tenant", "podium-crds")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -65,7 +65,13 @@ def test_no_pod_gets_a_token_or_the_environment_of_services() -> None:
         assert pod.spec["enableServiceLinks"] is False, f"{case}: {pod.owner}"
 
 
-ASK_THE_API_SERVER = {"test-apis", "policy-engines", "bootstrap", "postgres-password"}
+ASK_THE_API_SERVER = {
+    "test-apis",
+    "policy-engines",
+    "bootstrap",
+    "postgres-password",
+    "controller",
+}
 
 
 def test_only_who_asks_the_api_server_has_a_token_of_its_own() -> None:

@@ -57,7 +57,7 @@ def is_moved(key: str) -> bool:
     return bool(schema()["properties"][key].get("deprecated"))
 
 
-@pytest.mark.parametrize("name", ["podium", "podium-tenant"])
+@pytest.mark.parametrize("name", ["podium", "podium-tenant", "podium-crds"])
 def test_the_schema_itself_is_one(name: str) -> None:
     Draft202012Validator.check_schema(schema(name))
 

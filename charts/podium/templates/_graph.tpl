@@ -1,4 +1,4 @@
-{{/* The service graph: components.<name>.calls, training.calls and what bootstrap makes. Everything here is JSON for fromJson. */}}
+{{/* The service graph: components.<name>.calls, training.calls, the controller and what bootstrap makes. Everything here is JSON for fromJson. */}}
 
 {{/* Caller to callees, the whole table. Argument: root. */}}
 {{- define "podium.graph" -}}
@@ -7,6 +7,7 @@
 {{- if ne .Values.inference.mode "external" }}{{ $_ := set $graph "model-server" (ternary (list "internet") list (regexMatch "^(pvc|image)://" .Values.inference.modelUri | not)) }}{{ end }}
 {{- if hasKey $graph "policy-engines" }}{{ $_ := set $graph "policy-engine" list }}{{ end }}
 {{- if .Values.training.enabled }}{{ $_ := set $graph "training" .Values.training.calls }}{{ end }}
+{{- if .Values.controller.enabled }}{{ $_ := set $graph "controller" (list "gateway" "kubernetes") }}{{ end }}
 {{- with include "podium.bootstrapCalls" . | fromJsonArray }}{{ $_ := set $graph "bootstrap" . }}{{ end }}
 {{- range $name, $_ := include "podium.servers" . | fromJson }}{{ $_ := set $graph $name list }}{{ end }}
 {{- toJson $graph -}}
@@ -121,7 +122,7 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 - from: [{podSelector: {matchLabels: {{ include "podium.selector" (dict "root" .root "name" "test") | fromYaml | toJson }}}}]
   ports: [{protocol: TCP, port: {{ eq $name "gateway" | ternary $port (include "podium.healthPort" .) }}}]
 {{- end }}
-{{- if ne $name "bootstrap" }}{{ with $values.monitoring.from }}
+{{- if not (has $name (list "bootstrap" "controller")) }}{{ with $values.monitoring.from }}
 - from: {{ toJson . }}
   ports: [{protocol: TCP, port: {{ has $name (list "model-server" "policy-engine") | ternary $port $values.monitoring.metricsPort }}}]
 {{- end }}{{ end }}

@@ -36,11 +36,16 @@ class PodAccount(Discovery):
 
 def account_client(account: Path = ACCOUNT) -> httpx.AsyncClient:
     """The API server, with the account's token. Raises OSError, KeyError outside of a pod."""
-    host, port = (os.environ[f"KUBERNETES_SERVICE_{part}"] for part in ("HOST", "PORT"))
     return httpx.AsyncClient(
-        base_url=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        base_url=server_url(),
         headers={"authorization": f"Bearer {(account / 'token').read_text()}"},
         verify=ssl.create_default_context(cafile=str(account / "ca.crt")),
         timeout=TIMEOUT_S,
         trust_env=False,
     )
+
+
+def server_url() -> str:
+    """Where the API server is, by its address. Raises KeyError outside of a pod."""
+    host, port = (os.environ[f"KUBERNETES_SERVICE_{part}"] for part in ("HOST", "PORT"))
+    return f"https://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,32 @@
+"""`podium export`: what a tenant registered, as objects of Kubernetes."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+import yaml
+from rich.text import Text
+
+from podium_cli.command import Session, command
+from podium_cli.controller.exporting import exported
+
+app = typer.Typer(add_completion=False)
+
+
+class Form(StrEnum):
+    """What is written."""
+
+    KUBERNETES = "kubernetes"
+
+
+@command(app, "export")
+async def export(
+    session: Session,
+    *,
+    form: Annotated[Form, typer.Option("--as", help="What is written.")] = Form.KUBERNETES,
+) -> None:
+    """Write the tenant's tools, policies, own prices and budgets, ready for kubectl apply."""
+    async with session.gateway() as gateway:
+        objects = await exported(gateway)
+    documents = yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True)
+    session.output.result({"items": objects, "as": form.value}, Text(documents.rstrip("\n")))

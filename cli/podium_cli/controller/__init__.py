@@ -1,0 +1,1 @@
+"""Tools, policies, prices and budgets as Kubernetes objects, applied through the public API."""

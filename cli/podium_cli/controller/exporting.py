@@ -1,0 +1,105 @@
+"""Objects of what a tenant registered: applied again, they change nothing."""
+
+import re
+from typing import Any
+
+from podium.ledger.v1 import budget_service_pb2 as budgets_pb2
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb2
+from podium.registry.v1 import policy_pb2, policy_service_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as tools_pb2
+from podium_cli.controller.kinds import tool_name
+from podium_cli.documents.documents import enum_words
+from podium_cli.documents.written import written
+from podium_kit.client.gateway import Gateway
+
+API_VERSION = "podium.dev/v1alpha1"
+OWN = "own/"
+OF_THE_PLATFORM = "platform:"
+BUDGET_FIELDS = (
+    "scope",
+    "scope_id",
+    "window",
+    "rolling_length",
+    "time_zone",
+    "hard_limit",
+    "soft_limits",
+)
+NAME_CHARACTERS_MAX = 253
+
+Object = dict[str, Any]
+
+
+async def exported(gateway: Gateway) -> list[Object]:
+    """Every tool, policy, own price and budget of the caller's tenant. Raises Rejected."""
+    return [
+        *await _tools(gateway),
+        *await _policies(gateway),
+        *await _prices(gateway),
+        *await _budgets(gateway),
+    ]
+
+
+async def _tools(gateway: Gateway) -> list[Object]:
+    found = await gateway.all("/v1/tools", tools_pb2.ListToolsResponse)
+    objects = []
+    for tool in found.tools:
+        if not tool.shared:
+            spec = written(tool.spec)
+            name = _object_name(spec["name"])
+            # The object's own name says it already.
+            if tool_name(name, {}) == spec["name"]:
+                del spec["name"]
+            objects.append(_object("Tool", name, spec))
+    return objects
+
+
+async def _policies(gateway: Gateway) -> list[Object]:
+    found = await gateway.all("/v1/policies", policy_service_pb2.ListPoliciesResponse)
+    # Presets are in every platform.
+    presets = enum_words(policy_pb2.PolicyPreset.DESCRIPTOR)
+    return [
+        _named("Policy", "name", written(each.spec))
+        for each in found.policies
+        if each.spec.name not in presets
+    ]
+
+
+async def _prices(gateway: Gateway) -> list[Object]:
+    found = await gateway.all("/v1/prices", prices_pb2.ListPricesResponse, sku_prefix=OWN)
+    newest: dict[tuple[str, str, str], Object] = {}
+    for each in found.prices:
+        spec = written(each.spec)
+        key = (each.spec.sku, each.spec.service_class, each.spec.region)
+        for known_already in ("tenant", "start_time", "corrects_price_id"):
+            spec.pop(known_already, None)
+        if not each.spec.HasField("end_time"):
+            newest[key] = spec
+    return [_object("PriceList", "own", {"prices": list(newest.values())})] if newest else []
+
+
+async def _budgets(gateway: Gateway) -> list[Object]:
+    found = await gateway.all("/v1/budgets", budgets_pb2.ListBudgetsResponse)
+    objects = []
+    for status in found.statuses:
+        budget = status.budget
+        if not budget.HasField("close_time") and not budget.id.startswith(OF_THE_PLATFORM):
+            spec = {key: value for key, value in written(budget).items() if key in BUDGET_FIELDS}
+            objects.append(_named("Budget", "id", {"id": budget.id, **spec}))
+    return objects
+
+
+def _named(kind: str, field: str, spec: Object) -> Object:
+    name = _object_name(spec[field])
+    if name == spec[field]:
+        del spec[field]
+    return _object(kind, name, spec)
+
+
+def _object(kind: str, name: str, spec: Object) -> Object:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _object_name(name: str) -> str:
+    """What Kubernetes takes for a name: lower case, digits, - and . between."""
+    plain = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")
+    return (plain or "unnamed")[:NAME_CHARACTERS_MAX]

@@ -1,0 +1,84 @@
+"""The CRDs of podium.dev: what they take, what they reject and in which words, who may what."""
+
+import copy
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from chart.crd_schemas import holds
+from chart.rendering import Json, of_kind, render
+from integration.podium_cli.test_kubernetes_objects import OBJECTS
+
+CRDS = {one["spec"]["names"]["plural"]: one for one in render({}, "podium-crds")}
+
+
+def schema(plural: str) -> Json:
+    [version] = CRDS[plural]["spec"]["versions"]
+    found: Json = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return found
+
+
+def problems(plural: str, spec: Json) -> list[str]:
+    """What the API server would say at creation: the schema's problems, then the rules'."""
+    found = [error.message for error in Draft202012Validator(schema(plural)).iter_errors(spec)]
+    if found:
+        return found
+    rules = schema(plural).get("x-kubernetes-validations", [])
+    # Those of a change see the object before it.
+    now = [rule for rule in rules if "oldSelf" not in rule["rule"]]
+    return [rule["message"] for rule in now if not holds(rule["rule"], spec)]
+
+
+@pytest.mark.parametrize("plural", OBJECTS)
+def test_what_the_platform_takes_the_crd_takes(plural: str) -> None:
+    assert problems(plural, OBJECTS[plural][1]) == []
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("tools", {"description": ""}, "non-empty"),
+    ("tools", {"name": "find-part"}, "does not match"),
+    ("tools", {"parameters_json_schema": "{}"}, "give one of them"),
+    ("policies", {"preset": "cheap"}, "is not one of"),
+    ("policies", {"price_ceiling": "cheap"}, "does not match"),
+    ("pricelists", {"prices": []}, "non-empty"),
+    ("pricelists", {"prices": [{"sku": "own/a", "components": []}]}, "non-empty"),
+    ("budgets", {"window": "rolling"}, "has a rolling_length"),
+    ("budgets", {"scope": "team"}, "scope_id names"),
+    ("budgets", {"scope_id": "blue"}, "scope_id names"),
+    ("budgets", {"hard_limit": 5}, "is not of type"),
+]
+
+
+@pytest.mark.parametrize(("plural", "change", "words"), WRONG)
+def test_what_the_registry_would_reject_the_api_server_rejects(
+    plural: str, change: Json, words: str
+) -> None:
+    spec = copy.deepcopy(OBJECTS[plural][1]) | change
+    assert any(words in line for line in problems(plural, spec)), problems(plural, spec)
+
+
+@pytest.mark.parametrize("plural", OBJECTS)
+def test_uninstalling_keeps_the_objects(plural: str) -> None:
+    crd = CRDS[plural]
+    assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    [version] = crd["spec"]["versions"]
+    assert version["subresources"] == {"status": {}}
+    columns = [one["name"] for one in version["additionalPrinterColumns"]]
+    assert columns[0] == "Ready"
+    assert columns[-1] == "Age"
+
+
+def test_the_controller_may_touch_its_objects_and_one_secret_in_named_namespaces_alone() -> None:
+    objects = render({"controller": {"enabled": True, "namespaces": ["apps"]}})
+    roles = [
+        one for one in of_kind(objects, "Role") if one["metadata"]["name"] == "podium-controller"
+    ]
+    assert [one["metadata"]["namespace"] for one in roles] == ["apps", "podium"]
+    for role in roles:
+        *own, secrets = role["rules"]
+        assert {group for rule in own for group in rule["apiGroups"]} == {"podium.dev"}
+        assert secrets["resourceNames"] == ["podium-tenant"]
+        assert secrets["verbs"] == ["get"]
+    assert {plural for rule in roles[0]["rules"][:1] for plural in rule["resources"]} == set(CRDS)
+    assert not of_kind(objects, "ClusterRole")
