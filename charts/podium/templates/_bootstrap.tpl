@@ -65,9 +65,6 @@ identity_secret: {{ . }}
 {{- if $b.databases.enabled }}
 databases:
   admin: {secret: {{ $b.databases.admin.secretName }}, key: {{ $b.databases.admin.key }}}
-  {{- if (.Values.servers | default dict).enabled }}
-  own_server: {{ include "podium.host" (dict "root" . "name" "postgres") }}:5432
-  {{- end }}
   roles:
     {{- range $roles }}
     - {{ toJson . }}

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import quote
 
 import asyncpg
 import tenacity
@@ -28,8 +27,6 @@ log = logging.getLogger(__name__)
 EXTENSIONS = {"cost_ledger": ("btree_gist",)}
 # Any constant will do: it keeps two Jobs from making the same role at once.
 LOCK = 7_263_002
-# Key of the superuser's password, beside the URL.
-PASSWORD = "password"  # noqa: S105  its name
 WAIT_S, WAITS_MAX = 2.0, 150
 AWAY = (OSError, asyncpg.CannotConnectNowError, asyncpg.ConnectionDoesNotExistError)
 MISSING = (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError)
@@ -51,10 +48,10 @@ class DatabaseMaker:
 
     async def make(self, wanted: Databases) -> list[str]:
         """Roles and databases that were made. Raises UserError."""
-        made = await self._ensure_own_admin(wanted)
         stored = await self._stored(wanted.roles)
         if len(stored) == len(wanted.roles) and not await self._missing(wanted, stored):
-            return made
+            return []
+        made: list[str] = []
         admin_url = await self._admin(wanted.admin)
         async with _connected(admin_url) as admin:
             await admin.execute("SELECT pg_advisory_lock($1)", LOCK)
@@ -69,20 +66,6 @@ class DatabaseMaker:
                 made += await self._database(admin, admin_url, each, urls)
             await self._store(wanted.roles, urls, stored)
         return made
-
-    async def _ensure_own_admin(self, wanted: Databases) -> list[str]:
-        """The password that the release's own server waits for."""
-        if not wanted.own_server:
-            return []
-        known = await self._objects.secret(wanted.admin.secret) or {}
-        if PASSWORD in known and wanted.admin.key in known:
-            return []
-        password = known.get(PASSWORD) or secrets.token_urlsafe(32)
-        url = f"postgresql://postgres:{quote(password, safe='')}@{wanted.own_server}/postgres"
-        await self._objects.write_secret(
-            wanted.admin.secret, {PASSWORD: password, wanted.admin.key: url}
-        )
-        return [f"Secret {wanted.admin.secret} of the release's own PostgreSQL"]
 
     async def _admin(self, where: SecretKey) -> URL:
         text = (await self._objects.secret(where.secret) or {}).get(where.key)

@@ -59,8 +59,6 @@ class Databases(Part):
 
     admin: SecretKey
     """The administrator's URL, read only where something is missing."""
-    own_server: str = ""
-    """host:port of the release's own server: its administrator's password is made, too."""
     roles: list[ServiceRole]
 
 

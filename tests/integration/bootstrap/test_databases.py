@@ -158,14 +158,3 @@ async def test_a_url_that_is_none_is_named_by_its_secret_and_never_shown(
     with pytest.raises(DatabaseRejected, match="Secret podium-postgres-admin") as rejected:
         await maker(objects).make(wanted())
     assert text not in str(rejected.value)
-
-
-async def test_the_releases_own_server_is_given_a_password_once(
-    namespace: NamespaceServer, objects: ClusterObjects
-) -> None:
-    own = wanted().model_copy(update={"own_server": "127.0.0.1:1", "roles": []})
-    assert len(await maker(objects).make(own)) == 1
-    made = namespace.secret("podium-postgres-admin")
-    assert made["password"] == make_url(made["url"]).password
-    assert await maker(objects).make(own) == []
-    assert namespace.secret("podium-postgres-admin") == made
