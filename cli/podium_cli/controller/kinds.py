@@ -22,8 +22,8 @@ from podium_kit.client.gateway import Gateway, segment
 from podium_kit.client.rejections import Rejected
 
 Spec = Mapping[str, Any]
-# How the services end the reason of what is not there, like TOOL_NOT_FOUND.
-NOT_FOUND = "NOT_FOUND"
+# How the services end the reason of what is not there, or out of use, like TOOL_NOT_FOUND.
+GONE = ("NOT_FOUND", "DEPRECATED")
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,9 @@ async def apply_policy(gateway: Gateway, name: str, spec: Spec) -> Applied:
     current = await _found(
         gateway.get(f"/v1/policies/{segment(own)}", policy_service_pb2.GetPolicyResponse)
     )
+    # The registry answers with the weights of a preset filled in, which are the same policy.
+    if current and checked.policy.spec == current.policy.spec:
+        return _version(current.policy.version, current.policy.content_digest)
     if current and not checked.created:
         if current.policy.version != checked.policy.version:
             raise Superseded(own, checked.policy.version, current.policy.version)
@@ -185,7 +188,7 @@ async def _found(reply: Awaitable[Any]) -> Any:
     try:
         return await reply
     except Rejected as rejected:
-        if rejected.reason.endswith(NOT_FOUND):
+        if rejected.reason.endswith(GONE):
             return None
         raise
 
