@@ -239,6 +239,7 @@ ROUTES: dict[tuple[str, str], Case] = {
     ),
     ("GET", "/v1/responses/{response_id}"): (REJECTED, {"response_id": "$response"}),
     ("POST", "/v1/responses/{response_id}/cancel"): (REJECTED, {"response_id": "$response"}),
+    ("POST", "/v1/embeddings"): (REJECTED, {"model": "tool/$tool", "input": "hello"}),
     ("POST", "/v1/messages"): (REJECTED, {"model": "podium:$policy", "max_tokens": 9, **CHAT}),
     ("POST", "/v1/messages/count_tokens"): (REJECTED, {"model": "podium:$policy", **CHAT}),
     ("GET", "/v1/api-keys"): (OWN, {}),
