@@ -107,7 +107,9 @@ async def test_an_episode_is_an_agents_trace_of_tools_and_models(observed: Obser
         lambda: roots(observed.spans(episode_id)) == {"invoke_agent podium"}
     )
     services = {"gateway", "episodes", "episodes-worker", "orchestrator-inference", "tool-adapters"}
-    assert services <= {span.service for span in spans}
+    await observed.collector.until(
+        lambda: services <= {span.service for span in observed.spans(episode_id)}
+    )
     assert all(headers.get("x-key") == "secret" for headers in observed.collector.headers)
 
 

@@ -25,7 +25,7 @@ async def export(
     *,
     form: Annotated[Form, typer.Option("--as", help="What is written.")] = Form.KUBERNETES,
 ) -> None:
-    """Write the tenant's tools, policies, own prices and budgets, ready for kubectl apply."""
+    """Write tools, policies, own prices and budgets as Kubernetes objects."""
     async with session.gateway() as gateway:
         objects = await exported(gateway)
     documents = yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True)

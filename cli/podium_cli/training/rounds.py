@@ -18,7 +18,7 @@ from podium_kit.client.gateway import Gateway
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.policy_versions import Alias, VersionName, VersionStore
 from podium_training.gate import Evaluated
-from podium_training.grpo.config import PublishConfig, RunConfig
+from podium_training.grpo.config import InvalidConfig, PublishConfig, RunConfig, read_config
 from podium_training.grpo.progress import Progress, read_progress
 from podium_training.rollouts import Group, Offer, RolloutLimits, anew, plan
 from podium_training.rollouts.rolling import Rolled, Roller
@@ -138,6 +138,14 @@ class Rounds:
     def _trained(self) -> str:
         progress = read_progress(self.config.output)
         return "the trainer starts" if progress is None else _line(progress)
+
+
+def read_run(path: Path) -> RunConfig:
+    """The file of a run. Raises UsageError."""
+    try:
+        return read_config(path)
+    except InvalidConfig as error:
+        raise UsageError(str(error)) from error
 
 
 def deal(tasks: Sequence[Task], number: int, count: int) -> list[Task]:

@@ -50,8 +50,12 @@ def check_schema(field: str, text: str, *, is_schema: bool = False) -> dict[str,
 
 def _check_keywords(field: str, schema: dict[str, Any]) -> None:
     # A thousand times as fast; what is wrong, and where, the other one says in words.
-    if meta.is_valid(schema):
-        return
+    try:
+        if meta.is_valid(schema):
+            return
+    except UnicodeEncodeError as error:
+        problem = "text holds half of a surrogate pair, which is no character"
+        raise InvalidSchema(field, "$", problem) from error
     try:
         Draft202012Validator.check_schema(
             schema, format_checker=Draft202012Validator.FORMAT_CHECKER

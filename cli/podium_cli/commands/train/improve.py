@@ -22,13 +22,11 @@ from podium_cli.training.choosing import (
 )
 from podium_cli.training.consent import note_consent
 from podium_cli.training.gating import decided
-from podium_cli.training.rounds import Pace, Rounds, is_trained, make_trainer, publishing
 from podium_cli.training.version_view import decision_table
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import segment
 from podium_kit.policy_versions import Alias, Aliases
 from podium_training.gate import GateRules, Objective, Verdict
-from podium_training.grpo.config import InvalidConfig, RunConfig, read_config
 from podium_training.rollouts import Offer, RolloutLimits
 from podium_training.rollouts.rolling import known_tools
 from podium_training.tasks.files import read_tasks
@@ -73,7 +71,17 @@ async def improve(
     The same command goes on with a run that was interrupted. Exit status 1 when it was
     measured and did not become better.
     """
-    run = _read(config)
+    # The stream's client is slow to import, and no other command of the group needs it.
+    from podium_cli.training.rounds import (  # noqa: PLC0415
+        Pace,
+        Rounds,
+        is_trained,
+        make_trainer,
+        publishing,
+        read_run,
+    )
+
+    run = read_run(config)
     store = publishing(run).store
     if promote and held_out is None:
         raise UsageError("--promote decides on what was measured", "give --held-out as well")
@@ -116,13 +124,6 @@ async def improve(
             path = f"/v1/model-versions/{segment(version)}/promote"
             await admin.post(path, {}, pb.PromoteModelVersionResponse)
             session.output.note(f"{version} is promoted")
-
-
-def _read(path: Path) -> RunConfig:
-    try:
-        return read_config(path)
-    except InvalidConfig as error:
-        raise UsageError(str(error)) from error
 
 
 def _check_apart(tasks: list[Task], held: list[Task]) -> None:
