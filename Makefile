@@ -203,7 +203,7 @@ $(IMAGES:%=image-%): image-%: wheels-% wheels-podium
 image: image-platform image-engine ## Build the images of the platform and of the engine for CPUs, with docker, buildah or podman
 image-training: ## Build the image of training; TORCH=cpu for machines without a GPU
 
-image-archives: ## Write the images to build/images/*.tar, for kind, k3d, ctr or a machine behind an air gap
+image-archives: image ## Build the images and write them to build/images/*.tar, for kind, k3d, ctr or a machine behind an air gap
 	for name in $(or $(ARCHIVES),platform engine); do scripts/images.sh save $(PREFIX)$$name:$(TAG) build/images/$$name.tar || exit 1; done
 
 push: $(INSTALLED) ## Push images and charts (OCI) to REGISTRY=host/path; PLAIN_HTTP=1 for one without TLS

@@ -4,8 +4,9 @@ What the services wait for comes first, then what needs them to answer.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from http import HTTPStatus
 
 import httpx
@@ -21,15 +22,37 @@ from podium_cli.bootstrap.temporal_namespace import ensure_namespace
 from podium_cli.bootstrap.topics import ensure_topics
 from podium_cli.bootstrap.waiting import saying
 from podium_kit.client.errors import UserError
-from podium_kit.client.gateway import Gateway
+from podium_kit.client.gateway import Gateway, Unreachable
+from podium_kit.client.rejections import Rejected
 
 log = logging.getLogger(__name__)
 
 READY_WAIT_S, READY_WAITS_MAX = 2.0, 600
 
+Fill = Callable[[], Awaitable[list[str]]]
+
 
 class GatewayNotReady(UserError):
     """The services do not become ready."""
+
+
+async def patiently(fill: Fill) -> list[str]:
+    """What it made, once the services that it needs answer: the gateway is ready before them.
+
+    Raises UserError for what no waiting helps against.
+    """
+    again = tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception(_is_temporary),
+        wait=tenacity.wait_fixed(READY_WAIT_S),
+        stop=tenacity.stop_after_attempt(READY_WAITS_MAX),
+        before_sleep=saying("waiting for every service to answer"),
+        reraise=True,
+    )
+    return await again(fill)
+
+
+def _is_temporary(error: BaseException) -> bool:
+    return isinstance(error, Unreachable) or (isinstance(error, Rejected) and error.temporary)
 
 
 class Bootstrap:
@@ -90,14 +113,14 @@ class Bootstrap:
                 tenant_key, made = await keys.tenant(contents.tenant, required=of_tenant)
                 self._note(made)
         async with Gateway(url, platform_key) as gateway:
-            self._note(await filler.fill_platform(gateway))
-            corpora = await filler.fill_library(gateway)
+            self._note(await patiently(partial(filler.fill_platform, gateway)))
+            corpora = await patiently(partial(filler.fill_library, gateway))
             self._note(corpora)
         if corpora:
             await record(database_url, self._plan.release, corpora)
         if of_tenant:
             async with Gateway(url, tenant_key) as gateway:
-                self._note(await filler.fill_tenant(gateway))
+                self._note(await patiently(partial(filler.fill_tenant, gateway)))
 
     async def _ready(self) -> None:
         url = self._settings.gateway_target

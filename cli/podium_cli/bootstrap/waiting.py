@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import tenacity
 
+from podium_kit.client.errors import UserError
+
 log = logging.getLogger(__name__)
 
 # A line now and then: each attempt would bury what matters.
@@ -16,6 +18,7 @@ def saying(text: str) -> Callable[[tenacity.RetryCallState], None]:
 
     def say(state: tenacity.RetryCallState) -> None:
         if state.attempt_number % ATTEMPTS_PER_LINE == 1:
-            log.info("%s", text)
+            error = state.outcome.exception() if state.outcome else None
+            log.info("%s%s", text, f": {error.cause}" if isinstance(error, UserError) else "")
 
     return say

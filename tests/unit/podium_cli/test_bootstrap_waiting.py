@@ -1,0 +1,37 @@
+"""The Job of bootstrap waits for services that come later, and for nothing that cannot change."""
+
+import logging
+
+import pytest
+
+from podium_cli.bootstrap.making import patiently
+from podium_kit.client.rejections import Rejected
+
+
+def rejected(*, temporary: bool) -> Rejected:
+    return Rejected("tool-adapters does not answer", "wait", "", {}, temporary=temporary)
+
+
+async def test_a_service_that_comes_later_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    failures = [rejected(temporary=True)]
+
+    async def fill() -> list[str]:
+        if failures:
+            raise failures.pop()
+        return ["the library"]
+
+    with caplog.at_level(logging.INFO):
+        assert await patiently(fill) == ["the library"]
+    assert "tool-adapters does not answer" in caplog.text
+
+
+async def test_what_is_rejected_for_good_is_not_tried_again() -> None:
+    tries = []
+
+    async def fill() -> list[str]:
+        tries.append(1)
+        raise rejected(temporary=False)
+
+    with pytest.raises(Rejected):
+        await patiently(fill)
+    assert len(tries) == 1
