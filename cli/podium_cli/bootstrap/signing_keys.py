@@ -4,16 +4,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from podium_cli.bootstrap.cluster_objects import ClusterObjects
-from podium_cli.local.keys import ensure_keys
+from podium_cli.local.keys import MASTER_KEYS, ensure_keys
 
 
 async def ensure_signing_keys(objects: ClusterObjects, secret: str) -> list[str]:
-    """Makes the Secret that `podium identity` would; one that exists stays as it is."""
-    if await objects.secret(secret) is not None:
+    """Makes the Secret that `podium identity` would. One that exists stays as it is, but for the
+    master key that one of an earlier release lacks.
+    """
+    stored, values = await objects.secret(secret), _new_keys()
+    if stored is None:
+        await objects.write_secret(secret, values)
+        return [f"Secret {secret} with {len(values)} files of keys"]
+    if MASTER_KEYS in stored:
         return []
-    values = _new_keys()
-    await objects.write_secret(secret, values)
-    return [f"Secret {secret} with {len(values)} files of keys"]
+    await objects.write_secret(secret, {MASTER_KEYS: values[MASTER_KEYS]})
+    return [f"key {MASTER_KEYS} of Secret {secret}"]
 
 
 def _new_keys() -> dict[str, str]:

@@ -59,7 +59,7 @@ async def create(
 
 @command(app, "list")
 async def list_webhooks(session: Session) -> None:
-    """List webhooks and what they are told."""
+    """List webhooks and their events."""
     async with session.gateway() as gateway:
         found = await gateway.all("/v1/webhooks", pb.ListWebhooksResponse)
     rows = [

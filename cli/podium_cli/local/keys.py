@@ -20,6 +20,7 @@ SCOPES_OF_SIGNER: dict[str, tuple[str, ...] | None] = {
     # Reports what it measured, and keeps tools of followed MCP servers up to date.
     "tool-adapters": (Scope.FACTS_WRITE.value, Scope.TOOLS_FOLLOW.value),
 }
+MASTER_KEYS = "master-keys"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class SigningKeys:
     @property
     def master_keys_file(self) -> Path:
         """What encrypts secrets that tenants and users store."""
-        return self.folder / "master-keys"
+        return self.folder / MASTER_KEYS
 
     def private_key_file(self, signer: str) -> Path:
         return self.folder / f"{signer}.pem"

@@ -11,6 +11,7 @@ from pathlib import Path
 import uuid_utils
 
 from podium_cli.output import Output
+from podium_cli.training.planning import planned
 from podium_cli.training.rollout_view import summary
 from podium_cli.training.served_versions import tried_versions
 from podium_kit.client.errors import UsageError, UserError
@@ -20,7 +21,7 @@ from podium_kit.policy_versions import Alias, VersionName, VersionStore
 from podium_training.gate import Evaluated
 from podium_training.grpo.config import InvalidConfig, PublishConfig, RunConfig, read_config
 from podium_training.grpo.progress import Progress, read_progress
-from podium_training.rollouts import Group, Offer, RolloutLimits, anew, plan
+from podium_training.rollouts import Group, Offer, RolloutLimits, anew
 from podium_training.rollouts.rolling import Rolled, Roller
 from podium_training.tasks.task import Task
 
@@ -70,7 +71,7 @@ class Rounds:
     async def measured(self, tasks: Sequence[Task], model: str) -> list[Evaluated]:
         """What a model does with tasks, greedily; every model gets the same tools and prices."""
         run_id = str(uuid_utils.uuid7())
-        choices = plan(self.measured_as, tasks, 1, self.offer)
+        choices = planned(self.measured_as, tasks, 1, self.offer)
         groups = [anew(group, run_id) for group in choices]
         rolled = await self._roll(groups, run_id, model, temperature=0.0)
         self.output.note(f"{model or 'promoted'}: {summary(rolled)}")
@@ -101,7 +102,7 @@ class Rounds:
             self.number += 1
             run_id = str(uuid_utils.uuid7())
             dealt = deal(tasks, self.number, self.pace.groups)
-            groups = plan(run_id, dealt, self.pace.size, self.offer)
+            groups = planned(run_id, dealt, self.pace.size, self.offer)
             rolled = await self._roll(groups, run_id, await self._model())
             self.output.note(f"round {self.number}: {summary(rolled)}; {self._trained()}")
             self.unread.append(await asyncio.to_thread(self._ends))

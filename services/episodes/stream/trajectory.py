@@ -25,7 +25,7 @@ from podium_kit.wire import (
 # What the episode itself did, its check left out.
 OWN_KINDS = (StepKind.MODEL, StepKind.TOOL)
 
-# Of what an episode is told with; every turn has its own in the trajectory.
+# An episode shows at most so many; every turn has its own in the trajectory.
 WARNINGS_MAX = 20
 
 

@@ -1,7 +1,5 @@
 """Tasks, their states and the events of their streams, as the protocol words them."""
 
-from datetime import datetime
-
 from a2a.types.a2a_pb2 import (
     Artifact,
     Message,
@@ -14,12 +12,12 @@ from a2a.types.a2a_pb2 import (
     TaskStatusUpdateEvent,
 )
 from google.protobuf.struct_pb2 import Struct
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from gateway.a2a_server.models import Standing, TaskRecord
 from gateway.chat.outcomes import episode_error
 from gateway.chat.response import podium
 from gateway.models import Outcome, Progress, StopReason
+from podium_kit.wire import timestamp_to_proto
 
 ANSWER = "answer"
 WAITS = "a call waits for a person's approval, or for the client that started this episode"
@@ -89,7 +87,7 @@ def _status(record: TaskRecord) -> TaskStatus:
         said = WAITS if record.standing is Standing.WAITING else ""
     elif (state := state_of(record.outcome)) != TaskState.TASK_STATE_COMPLETED:
         said = episode_error(record.outcome).message
-    status = TaskStatus(state=state, timestamp=_time(record.changed))
+    status = TaskStatus(state=state, timestamp=timestamp_to_proto(record.changed))
     if said:
         status.message.CopyFrom(_said(record.id, record.context_id, said, "status"))
     return status
@@ -125,10 +123,4 @@ def _metadata(outcome: Outcome) -> Struct:
         said["reason"] = episode_error(outcome).reason
     found = Struct()
     found.update({"podium": said})
-    return found
-
-
-def _time(when: datetime) -> Timestamp:
-    found = Timestamp()
-    found.FromDatetime(when)
     return found

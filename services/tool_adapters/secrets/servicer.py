@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from grpc.aio import ServicerContext
 
 from podium.adapters.v1 import secret_service_pb2 as pb
 from podium.adapters.v1 import secret_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
+from podium_kit.wire import timestamp_to_proto
 from tool_adapters.secrets.models import NewSecret, Owner, SecretInfo
 from tool_adapters.secrets.service import Secrets
 
@@ -88,12 +88,10 @@ def _user() -> Owner:
 
 
 def _shown(info: SecretInfo) -> pb.Secret:
-    updated = Timestamp()
-    updated.FromDatetime(info.update_time)
     return pb.Secret(
         name=info.name,
         version=info.version,
         hosts=info.hosts,
-        update_time=updated,
+        update_time=timestamp_to_proto(info.update_time),
         updated_by=info.updated_by,
     )

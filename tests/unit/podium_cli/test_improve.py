@@ -5,12 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uuid_utils
 import yaml
 from typer.testing import CliRunner
 
 from podium_cli.app import app
+from podium_cli.training.planning import planned
 from podium_cli.training.rounds import deal
+from podium_kit.client.errors import UsageError
 from podium_training.grpo.progress import Progress, read_progress, write_progress
+from podium_training.rollouts import Offer
 from podium_training.tasks.task import Split, Task
 
 RUNNER = CliRunner()
@@ -86,3 +90,10 @@ def test_tasks_to_learn_from_and_to_measure_on_are_kept_apart(tmp_path: Path) ->
 
     assert "keep them apart" in improve(learnt, learnt)
     assert "rejects held-out tasks" in improve(held_out, learnt)
+
+
+def test_a_run_that_cannot_be_planned_is_wrong_usage() -> None:
+    """Such as a tool that is withheld from what the platform chooses by itself."""
+    offer = Offer(tools={"calculator": ["tool/calculator"]}, tools_max=0, withheld=0.5)
+    with pytest.raises(UsageError, match="the platform chooses the tools"):
+        planned(str(uuid_utils.uuid7()), make_tasks(1), 2, offer)

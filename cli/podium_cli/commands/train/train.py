@@ -28,13 +28,13 @@ from podium_cli.training.choosing import (
     make_tasks,
 )
 from podium_cli.training.consent import note_consent
+from podium_cli.training.planning import planned
 from podium_cli.training.rollout_view import rollout_table, rollout_values, summary
 from podium_cli.writing import writing
 from podium_kit.client.errors import UsageError
-from podium_training.rollouts import Group, Offer, RolloutLimits, plan
+from podium_training.rollouts import Offer, RolloutLimits
 from podium_training.rollouts.rolling import Rolled, Roller, known_tools
 from podium_training.tasks.files import read_tasks
-from podium_training.tasks.task import Task
 
 app = typer.Typer(
     name="train",
@@ -101,7 +101,7 @@ async def rollout(
             tuple(policy or ()),
             withhold,
         )
-        groups = _plan(run_id, chosen, size, offer)
+        groups = planned(run_id, chosen, size, offer)
         roller = Roller(gateway, limits, run_id)
         counted = _Counted(session.output, sum(len(group.rollouts) for group in groups))
         rolled = await roller.roll(groups, at_once, counted)
@@ -119,13 +119,6 @@ def _temperature(asked: float, greedy: bool) -> float:
             "--greedy takes the likeliest tokens at any --temperature", "leave out one"
         )
     return 0.0 if greedy else asked
-
-
-def _plan(run_id: str, tasks: list[Task], size: int, offer: Offer) -> list[Group]:
-    try:
-        return plan(run_id, tasks, size, offer)
-    except ValueError as error:
-        raise UsageError(str(error), "see `podium tools list`, and --resume") from error
 
 
 class _Counted:

@@ -1,0 +1,21 @@
+"""Keys of the internal tokens: made once; a Secret of an earlier release gets what it lacks."""
+
+from integration.bootstrap.namespace_server import NamespaceServer
+from podium_cli.bootstrap.cluster_objects import ClusterObjects
+from podium_cli.bootstrap.signing_keys import ensure_signing_keys
+
+
+async def test_a_secret_is_made_once_and_only_a_missing_master_key_is_added(
+    namespace: NamespaceServer, objects: ClusterObjects
+) -> None:
+    assert await ensure_signing_keys(objects, "podium-identity")
+    made = namespace.secret("podium-identity")
+    assert not await ensure_signing_keys(objects, "podium-identity")
+    assert namespace.secret("podium-identity") == made
+
+    earlier = {name: value for name, value in made.items() if name != "master-keys"}
+    namespace.put_secret("earlier", earlier)
+    assert await ensure_signing_keys(objects, "earlier") == ["key master-keys of Secret earlier"]
+    found = namespace.secret("earlier")
+    assert found.keys() == made.keys()
+    assert {name: found[name] for name in earlier} == earlier
