@@ -46,6 +46,7 @@ COMMANDS = {
     "budgets": (MONEY, "List, get, create, update, close, alerts."),
     "audit": (MONEY, "Explain, verify, prove, export, reconcile, simulate, close, log."),
     "keys": (ACCESS, "Create, list, rotate, revoke API keys."),
+    "secrets": (ACCESS, "Set, list, delete: secrets that tools name; no command shows a value."),
     "limits": (ACCESS, "Show and change how much a tenant may use."),
 }
 # What people write for one thing instead of all.
@@ -59,6 +60,7 @@ SINGULARS = {
     "budget": "budgets",
     "webhook": "webhooks",
     "key": "keys",
+    "secret": "secrets",
     "limit": "limits",
 }
 HELP = """Runs tasks with an orchestrator and its tools: the platform on this machine,

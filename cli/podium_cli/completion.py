@@ -58,4 +58,5 @@ policy_names = _names(
     "/v1/policies", "policies", ("spec", "name"), lambda policy: policy["spec"]["instruction"]
 )
 webhook_ids = _names("/v1/webhooks", "webhooks", ("id",), lambda webhook: webhook["url"])
+secret_names = _names("/v1/secrets", "secrets", ("name",), lambda _secret: "")
 episode_ids = _names("/v1/episodes", "episodes", ("id",), lambda episode: episode["spec"]["task"])

@@ -42,16 +42,17 @@ class CommandLine:
         kept["PYTHONPATH"] = os.pathsep.join(sys.path)
         return subprocess.Popen(
             [sys.executable, "-m", "podium_cli", *arguments],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**kept, "PODIUM_STATE_DIR": str(self.state_dir), **self.environment},
         )
 
-    def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def __call__(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         """The ended process."""
         process = self.start(*arguments)
-        stdout, stderr = process.communicate(timeout=COMMAND_TIMEOUT_S)
+        stdout, stderr = process.communicate(stdin, timeout=COMMAND_TIMEOUT_S)
         return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
 
     def json(self, *arguments: str) -> Any:
