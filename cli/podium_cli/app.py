@@ -24,6 +24,8 @@ COMMANDS = {
         MACHINE,
         "Check what `podium up` or the chart needs; exit status 1 when something is missing.",
     ),
+    "backup": (MACHINE, "Write a backup of all databases at one point; services go on."),
+    "restore": (MACHINE, "Restore a backup into a stopped platform, and verify its ledger."),
     "identity": (
         MACHINE,
         "Make the keys that the chart's Secret podium-identity holds, where they are missing.",

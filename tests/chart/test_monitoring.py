@@ -110,7 +110,9 @@ def test_every_alert_links_to_a_runbook_that_names_it() -> None:
 
 def test_no_runbook_is_forgotten() -> None:
     linked = {alert["annotations"]["runbook_url"].rpartition("/")[2] for alert in alerts()}
-    assert linked == {path.name for path in (ROOT / "docs/runbooks").glob("*.md")}
+    # What an operator does without an alert has a page, too.
+    pages = (ROOT / "docs/runbooks").glob("*.md")
+    assert linked == {path.name for path in pages if "\nAlerts: " in path.read_text()}
 
 
 def test_no_placeholder_is_left_and_prometheus_keeps_its_own_templates() -> None:

@@ -85,6 +85,11 @@ def _upgrade(connection: Connection, script_location: Path) -> None:
     command.upgrade(config, "head")
 
 
+def newest_revision(script_location: Path) -> str:
+    """The schema's revision after all migrations."""
+    return ScriptDirectory(str(script_location)).get_current_head() or ""
+
+
 def run_schema(revision_file: str, *names: str) -> None:
     """Runs SQL scripts of `migrations/schema`, in order, inside the revision's transaction.
 

@@ -1,0 +1,100 @@
+"""A local installation as what is backed up, and as what is restored into."""
+
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from podium_cli.backups.databases import URL_VARIABLES
+from podium_cli.backups.restoring import TargetNotEmpty
+from podium_cli.local.state import StateFolder
+from podium_kit.client.errors import UserError
+from podium_kit.embedded.postgres import EmbeddedPostgres
+
+POSTGRES, TEMPORAL = "postgres", "temporal"
+# What no start can make again. Ports and logs are the machine's; Temporal's workflows cannot be
+# brought to the point of the databases, so episodes that ran end as failed.
+FILES = ("keys", "mcp-servers", "registered-tools.json")
+
+
+class NothingThere(UserError):
+    """No platform was ever up in the folder."""
+
+    def __init__(self, state: StateFolder) -> None:
+        super().__init__(
+            f"{state.path} holds no platform",
+            "name its folder with --state-dir, or give --environment for databases elsewhere",
+        )
+
+
+@asynccontextmanager
+async def local_databases(state: StateFolder) -> AsyncIterator[dict[str, str]]:
+    """URLs of the installation's databases; its PostgreSQL is started for it when it is down.
+
+    Raises NothingThere, EmbeddedError.
+    """
+    if not (state.path / POSTGRES).exists():
+        raise NothingThere(state)
+    server = EmbeddedPostgres(state.path / POSTGRES, log_path=state.logs / "postgres.log")
+    urls = {name: server.dsn(name) for name in URL_VARIABLES}
+    if state.holder() is not None:
+        yield urls
+        return
+    state.acquire()
+    try:
+        await server.start()
+        try:
+            yield urls
+        finally:
+            await server.stop()
+    finally:
+        state.release()
+
+
+def local_files(state: StateFolder) -> Mapping[str, Path]:
+    """What belongs to a backup besides the databases, by its path there."""
+    return {f"files/{name}": state.path / name for name in FILES if (state.path / name).exists()}
+
+
+@asynccontextmanager
+async def restored_installation(
+    state: StateFolder, backup: Path, replace: bool
+) -> AsyncIterator[dict[str, str]]:
+    """URLs of new databases; when all went well they, and the files, are the installation's.
+
+    What was there is moved into a folder beside, and stays as it is when something fails.
+    Raises AlreadyUp, StateFolderUnusable, TargetNotEmpty, EmbeddedError.
+    """
+    state.acquire()
+    scratch = state.path / ".restoring"
+    try:
+        if not replace and ((state.path / POSTGRES).exists() or any(state.keys.iterdir())):
+            raise TargetNotEmpty(str(state.path))
+        shutil.rmtree(scratch, ignore_errors=True)
+        server = EmbeddedPostgres(scratch / POSTGRES, log_path=state.logs / "postgres.log")
+        try:
+            await server.start()
+            yield {name: await server.create_database(name) for name in URL_VARIABLES}
+        finally:
+            await server.stop()
+        _swap(state.path, scratch, backup / "files")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        state.release()
+
+
+def _swap(home: Path, scratch: Path, files: Path) -> None:
+    replaced = home / f"replaced-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    for name in (POSTGRES, TEMPORAL, *FILES):
+        old = home / name
+        if old.exists() and not (old.is_dir() and not any(old.iterdir())):
+            replaced.mkdir(mode=0o700, exist_ok=True)
+            old.rename(replaced / name)
+    (scratch / POSTGRES).rename(home / POSTGRES)
+    for name in FILES:
+        source = files / name
+        if source.is_dir():
+            shutil.copytree(source, home / name, dirs_exist_ok=True)
+        elif source.exists():
+            shutil.copy2(source, home / name)

@@ -1,0 +1,99 @@
+"""Writes a backup: all databases at one point, and the files of a local installation."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from podium_cli import DISTRIBUTION
+from podium_cli.backups.databases import facts_of
+from podium_cli.backups.ledger import ledger_end
+from podium_cli.backups.manifest import (
+    FORMAT,
+    BackupFile,
+    Manifest,
+    describe,
+    dump_path,
+    write_manifest,
+)
+from podium_cli.backups.programs import dump
+from podium_cli.backups.snapshots import Point, one_point
+from podium_kit.client.errors import UsageError
+
+
+async def make_backup(folder: Path, urls: Mapping[str, str], files: Mapping[str, Path]) -> Manifest:
+    """Writes the folder whole or not at all. `files` are files and folders by their path in it.
+
+    Raises UsageError, DatabaseUnreachable, NoTables, TablesBusy, ProgramFailed.
+    """
+    with _whole(folder) as unfinished:
+        return await _fill(unfinished, urls, files)
+
+
+@contextmanager
+def _whole(folder: Path) -> Iterator[Path]:
+    """A folder of another name, which takes its own when all of it is written."""
+    if folder.exists():
+        raise UsageError(f"{folder} exists already", "name a folder that podium may make")
+    unfinished = folder.with_name(folder.name + ".unfinished")
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700, parents=True)
+        yield unfinished
+        unfinished.rename(folder)
+    except OSError as error:
+        cause = error.strerror or type(error).__name__
+        raise UsageError(f"{folder} cannot be written: {cause}", "name another folder") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+async def _fill(folder: Path, urls: Mapping[str, str], files: Mapping[str, Path]) -> Manifest:
+    async with one_point(urls) as point:
+        databases = {
+            name: await facts_of(name, snapshot.connection)
+            for name, snapshot in point.snapshots.items()
+        }
+        end = await ledger_end(point.snapshots["cost_ledger"].connection)
+        await _dump_all(folder, urls, point)
+    for name, source in files.items():
+        _copy(source, folder / name)
+    manifest = Manifest(
+        format=FORMAT,
+        podium_version=version(DISTRIBUTION),
+        point_time=point.time,
+        databases=databases,
+        ledger=end,
+        files=_files_of(folder),
+    )
+    write_manifest(folder, manifest)
+    return manifest
+
+
+async def _dump_all(folder: Path, urls: Mapping[str, str], point: Point) -> None:
+    for name in urls:
+        (folder / dump_path(name)).parent.mkdir(exist_ok=True)
+    outcomes = await asyncio.gather(
+        *(
+            dump(name, url, point.snapshots[name].name, folder / dump_path(name))
+            for name, url in urls.items()
+        ),
+        return_exceptions=True,
+    )
+    for error in filter(None, outcomes):
+        raise error
+
+
+def _files_of(folder: Path) -> dict[str, BackupFile]:
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): describe(path) for path in found}
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+    elif source.exists():
+        shutil.copy2(source, target)

@@ -1,0 +1,62 @@
+"""`podium backup`: every service's database at one point, in a folder."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from podium_cli.command import Session, command
+from podium_cli.output import escaped
+from podium_kit.client.errors import UsageError
+
+Environment = Annotated[
+    bool,
+    typer.Option(
+        help="Databases of COST_LEDGER_OWNER_DATABASE_URL, EPISODES_DATABASE_URL, ... instead of "
+        "the platform on this machine."
+    ),
+]
+app = typer.Typer(add_completion=False)
+
+
+@command(app, "backup")
+async def backup(
+    session: Session,
+    folder: Annotated[
+        Path | None, typer.Argument(help="Folder to make. [default: podium-backup-TIME]")
+    ] = None,
+    *,
+    environment: Environment = False,
+) -> None:
+    """Write a backup of all databases at one point; services go on."""
+    from podium_cli.backups.databases import urls_of_environment  # noqa: PLC0415  slow to import
+    from podium_cli.backups.local import local_databases, local_files  # noqa: PLC0415
+    from podium_cli.backups.making import make_backup  # noqa: PLC0415
+
+    require_no_url(session, environment)
+    target = folder or Path(f"podium-backup-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+    if environment:
+        manifest = await make_backup(target, urls_of_environment(), {})
+    else:
+        state = session.target.state
+        async with local_databases(state) as urls:
+            manifest = await make_backup(target, urls, local_files(state))
+    size = sum(each.size_bytes for each in manifest.files.values())
+    ledger = manifest.ledger
+    session.output.result(
+        {"folder": str(target), "size_bytes": size, **manifest.model_dump(mode="json")},
+        escaped(
+            f"{target}: {len(manifest.databases)} databases as of {manifest.point_time:%FT%TZ}, "
+            f"{ledger.entries} entries of {ledger.tenants} ledgers, {size} bytes"
+        ),
+    )
+
+
+def require_no_url(session: Session, environment: bool) -> None:
+    """A gateway's URL says nothing of its databases. Raises UsageError."""
+    if session.target.url and not environment:
+        raise UsageError(
+            f"{session.target.url} is a gateway; backups are of databases",
+            "give --environment, or unset PODIUM_URL for the platform on this machine",
+        )
