@@ -9,6 +9,7 @@ from kafka import KafkaConsumer, TopicPartition
 from e2e.conftest import WholePlatform
 from e2e.episodes_over_http import entries, finished, start, trajectory
 from podium.episodes.v1 import trajectory_pb2 as pb
+from podium_kit.stream import KafkaSettings
 
 pytestmark = [pytest.mark.chaos]
 
@@ -64,9 +65,8 @@ async def _assert_on_topic(whole: WholePlatform, ids: set[str]) -> None:
 
 def _records(whole: WholePlatform) -> dict[str, set[str]]:
     """Record ids by episode."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=whole.connection.kafka_bootstrap, enable_auto_commit=False
-    )
+    kafka = KafkaSettings.model_validate(whole.connection.kafka)
+    consumer = KafkaConsumer(**kafka.arguments(), enable_auto_commit=False)
     found: dict[str, set[str]] = {}
     try:
         numbers = consumer.partitions_for_topic(TOPIC) or set()

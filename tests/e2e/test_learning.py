@@ -86,7 +86,7 @@ def write_run(learner: Learner) -> Path:
         "model": str(learner.model),
         "output": str(learner.folder / "run"),
         "steps": STEPS,
-        "stream": {"bootstrap": connection["kafka_bootstrap"], "patience_s": 120},
+        "stream": {**connection["kafka"], "patience_s": 120},
         "step": {
             # Groups whose episodes all agree teach nothing and are left out.
             "groups": GROUPS // 4,

@@ -32,8 +32,8 @@ async def tail(
     # The Kafka client is slow to import, and needed here alone.
     from podium_cli.episodes.trajectories_kafka import kafka_settings, tail_records  # noqa: PLC0415
 
-    servers = bootstrap or session.target.state.read_connection().kafka_bootstrap
-    async for record in tail_records(kafka_settings(servers), topic, last, follow):
+    known = {"bootstrap": bootstrap} if bootstrap else session.target.state.read_connection().kafka
+    async for record in tail_records(kafka_settings(known), topic, last, follow):
         if session.output.as_json:
             session.output.json(record)
         else:

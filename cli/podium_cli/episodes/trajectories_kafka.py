@@ -42,10 +42,13 @@ class TailSettings(BaseSettings):
     kafka: KafkaSettings
 
 
-def kafka_settings(servers: str) -> KafkaSettings:
-    """Settings from the environment for these servers. Raises KafkaMisconfigured."""
+def kafka_settings(known: dict[str, str]) -> KafkaSettings:
+    """These settings and, for what they leave open, the environment's.
+
+    Raises KafkaMisconfigured.
+    """
     try:
-        return TailSettings(kafka={"bootstrap": servers}).kafka
+        return TailSettings(kafka=known).kafka
     except ValidationError as error:
         raise KafkaMisconfigured(error) from error
 

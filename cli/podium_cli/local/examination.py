@@ -15,6 +15,7 @@ from podium_cli.formats import format_bytes
 from podium_cli.local.ports import SERVERS
 from podium_kit.bundled_files import BundledFilesMissing, bundled_folder
 from podium_kit.embedded.errors import EmbeddedError
+from podium_kit.embedded.gate import namespaces
 from podium_kit.embedded.ports import free_ports
 from podium_kit.embedded.smollm2 import SmolLM2
 from podium_kit.embedded.vllm.environment import VllmEnvironment
@@ -35,6 +36,7 @@ async def examine(state_dir: Path) -> list[Finding]:
         _vllm(),
         _model(),
         await _sandbox(),
+        _networks(),
         _state_folder(state_dir),
         _ports(),
         _disk(state_dir),
@@ -108,6 +110,13 @@ async def _sandbox() -> Finding:
     finally:
         await runner.close()
     return Finding("sandbox", True, "bubblewrap and a system-call filter isolate code here")
+
+
+def _networks() -> Finding:
+    """Whether servers that ask nobody who they are can be kept from the machine's other users."""
+    if namespaces.are_permitted():
+        return Finding("networks", True, "Temporal and the broker get one of their own")
+    return Finding("networks", False, "other users reach Temporal and the broker", namespaces.FIX)
 
 
 def _state_folder(state_dir: Path) -> Finding:

@@ -27,6 +27,7 @@ from podium_cli.local.services import (
 from podium_cli.local.state import StateFolder
 from podium_cli.local.telemetry import INHERITED
 from podium_kit.bundled_files import bundled_folder
+from podium_kit.embedded.gate.gate import Gate
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.embedded.process import ManagedProcess
@@ -66,6 +67,7 @@ class LocalPlatform:
         self.postgres: EmbeddedPostgres | None = None
         self.servers: dict[str, EmbeddedServer] = {}
         self.engine: Engine | None = None
+        self.around: Surroundings | None = None
         self.dsn: dict[str, str] = {}
         self._report = report
         self._stack = AsyncExitStack()
@@ -75,15 +77,6 @@ class LocalPlatform:
     @property
     def gateway_url(self) -> str:
         return f"http://{LOOPBACK}:{self.ports['gateway']}"
-
-    @property
-    def kafka_bootstrap(self) -> str:
-        return f"{LOOPBACK}:{self.ports['kafka']}"
-
-    @property
-    def temporal_target(self) -> str:
-        """Where runs of rollouts are submitted and worked on."""
-        return f"{LOOPBACK}:{self.ports['temporal']}"
 
     @property
     def allowed_hosts(self) -> list[str]:
@@ -145,11 +138,12 @@ class LocalPlatform:
         shutil.copytree(bundled, self.state.mcp_servers, dirs_exist_ok=True)
         engine = make_engine(self.options.engine, self.ports["vllm"], self.state.logs)
         self.engine = engine.address
+        gate = Gate.make(self.state.certificates)
         # The model takes longest by far, so it loads while everything else starts.
         async with asyncio.TaskGroup() as group:
             group.create_task(self._start_engine(engine))
-            self.dsn = await self._start_servers()
-            around = Surroundings(
+            self.dsn = await self._start_servers(gate)
+            self.around = Surroundings(
                 self.ports,
                 self.dsn,
                 keys,
@@ -158,8 +152,9 @@ class LocalPlatform:
                 self.state.mcp_servers,
                 self.state.telemetry if self.options.telemetry else None,
                 self.options.settings,
+                gate.client_files(),
             )
-            for service in service_processes(around):
+            for service in service_processes(self.around):
                 if service.name != "orchestrator_inference":
                     await self._spawn(service)
                 else:
@@ -173,14 +168,15 @@ class LocalPlatform:
         if engine.server is not None:
             await self._run_server("vllm", f"model {engine.address.model}", engine.server)
 
-    async def _start_servers(self) -> dict[str, str]:
+    async def _start_servers(self, gate: Gate) -> dict[str, str]:
         path, logs = self.state.path, self.state.logs
         self.postgres = EmbeddedPostgres(path / "postgres", log_path=logs / "postgres.log")
-        kafka = EmbeddedKafka(self.ports["kafka"], log_path=logs / "kafka.log")
+        kafka = EmbeddedKafka(self.ports["kafka"], log_path=logs / "kafka.log", gate=gate)
         temporal = EmbeddedTemporal(
             path / "temporal",
             self.ports["temporal"],
             log_path=logs / "temporal.log",
+            gate=gate,
         )
         await self._run_server("postgres", "PostgreSQL", self.postgres)
         await self._run_server("kafka", "Kafka broker", kafka)

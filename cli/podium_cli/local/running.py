@@ -14,6 +14,9 @@ from podium_cli.local.engine_check import check_engine
 from podium_cli.local.platform import LocalPlatform, PlatformOptions, Report
 from podium_cli.local.state import Connection
 from podium_kit.client.gateway import Gateway
+from podium_kit.embedded.gate import namespaces
+
+OPEN = "other users of this machine reach Temporal and the broker, because neither asks who comes"
 
 
 @asynccontextmanager
@@ -35,9 +38,12 @@ async def running_platform(
         await platform.start()
         try:
             connection = await fill(platform, checklist.report)
+            enclosed = await asyncio.to_thread(namespaces.are_permitted)
         except BaseException:
             await platform.stop()
             raise
+    if not enclosed:
+        console.print(f"[yellow]warning:[/] {OPEN}; {namespaces.FIX}")
     supervision = asyncio.create_task(platform.supervise())
     try:
         yield connection, supervision
@@ -52,6 +58,7 @@ async def running_platform(
 async def fill(platform: LocalPlatform, report: Report) -> Connection:
     """Gives a started platform its keys, prices, tools and corpora; says how to reach it."""
     assert platform.engine is not None
+    assert platform.around is not None
     url = platform.gateway_url
     keys = await ensure_api_keys(platform.state, url, platform.dsn["gateway"])
     async with Gateway(url, keys.platform) as gateway:
@@ -61,9 +68,10 @@ async def fill(platform: LocalPlatform, report: Report) -> Connection:
         url,
         keys.tenant,
         keys.platform,
-        platform.kafka_bootstrap,
         os.getpid(),
-        platform.temporal_target,
+        platform.around.kafka,
+        platform.around.target("temporal"),
+        platform.around.temporal,
         platform.allowed_hosts,
     )
     platform.state.write_connection(connection)

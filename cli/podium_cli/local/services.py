@@ -39,6 +39,19 @@ class Surroundings:
     mcp_servers_folder: Path
     telemetry_folder: Path | None
     extra: dict[str, dict[str, str]] = field(default_factory=dict)
+    certificate: dict[str, str] = field(default_factory=dict)
+    """Files of the certificate that gates ask for; none where there are no gates."""
+
+    @property
+    def kafka(self) -> dict[str, str]:
+        """As KafkaSettings has it."""
+        security = {"security_protocol": "SSL"} if self.certificate else {}
+        return {"bootstrap": self.target("kafka"), **security, **self.certificate}
+
+    @property
+    def temporal(self) -> dict[str, str]:
+        """As TemporalSettings has it."""
+        return {**({"tls": "true"} if self.certificate else {}), **self.certificate}
 
     def target(self, service: str) -> str:
         return f"{LOOPBACK}:{self.ports[service]}"
@@ -84,7 +97,8 @@ def _worker(around: Surroundings) -> ServiceProcess:
         "tool_adapters_target": around.target("tool_adapters"),
         "cost_ledger_target": around.target("cost_ledger"),
         "tool_registry_target": around.target("tool_registry"),
-        "kafka__bootstrap": around.target("kafka"),
+        **_nested("kafka", around.kafka),
+        **_nested("temporal", around.temporal),
         **_signing(around, "episode-worker"),
     }
     return _process(around, ("episodes_worker", "episodes.worker"), settings, None)
@@ -114,7 +128,7 @@ def _ledger(around: Surroundings) -> dict[str, str]:
         "database_url": service.render_as_string(hide_password=False),
         "owner_database_url": around.dsn["cost_ledger"],
         "anchor_key_file": str(around.keys.anchor_key_file),
-        "kafka__bootstrap": around.target("kafka"),
+        **_nested("kafka", around.kafka),
     }
 
 
@@ -165,7 +179,12 @@ def _episodes(around: Surroundings) -> dict[str, str]:
         "tool_registry_target": around.target("tool_registry"),
         "orchestrator_inference_target": around.target("orchestrator_inference"),
         "cost_ledger_target": around.target("cost_ledger"),
+        **_nested("temporal", around.temporal),
     }
+
+
+def _nested(name: str, settings: dict[str, str]) -> dict[str, str]:
+    return {f"{name}__{key}": value for key, value in settings.items()}
 
 
 def _database(around: Surroundings, name: str) -> dict[str, str]:

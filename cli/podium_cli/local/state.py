@@ -49,9 +49,11 @@ class Connection:
     gateway_url: str
     api_key: str
     admin_key: str
-    kafka_bootstrap: str
     pid: int
+    # As KafkaSettings and TemporalSettings name them; their certificate is a file of this user.
+    kafka: dict[str, str] = field(default_factory=dict)
     temporal_target: str = ""
+    temporal: dict[str, str] = field(default_factory=dict)
     # Private hosts that a tenant's tools may reach.
     allowed_hosts: list[str] = field(default_factory=list)
 
@@ -80,6 +82,11 @@ class StateFolder:
     def keys(self) -> Path:
         """Private keys of the internal tokens."""
         return self.path / "keys"
+
+    @property
+    def certificates(self) -> Path:
+        """What the gates before Temporal and the broker show and ask for, new at each start."""
+        return self.keys / "loopback"
 
     @property
     def mcp_servers(self) -> Path:
@@ -127,9 +134,10 @@ class StateFolder:
         Raises StateFolderUnusable, AlreadyUp.
         """
         try:
-            for folder in (self.path, self.logs, self.telemetry):
-                folder.mkdir(parents=True, exist_ok=True)
-            self.keys.mkdir(mode=0o700, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
+            for folder in (self.path, self.logs, self.telemetry, self.keys):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                folder.chmod(0o700)
             lock = os.open(self.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StateFolderUnusable(self.path, error) from error

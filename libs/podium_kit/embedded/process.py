@@ -40,6 +40,7 @@ class ManagedProcess:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         user: str | None = None,
+        groups: Sequence[int] = (),
         stop_signal: signal.Signals = signal.SIGTERM,
         orphan_signal: signal.Signals = signal.SIGKILL,
     ) -> None:
@@ -49,6 +50,7 @@ class ManagedProcess:
         self._env = env
         self._cwd = cwd
         self._user = user
+        self._groups = groups
         self._stop_signal = stop_signal
         self._orphan_signal = orphan_signal
         self._child: subprocess.Popen[bytes] | None = None
@@ -94,8 +96,8 @@ class ManagedProcess:
             start_new_session=True,
             user=account[0] if account else None,
             group=account[1] if account else None,
-            extra_groups=[] if account else None,
-            preexec_fn=_die_with_parent(self._orphan_signal),  # noqa: PLW1509 - see the hook
+            extra_groups=list(self._groups) if account else None,
+            preexec_fn=die_with_parent(self._orphan_signal),  # noqa: PLW1509 - see the hook
         )
 
     async def wait_ready(self, check: ReadyCheck, timeout_s: float) -> None:
@@ -185,7 +187,7 @@ def _account(user: str | None) -> tuple[int, int] | None:
     return entry.pw_uid, entry.pw_gid
 
 
-def _die_with_parent(orphan_signal: signal.Signals) -> Callable[[], None] | None:
+def die_with_parent(orphan_signal: signal.Signals) -> Callable[[], None] | None:
     """The hook the child runs before exec; only Linux can do this."""
     if sys.platform != "linux":
         return None

@@ -59,6 +59,10 @@ def start_in_pod(podium: CommandLine) -> "subprocess.Popen[str]":
     connection = json.loads((podium.state_dir / "connection.json").read_text())
     settings = {
         "PODIUM_TRAIN_TEMPORAL_TARGET": connection["temporal_target"],
+        **{
+            f"PODIUM_TRAIN_TEMPORAL__{name.upper()}": value
+            for name, value in connection["temporal"].items()
+        },
         "PODIUM_TRAIN_GATEWAY_TARGET": connection["gateway_url"],
         "PODIUM_TRAIN_API_KEY": connection["api_key"],
         "PYTHONPATH": os.pathsep.join(sys.path),

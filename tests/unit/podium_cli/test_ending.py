@@ -62,7 +62,7 @@ def test_with_json_an_error_is_json(
 
 
 def test_a_fault_is_two_lines_and_its_trace_a_file(tmp_path: Path) -> None:
-    names = ("gateway_url", "api_key", "admin_key", "kafka_bootstrap", "pid")
+    names = ("gateway_url", "api_key", "admin_key", "pid")
     connection = dict.fromkeys(names, 5)
     (tmp_path / "connection.json").write_text(json.dumps(connection))
     ended = podium("tools", "list", "--state-dir", str(tmp_path))

@@ -12,7 +12,7 @@ from podium_kit.client.errors import UsageError
 
 
 def make_connection() -> Connection:
-    return Connection("http://127.0.0.1:8080", "pod_a_b", "pod_c_d", "127.0.0.1:9092", os.getpid())
+    return Connection("http://127.0.0.1:8080", "pod_a_b", "pod_c_d", os.getpid())
 
 
 def test_a_second_holder_is_rejected_and_leaves_the_first_alone(tmp_path: Path) -> None:
@@ -62,3 +62,11 @@ def test_a_foreign_platform_is_never_sent_the_key_of_this_one(tmp_path: Path) ->
     StateFolder(tmp_path).acquire().write_connection(make_connection())
     with pytest.raises(UsageError, match="no API key"):
         Target("http://far", None, tmp_path).address()
+
+
+def test_a_folder_that_others_could_enter_is_closed_to_them(tmp_path: Path) -> None:
+    opened = tmp_path / "state"
+    opened.mkdir()
+    opened.chmod(0o755)
+    StateFolder(opened).acquire().release()
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (opened, opened / "keys")] == [0o700] * 2

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 import uuid_utils
 
+from episodes.temporal.settings import TemporalSettings
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
 from podium_cli.inputs import PromptMode, parse_prompt_mode, parse_seconds
@@ -82,7 +83,7 @@ async def submit(
     )
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy or [""], tasks)
-    settings = RolloutSettings()
+    settings = _settings(session.target)
     # Temporal's client is slow to import and needed here alone, as in `worker`.
     from podium_training.rollouts.submission import (  # noqa: PLC0415
         ended,
@@ -91,7 +92,7 @@ async def submit(
         start_run,
     )
 
-    client = await open_temporal(settings, _address(settings, session.target))
+    client = await open_temporal(settings, settings.temporal_target)
     if cron:
         await schedule_runs(client, settings.task_queue, wanted, name, cron)
         session.output.result({"schedule": name}, f"schedule {name}: {cron}")
@@ -108,10 +109,10 @@ async def submit(
 @command(app, "worker")
 async def worker(session: Session) -> None:
     """Run what was submitted, until Ctrl-C. Any number of workers may run."""
-    settings = RolloutSettings()
+    settings = _settings(session.target)
     from podium_training.rollouts.submission import open_temporal, work  # noqa: PLC0415
 
-    client = await open_temporal(settings, _address(settings, session.target))
+    client = await open_temporal(settings, settings.temporal_target)
     async with session.gateway() as gateway:
         session.output.note(f"working on task queue {settings.task_queue}; Ctrl-C ends it")
         await work(client, settings.task_queue, gateway)
@@ -125,11 +126,15 @@ def _line(found: RolloutProgress) -> str:
     )
 
 
-def _address(settings: RolloutSettings, target: Target) -> str:
-    """host:port of Temporal's frontend. Raises UsageError, NotUp."""
+def _settings(target: Target) -> RolloutSettings:
+    """With Temporal of this machine where none is named. Raises UsageError, NotUp."""
+    settings = RolloutSettings()
     if settings.temporal_target:
-        return settings.temporal_target
+        return settings
     if target.url is not None:
         fix = "set PODIUM_TRAIN_TEMPORAL_TARGET"
         raise UsageError(f"no Temporal named for {target.url}", fix)
-    return target.state.read_connection().temporal_target
+    here = target.state.read_connection()
+    return RolloutSettings(
+        temporal_target=here.temporal_target, temporal=TemporalSettings(**here.temporal)
+    )

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -93,6 +94,17 @@ async def test_a_state_folder_longer_than_a_socket_path_works(tmp_path: Path) ->
     await server.start()
     assert await query(server.dsn("postgres"), "SELECT 1") == 1
     await server.stop()
+
+
+async def test_folders_on_its_way_stay_closed_to_everybody(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    server = EmbeddedPostgres(private / "state" / "data")
+    await server.start()
+    assert await server.create_database("reached")
+    await server.stop()
+    for folder in (private, private / "state" / "data"):
+        assert not folder.stat().st_mode & (stat.S_IRWXO | stat.S_IRGRP | stat.S_IWGRP), folder
 
 
 async def test_a_second_server_on_the_same_folder_is_rejected(

@@ -1,0 +1,85 @@
+"""Who is on this machine without our certificates: another user, or a program of ours."""
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from integration.podium_cli.attacks_on_loopback import TOPIC, context, temporal_over_tls
+from integration.podium_cli.conftest import CommandLine, Platform
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.temporal import EmbeddedTemporal
+
+ATTACKS = Path(__file__).with_name("attacks_on_loopback.py")
+
+
+@pytest.fixture
+def ports(podium: CommandLine) -> dict[str, Any]:
+    known = json.loads((podium.state_dir / "processes.json").read_text())
+    return {name: each["port"] for name, each in known.items() if each["port"]}
+
+
+def attacked(attack: str, port: int, *words: str) -> "subprocess.CompletedProcess[str]":
+    """The attack by another user (where root runs the tests), who knows the port alone."""
+    return subprocess.run(
+        [sys.executable, ATTACKS, attack, str(port), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("shown", ["nothing", "tls", "certificate"])
+@pytest.mark.parametrize("attack", ["temporal", "kafka"])
+def test_nobody_commands_temporal_or_reads_the_stream_without_our_certificate(
+    ports: dict[str, int], attack: str, shown: str
+) -> None:
+    ended = attacked(attack, ports[attack], shown)
+    assert "broke in" not in ended.stdout
+    assert "kept out" in ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize("attack", ["temporal", "kafka"])
+async def test_the_attack_works_where_nothing_stands_before_the_server(
+    temporal: EmbeddedTemporal, kafka: EmbeddedKafka, attack: str
+) -> None:
+    await kafka.create_topics({TOPIC: 1})
+    servers = {"temporal": temporal.port, "kafka": kafka.port}
+    assert "broke in" in attacked(attack, servers[attack], "nothing").stdout
+
+
+def test_our_own_processes_get_through(
+    podium: CommandLine, platform: Platform, ports: dict[str, int]
+) -> None:
+    files = json.loads((podium.state_dir / "connection.json").read_text())["temporal"]
+    own = Path(files["certificate"]), Path(files["private_key"])
+    assert temporal_over_tls(ports["temporal"], context("certificate", own))
+    platform.model.push({"answer": "Ouagadougou"})
+    podium("run", "What is the capital of Burkina Faso?")
+    assert podium("trajectories", "tail", "-n", "1", "--json").stdout
+
+
+def test_temporal_and_the_broker_listen_nowhere_else(
+    podium: CommandLine, platform: Platform, ports: dict[str, int]
+) -> None:
+    family = {each.pid for each in psutil.Process(platform.process.pid).children(recursive=True)}
+    open_ports = {
+        each.laddr.port
+        for each in psutil.net_connections("tcp")
+        if each.status == psutil.CONN_LISTEN and each.laddr and each.pid in family
+    }
+    # A server in a network of its own has no listener here.
+    assert {ports["temporal"], ports["kafka"]} <= open_ports <= set(ports.values())
+
+
+def test_nothing_of_the_platform_is_a_file_of_everybody(podium: CommandLine) -> None:
+    for folder in (podium.state_dir, podium.state_dir / "keys", podium.state_dir / "logs"):
+        assert not folder.stat().st_mode & stat.S_IRWXO, folder
+    certificates = json.loads((podium.state_dir / "connection.json").read_text())["kafka"]
+    assert not Path(certificates["private_key"]).stat().st_mode & (stat.S_IRWXO | stat.S_IRWXG)
