@@ -56,9 +56,10 @@ def make_identity(
     tenant: str = "acme",
     subject: str = "ada",
     scopes: Iterable[Scope] = (Scope.TENANT_ADMIN,),
+    groups: Iterable[str] = (),
 ) -> Identity:
     """An identity; by default a tenant's admin."""
-    return Identity(tenant, subject, frozenset(scopes))
+    return Identity(tenant, subject, frozenset(scopes), frozenset(groups))
 
 
 def client_channel(port: int, identity: Identity, pair: KeyPair) -> grpc.aio.Channel:

@@ -40,7 +40,10 @@ COMMANDS = {
     "webhooks": (EPISODES, "Create, list, deliveries, replay, delete: where events are sent."),
     "train": (TRAINING, "Make tasks, run episodes, and give users what was learnt."),
     "tools": (TOOLS, "List, show, search, try, apply, import, follow, describe, delete."),
-    "policies": (TOOLS, "List, show, apply, activate, schedule, explain, delete, try, report."),
+    "policies": (
+        TOOLS,
+        "List, show, apply, activate, schedule, explain, bind, delete, try, report.",
+    ),
     "export": (TOOLS, "Write tools, policies, own prices and budgets as Kubernetes objects."),
     "corpus": (TOOLS, "Documents that tools search: add, list, search, remove."),
     "spend": (MONEY, "Report spend from the ledger, most expensive first."),

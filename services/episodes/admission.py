@@ -91,6 +91,7 @@ def admit(
         episode_id=episode_id,
         tenant=identity.tenant,
         subject=identity.subject,
+        groups=identity.groups,
         spec=spec.SerializeToString(deterministic=True),
         toolset=toolset.SerializeToString(deterministic=True),
         policy_name=toolset.policy_name,

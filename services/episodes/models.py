@@ -46,6 +46,8 @@ class NewEpisode:
     episode_id: str
     tenant: str
     subject: str
+    # What policies bind the subject by, besides its name: see Identity.groups.
+    groups: frozenset[str]
     spec: bytes
     toolset: bytes
     policy_name: str

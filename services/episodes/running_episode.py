@@ -34,7 +34,8 @@ class RunningEpisode:
     def identity(self) -> Identity:
         """Whom the worker calls as: the episode's subject, allowed to post its costs."""
         scopes = frozenset({Scope.LEDGER_WRITE, Scope.EPISODES_RUN})
-        return Identity(self.stored.new.tenant, self.stored.new.subject, scopes)
+        new = self.stored.new
+        return Identity(new.tenant, new.subject, scopes, new.groups)
 
     def with_found_tools(self, log: StepLog, turn: int | None = None) -> "RunningEpisode":
         """With the tools that its calls of find_tools found, those of before a turn if given."""

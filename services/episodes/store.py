@@ -23,10 +23,10 @@ INSERT = text(
         ON CONFLICT DO NOTHING
     )
     INSERT INTO episodes (
-        id, tenant, subject, spec, toolset_digest, policy_name, policy_version, labels,
+        id, tenant, subject, groups, spec, toolset_digest, policy_name, policy_version, labels,
         group_id, group_size, sample_index, task_id, turn_limit, time_limit_s
     ) VALUES (
-        CAST(:id AS uuid), :tenant, :subject, :spec, :toolset_digest, :policy_name,
+        CAST(:id AS uuid), :tenant, :subject, :groups, :spec, :toolset_digest, :policy_name,
         :policy_version, CAST(:labels AS jsonb), :group_id, :group_size, :sample_index, :task_id,
         :turn_limit, :time_limit_s
     )
@@ -221,6 +221,7 @@ def _insert_values(new: NewEpisode) -> dict[str, object]:
         "id": new.episode_id,
         "tenant": new.tenant,
         "subject": new.subject,
+        "groups": sorted(new.groups),
         "spec": new.spec,
         "toolset": new.toolset,
         "toolset_digest": hashlib.sha256(new.toolset).digest(),

@@ -60,6 +60,7 @@ def _new_episode_of(row: Any) -> NewEpisode:
         episode_id=str(row.id),
         tenant=row.tenant,
         subject=row.subject,
+        groups=frozenset(row.groups),
         spec=row.spec,
         toolset=row.toolset,
         policy_name=row.policy_name,

@@ -121,14 +121,34 @@ class PresetName(AlreadyExists):
 
 
 class PresetDisabled(FailedPrecondition):
-    """The tenant's floor wants policies that the tenant wrote."""
+    """A floor wants policies that the tenant wrote."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, floor: str) -> None:
         super().__init__(
-            f"{name} is a preset, and the tenant's floor allows none; "
+            f"{name} is a preset, and {floor} allows none; "
             "name a policy of the tenant's own, or activate one",
             policy=name,
         )
+
+
+class InvalidBinding(InvalidArgument):
+    """It does not say whom the policy binds."""
+
+
+class TooManyBindings(FailedPrecondition):
+    """A tenant's bindings are read at every call."""
+
+    def __init__(self, maximum: int) -> None:
+        super().__init__(
+            f"the tenant has {maximum} bindings already; bind a policy to a team or a role"
+        )
+
+
+class BindingNotFound(NotFound):
+    """The policy does not bind it."""
+
+    def __init__(self, policy: str, principal: str) -> None:
+        super().__init__(f"policy {policy} is not bound to {principal}", policy=policy)
 
 
 class PolicyUsed(FailedPrecondition):

@@ -163,15 +163,14 @@ class PolicySpec:
     self_approval: bool
     no_presets: bool
     wire: bytes
-    # The tenant's floor, whose rules bind as well; None in the floor itself.
-    floor: "PolicySpec | None" = None
+    # What binds as well, whatever this policy says.
+    floors: "tuple[Floor, ...]" = ()
 
     @property
     def has_price_ceiling(self) -> bool:
-        """Its own, or the floor's."""
-        return self.price_ceiling is not None or (
-            self.floor is not None and self.floor.has_price_ceiling
-        )
+        """Its own, or a floor's."""
+        floors = (floor.policy.spec for floor in self.floors)
+        return any(each.price_ceiling is not None for each in (self, *floors))
 
 
 @dataclass(frozen=True)
@@ -184,6 +183,24 @@ class PolicyVersion:
     create_time: datetime
     created_by: str
     active: bool = False
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A policy that binds an episode, and what makes it, in words."""
+
+    policy: PolicyVersion
+    origin: str
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A policy that binds whoever has the principal."""
+
+    principal: str
+    policy: str
+    create_time: datetime
+    created_by: str
 
 
 @dataclass(frozen=True)

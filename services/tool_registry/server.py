@@ -36,8 +36,10 @@ from tool_registry.following.store import PostgresFollowingStore
 from tool_registry.history.clients import EpisodeHistory
 from tool_registry.history.past_episodes import NoPastEpisodes
 from tool_registry.history.service import PolicyHistory
+from tool_registry.policies.bindings import PolicyBindings
 from tool_registry.policies.convert import preset_policies, stored_policy
 from tool_registry.policies.store import PolicyStore
+from tool_registry.policies.store_bindings import BindingStore
 from tool_registry.policies.uses import PolicyUses
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.ranking.static_embeddings import StaticEmbeddings
@@ -79,7 +81,8 @@ async def assembled(
         stack.push_async_callback(engine.dispose)
         channel = await _channel(stack, settings, settings.cost_ledger_target)
         tools, policies = ToolStore(engine, stored_spec), PolicyStore(engine, stored_policy)
-        catalogues = Catalogues(tools, policies, preset_policies())
+        bindings = BindingStore(engine)
+        catalogues = Catalogues(tools, policies, bindings, preset_policies())
         search = ToolSearch(_embeddings(stack, settings))
         resolution = Resolution(
             tools=tools,
@@ -109,7 +112,7 @@ async def assembled(
             ),
             Service(
                 add_PolicyServiceServicer_to_server,
-                PolicyServicer(registry, resolution, history),
+                PolicyServicer(registry, resolution, history, PolicyBindings(bindings)),
                 "podium.registry.v1.PolicyService",
             ),
             Service(

@@ -224,5 +224,5 @@ def _age(tool: ToolVersion) -> str:
 
 
 def _subject(measured: MeasuredTool) -> str:
-    # NUL sorts before every character a name may hold.
-    return f"{measured.facts.tool_name}\0{measured.facts.model_alias}"
+    # It sorts before every character a name may hold; a token may not hold NUL.
+    return f"{measured.facts.tool_name}\x01{measured.facts.model_alias}"

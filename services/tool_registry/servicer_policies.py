@@ -13,9 +13,11 @@ from tool_registry.history.convert import (
     selection_from_proto,
 )
 from tool_registry.history.service import PolicyHistory
-from tool_registry.models import Activation, PolicyVersion
+from tool_registry.models import Activation, Binding, PolicyVersion
+from tool_registry.policies.bindings import PolicyBindings
 from tool_registry.policies.convert import (
     activation_to_proto,
+    binding_to_proto,
     new_policy_from_proto,
     policy_to_proto,
 )
@@ -33,10 +35,17 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class PolicyServicer(PolicyServiceServicer):
     """Converts, calls, converts."""
 
-    def __init__(self, registry: Registry, resolution: Resolution, history: PolicyHistory) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        resolution: Resolution,
+        history: PolicyHistory,
+        bindings: PolicyBindings,
+    ) -> None:
         self._registry = registry
         self._resolution = resolution
         self._history = history
+        self._bindings = bindings
 
     async def CreatePolicy(
         self, request: pb.CreatePolicyRequest, context: Context
@@ -84,6 +93,27 @@ class PolicyServicer(PolicyServiceServicer):
             activations=[activation_to_proto(one) for one in page], next_page_token=token
         )
 
+    async def BindPolicy(
+        self, request: pb.BindPolicyRequest, context: Context
+    ) -> pb.BindPolicyResponse:
+        binding = await self._bindings.bind(request.policy, request.principal)
+        return pb.BindPolicyResponse(binding=binding_to_proto(binding))
+
+    async def UnbindPolicy(
+        self, request: pb.UnbindPolicyRequest, context: Context
+    ) -> pb.UnbindPolicyResponse:
+        binding = await self._bindings.unbind(request.policy, request.principal)
+        return pb.UnbindPolicyResponse(binding=binding_to_proto(binding))
+
+    async def ListPolicyBindings(
+        self, request: pb.ListPolicyBindingsRequest, context: Context
+    ) -> pb.ListPolicyBindingsResponse:
+        bindings = sorted((await self._registry.catalogue()).bindings, key=_pair)
+        page, token = take_page(bindings, _pair, request.page_size, request.page_token)
+        return pb.ListPolicyBindingsResponse(
+            bindings=[binding_to_proto(one) for one in page], next_page_token=token
+        )
+
     async def CheckCalls(
         self, request: pb.CheckCallsRequest, context: Context
     ) -> pb.CheckCallsResponse:
@@ -125,6 +155,11 @@ def _age(activation: Activation) -> str:
     """Sorts newest first; of two for the same moment the later one is newer."""
     moment = int(activation.effective_time.timestamp() * 1e6)
     return f"{MOMENT_MAX - moment:020}{SEQUENCE_MAX - activation.sequence:020}"
+
+
+def _pair(binding: Binding) -> str:
+    # It sorts before every character a principal may hold.
+    return f"{binding.principal}\x01{binding.policy}"
 
 
 def _bytes(policy: PolicyVersion) -> int:

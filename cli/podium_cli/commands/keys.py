@@ -1,19 +1,19 @@
 """`podium keys`: create, list, rotate, revoke API keys of your tenant."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from podium_cli.command import Session, command
 from podium_cli.listing import listing
-from podium_kit.client.gateway import segment
+from podium_kit.client.gateway import Gateway, segment
 from podium_kit.rpc.identity import Role
 
 PAGE_SIZE = 500
 SHOWN_ONCE = "[dim]it is stored as a hash and cannot be shown again[/]"
 
-COLUMNS = ("key", "subject", "roles and scopes", "created", "last used", "state")
+COLUMNS = ("key", "subject", "roles, scopes, teams", "created", "last used", "state")
 
 app = typer.Typer(
     name="keys",
@@ -26,13 +26,23 @@ app = typer.Typer(
 async def create(
     session: Session,
     subject: Annotated[str, typer.Argument(help="Person or application.", show_default=False)],
+    *,
     role: Annotated[list[Role] | None, typer.Option(help="What its owner is; repeatable.")] = None,
     scope: Annotated[list[str] | None, typer.Option(help="What it may do; repeatable.")] = None,
+    team: Annotated[
+        list[str] | None, typer.Option(help="What its owner works in; repeatable.")
+    ] = None,
     expires: Annotated[str | None, typer.Option(help="Like 2026-01-31T00:00:00Z.")] = None,
 ) -> None:
     """Create a key and print it once; its owner is a developer unless you say otherwise."""
     roles = role or ([] if scope else [Role.DEVELOPER])
-    body = {"subject": subject, "scopes": scope or [], "roles": roles, "expire_time": expires}
+    body = {
+        "subject": subject,
+        "scopes": scope or [],
+        "roles": roles,
+        "teams": team or [],
+        "expire_time": expires,
+    }
     async with session.gateway() as gateway:
         reply = await gateway.call("POST", "/v1/api-keys", body=body)
     session.output.result(reply, Text(reply["key"]))
@@ -42,19 +52,13 @@ async def create(
 @command(app, "list")
 async def list_keys(session: Session) -> None:
     """List the keys of your tenant, revoked ones included."""
-    keys, token = [], ""
     async with session.gateway() as gateway:
-        while True:
-            query = {"page_size": PAGE_SIZE, "page_token": token}
-            page = await gateway.call("GET", "/v1/api-keys", query=query)
-            keys += page["api_keys"]
-            if not (token := page["next_page_token"]):
-                break
+        keys = await all_keys(gateway)
     rows = [
         (
             key["id"],
             key["subject"],
-            ", ".join([*key["roles"], *key["scopes"]]),
+            ", ".join([*key["roles"], *key["scopes"], *(f"team:{team}" for team in key["teams"])]),
             key["create_time"],
             key["last_used_time"] or "never",
             _state(key),
@@ -90,6 +94,17 @@ async def revoke(
     async with session.gateway() as gateway:
         reply = await gateway.call("POST", f"/v1/api-keys/{segment(key_id)}/revoke", body={})
     session.output.result(reply, f"key {key_id} is revoked")
+
+
+async def all_keys(gateway: Gateway) -> list[dict[str, Any]]:
+    """Those of the tenant."""
+    keys, token = [], ""
+    while True:
+        query = {"page_size": PAGE_SIZE, "page_token": token}
+        page = await gateway.call("GET", "/v1/api-keys", query=query)
+        keys += page["api_keys"]
+        if not (token := page["next_page_token"]):
+            return keys
 
 
 def _state(key: dict[str, str | None]) -> str:

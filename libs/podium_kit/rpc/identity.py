@@ -99,6 +99,12 @@ def scopes_of(roles: Iterable[Role]) -> frozenset[str]:
     return frozenset(scope for role in roles for scope in ROLE_SCOPES[role])
 
 
+def groups_of(roles: Iterable[Role], teams: Iterable[str]) -> frozenset[str]:
+    """The names by which policies bind people of the roles and teams."""
+    names = (*(f"role:{role}" for role in roles), *(f"team:{team}" for team in teams))
+    return frozenset(names)
+
+
 @dataclass(frozen=True)
 class Identity:
     """An authenticated caller."""
@@ -106,6 +112,13 @@ class Identity:
     tenant: str
     subject: str
     scopes: frozenset[str]
+    # What besides the subject policies can bind: "role:developer", "team:search", "key:ID".
+    groups: frozenset[str] = frozenset()
+
+    @property
+    def principals(self) -> frozenset[str]:
+        """Everything that a policy can be bound to."""
+        return self.groups | {f"user:{self.subject}"}
 
     def may(self, scope: Scope) -> bool:
         """Whether the scopes allow it, directly or through an admin scope."""

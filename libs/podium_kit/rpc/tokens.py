@@ -46,6 +46,7 @@ class TokenSigner:
             "sub": identity.subject,
             "tenant": identity.tenant,
             "scopes": sorted(identity.scopes),
+            "groups": sorted(identity.groups),
             "iat": int(now),
             "exp": int(now + lifetime_s),
         }
@@ -77,7 +78,8 @@ class TokenVerifier:
         if identity is not None and expires_at > time.time():
             return identity
         claims = self._decode(token)
-        identity = Identity(claims["tenant"], claims["sub"], self._scopes(claims))
+        groups = frozenset(claims.get("groups", ()))
+        identity = Identity(claims["tenant"], claims["sub"], self._scopes(claims), groups)
         self._forget_expired()
         self._cache[token] = (float(claims["exp"]), identity)
         return identity

@@ -2339,6 +2339,21 @@ class ApproveProposalRequest(Model):
     """
 
 
+class BindPolicyRequest(Model):
+    """
+    Asks to make a policy bind somebody.
+    """
+
+    policy: str = ""
+    """
+    Name of the policy.
+    """
+    principal: str = ""
+    """
+    Whom it binds, as in PolicyBinding.
+    """
+
+
 class ClientTool(Model):
     """
     A function that the caller of an episode offers to it, and runs.
@@ -2568,6 +2583,29 @@ class PolicyAdherence(Model):
     without_cost_count: int = 0
     """
     Episodes left out because a call of theirs has no known cost.
+    """
+
+
+class PolicyBinding(Model):
+    """
+    A policy that binds callers whatever policy they name, besides the floors. Of all that bind, the strictest decides.
+    """
+
+    principal: str = ""
+    """
+    Whom it binds: "team:search", "role:developer", "user:ada" or "key:3f2a9c0d1e4b5a67", the origin_id of an API key.
+    """
+    policy: str = ""
+    """
+    Name of the policy; its newest version binds.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    When it was bound.
+    """
+    created_by: str = ""
+    """
+    Subject that bound it.
     """
 
 
@@ -3088,6 +3126,32 @@ class ToolSelector(Model):
     """
 
 
+class UnbindPolicyRequest(Model):
+    """
+    Asks to take a binding back.
+    """
+
+    policy: str = ""
+    """
+    Name of the policy.
+    """
+    principal: str = ""
+    """
+    Whom it binds.
+    """
+
+
+class UnbindPolicyResponse(Model):
+    """
+    It binds no longer.
+    """
+
+    binding: PolicyBinding | None = None
+    """
+    What was taken back.
+    """
+
+
 class ApiKey(Model):
     """
     A key without its secret.
@@ -3097,6 +3161,7 @@ class ApiKey(Model):
     subject: Annotated[str, Field(title="Subject")]
     scopes: Annotated[list[str], Field(title="Scopes")]
     roles: Annotated[list[Role], Field(title="Roles")]
+    teams: Annotated[list[str], Field(title="Teams")]
     create_time: Annotated[AwareDatetime, Field(title="Create Time")]
     expire_time: Annotated[AwareDatetime | None, Field(title="Expire Time")]
     revoke_time: Annotated[AwareDatetime | None, Field(title="Revoke Time")]
@@ -3107,6 +3172,10 @@ class ApiKey(Model):
     successor_id: Annotated[str | None, Field(title="Successor Id")]
     """
     the key that rotation put in its place
+    """
+    origin_id: Annotated[str, Field(title="Origin Id")]
+    """
+    the first key of its rotations, which policies bind
     """
 
 
@@ -3137,6 +3206,10 @@ class CreateApiKeyRequest(Model):
     roles: Annotated[list[Role], Field(title="Roles", validate_default=True)] = []
     """
     what its owner is, like developer
+    """
+    teams: Annotated[list[str], Field(title="Teams")] = []
+    """
+    what its owner works in, for policies to bind
     """
     expire_time: Annotated[AwareDatetime | None, Field(title="Expire Time")] = None
     """
@@ -4106,6 +4179,17 @@ class BasicAuth(Model):
     """
 
 
+class BindPolicyResponse(Model):
+    """
+    It binds.
+    """
+
+    binding: PolicyBinding | None = None
+    """
+    The binding, as it was made first.
+    """
+
+
 class DryRunPolicyResponse(Model):
     """
     What a policy would have changed. What the orchestrator would have done instead of a rejected call is unknown, so costs are those not spent.
@@ -4194,6 +4278,21 @@ class ListActivationsResponse(Model):
     activations: Annotated[list[PolicyActivation], Field(validate_default=True)] = []
     """
     Newest effective time first, future ones included.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
+
+
+class ListPolicyBindingsResponse(Model):
+    """
+    A page of bindings.
+    """
+
+    bindings: Annotated[list[PolicyBinding], Field(validate_default=True)] = []
+    """
+    By principal, then by policy.
     """
     next_page_token: str = ""
     """
@@ -4414,7 +4513,7 @@ class PolicySpec(Model):
     """
     no_presets: bool = False
     """
-    Whether episodes must run under a policy that the tenant wrote; only in the policy named "floor".
+    Whether episodes must run under a policy that the tenant wrote; only in the policies named "floor" and "platform-floor".
     """
 
 

@@ -2,6 +2,7 @@ import type { Input, ListOptions } from "./inputs.js";
 import type { Pages } from "./pages.js";
 import type {
   ActivatePolicyResponse,
+  BindPolicyResponse,
   CreatePolicyResponse,
   DeletePolicyResponse,
   DryRunPolicyResponse,
@@ -9,13 +10,16 @@ import type {
   GetPolicyResponse,
   ListActivationsResponse,
   ListPoliciesResponse,
+  ListPolicyBindingsResponse,
   PastEpisodes,
   Policy,
   PolicyActivation,
+  PolicyBinding,
   PolicySpec,
   ReportAdherenceRequest,
   ReportAdherenceResponse,
   ToolDecision,
+  UnbindPolicyResponse,
 } from "./schema.js";
 import { path, required, type Transport } from "./transport.js";
 
@@ -75,6 +79,28 @@ export class Policies {
   activations(options: ListOptions = {}): Pages<PolicyActivation> {
     const items = (page: ListActivationsResponse) => page.activations;
     return this.transport.pages("/v1/policy-activations", items, { page_size: options.pageSize });
+  }
+
+  /** Makes it bind "team:NAME", "role:NAME", "user:NAME" or "key:ORIGIN_ID". */
+  async bind(name: string, principal: string): Promise<PolicyBinding> {
+    const address = path`/v1/policies/${name}/bind`;
+    const body = { principal };
+    const reply = await this.transport.call<BindPolicyResponse>("POST", address, { body });
+    return required(reply.binding);
+  }
+
+  /** Takes a binding back. */
+  async unbind(name: string, principal: string): Promise<PolicyBinding> {
+    const address = path`/v1/policies/${name}/unbind`;
+    const body = { principal };
+    const reply = await this.transport.call<UnbindPolicyResponse>("POST", address, { body });
+    return required(reply.binding);
+  }
+
+  /** Whom which policy binds, whatever policy they name. */
+  bindings(options: ListOptions = {}): Pages<PolicyBinding> {
+    const items = (page: ListPolicyBindingsResponse) => page.bindings;
+    return this.transport.pages("/v1/policy-bindings", items, { page_size: options.pageSize });
   }
 
   /** Why each tool is in or out; unset means under the active policy. */

@@ -21,12 +21,13 @@ export class Keys {
   /** The key and its text, which is shown this once. */
   async create(
     subject: string,
-    options: { scopes?: string[]; roles?: Role[]; expireTime?: Date } = {},
+    options: { scopes?: string[]; roles?: Role[]; teams?: string[]; expireTime?: Date } = {},
   ): Promise<CreateApiKeyResponse> {
     const body = {
       subject,
       scopes: options.scopes ?? [],
       roles: options.roles ?? [],
+      teams: options.teams ?? [],
       expire_time: options.expireTime ?? null,
     };
     return this.transport.call("POST", "/v1/api-keys", { body, repeatable: false });

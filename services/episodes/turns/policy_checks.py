@@ -15,6 +15,7 @@ from episodes.models import PlannedCall, PolicyDecision
 from episodes.running_episode import RunningEpisode
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import toolset_pb2
+from podium_kit.rpc.identity import Identity
 
 KEPT_S = 0.5
 DECISIONS_KEPT = 50_000
@@ -28,11 +29,11 @@ class Policies(Protocol):
 
 
 class PolicyChecks:
-    """Decisions, remembered for half a second: many episodes make the same calls."""
+    """Decisions, remembered for half a second: a caller's episodes make the same calls."""
 
     def __init__(self, policies: Policies, clock: Callable[[], float] = time.monotonic) -> None:
         self._policies = policies
-        self._known: TTLCache[tuple[str, str, PlannedCall], PolicyDecision] = TTLCache(
+        self._known: TTLCache[tuple[Identity, str, PlannedCall], PolicyDecision] = TTLCache(
             DECISIONS_KEPT, KEPT_S, clock
         )
 
@@ -40,15 +41,15 @@ class PolicyChecks:
         self, episode: RunningEpisode, calls: Sequence[PlannedCall]
     ) -> list[PolicyDecision]:
         """One per call, in order, under the policy the episode asked for as it is now."""
-        tenant, policy = episode.stored.new.tenant, episode.spec.policy
+        caller, policy = episode.identity, episode.spec.policy
         found: dict[PlannedCall, PolicyDecision | None] = {
-            call: self._known.get((tenant, policy, call)) for call in calls
+            call: self._known.get((caller, policy, call)) for call in calls
         }
         missing = [call for call, decision in found.items() if decision is None]
         if missing:
             fresh = await self._policies.check(policy, missing)
             for call, fresh_one in zip(missing, fresh, strict=True):
-                found[call] = self._known[tenant, policy, call] = fresh_one
+                found[call] = self._known[caller, policy, call] = fresh_one
         return [decision for call in calls if (decision := found[call]) is not None]
 
 

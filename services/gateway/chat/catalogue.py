@@ -14,7 +14,7 @@ from gateway.errors import ModelNotFound, UnsupportedParameter
 from gateway.models import OrchestratorModel, ToolModels
 from podium_kit.rpc.identity import current_identity
 
-TENANTS_MAX = 10_000
+CALLERS_MAX = 10_000
 # Lets a caller name the platform's default model without knowing which one it is.
 DEFAULT_ALIAS = "podium"
 TOOL_PREFIX = "tool/"
@@ -30,7 +30,7 @@ class CatalogueSource(Protocol):
 
 @dataclass(frozen=True)
 class Names:
-    """What a tenant can choose from; tools are those that its active policy allows."""
+    """What a caller can choose from; tools are those that its active policy allows."""
 
     models: tuple[OrchestratorModel, ...]
     policies: tuple[str, ...]
@@ -64,16 +64,18 @@ class Catalogue:
 
     def __init__(self, source: CatalogueSource, cache_s: float) -> None:
         self._source = source
-        self._cache: TTLCache[str, Names] = TTLCache(TENANTS_MAX, cache_s)
+        self._cache: TTLCache[tuple[str, frozenset[str]], Names] = TTLCache(CALLERS_MAX, cache_s)
 
     async def names(self) -> Names:
-        tenant = current_identity().tenant
-        if known := self._cache.get(tenant):
+        identity = current_identity()
+        # Policies may bind two callers of a tenant differently.
+        caller = identity.tenant, identity.principals
+        if known := self._cache.get(caller):
             return known
         models, policies, tools = await asyncio.gather(
             self._source.models(), self._source.policy_names(), self._source.tools()
         )
-        self._cache[tenant] = names = Names(tuple(models), tuple(policies), tuple(tools))
+        self._cache[caller] = names = Names(tuple(models), tuple(policies), tuple(tools))
         return names
 
     async def resolve(self, model_id: str) -> Choice:

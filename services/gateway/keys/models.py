@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from podium_kit.rpc.identity import Identity, Role, scopes_of
+from podium_kit.rpc.identity import Identity, Role, groups_of, scopes_of
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,15 @@ class ApiKey:
     last_used_time: datetime | None = None
     # The key that rotation put in this one's place.
     successor_id: str | None = None
+    teams: frozenset[str] = frozenset()
+    # The first key of those that rotations put in each other's place; policies bind all of them
+    # by it. None in keys of before there was one.
+    origin_id: str | None = None
 
     def identity(self) -> Identity:
         """Who calls with this key; what a role may do is looked up now, not when it was given."""
-        return Identity(self.tenant, self.subject, self.scopes | scopes_of(self.roles))
+        groups = groups_of(self.roles, self.teams) | {f"key:{self.origin_id or self.id}"}
+        return Identity(self.tenant, self.subject, self.scopes | scopes_of(self.roles), groups)
 
     def shown(self) -> dict[str, object]:
         """What the audit log may know."""
@@ -35,6 +40,7 @@ class ApiKey:
             "subject": self.subject,
             "scopes": sorted(self.scopes),
             "roles": sorted(self.roles),
+            "teams": sorted(self.teams),
             "expire_time": self.expire_time and self.expire_time.isoformat(),
             "revoke_time": self.revoke_time and self.revoke_time.isoformat(),
         }
@@ -48,4 +54,7 @@ class KeyRequest:
     subject: str
     scopes: frozenset[str] = frozenset()
     roles: frozenset[Role] = frozenset()
+    teams: frozenset[str] = frozenset()
     expire_time: datetime | None = None
+    # Of the key it takes the place of.
+    origin_id: str | None = None

@@ -24,6 +24,7 @@ class CreateApiKeyRequest(BaseModel):
     subject: str = Field(description="whose key it is: a person or an application")
     scopes: list[str] = Field([], description="what it may do, like episodes:run")
     roles: list[Role] = Field([], description="what its owner is, like developer")
+    teams: list[str] = Field([], description="what its owner works in, for policies to bind")
     expire_time: datetime | None = Field(None, description="unset means never")
 
     def of(self, admin: Identity) -> KeyRequest:
@@ -34,6 +35,7 @@ class CreateApiKeyRequest(BaseModel):
             subject=self.subject,
             scopes=frozenset(self.scopes),
             roles=frozenset(self.roles),
+            teams=frozenset(self.teams),
             expire_time=self.expire_time,
         )
 
@@ -55,16 +57,19 @@ class ApiKeyResource(BaseModel):
     subject: str
     scopes: list[str]
     roles: list[Role]
+    teams: list[str]
     create_time: datetime
     expire_time: datetime | None
     revoke_time: datetime | None
     last_used_time: datetime | None = Field(description="some seconds behind; unset means never")
     successor_id: str | None = Field(description="the key that rotation put in its place")
+    origin_id: str = Field(description="the first key of its rotations, which policies bind")
 
     @classmethod
     def of(cls, key: ApiKey) -> "ApiKeyResource":
         """The resource of a key."""
-        return cls(**{**vars(key), "scopes": sorted(key.scopes), "roles": sorted(key.roles)})
+        values = vars(key) | {"origin_id": key.origin_id or key.id}
+        return cls(**values | {name: sorted(values[name]) for name in ("scopes", "roles", "teams")})
 
 
 class CreateApiKeyResponse(BaseModel):

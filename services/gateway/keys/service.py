@@ -33,6 +33,8 @@ from podium_kit.rpc.pages import InvalidPageToken
 PREFIX = "pod"
 CACHED_KEYS_MAX = 10_000
 NAME_CHARACTERS_MAX = 128
+# All of them travel with every call.
+TEAMS_MAX = 32
 KEY_ID = re.compile(r"[0-9a-f]{16}")
 
 
@@ -70,7 +72,8 @@ class ApiKeys:
     ) -> tuple[ApiKey, ApiKey, str]:
         """The old key, which works until the overlap is over, the new one, and its text.
 
-        The new key may what the old one may, and lives as long as the old one was made to.
+        The new key may what the old one may, is bound by what bound it, and lives as long as the
+        old one was made to.
         Raises ApiKeyNotFound, ScopeNotGrantable, ApiKeyEnded, InvalidApiKeyRequest.
         """
         if overlap < timedelta(0):
@@ -81,7 +84,15 @@ class ApiKeys:
         lifetime = old.expire_time and old.expire_time - old.create_time
         expire_time = lifetime and now + lifetime
         new, text = new_key(
-            KeyRequest(old.tenant, old.subject, old.scopes, old.roles, expire_time or None)
+            KeyRequest(
+                old.tenant,
+                old.subject,
+                old.scopes,
+                old.roles,
+                old.teams,
+                expire_time or None,
+                old.origin_id or old.id,
+            )
         )
         ends = min(now + overlap, old.expire_time or now + overlap)
         ending = replace(old, expire_time=ends, successor_id=new.id)
@@ -146,7 +157,10 @@ class ApiKeys:
 def new_key(wanted: KeyRequest) -> tuple[ApiKey, str]:
     """A fresh key and its text. Raises InvalidApiKeyRequest, UnknownScope."""
     now = datetime.now(UTC)
-    _check_names(wanted.tenant, wanted.subject)
+    _check_names(("tenant", wanted.tenant), ("subject", wanted.subject))
+    _check_names(*(("teams", team) for team in wanted.teams))
+    if len(wanted.teams) > TEAMS_MAX:
+        raise InvalidApiKeyRequest(f"give at most {TEAMS_MAX} teams", param="teams")
     _check_expiry(wanted.expire_time, now)
     if not wanted.scopes and not wanted.roles:
         raise InvalidApiKeyRequest("give at least 1 scope or role", param="scopes")
@@ -160,6 +174,8 @@ def new_key(wanted: KeyRequest) -> tuple[ApiKey, str]:
         create_time=now,
         expire_time=wanted.expire_time,
         roles=wanted.roles,
+        teams=wanted.teams,
+        origin_id=wanted.origin_id or key_id,
     )
     return key, f"{PREFIX}_{key_id}_{secret}"
 
@@ -186,8 +202,8 @@ def require_within(granter: Identity, scopes: Iterable[str]) -> None:
             raise ScopeNotGrantable(scope)
 
 
-def _check_names(tenant: str, subject: str) -> None:
-    for name, value in (("tenant", tenant), ("subject", subject)):
+def _check_names(*names: tuple[str, str]) -> None:
+    for name, value in names:
         if not 1 <= len(value.strip()) <= NAME_CHARACTERS_MAX or not value.isprintable():
             raise InvalidApiKeyRequest(
                 f"{name} must have 1 to {NAME_CHARACTERS_MAX} printable characters", param=name

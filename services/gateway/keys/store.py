@@ -27,7 +27,10 @@ API_KEYS = Table(
     Column("roles", ARRAY(Text), nullable=False),
     Column("last_used_time", DateTime(timezone=True)),
     Column("successor_id", Text),
+    Column("teams", ARRAY(Text), nullable=False),
+    Column("origin_id", Text),
 )
+SETS = ("scopes", "roles", "teams")
 USED = API_KEYS.update().where(API_KEYS.c.id == bindparam("key_id"))
 # Clocks of replicas differ: a later use stays.
 USED = USED.values(last_used_time=func.greatest(API_KEYS.c.last_used_time, bindparam("used_time")))
@@ -92,9 +95,10 @@ def _key(row: Row[tuple[object, ...]] | None) -> ApiKey | None:
     if row is None:
         return None
     values = dict(row._mapping)
-    roles = frozenset(map(Role, values["roles"]))
-    return ApiKey(**{**values, "scopes": frozenset(values["scopes"]), "roles": roles})
+    values["roles"] = map(Role, values["roles"])
+    return ApiKey(**values | {name: frozenset(values[name]) for name in SETS})
 
 
 def _values(key: ApiKey) -> dict[str, object]:
-    return {**vars(key), "scopes": sorted(key.scopes), "roles": sorted(key.roles)}
+    values = vars(key)
+    return values | {name: sorted(values[name]) for name in SETS}

@@ -29,6 +29,8 @@ class OidcIssuer(BaseModel):
     subject_claim: str = Field("sub", description="the claim that names the person")
     roles_claim: str = Field("roles", description="a list or space-separated text; dots go inside")
     roles: dict[str, Role] = Field(description="the provider's words to roles, like podium-devs")
+    teams_claim: str = Field("groups", description="the claim that names teams, like roles_claim")
+    teams: dict[str, str] = Field({}, description="the provider's words to teams of policies")
     clock_skew_s: float = Field(30.0, ge=0, le=300, description="how far clocks may differ")
 
     @model_validator(mode="after")
@@ -51,9 +53,18 @@ class OidcIssuer(BaseModel):
 
     def names_of_roles(self, claims: Mapping[str, Any]) -> list[str]:
         """The provider's own words for the caller's roles."""
-        named = claim(claims, self.roles_claim)
-        words = named.split() if isinstance(named, str) else named
-        return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+        return _words(claims, self.roles_claim)
+
+    def teams_of(self, claims: Mapping[str, Any]) -> list[str]:
+        """The caller's teams; those that the provider alone knows bind nobody."""
+        words = _words(claims, self.teams_claim) if self.teams else []
+        return [self.teams[word] for word in words if word in self.teams]
+
+
+def _words(claims: Mapping[str, Any], path: str) -> list[str]:
+    named = claim(claims, path)
+    words = named.split() if isinstance(named, str) else named
+    return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
 
 
 def claim(claims: Mapping[str, Any], path: str) -> Any:

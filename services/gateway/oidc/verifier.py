@@ -9,7 +9,7 @@ import jwt
 from gateway.errors import InvalidToken, NoRole
 from gateway.oidc.issuers import OidcIssuer, claim
 from gateway.oidc.keys import TIMEOUT_S, ProviderKeys
-from podium_kit.rpc.identity import Identity, scopes_of
+from podium_kit.rpc.identity import Identity, groups_of, scopes_of
 
 SUBJECT_CHARACTERS_MAX = 128
 
@@ -90,4 +90,4 @@ def _identity(claims: dict[str, Any], issuer: OidcIssuer) -> Identity:
     roles = [issuer.roles[name] for name in names if name in issuer.roles]
     if not roles:
         raise NoRole(subject, issuer.roles_claim, names)
-    return Identity(tenant, subject, scopes_of(roles))
+    return Identity(tenant, subject, scopes_of(roles), groups_of(roles, issuer.teams_of(claims)))

@@ -52,6 +52,9 @@ RESOURCES = {
     f"{POLICIES}/CreatePolicy": Resource("spec.name", POLICIES, "GetPolicy", "name"),
     f"{POLICIES}/ActivatePolicy": Resource("name", POLICIES, "GetPolicy", "name"),
     f"{POLICIES}/DeletePolicy": Resource("name", POLICIES, "GetPolicy", "name"),
+    # A binding is what was asked; the answer shows it.
+    f"{POLICIES}/BindPolicy": Resource("policy"),
+    f"{POLICIES}/UnbindPolicy": Resource("policy"),
     f"{BUDGETS}/CreateBudget": Resource("budget.id", BUDGETS, "GetBudget", "id"),
     f"{BUDGETS}/UpdateBudget": Resource("id", BUDGETS, "GetBudget", "id"),
     f"{BUDGETS}/CloseBudget": Resource("id", BUDGETS, "GetBudget", "id"),

@@ -5,14 +5,14 @@ when any of its models is, and offers only those. The rules, in the order they a
 
     deny > required tags > allow > unknown price > price ceiling > latency ceiling
 
-The tenant's floor is asked first, in the same order.
+The floors are asked first, each in the same order.
 """
 
 from dataclasses import dataclass
 
 from podium_kit.money import Money
 from tool_registry.models import ModelChoice, PolicySpec, Selector, ToolSpec, UnknownPriceRule
-from tool_registry.policies.floor import disabled
+from tool_registry.policies.floors import disabling
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,11 @@ class Circumstances:
 
 def rejection(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circumstances) -> str:
     """The rule that keeps a choice out, in words; empty when it is in."""
-    if disabled(policy):
-        return f"{policy.name} is a preset, and the tenant's floor allows none"
-    if policy.floor is not None and (binding := rejection(policy.floor, spec, choice, now)):
-        return f"{binding} (the tenant's floor)"
+    if floor := disabling(policy):
+        return f"{policy.name} is a preset, and {floor} allows none"
+    for each in policy.floors:
+        if binding := rejection(each.policy.spec, spec, choice, now):
+            return f"{binding} ({each.origin})"
     return (
         _selection_rejection(policy, spec, choice)
         or _price_rejection(policy, now)
@@ -39,8 +40,8 @@ def rejection(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circ
 
 def needs_approval(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> bool:
     """Whether a person decides on each call."""
-    wanted = bool(match(policy.approval, spec, choice))
-    return wanted or (policy.floor is not None and needs_approval(policy.floor, spec, choice))
+    policies = (policy, *(floor.policy.spec for floor in policy.floors))
+    return any(match(each.approval, spec, choice) for each in policies)
 
 
 def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:

@@ -7,6 +7,7 @@ from podium_kit.wire import duration_from_proto, optional_money_from_proto, time
 from tool_registry.errors import InvalidPolicy
 from tool_registry.models import (
     Activation,
+    Binding,
     PolicySpec,
     PolicyVersion,
     Preferences,
@@ -14,7 +15,7 @@ from tool_registry.models import (
     ToolKind,
     UnknownPriceRule,
 )
-from tool_registry.policies.floor import FLOOR
+from tool_registry.policies.floors import FLOOR, PLATFORM_FLOOR
 from tool_registry.policies.presets import (
     DEFAULT_POLICY,
     INSTRUCTIONS,
@@ -116,6 +117,15 @@ def activation_to_proto(activation: Activation) -> policy_service_pb2.PolicyActi
     )
 
 
+def binding_to_proto(binding: Binding) -> policy_pb2.PolicyBinding:
+    return policy_pb2.PolicyBinding(
+        principal=binding.principal,
+        policy=binding.policy,
+        create_time=timestamp_to_proto(binding.create_time),
+        created_by=binding.created_by,
+    )
+
+
 def preferences_to_proto(preferences: Preferences) -> policy_pb2.PreferenceVector:
     return policy_pb2.PreferenceVector(
         outcome=preferences.outcome,
@@ -148,7 +158,7 @@ def _check(spec: policy_pb2.PolicySpec) -> None:
         raise InvalidPolicy("unknown prices are admitted at the ceiling, but there is no ceiling")
     if spec.HasField("allow") and _selector(spec.allow).empty:
         raise InvalidPolicy("allow is set and names nothing; leave it unset to allow every tool")
-    if spec.no_presets and spec.name != FLOOR:
+    if spec.no_presets and spec.name not in (FLOOR, PLATFORM_FLOOR):
         raise InvalidPolicy(f"no_presets binds all episodes; set it in the policy named {FLOOR}")
     _check_ceilings(spec)
 

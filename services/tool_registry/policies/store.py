@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from podium_kit.postgres.engine import autocommit, transaction
-from tool_registry.models import Activation, PolicySpec, PolicyVersion
+from tool_registry.models import PLATFORM, Activation, PolicySpec, PolicyVersion
 from tool_registry.store_versions import bump_catalogue
 
 ReadSpec = Callable[[bytes], PolicySpec]
@@ -25,7 +25,13 @@ INSERT = text(
     RETURNING *
     """
 )
-OF_TENANT = text("SELECT * FROM policies WHERE tenant = :tenant ORDER BY name, version")
+# The platform's come last: of two of one name it is theirs that is found.
+OF_TENANT = text(
+    """
+    SELECT * FROM policies WHERE tenant IN (:tenant, :platform)
+    ORDER BY tenant = :platform, name, version
+    """
+)
 # Of two for the same moment the later word holds.
 ACTIVATIONS = text(
     "SELECT * FROM policy_activations WHERE tenant = :tenant ORDER BY effective_time, sequence"
@@ -48,7 +54,9 @@ EXISTS = text(
 )
 TO_DELETE = text(
     """
-    SELECT p.*, a.effective_time FROM policies p LEFT JOIN LATERAL (
+    SELECT p.*, a.effective_time, EXISTS (
+        SELECT FROM policy_bindings WHERE tenant = p.tenant AND policy = p.name
+    ) AS binds FROM policies p LEFT JOIN LATERAL (
         SELECT min(effective_time) AS effective_time FROM policy_activations
         WHERE tenant = p.tenant AND name = p.name AND version = p.version
     ) a ON true
@@ -66,11 +74,15 @@ DELETE = text(
 
 @dataclass(frozen=True)
 class PolicyUse:
-    """A version, when it was first used, and since or from when it is a default; None: never."""
+    """A version, when it was first used, and since or from when it is a default; None: never.
+
+    With it, whether its policy is bound to anybody.
+    """
 
     policy: PolicyVersion
     use_time: datetime | None
     effective_time: datetime | None
+    binds: bool
 
 
 class PolicyStore:
@@ -96,8 +108,10 @@ class PolicyStore:
         return self._version_of(row), known is None
 
     async def of_tenant(self, tenant: str) -> list[PolicyVersion]:
+        """The tenant's, and the platform's."""
         async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(OF_TENANT, {"tenant": tenant})).all()
+            values = {"tenant": tenant, "platform": PLATFORM}
+            rows = (await connection.execute(OF_TENANT, values)).all()
         return [self._version_of(row) for row in rows]
 
     async def activations(self, tenant: str) -> list[Activation]:
@@ -149,7 +163,7 @@ class PolicyStore:
             rows = (await connection.execute(TO_DELETE, values)).all()
             found = [self._version_of(row) for row in rows]
             for policy, row in zip(found, rows, strict=True):
-                check(PolicyUse(policy, row.use_time, row.effective_time))
+                check(PolicyUse(policy, row.use_time, row.effective_time, row.binds))
             await connection.execute(DELETE, values)
         return found
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -10,10 +10,19 @@ from functools import cached_property
 from cachetools import LRUCache
 
 from tool_registry.errors import PolicyNotFound, ToolDeprecated, ToolNotFound
-from tool_registry.models import PLATFORM, Activation, PolicySpec, PolicyVersion, ToolVersion
-from tool_registry.policies.floor import FLOOR
+from tool_registry.models import (
+    PLATFORM,
+    Activation,
+    Binding,
+    Floor,
+    PolicySpec,
+    PolicyVersion,
+    ToolVersion,
+)
+from tool_registry.policies.floors import FLOOR, PLATFORM_FLOOR
 from tool_registry.policies.presets import DEFAULT_POLICY
 from tool_registry.policies.store import PolicyStore
+from tool_registry.policies.store_bindings import BindingStore
 from tool_registry.tools.store import ChangedVersion, ToolStore
 
 PRESET_TIME = datetime(2025, 11, 1, tzinfo=UTC)
@@ -89,6 +98,7 @@ class Catalogue:
     policies: tuple[PolicyVersion, ...]
     # By effective time.
     activations: tuple[Activation, ...]
+    bindings: tuple[Binding, ...]
 
     def policy(self, name: str, version: int, now: datetime) -> PolicyVersion:
         """One version; 0 is the newest, the empty name the default. Raises PolicyNotFound."""
@@ -99,16 +109,30 @@ class Catalogue:
                 return replace(policy, active=(name, policy.version) == active)
         raise PolicyNotFound(name, version)
 
+    def floors(self, principals: Set[str]) -> tuple[Floor, ...]:
+        """What binds a caller of the principals, outermost first."""
+        names = {name for each in principals for name in self._bound.get(each, ())}
+        origins = {PLATFORM_FLOOR: "the platform's floor", FLOOR: "the tenant's floor"}
+        for name in sorted(names - origins.keys()):
+            origins[name] = f"policy {name}, which binds the caller"
+        found = self._newest_by_name
+        return tuple(Floor(found[name], origins[name]) for name in origins if name in found)
+
     @cached_property
-    def floor(self) -> PolicyVersion | None:
-        """The newest version of the policy that binds all episodes, where the tenant has one."""
-        newest_first = reversed(self.policies)
-        return next((policy for policy in newest_first if policy.spec.name == FLOOR), None)
+    def _bound(self) -> dict[str, list[str]]:
+        """Names of policies by principal."""
+        names: dict[str, list[str]] = {}
+        for one in self.bindings:
+            names.setdefault(one.principal, []).append(one.policy)
+        return names
+
+    @cached_property
+    def _newest_by_name(self) -> dict[str, PolicyVersion]:
+        return {policy.spec.name: policy for policy in self.policies}
 
     def newest_policies(self, now: datetime) -> list[PolicyVersion]:
         """The newest version of each policy, presets first."""
-        names = dict.fromkeys(policy.spec.name for policy in self.policies)
-        return [self.policy(name, 0, now) for name in names]
+        return [self.policy(name, 0, now) for name in self._newest_by_name]
 
     def active(self, now: datetime) -> tuple[str, int]:
         """Name and version of what episodes without a policy name run under."""
@@ -128,9 +152,16 @@ class _OwnedTools:
 class Catalogues:
     """One snapshot per tenant; the shared tools are kept once for all of them."""
 
-    def __init__(self, tools: ToolStore, policies: PolicyStore, presets: list[PolicySpec]) -> None:
+    def __init__(
+        self,
+        tools: ToolStore,
+        policies: PolicyStore,
+        bindings: BindingStore,
+        presets: list[PolicySpec],
+    ) -> None:
         self._tools = tools
         self._policies = policies
+        self._bindings = bindings
         self._presets = [
             PolicyVersion(1, spec, "preset", PRESET_TIME, "podium") for spec in presets
         ]
@@ -148,7 +179,8 @@ class Catalogues:
             tools = await self._visible(tenant, version)
             policies = (*self._presets, *await self._policies.of_tenant(tenant))
             activations = tuple(await self._policies.activations(tenant))
-            catalogue = Catalogue(version, tools, policies, activations)
+            bindings = tuple(await self._bindings.of_tenant(tenant))
+            catalogue = Catalogue(version, tools, policies, activations, bindings)
         self._catalogues[tenant] = catalogue
         return catalogue
 

@@ -15,6 +15,7 @@ from tool_registry.errors import (
 )
 from tool_registry.facts.measurements import Clock
 from tool_registry.models import PLATFORM, PolicySpec, PolicyVersion, ToolSpec, ToolVersion
+from tool_registry.policies.floors import owner_of
 from tool_registry.policies.presets import PRESETS
 from tool_registry.policies.store import PolicyStore
 from tool_registry.policies.uses import require_unused
@@ -90,28 +91,31 @@ class Registry:
     async def create_policy(
         self, spec: PolicySpec, validate_only: bool
     ) -> tuple[PolicyVersion, bool]:
-        """The version the spec has, and whether it is new. Raises InvalidPolicy, PresetName."""
+        """The version the spec has, and whether it is new.
+
+        Raises InvalidPolicy, PresetName, PermissionDenied.
+        """
         identity = current_identity()
         if spec.name in PRESETS:
             raise PresetName(spec.name)
         if spec.preferences.tools:
             check_weighed_tools(spec.preferences, (await self.catalogue()).tools.current)
+        owner = _writable_owner(spec.name)
         return await self.policies.create(
-            identity.tenant, spec, digest_of(spec.wire), identity.subject, validate_only
+            owner, spec, digest_of(spec.wire), identity.subject, validate_only
         )
 
     async def delete_policy(self, name: str, version: int) -> list[PolicyVersion]:
         """Deletes versions that nothing used, all or none; 0 deletes all. Oldest first.
 
-        Raises PolicyNotFound, PolicyUsed, PresetStays.
+        Raises PolicyNotFound, PolicyUsed, PresetStays, PermissionDenied.
         """
         if name in PRESETS:
             raise PresetStays(name)
         for tool in (await self.catalogue()).tools.current:
             if tool.spec.runs_policy == name:
                 raise PolicyUsed(name, version or 1, f"is named by the tool {tool.spec.name}")
-        tenant = current_identity().tenant
-        deleted = await self.policies.delete(tenant, name, version, require_unused)
+        deleted = await self.policies.delete(_writable_owner(name), name, version, require_unused)
         if not deleted:
             raise PolicyNotFound(name, version)
         return deleted
@@ -138,6 +142,14 @@ class Registry:
         if owner == PLATFORM:
             require_scope(Scope.PLATFORM_ADMIN)
         return owner
+
+
+def _writable_owner(policy: str) -> str:
+    """The owner of a policy the caller may write. Raises PermissionDenied."""
+    owner = owner_of(policy, current_identity().tenant)
+    if owner == PLATFORM:
+        require_scope(Scope.PLATFORM_ADMIN)
+    return owner
 
 
 def _newest_first(versions: list[ToolVersion]) -> list[ToolVersion]:

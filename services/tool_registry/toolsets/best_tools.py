@@ -31,9 +31,9 @@ def best_of(
 
 
 def denies_finding(policy: PolicySpec) -> bool:
-    """Whether the policy, or the tenant's floor, denies find_tools by its name."""
-    floor = policy.floor is not None and denies_finding(policy.floor)
-    return floor or FIND_TOOLS in policy.deny.names
+    """Whether the policy, or a floor, denies find_tools by its name."""
+    policies = (policy, *(floor.policy.spec for floor in policy.floors))
+    return any(FIND_TOOLS in each.deny.names for each in policies)
 
 
 def _with_general(ranked: Sequence[ResolvedTool], places: int) -> list[ResolvedTool]:

@@ -18,7 +18,7 @@ from tool_registry.models import (
     Source,
     Toolset,
 )
-from tool_registry.policies.floor import bound, disabled
+from tool_registry.policies.floors import bound, disabling
 from tool_registry.policies.uses import PolicyUses
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.tools.catalogue import Catalogue, Catalogues
@@ -72,8 +72,8 @@ class Resolution:
         InvalidTool and InvalidSchema for tools of the caller.
         """
         offered = await self._toolset(policy, None)
-        if disabled(offered.policy.spec):
-            raise PresetDisabled(offered.policy.spec.name)
+        if floor := disabling(offered.policy.spec):
+            raise PresetDisabled(offered.policy.spec.name, floor)
         await self._note_use(offered.policy)
         toolset = narrowed(offered, wanted)
         if not (wanted or with_embedders):
@@ -140,14 +140,10 @@ class Resolution:
         ]
 
     async def _note_use(self, policy: PolicyVersion) -> None:
-        """Of the policy and of the floor below it. Raises PolicyNotFound."""
+        """Of the policy and of the floors below it. Raises PolicyNotFound."""
         tenant = current_identity().tenant
-        await self.uses.note(tenant, policy)
-        if policy.spec.floor is not None:
-            versions = await self.tools.versions()
-            floor = (await self.catalogues.of(tenant, versions.catalogue)).floor
-            if floor is not None:
-                await self.uses.note(tenant, floor)
+        for each in (policy, *(floor.policy for floor in policy.spec.floors)):
+            await self.uses.note(tenant, each)
 
     async def _toolset(self, name: str, spec: PolicySpec | None) -> Toolset:
         catalogue, sources = await self._sources()
@@ -155,12 +151,12 @@ class Resolution:
         return await self.toolsets.of(current_identity().tenant, policy, sources)
 
     def _policy(self, catalogue: Catalogue, name: str, spec: PolicySpec | None) -> PolicyVersion:
-        now = self.clock()
+        now, floors = self.clock(), catalogue.floors(current_identity().principals)
         if spec is None:
-            return bound(catalogue.policy(name, 0, now), catalogue.floor)
+            return bound(catalogue.policy(name, 0, now), floors)
         if name:
             raise InvalidArgument("give policy or spec, not both")
-        return bound(PolicyVersion(0, spec, "", now, ""), catalogue.floor)
+        return bound(PolicyVersion(0, spec, "", now, ""), floors)
 
     async def _sources(self) -> tuple[Catalogue, Sources]:
         tenant = current_identity().tenant

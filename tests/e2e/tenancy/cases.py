@@ -107,6 +107,8 @@ RPCS: dict[str, Case] = {
     "DescriptionService/RejectProposal": (REJECTED, {"id": "$unknown"}),
     "PolicyService/GetPolicy": (REJECTED, {"name": "$policy"}),
     "PolicyService/ActivatePolicy": (REJECTED, {"name": "$policy"}),
+    "PolicyService/BindPolicy": (REJECTED, {"policy": "$policy", "principal": "team:search"}),
+    "PolicyService/UnbindPolicy": (REJECTED, {"policy": "$policy", "principal": "team:search"}),
     "PolicyService/DeletePolicy": (REJECTED, {"name": "$policy"}),
     "PolicyService/ExplainToolset": (REJECTED, {"policy": "$policy"}),
     "PolicyService/CheckCalls": (
@@ -117,6 +119,7 @@ RPCS: dict[str, Case] = {
     "PolicyService/ReportAdherence": (OWN, {}),
     "PolicyService/ListPolicies": (OWN, {}),
     "PolicyService/ListActivations": (OWN, {}),
+    "PolicyService/ListPolicyBindings": (OWN, {}),
     "BudgetService/GetBudget": (REJECTED, {"id": "$budget"}),
     "BudgetService/UpdateBudget": (
         REJECTED,

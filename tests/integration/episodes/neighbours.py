@@ -23,8 +23,6 @@ from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
 from podium.registry.v1 import policy_pb2, tool_pb2, toolset_pb2
-from podium.registry.v1 import policy_service_pb2 as policies_pb
-from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from podium_kit.metering import InvalidUsage
@@ -312,29 +310,6 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no policy gone")
         toolset = self.found if request.known_tool_names else self.toolset
         return registry_pb.ResolveToolsetResponse(toolset=toolset)
-
-
-class FixedPolicies(policies_rpc.PolicyServiceServicer):
-    """A policy that allows every call but those a test rejects, from when it does."""
-
-    def __init__(self) -> None:
-        self.rejected: dict[str, str] = {}
-        self.rejected_models: set[str] = set()
-        self.asked: list[policies_pb.CheckCallsRequest] = []
-
-    async def CheckCalls(
-        self, request: policies_pb.CheckCallsRequest, context: Context
-    ) -> policies_pb.CheckCallsResponse:
-        self.asked.append(request)
-        decisions = [
-            policies_pb.CallDecision(
-                allowed=call.tool_name not in self.rejected
-                and call.model_alias not in self.rejected_models,
-                reason=self.rejected.get(call.tool_name, ""),
-            )
-            for call in request.calls
-        ]
-        return policies_pb.CheckCallsResponse(decisions=decisions)
 
 
 def make_toolset(*names: str, needs_approval: bool = False) -> toolset_pb2.Toolset:

@@ -3,7 +3,7 @@
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,10 +67,10 @@ class EpisodesPlatform:
 
     @asynccontextmanager
     async def client(
-        self, tenant: str = "", subject: str = "ada"
+        self, tenant: str = "", subject: str = "ada", groups: Iterable[str] = ()
     ) -> AsyncIterator["EpisodeServiceAsyncStub"]:
         """A client of the server, by default the platform's tenant."""
-        identity = make_identity(tenant or self.tenant, subject)
+        identity = make_identity(tenant or self.tenant, subject, groups=groups)
         async with client_channel(self.port, identity, self.keys) as channel:
             yield EpisodeServiceStub(channel)
 

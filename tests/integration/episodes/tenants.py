@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import grpc
 import jwt
 
+from integration.episodes.fixed_policies import FixedPolicies
 from integration.episodes.neighbours import (
-    FixedPolicies,
     FixedRegistry,
     ScriptedAdapters,
     ScriptedOrchestrator,

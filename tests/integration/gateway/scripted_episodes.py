@@ -19,7 +19,7 @@ from podium_kit.rpc.errors import (
     ResourceExhausted,
     Unavailable,
 )
-from podium_kit.rpc.identity import current_identity
+from podium_kit.rpc.identity import Identity, current_identity
 
 CALL = orchestrator.ToolCall(tool_name="calculator", arguments_json='{"expression": "6*7"}')
 Script = Callable[[pb.StartEpisodeRequest], list[episode.EpisodeEvent]]
@@ -172,6 +172,8 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
         # One more than so many is rejected.
         self.episodes_max: int | None = None
         self.episodes: dict[str, RunningEpisode] = {}
+        # Who started episodes, as the gateway's tokens say.
+        self.starters: list[Identity] = []
         self.watching = 0
         self.cancel_reasons: dict[str, str] = {}
         self.approvals: list[pb.ApproveToolCallRequest] = []
@@ -184,6 +186,7 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
     async def StartEpisode(
         self, request: pb.StartEpisodeRequest, context: Any
     ) -> pb.StartEpisodeResponse:
+        self.starters.append(current_identity())
         known = self.episodes.get(request.episode_id)
         if known is None:
             if len(self.episodes) == self.episodes_max:

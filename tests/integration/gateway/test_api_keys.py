@@ -9,7 +9,7 @@ import pytest
 
 from embedded_servers import Database
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
-from podium_kit.rpc.identity import Scope
+from podium_kit.rpc.identity import Identity, Scope
 
 
 async def create(gateway: GatewayUnderTest, **body: Any) -> dict[str, Any]:
@@ -70,6 +70,37 @@ async def test_a_key_is_rotated_once_and_not_after_its_end(gateway: GatewayUnder
         assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "API_KEY_ENDED")
     stranger = await rotate(gateway, await gateway.new_key("umbrella"))
     assert (stranger.status_code, stranger.json()["error"]["reason"]) == (404, "API_KEY_NOT_FOUND")
+
+
+async def starter(gateway: GatewayUnderTest, key: str) -> Identity:
+    """As whom the services behind the gateway see the owner of a key."""
+    async with gateway.http(key) as http:
+        await http.post("/v1/episodes", json={"spec": {"task": "say hello"}})
+    return gateway.episodes.starters[-1]
+
+
+async def test_a_rotated_key_is_bound_by_what_bound_the_first_of_them(
+    gateway: GatewayUnderTest,
+) -> None:
+    first = await create(gateway, roles=["developer"], teams=["search", "ads"])
+    second = (await rotate(gateway, first["key"])).json()
+    third = (await rotate(gateway, second["key"])).json()
+    origin = first["api_key"]["id"]
+    groups = {"role:developer", "team:search", "team:ads", f"key:{origin}"}
+    for made in (first, second, third):
+        assert made["api_key"]["origin_id"] == origin
+        assert made["api_key"]["teams"] == ["ads", "search"]
+        seen = await starter(gateway, made["key"])
+        assert seen.groups == groups
+        assert seen.principals == groups | {"user:robot"}
+
+
+@pytest.mark.parametrize("teams", [[""], ["a\nb"], ["x" * 129], [str(n) for n in range(33)]])
+async def test_teams_are_few_and_printable(gateway: GatewayUnderTest, teams: list[str]) -> None:
+    async with gateway.http() as http:
+        body = {"subject": "robot", "roles": ["developer"], "teams": teams}
+        reply = await http.post("/v1/api-keys", json=body)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "teams")
 
 
 @pytest.mark.parametrize("verb", ["rotate", "revoke"])

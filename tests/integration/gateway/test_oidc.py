@@ -40,6 +40,7 @@ async def gateway(
             "tenants": ["acme", "umbrella"],
             "roles_claim": "groups",
             "roles": ROLES,
+            "teams": {"podium-search": "search"},
         },
     ]
     async with run_gateway(await database("gateway"), tmp_path, oidc_issuers=issuers) as running:
@@ -65,6 +66,15 @@ async def test_claims_become_tenant_subject_and_roles(
     rejected = await asked(gateway, acme(provider), "/v1/audit-log")
     assert (rejected.status_code, rejected.json()["error"]["reason"]) == (403, "SCOPE_MISSING")
     assert "ada@example.com of tenant acme" in rejected.json()["error"]["message"]
+
+
+async def test_teams_come_from_the_provider_and_only_those_of_the_configuration(
+    gateway: GatewayUnderTest, provider: IdentityProvider
+) -> None:
+    token = acme(provider, groups=["podium-devs", "podium-search", "everybody"])
+    async with gateway.http(token) as http:
+        await http.post("/v1/episodes", json={"spec": {"task": "say hello"}})
+    assert gateway.episodes.starters[-1].groups == {"role:developer", "team:search"}
 
 
 def unsigned(claims_of: str) -> str:

@@ -24,7 +24,7 @@ from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.postgres.migrations import upgrade
-from podium_kit.rpc.identity import Scope, current_identity
+from podium_kit.rpc.identity import Identity, Scope, current_identity
 from podium_kit.rpc.server import Service, running_server
 from podium_kit.rpc.settings import ServerSettings
 from tool_registry.config import Settings
@@ -123,6 +123,23 @@ class Caller:
         reply: policies_pb.CreatePolicyResponse = await self.policies.CreatePolicy(request)
         return reply
 
+    async def bind(self, policy: str, principal: str) -> policy_pb2.PolicyBinding:
+        request = policies_pb.BindPolicyRequest(policy=policy, principal=principal)
+        reply: policies_pb.BindPolicyResponse = await self.policies.BindPolicy(request)
+        return reply.binding
+
+    async def unbind(self, policy: str, principal: str) -> policy_pb2.PolicyBinding:
+        request = policies_pb.UnbindPolicyRequest(policy=policy, principal=principal)
+        reply: policies_pb.UnbindPolicyResponse = await self.policies.UnbindPolicy(request)
+        return reply.binding
+
+    async def decided(self, policy: str, tool: str = "mail") -> policies_pb.CallDecision:
+        """On a call of the first version of a tool."""
+        call = policies_pb.PlannedCall(tool_name=tool, tool_version=1)
+        request = policies_pb.CheckCallsRequest(policy=policy, calls=[call])
+        decision: policies_pb.CallDecision = (await self.policies.CheckCalls(request)).decisions[0]
+        return decision
+
 
 @dataclass
 class RunningRegistry:
@@ -136,7 +153,10 @@ class RunningRegistry:
 
     def as_(self, tenant: str = "acme", *scopes: Scope) -> Caller:
         """A caller; by default the tenant's admin."""
-        identity = make_identity(tenant, scopes=scopes or (Scope.TENANT_ADMIN,))
+        return self.calling(make_identity(tenant, scopes=scopes or (Scope.TENANT_ADMIN,)))
+
+    def calling(self, identity: Identity) -> Caller:
+        """Any caller."""
         channel = client_channel(self.port, identity, self.keys)
         # A stub does not keep its channel; a collected channel closes.
         self.channels.append(channel)

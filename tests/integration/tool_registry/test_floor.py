@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from integration.tool_registry.builders import make_price, make_spec
-from integration.tool_registry.running_registry import Caller, RunningRegistry, rejected
+from integration.tool_registry.running_registry import RunningRegistry, rejected
 from podium.common.v1 import money_pb2
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
@@ -19,13 +19,6 @@ ADMIT = policy_pb2.UNKNOWN_PRICE_RULE_ADMIT
 
 def named(name: str) -> policy_pb2.ToolSelector:
     return policy_pb2.ToolSelector(names=[name])
-
-
-async def decided(caller: Caller, policy: str, tool: str = "mail") -> pb.CallDecision:
-    call = pb.PlannedCall(tool_name=tool, tool_version=1)
-    reply = await caller.policies.CheckCalls(pb.CheckCallsRequest(policy=policy, calls=[call]))
-    decision: pb.CallDecision = reply.decisions[0]
-    return decision
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -45,9 +38,9 @@ async def test_what_the_floor_rejects_no_policy_brings_back(
     registry.prices.give(make_price("tool/mail", {"CALL": ("5", "1")}))
     await ada.register(make_spec("mail"))
     await ada.create_policy("loose", allow=named("mail"))
-    assert (await decided(ada, policy)).allowed
+    assert (await ada.decided(policy)).allowed
     await ada.create_policy("floor", **rule)
-    decision = await decided(ada, policy)
+    decision = await ada.decided(policy)
     assert not decision.allowed
     assert reason in decision.reason
     assert decision.reason.endswith("(the tenant's floor)")
@@ -56,7 +49,7 @@ async def test_what_the_floor_rejects_no_policy_brings_back(
     # Another tenant has no floor.
     zoe = registry.as_("zeta")
     await zoe.register(make_spec("mail"))
-    assert (await decided(zoe, "balanced")).allowed
+    assert (await zoe.decided("balanced")).allowed
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -79,7 +72,7 @@ async def test_the_rest_of_an_episodes_terms_is_the_stricter_one(
     toolset = (await ada.resolve(policy=policy)).toolset
     assert toolset.policy_name == (policy or "balanced")
     assert toolset.tools[0].needs_approval
-    assert (await decided(ada, policy)).needs_approval
+    assert (await ada.decided(policy)).needs_approval
     assert toolset.unknown_price == policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING
     assert toolset.price_ceiling == DOLLAR
     assert toolset.approval_timeout.seconds == 60
@@ -91,9 +84,9 @@ async def test_a_new_version_of_the_floor_holds_at_once(registry: RunningRegistr
     ada = registry.as_()
     await ada.register(make_spec("mail"))
     await ada.create_policy("floor", unknown_price=ADMIT, deny=named("mail"))
-    assert not (await decided(ada, "balanced")).allowed
+    assert not (await ada.decided("balanced")).allowed
     await ada.create_policy("floor", unknown_price=ADMIT)
-    assert (await decided(ada, "balanced")).allowed
+    assert (await ada.decided("balanced")).allowed
     assert (await ada.resolve(policy="balanced")).toolset.tools
 
 
@@ -121,11 +114,11 @@ async def test_a_floor_without_presets_leaves_the_tenants_own_policies(
         assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
         assert "name a policy of the tenant's own" in (error.details() or "")
         # In an episode that runs already, too.
-        decision = await decided(ada, preset)
+        decision = await ada.decided(preset)
         assert not decision.allowed
         assert "the tenant's floor allows none" in decision.reason
     assert (await ada.resolve(policy="mine")).toolset.tools
-    assert (await decided(ada, "mine")).allowed
+    assert (await ada.decided("mine")).allowed
 
 
 async def test_only_the_floor_rules_out_presets(registry: RunningRegistry) -> None:

@@ -23,7 +23,7 @@ INSTRUCTION_CHARACTERS = 60
 
 app = typer.Typer(
     name="policies",
-    help="List, show, apply, activate, schedule, explain, delete, try, report.",
+    help="List, show, apply, activate, schedule, explain, bind, delete, try, report.",
     no_args_is_help=True,
 )
 

@@ -8,6 +8,8 @@ from podium_client._async.transport import AsyncTransport, required
 from podium_client.models import (
     ActivatePolicyRequest,
     ActivatePolicyResponse,
+    BindPolicyRequest,
+    BindPolicyResponse,
     CreatePolicyRequest,
     CreatePolicyResponse,
     DeletePolicyResponse,
@@ -18,13 +20,17 @@ from podium_client.models import (
     GetPolicyResponse,
     ListActivationsResponse,
     ListPoliciesResponse,
+    ListPolicyBindingsResponse,
     PastEpisodes,
     Policy,
     PolicyActivation,
+    PolicyBinding,
     PolicySpec,
     ReportAdherenceRequest,
     ReportAdherenceResponse,
     ToolDecision,
+    UnbindPolicyRequest,
+    UnbindPolicyResponse,
 )
 from podium_client.wire import path
 
@@ -86,6 +92,35 @@ class AsyncPolicies:
             "/v1/policy-activations",
             ListActivationsResponse,
             lambda page: (page.activations, page.next_page_token),
+            {"page_size": page_size},
+        )
+
+    async def bind(self, name: str, principal: str) -> PolicyBinding:
+        """Makes it bind "team:NAME", "role:NAME", "user:NAME" or "key:ORIGIN_ID"."""
+        reply = await self._transport.call(
+            "POST",
+            path(POLICY + "/bind", name=name),
+            BindPolicyResponse,
+            body=BindPolicyRequest(principal=principal),
+        )
+        return required(reply.binding)
+
+    async def unbind(self, name: str, principal: str) -> PolicyBinding:
+        """Takes a binding back."""
+        reply = await self._transport.call(
+            "POST",
+            path(POLICY + "/unbind", name=name),
+            UnbindPolicyResponse,
+            body=UnbindPolicyRequest(principal=principal),
+        )
+        return required(reply.binding)
+
+    def bindings(self, *, page_size: int = 0) -> AsyncPages[PolicyBinding]:
+        """Whom which policy binds, whatever policy they name."""
+        return self._transport.pages(
+            "/v1/policy-bindings",
+            ListPolicyBindingsResponse,
+            lambda page: (page.bindings, page.next_page_token),
             {"page_size": page_size},
         )
 

@@ -35,11 +35,16 @@ class AsyncKeys:
         *,
         scopes: Sequence[str] = (),
         roles: Sequence[str] = (),
+        teams: Sequence[str] = (),
         expire_time: datetime | None = None,
     ) -> CreateApiKeyResponse:
         """The key and its text, which is shown this once."""
         body = CreateApiKeyRequest(
-            subject=subject, scopes=[*scopes], roles=[*roles], expire_time=expire_time
+            subject=subject,
+            scopes=[*scopes],
+            roles=[*roles],
+            teams=[*teams],
+            expire_time=expire_time,
         )
         return await self._transport.call(
             "POST", "/v1/api-keys", CreateApiKeyResponse, body=body, repeatable=False

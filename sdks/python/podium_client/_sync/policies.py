@@ -9,6 +9,8 @@ from podium_client._sync.transport import Transport, required
 from podium_client.models import (
     ActivatePolicyRequest,
     ActivatePolicyResponse,
+    BindPolicyRequest,
+    BindPolicyResponse,
     CreatePolicyRequest,
     CreatePolicyResponse,
     DeletePolicyResponse,
@@ -19,13 +21,17 @@ from podium_client.models import (
     GetPolicyResponse,
     ListActivationsResponse,
     ListPoliciesResponse,
+    ListPolicyBindingsResponse,
     PastEpisodes,
     Policy,
     PolicyActivation,
+    PolicyBinding,
     PolicySpec,
     ReportAdherenceRequest,
     ReportAdherenceResponse,
     ToolDecision,
+    UnbindPolicyRequest,
+    UnbindPolicyResponse,
 )
 from podium_client.wire import path
 
@@ -87,6 +93,35 @@ class Policies:
             "/v1/policy-activations",
             ListActivationsResponse,
             lambda page: (page.activations, page.next_page_token),
+            {"page_size": page_size},
+        )
+
+    def bind(self, name: str, principal: str) -> PolicyBinding:
+        """Makes it bind "team:NAME", "role:NAME", "user:NAME" or "key:ORIGIN_ID"."""
+        reply = self._transport.call(
+            "POST",
+            path(POLICY + "/bind", name=name),
+            BindPolicyResponse,
+            body=BindPolicyRequest(principal=principal),
+        )
+        return required(reply.binding)
+
+    def unbind(self, name: str, principal: str) -> PolicyBinding:
+        """Takes a binding back."""
+        reply = self._transport.call(
+            "POST",
+            path(POLICY + "/unbind", name=name),
+            UnbindPolicyResponse,
+            body=UnbindPolicyRequest(principal=principal),
+        )
+        return required(reply.binding)
+
+    def bindings(self, *, page_size: int = 0) -> Pages[PolicyBinding]:
+        """Whom which policy binds, whatever policy they name."""
+        return self._transport.pages(
+            "/v1/policy-bindings",
+            ListPolicyBindingsResponse,
+            lambda page: (page.bindings, page.next_page_token),
             {"page_size": page_size},
         )
 

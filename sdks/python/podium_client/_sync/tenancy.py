@@ -36,11 +36,16 @@ class Keys:
         *,
         scopes: Sequence[str] = (),
         roles: Sequence[str] = (),
+        teams: Sequence[str] = (),
         expire_time: datetime | None = None,
     ) -> CreateApiKeyResponse:
         """The key and its text, which is shown this once."""
         body = CreateApiKeyRequest(
-            subject=subject, scopes=[*scopes], roles=[*roles], expire_time=expire_time
+            subject=subject,
+            scopes=[*scopes],
+            roles=[*roles],
+            teams=[*teams],
+            expire_time=expire_time,
         )
         return self._transport.call(
             "POST", "/v1/api-keys", CreateApiKeyResponse, body=body, repeatable=False

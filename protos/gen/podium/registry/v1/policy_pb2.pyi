@@ -236,7 +236,7 @@ class PolicySpec(_message.Message):
     """Whether whoever starts an episode may approve its calls."""
     no_presets: _builtins.bool
     """Whether episodes must run under a policy that the tenant wrote; only in the
-    policy named "floor".
+    policies named "floor" and "platform-floor".
     """
     @_builtins.property
     def preferences(self) -> Global___PreferenceVector:
@@ -351,3 +351,43 @@ class Policy(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Policy: _TypeAlias = Policy  # noqa: Y015
+
+@_typing.final
+class PolicyBinding(_message.Message):
+    """A policy that binds callers whatever policy they name, besides the floors. Of all that
+    bind, the strictest decides.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    CREATED_BY_FIELD_NUMBER: _builtins.int
+    principal: _builtins.str
+    """Whom it binds: "team:search", "role:developer", "user:ada" or "key:3f2a9c0d1e4b5a67", the
+    origin_id of an API key.
+    """
+    policy: _builtins.str
+    """Name of the policy; its newest version binds."""
+    created_by: _builtins.str
+    """Subject that bound it."""
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was bound."""
+
+    def __init__(
+        self,
+        *,
+        principal: _builtins.str = ...,
+        policy: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        created_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "created_by", b"created_by", "policy", b"policy", "principal", b"principal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PolicyBinding: _TypeAlias = PolicyBinding  # noqa: Y015

@@ -363,6 +363,160 @@ class ListActivationsResponse(_message.Message):
 Global___ListActivationsResponse: _TypeAlias = ListActivationsResponse  # noqa: Y015
 
 @_typing.final
+class BindPolicyRequest(_message.Message):
+    """Asks to make a policy bind somebody."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    policy: _builtins.str
+    """Name of the policy."""
+    principal: _builtins.str
+    """Whom it binds, as in PolicyBinding."""
+    def __init__(
+        self,
+        *,
+        policy: _builtins.str = ...,
+        principal: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "principal", b"principal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BindPolicyRequest: _TypeAlias = BindPolicyRequest  # noqa: Y015
+
+@_typing.final
+class BindPolicyResponse(_message.Message):
+    """It binds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BINDING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def binding(self) -> _policy_pb2.PolicyBinding:
+        """The binding, as it was made first."""
+
+    def __init__(
+        self,
+        *,
+        binding: _policy_pb2.PolicyBinding | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BindPolicyResponse: _TypeAlias = BindPolicyResponse  # noqa: Y015
+
+@_typing.final
+class UnbindPolicyRequest(_message.Message):
+    """Asks to take a binding back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    policy: _builtins.str
+    """Name of the policy."""
+    principal: _builtins.str
+    """Whom it binds."""
+    def __init__(
+        self,
+        *,
+        policy: _builtins.str = ...,
+        principal: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "principal", b"principal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnbindPolicyRequest: _TypeAlias = UnbindPolicyRequest  # noqa: Y015
+
+@_typing.final
+class UnbindPolicyResponse(_message.Message):
+    """It binds no longer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BINDING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def binding(self) -> _policy_pb2.PolicyBinding:
+        """What was taken back."""
+
+    def __init__(
+        self,
+        *,
+        binding: _policy_pb2.PolicyBinding | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnbindPolicyResponse: _TypeAlias = UnbindPolicyResponse  # noqa: Y015
+
+@_typing.final
+class ListPolicyBindingsRequest(_message.Message):
+    """Asks for a page of bindings."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """At most 500; 0 means 50."""
+    page_token: _builtins.str
+    """From the previous page; unset means the first."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPolicyBindingsRequest: _TypeAlias = ListPolicyBindingsRequest  # noqa: Y015
+
+@_typing.final
+class ListPolicyBindingsResponse(_message.Message):
+    """A page of bindings."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BINDINGS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Unset on the last page."""
+    @_builtins.property
+    def bindings(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.PolicyBinding]:
+        """By principal, then by policy."""
+
+    def __init__(
+        self,
+        *,
+        bindings: _abc.Iterable[_policy_pb2.PolicyBinding] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bindings", b"bindings", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPolicyBindingsResponse: _TypeAlias = ListPolicyBindingsResponse  # noqa: Y015
+
+@_typing.final
 class DeletePolicyRequest(_message.Message):
     """Asks to delete a policy."""
 

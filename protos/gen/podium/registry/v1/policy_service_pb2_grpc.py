@@ -65,6 +65,21 @@ class PolicyServiceStub(object):
                 request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsRequest.SerializeToString,
                 response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsResponse.FromString,
                 _registered_method=True)
+        self.BindPolicy = channel.unary_unary(
+                '/podium.registry.v1.PolicyService/BindPolicy',
+                request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.BindPolicyRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.BindPolicyResponse.FromString,
+                _registered_method=True)
+        self.UnbindPolicy = channel.unary_unary(
+                '/podium.registry.v1.PolicyService/UnbindPolicy',
+                request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.UnbindPolicyRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.UnbindPolicyResponse.FromString,
+                _registered_method=True)
+        self.ListPolicyBindings = channel.unary_unary(
+                '/podium.registry.v1.PolicyService/ListPolicyBindings',
+                request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsResponse.FromString,
+                _registered_method=True)
         self.ExplainToolset = channel.unary_unary(
                 '/podium.registry.v1.PolicyService/ExplainToolset',
                 request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ExplainToolsetRequest.SerializeToString,
@@ -93,7 +108,8 @@ class PolicyServiceServicer(object):
 
     def CreatePolicy(self, request, context):
         """Creates a policy, or a new version of it. The same spec again returns the
-        version it already has.
+        version it already has. "floor" binds all of the tenant, "platform-floor",
+        which only a platform admin writes, all tenants.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,7 +117,7 @@ class PolicyServiceServicer(object):
 
     def DeletePolicy(self, request, context):
         """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
-        they were no default and are not scheduled, and no tool of kind podium names the policy. Else it is
+        they were no default and are not scheduled, they bind nobody, and no tool of kind podium names the policy. Else it is
         FAILED_PRECONDITION and deletes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -131,6 +147,28 @@ class PolicyServiceServicer(object):
 
     def ListActivations(self, request, context):
         """Lists when which policy became or becomes the default, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BindPolicy(self, request, context):
+        """Makes a policy bind a team, role, user or API key, in running episodes too. Again, it changes
+        nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnbindPolicy(self, request, context):
+        """Takes a binding back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPolicyBindings(self, request, context):
+        """Lists the tenant's bindings, in the order of whom they bind.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -196,6 +234,21 @@ def add_PolicyServiceServicer_to_server(servicer, server):
                     servicer.ListActivations,
                     request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsRequest.FromString,
                     response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsResponse.SerializeToString,
+            ),
+            'BindPolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.BindPolicy,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.BindPolicyRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.BindPolicyResponse.SerializeToString,
+            ),
+            'UnbindPolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnbindPolicy,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.UnbindPolicyRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.UnbindPolicyResponse.SerializeToString,
+            ),
+            'ListPolicyBindings': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPolicyBindings,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsResponse.SerializeToString,
             ),
             'ExplainToolset': grpc.unary_unary_rpc_method_handler(
                     servicer.ExplainToolset,
@@ -381,6 +434,87 @@ class PolicyService(object):
             '/podium.registry.v1.PolicyService/ListActivations',
             podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsRequest.SerializeToString,
             podium_dot_registry_dot_v1_dot_policy__service__pb2.ListActivationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BindPolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.PolicyService/BindPolicy',
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.BindPolicyRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.BindPolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnbindPolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.PolicyService/UnbindPolicy',
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.UnbindPolicyRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.UnbindPolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPolicyBindings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.PolicyService/ListPolicyBindings',
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsResponse.FromString,
             options,
             channel_credentials,
             insecure,

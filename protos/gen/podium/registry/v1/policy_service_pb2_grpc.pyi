@@ -35,11 +35,12 @@ class PolicyServiceStub:
     def __new__(cls, channel: _aio.Channel) -> PolicyServiceAsyncStub: ...
     CreatePolicy: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.CreatePolicyRequest, _policy_service_pb2.CreatePolicyResponse]
     """Creates a policy, or a new version of it. The same spec again returns the
-    version it already has.
+    version it already has. "floor" binds all of the tenant, "platform-floor",
+    which only a platform admin writes, all tenants.
     """
     DeletePolicy: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.DeletePolicyRequest, _policy_service_pb2.DeletePolicyResponse]
     """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
-    they were no default and are not scheduled, and no tool of kind podium names the policy. Else it is
+    they were no default and are not scheduled, they bind nobody, and no tool of kind podium names the policy. Else it is
     FAILED_PRECONDITION and deletes nothing.
     """
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.GetPolicyRequest, _policy_service_pb2.GetPolicyResponse]
@@ -50,6 +51,14 @@ class PolicyServiceStub:
     """Makes a version the tenant's default for new episodes."""
     ListActivations: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ListActivationsRequest, _policy_service_pb2.ListActivationsResponse]
     """Lists when which policy became or becomes the default, newest first."""
+    BindPolicy: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.BindPolicyRequest, _policy_service_pb2.BindPolicyResponse]
+    """Makes a policy bind a team, role, user or API key, in running episodes too. Again, it changes
+    nothing.
+    """
+    UnbindPolicy: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.UnbindPolicyRequest, _policy_service_pb2.UnbindPolicyResponse]
+    """Takes a binding back."""
+    ListPolicyBindings: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ListPolicyBindingsRequest, _policy_service_pb2.ListPolicyBindingsResponse]
+    """Lists the tenant's bindings, in the order of whom they bind."""
     ExplainToolset: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ExplainToolsetRequest, _policy_service_pb2.ExplainToolsetResponse]
     """Says for every tool why the policy lets it in or keeps it out."""
     CheckCalls: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.CheckCallsRequest, _policy_service_pb2.CheckCallsResponse]
@@ -66,11 +75,12 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreatePolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.CreatePolicyRequest, _policy_service_pb2.CreatePolicyResponse]  # type: ignore[assignment]
     """Creates a policy, or a new version of it. The same spec again returns the
-    version it already has.
+    version it already has. "floor" binds all of the tenant, "platform-floor",
+    which only a platform admin writes, all tenants.
     """
     DeletePolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.DeletePolicyRequest, _policy_service_pb2.DeletePolicyResponse]  # type: ignore[assignment]
     """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
-    they were no default and are not scheduled, and no tool of kind podium names the policy. Else it is
+    they were no default and are not scheduled, they bind nobody, and no tool of kind podium names the policy. Else it is
     FAILED_PRECONDITION and deletes nothing.
     """
     GetPolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.GetPolicyRequest, _policy_service_pb2.GetPolicyResponse]  # type: ignore[assignment]
@@ -81,6 +91,14 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     """Makes a version the tenant's default for new episodes."""
     ListActivations: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.ListActivationsRequest, _policy_service_pb2.ListActivationsResponse]  # type: ignore[assignment]
     """Lists when which policy became or becomes the default, newest first."""
+    BindPolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.BindPolicyRequest, _policy_service_pb2.BindPolicyResponse]  # type: ignore[assignment]
+    """Makes a policy bind a team, role, user or API key, in running episodes too. Again, it changes
+    nothing.
+    """
+    UnbindPolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.UnbindPolicyRequest, _policy_service_pb2.UnbindPolicyResponse]  # type: ignore[assignment]
+    """Takes a binding back."""
+    ListPolicyBindings: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.ListPolicyBindingsRequest, _policy_service_pb2.ListPolicyBindingsResponse]  # type: ignore[assignment]
+    """Lists the tenant's bindings, in the order of whom they bind."""
     ExplainToolset: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.ExplainToolsetRequest, _policy_service_pb2.ExplainToolsetResponse]  # type: ignore[assignment]
     """Says for every tool why the policy lets it in or keeps it out."""
     CheckCalls: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.CheckCallsRequest, _policy_service_pb2.CheckCallsResponse]  # type: ignore[assignment]
@@ -100,7 +118,8 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_policy_service_pb2.CreatePolicyResponse, _abc.Awaitable[_policy_service_pb2.CreatePolicyResponse]]:
         """Creates a policy, or a new version of it. The same spec again returns the
-        version it already has.
+        version it already has. "floor" binds all of the tenant, "platform-floor",
+        which only a platform admin writes, all tenants.
         """
 
     @_abc_1.abstractmethod
@@ -110,7 +129,7 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_policy_service_pb2.DeletePolicyResponse, _abc.Awaitable[_policy_service_pb2.DeletePolicyResponse]]:
         """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
-        they were no default and are not scheduled, and no tool of kind podium names the policy. Else it is
+        they were no default and are not scheduled, they bind nobody, and no tool of kind podium names the policy. Else it is
         FAILED_PRECONDITION and deletes nothing.
         """
 
@@ -145,6 +164,32 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_policy_service_pb2.ListActivationsResponse, _abc.Awaitable[_policy_service_pb2.ListActivationsResponse]]:
         """Lists when which policy became or becomes the default, newest first."""
+
+    @_abc_1.abstractmethod
+    def BindPolicy(
+        self,
+        request: _policy_service_pb2.BindPolicyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_service_pb2.BindPolicyResponse, _abc.Awaitable[_policy_service_pb2.BindPolicyResponse]]:
+        """Makes a policy bind a team, role, user or API key, in running episodes too. Again, it changes
+        nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def UnbindPolicy(
+        self,
+        request: _policy_service_pb2.UnbindPolicyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_service_pb2.UnbindPolicyResponse, _abc.Awaitable[_policy_service_pb2.UnbindPolicyResponse]]:
+        """Takes a binding back."""
+
+    @_abc_1.abstractmethod
+    def ListPolicyBindings(
+        self,
+        request: _policy_service_pb2.ListPolicyBindingsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_service_pb2.ListPolicyBindingsResponse, _abc.Awaitable[_policy_service_pb2.ListPolicyBindingsResponse]]:
+        """Lists the tenant's bindings, in the order of whom they bind."""
 
     @_abc_1.abstractmethod
     def ExplainToolset(

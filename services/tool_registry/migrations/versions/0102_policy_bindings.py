@@ -1,0 +1,10 @@
+"""Policies bound to teams, roles, users and keys."""
+
+from podium_kit.postgres.migrations import run_schema
+
+revision = "0102"
+down_revision = "0101"
+
+
+def upgrade() -> None:
+    run_schema(__file__, "policy_bindings.sql")
