@@ -72,6 +72,12 @@ class WorkerConfig(BaseSettings):
     kafka: KafkaSettings = Field(description="where trajectories go: kafka__bootstrap, ...")
     trajectory_topic: str = Field("trajectories.v1", description="topic of trajectories")
     reconcile_interval_s: float = Field(30.0, description="seconds between reconciliations")
+    keep_episodes_days: int = Field(
+        0,
+        ge=0,
+        description="days until an ended episode is forgotten, with steps and trajectory; 0 keeps "
+        "all. Its costs stay in the ledger",
+    )
     prompt_tokens_max: int = Field(32_768, description="most prompt tokens held before a call")
     max_concurrent_turns: int = Field(
         400, description="episodes that take turns in this process at once"

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning
 from episodes.models import EpisodeState, NewEpisode, StoredEpisode
 from episodes.store_rows import episode_of
-from podium_kit.postgres.engine import autocommit, transaction
+from podium_kit.postgres.engine import TransactionConflict, autocommit, transaction
 from podium_kit.rpc.pages import PAGE_BYTES_MAX
 
 INSERT = text(
@@ -33,6 +33,8 @@ INSERT = text(
     ON CONFLICT (id) DO NOTHING
     """
 )
+
+FOREIGN_KEY_VIOLATION = "23503"
 
 # Starts of one tenant count one after the other, so that none of them overlooks another.
 LOCK_TENANT = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 5150003))")
@@ -105,7 +107,7 @@ class EpisodeStore:
         """Stores an episode, or returns the one of the same id and spec.
 
         With a limit, no more of the tenant's run at once, however many are inserted at the same
-        time. Raises EpisodeConflict, GroupConflict and TooManyRunning.
+        time. Raises EpisodeConflict, GroupConflict, TooManyRunning and TransactionConflict.
         """
         try:
             async with transaction(self._engine) as connection:
@@ -113,6 +115,9 @@ class EpisodeStore:
                     await _require_room(connection, new, running_limit)
                 await connection.execute(INSERT, _insert_values(new))
         except IntegrityError as error:
+            if getattr(error.orig, "sqlstate", None) == FOREIGN_KEY_VIOLATION:
+                # The toolset's last other episode was forgotten at this moment, and it with it.
+                raise TransactionConflict from error
             place = new.membership
             raise GroupConflict(place.group_id, place.sample_index) from error
         try:

@@ -26,6 +26,8 @@ from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
 from episodes.steps.store_client_results import ClientResultStore
 from episodes.store import EpisodeStore
+from episodes.store_retention import INTERVAL_S as RETENTION_INTERVAL_S
+from episodes.store_retention import RetentionStore
 from episodes.stream.reconciler import Reconciler
 from episodes.stream.relay import POLL_INTERVAL_S, Relay
 from episodes.stream.store_outbox import OutboxStore
@@ -223,6 +225,8 @@ async def _tasks(
     reconciled = partial(streaming.lead, reconciler.reconcile)
     swept = partial(sweeping.lead, sweep.sweep)
     forgetting = partial(DirectCallStore(engine).forget, DIRECT_CALLS_KEPT)
+    retention = RetentionStore(engine, config.keep_episodes_days)
+    forgotten = partial(sweeping.lead, retention.forget)
     delivering = partial(telling.lead, sender.send_due)
     alerts = BudgetAlerts(webhooks, Ledger(to_ledger))
     alerted = partial(telling.lead, alerts.owe)
@@ -242,6 +246,7 @@ async def _tasks(
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
         BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
         BackgroundTask("old-direct-calls", forgetting, FORGETTING_INTERVAL_S),
+        BackgroundTask("old-episodes", forgotten, RETENTION_INTERVAL_S),
     ]
     try:
         async with background(tasks):

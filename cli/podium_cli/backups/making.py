@@ -22,6 +22,9 @@ from podium_cli.backups.programs import dump
 from podium_cli.backups.snapshots import Point, one_point
 from podium_kit.client.errors import UsageError
 
+# Certificates of one start of a local platform.
+NOT_COPIED = ("loopback",)
+
 
 async def make_backup(folder: Path, urls: Mapping[str, str], files: Mapping[str, Path]) -> Manifest:
     """Writes the folder whole or not at all. `files` are files and folders by their path in it.
@@ -94,6 +97,6 @@ def _files_of(folder: Path) -> dict[str, BackupFile]:
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
-        shutil.copytree(source, target)
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(*NOT_COPIED))
     elif source.exists():
         shutil.copy2(source, target)

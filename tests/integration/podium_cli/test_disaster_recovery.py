@@ -19,6 +19,7 @@ from episode_costs import misreported
 from integration.podium_cli.conftest import CommandLine, engine_options
 from openai_server import OpenAiServer, Reply
 from podium_kit.embedded.postgres import EmbeddedPostgres
+from podium_kit.stream import KafkaSettings
 from temporary_files import server_folder
 
 RUNBOOK = Path(__file__).parents[3] / "docs" / "runbooks" / "disaster-recovery.md"
@@ -151,7 +152,7 @@ class Performed:
 
     def trajectories(self) -> set[str]:
         """Record ids on the topic; each is there once."""
-        consumer = KafkaConsumer(bootstrap_servers=self._connection()["kafka_bootstrap"])
+        consumer = KafkaConsumer(**KafkaSettings(**self._connection()["kafka"]).arguments())
         try:
             places = [TopicPartition(TOPIC, n) for n in consumer.partitions_for_topic(TOPIC) or ()]
             consumer.assign(places)
@@ -166,8 +167,8 @@ class Performed:
         assert len(set(found)) == len(found), found
         return {each for each in found if each.startswith("trajectory:")}
 
-    def _connection(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(self._podium.state_dir.joinpath(CONNECTION).read_text())
+    def _connection(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._podium.state_dir.joinpath(CONNECTION).read_text())
         return found
 
     def until(self, holds: Callable[[], bool]) -> None:

@@ -1,0 +1,10 @@
+"""Indexes with which ended episodes are forgotten."""
+
+from podium_kit.postgres.migrations import run_schema
+
+revision = "0105"
+down_revision = "0104"
+
+
+def upgrade() -> None:
+    run_schema(__file__, "retention.sql")

@@ -1,0 +1,69 @@
+"""Forgets ended episodes: steps, answers, trajectories, feedback. Costs are the ledger's."""
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from podium_kit.postgres.engine import transaction
+
+INTERVAL_S = 600.0
+GROUPS_AT_ONCE = 200
+# A group goes as one, once all of its members have ended and nothing of it is owed to the stream: a
+# record that was never read back from the topic would be lost. PostgreSQL checks the references of
+# a statement at its end, so one statement deletes what refers to each other.
+FORGET = text(
+    """
+    WITH due AS (
+        SELECT e.tenant, e.group_id FROM episodes e
+        WHERE e.end_time < now() - make_interval(days => :days) AND NOT EXISTS (
+            SELECT FROM outbox o WHERE o.tenant = e.tenant AND o.group_id = e.group_id
+                AND o.confirm_time IS NULL
+        )
+        GROUP BY e.tenant, e.group_id HAVING count(*) = max(e.group_size) LIMIT :groups
+    ), gone AS (
+        SELECT id FROM episodes JOIN due USING (tenant, group_id)
+    ), said AS (
+        DELETE FROM feedback WHERE episode_id IN (SELECT id FROM gone)
+    ), results AS (
+        DELETE FROM client_results WHERE episode_id IN (SELECT id FROM gone)
+    ), step AS (
+        DELETE FROM steps WHERE episode_id IN (SELECT id FROM gone) RETURNING digest
+    ), record AS (
+        DELETE FROM outbox USING due
+        WHERE (outbox.tenant, outbox.group_id) = (due.tenant, due.group_id) RETURNING digest
+    ), episode AS (
+        DELETE FROM episodes WHERE id IN (SELECT id FROM gone) RETURNING toolset_digest
+    )
+    SELECT (SELECT count(*) FROM due) AS groups, array(
+        SELECT digest FROM step UNION SELECT digest FROM record
+        UNION SELECT toolset_digest FROM episode
+    ) AS digests
+    """
+)
+# Bodies are shared by their content: only those that nothing refers to any more.
+FORGET_BODIES = text(
+    """
+    DELETE FROM segments s WHERE s.digest = ANY(CAST(:digests AS bytea[]))
+        AND NOT EXISTS (SELECT FROM steps WHERE digest = s.digest)
+        AND NOT EXISTS (SELECT FROM outbox WHERE digest = s.digest)
+        AND NOT EXISTS (SELECT FROM episodes WHERE toolset_digest = s.digest)
+    """
+)
+
+
+class RetentionStore:
+    """Deletes what is older than it has to be kept."""
+
+    def __init__(self, engine: AsyncEngine, days: int) -> None:
+        """With 0 days everything is kept."""
+        self._engine = engine
+        self._days = days
+
+    async def forget(self) -> bool:
+        """Forgets a batch of groups; whether there may be more."""
+        if not self._days:
+            return False
+        values = {"days": self._days, "groups": GROUPS_AT_ONCE}
+        async with transaction(self._engine) as connection:
+            found = (await connection.execute(FORGET, values)).one()
+            await connection.execute(FORGET_BODIES, {"digests": found.digests})
+        return int(found.groups) == GROUPS_AT_ONCE
