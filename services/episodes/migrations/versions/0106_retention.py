@@ -2,8 +2,8 @@
 
 from podium_kit.postgres.migrations import run_schema
 
-revision = "0105"
-down_revision = "0104"
+revision = "0106"
+down_revision = "0105"
 
 
 def upgrade() -> None:
