@@ -40,6 +40,7 @@ COMMANDS = {
     "webhooks": (EPISODES, "Create, list, deliveries, replay, delete: where events are sent."),
     "train": (TRAINING, "Make tasks, run episodes, and give users what was learnt."),
     "tools": (TOOLS, "List, show, search, try, apply, import, follow, describe, delete."),
+    "approvals": (EPISODES, "List the calls that wait for a person."),
     "policies": (
         TOOLS,
         "List, show, apply, activate, schedule, explain, bind, delete, try, report.",

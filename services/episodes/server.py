@@ -3,6 +3,7 @@
 from functools import partial
 from pathlib import Path
 
+from episodes.approvals.store import ApprovalStore
 from episodes.clients import Ledger, Orchestrator, Registry, RegistryPolicies, ToolOffers
 from episodes.config import ServerConfig
 from episodes.dead_letters.servicer import DeadLettersServicer
@@ -61,6 +62,7 @@ async def serve(config: ServerConfig) -> None:
         store=store,
         steps=steps,
         results=ClientResultStore(engine),
+        approvals=ApprovalStore(engine),
         outbox=OutboxStore(engine),
         starter=WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s),
         watcher=watcher,

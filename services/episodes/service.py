@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from episodes.admission import admit, check_request, check_spec
+from episodes.approvals.models import Place, WaitingCall
+from episodes.approvals.store import ApprovalStore
 from episodes.charges.shared_budget import calls_orchestrators, episode_budget
 from episodes.checks import tools_of_check
 from episodes.clients import Ledger, Orchestrator, Registry, ToolOffers
@@ -53,6 +55,7 @@ class Episodes:
     store: EpisodeStore
     steps: StepStore
     results: ClientResultStore
+    approvals: ApprovalStore
     outbox: OutboxStore
     starter: WorkflowStarter
     watcher: Watcher
@@ -139,7 +142,12 @@ class Episodes:
         )
         if not asked or not await self.starter.decide(episode_id, approval):
             raise NothingToApprove(episode_id, turn, call_index)
+        await self.approvals.decided(Place(stored.new.episode_id, turn, call_index))
         return stored
+
+    async def waiting_calls(self, after: Place | None, size: int) -> tuple[list[WaitingCall], bool]:
+        """A page of the tenant's calls that wait for a person, and whether there are more."""
+        return await self.approvals.waiting(current_identity().tenant, after, size)
 
     async def answer(self, request: episode_service_pb2.AnswerToolCallsRequest) -> StoredEpisode:
         """Takes the results of a turn's calls, which the caller ran.

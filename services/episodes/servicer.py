@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 
+from episodes.approvals.convert import place_from_token, token_of, waiting_to_proto
 from episodes.convert import episode_to_proto, event_to_proto, filter_from_proto
 from episodes.feedback.convert import feedback_from_proto, feedback_to_proto
 from episodes.feedback.service import FeedbackGiving
@@ -76,6 +77,18 @@ class EpisodesServicer(EpisodeServiceServicer):
             request.episode_id, request.turn, request.call_index, request.approved, request.reason
         )
         return pb.ApproveToolCallResponse(episode=episode_to_proto(stored))
+
+    async def ListApprovals(
+        self, request: pb.ListApprovalsRequest, context: Context
+    ) -> pb.ListApprovalsResponse:
+        size = page_size(request.page_size, default=50, maximum=500)
+        after = place_from_token(request.page_token)
+        found, more = await self._episodes.waiting_calls(after, size)
+        reader = current_identity().subject
+        return pb.ListApprovalsResponse(
+            approvals=[waiting_to_proto(waiting, reader) for waiting in found],
+            next_page_token=token_of(found[-1].place) if more else "",
+        )
 
     async def AnswerToolCalls(
         self, request: pb.AnswerToolCallsRequest, context: Context

@@ -23,6 +23,8 @@ FORGET = text(
         SELECT id FROM episodes JOIN due USING (tenant, group_id)
     ), said AS (
         DELETE FROM feedback WHERE episode_id IN (SELECT id FROM gone)
+    ), decided AS (
+        DELETE FROM approval_decisions WHERE episode_id IN (SELECT id FROM gone)
     ), results AS (
         DELETE FROM client_results WHERE episode_id IN (SELECT id FROM gone)
     ), step AS (

@@ -3549,6 +3549,41 @@ class StartEpisodeRequest(Model):
     """
 
 
+class WaitingApproval(Model):
+    """
+    A call that waits for a person.
+    """
+
+    episode_id: str = ""
+    """
+    The episode that asks.
+    """
+    started_by: str = ""
+    """
+    Subject that started the episode.
+    """
+    turn: int = 0
+    """
+    Turn of the call.
+    """
+    call: ToolCall | None = None
+    """
+    The call; its index is what ApproveToolCall takes.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    Since when it waits.
+    """
+    expire_time: AwareDatetime | None = None
+    """
+    Until when; without a decision the call is denied.
+    """
+    approvable: bool = False
+    """
+    Whether the caller of this list may approve it; everybody who reads it may deny it.
+    """
+
+
 class Webhook(Model):
     """
     Where events are sent.
@@ -4832,6 +4867,21 @@ class GetEpisodeResponse(Model):
     """
 
 
+class ListApprovalsResponse(Model):
+    """
+    A page of calls that wait.
+    """
+
+    approvals: Annotated[list[WaitingApproval], Field(validate_default=True)] = []
+    """
+    The calls.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
+
+
 class ListEpisodesResponse(Model):
     """
     A page of episodes.
@@ -5369,7 +5419,7 @@ class Policy(Model):
     """
     created_by: str = ""
     """
-    Subject that created it.
+    Subject that created it; unset for "platform-floor", of which the platform's audit log tells.
     """
     active: bool = False
     """
@@ -6122,7 +6172,7 @@ class Tool(Model):
     """
     created_by: str = ""
     """
-    Subject that registered it.
+    Subject that registered it; unset for a shared tool, of which the platform's audit log tells.
     """
     deprecate_time: AwareDatetime | None = None
     """

@@ -13,9 +13,11 @@ import type {
   Feedback,
   GetTrajectoryResponse,
   Group,
+  ListApprovalsResponse,
   ListEpisodesResponse,
   Sampling,
   Trajectory,
+  WaitingApproval,
 } from "./schema.js";
 import { path, required, type Transport } from "./transport.js";
 
@@ -170,6 +172,12 @@ export class Episodes {
   /** Cancels it; one that has ended stays as it is. */
   async cancel(episodeId: string, reason = ""): Promise<Episode> {
     return this.one("POST", path`/v1/episodes/${episodeId}/cancel`, { reason });
+  }
+
+  /** The tenant's calls that wait for a person. */
+  approvals(options: ListOptions = {}): Pages<WaitingApproval> {
+    const items = (page: ListApprovalsResponse) => page.approvals;
+    return this.transport.pages("/v1/approvals", items, { page_size: options.pageSize });
   }
 
   /** Lets a call be made that waits for a person. */

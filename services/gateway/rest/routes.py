@@ -44,6 +44,7 @@ ROUTES = (
     Route("GET", "/v1/episodes/{episode_id}/events", EPISODES, "WatchEpisode"),
     Route("POST", "/v1/episodes/{episode_id}/cancel", EPISODES, "CancelEpisode"),
     Route("POST", "/v1/episodes/{episode_id}/approve", EPISODES, "ApproveToolCall"),
+    Route("GET", "/v1/approvals", EPISODES, "ListApprovals"),
     Route("POST", "/v1/episodes/{episode_id}/tool-results", EPISODES, "AnswerToolCalls"),
     Route("POST", "/v1/episodes/{episode_id}/feedback", EPISODES, "GiveFeedback"),
     Route("GET", "/v1/episodes/{episode_id}/trajectory", EPISODES, "GetTrajectory"),

@@ -100,7 +100,8 @@ def policy_to_proto(policy: PolicyVersion) -> policy_pb2.Policy:
         spec=spec,
         version=policy.version,
         create_time=timestamp_to_proto(policy.create_time),
-        created_by=policy.created_by,
+        # People of another tenant are none of a tenant's business.
+        created_by="" if policy.spec.name == PLATFORM_FLOOR else policy.created_by,
         active=policy.active,
         content_digest=policy.digest,
     )

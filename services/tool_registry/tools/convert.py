@@ -74,13 +74,15 @@ def stored_spec(wire: bytes) -> ToolSpec:
 
 
 def tool_to_proto(tool: ToolVersion) -> tool_pb2.Tool:
+    shared = tool.owner == PLATFORM
     message = tool_pb2.Tool(
         spec=tool_pb2.ToolSpec.FromString(tool.spec.wire),
         version=tool.version,
         content_digest=tool.digest,
         create_time=timestamp_to_proto(tool.create_time),
-        created_by=tool.created_by,
-        shared=tool.owner == PLATFORM,
+        # People of another tenant are none of a tenant's business.
+        created_by="" if shared else tool.created_by,
+        shared=shared,
     )
     if tool.deprecate_time is not None:
         message.deprecate_time.CopyFrom(timestamp_to_proto(tool.deprecate_time))

@@ -56,6 +56,7 @@ RPCS: dict[str, Case] = {
     "EpisodeService/GetTrajectory": (REJECTED, EPISODE),
     "EpisodeService/StartEpisode": (REJECTED, {**EPISODE, "spec": {"task": "whose id is this?"}}),
     "EpisodeService/ListEpisodes": (OWN, {}),
+    "EpisodeService/ListApprovals": (OWN, {}),
     "EpisodeService/CountPromptTokens": (
         REJECTED,
         {"spec": {"task": "how long is it?", "policy": "$policy"}},

@@ -104,6 +104,7 @@ async def test_an_old_episode_is_forgotten_with_everything_it_said(
     old = await ran(forgetful, "the old canary")
     young = await ran(forgetful, "the young canary")
     assert await count(forgetful, BODIES, b"the old canary")
+    await query(forgetful, "INSERT INTO approval_decisions VALUES ($1::uuid, 1, 0)", old)
     await age(forgetful, old)
     await restarted(forgetful)
 
@@ -114,7 +115,7 @@ async def test_an_old_episode_is_forgotten_with_everything_it_said(
     assert not await count(forgetful, BODIES, b"the old canary")
     assert await count(forgetful, BODIES, b"the young canary")
     assert not await count(forgetful, UNREFERENCED)
-    for table in ("steps", "feedback", "client_results", "outbox"):
+    for table in ("steps", "feedback", "client_results", "approval_decisions", "outbox"):
         held = f"SELECT count(*) FROM {table} WHERE episode_id = $1::uuid"
         assert not await count(forgetful, held, old), table
     async with forgetful.client() as client:

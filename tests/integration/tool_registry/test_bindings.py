@@ -91,6 +91,20 @@ async def test_the_platforms_floor_binds_every_tenant_and_no_tenant_writes_it(
     assert not (await ada.decided("platform-floor")).allowed
 
 
+async def test_what_is_shared_does_not_tell_who_made_it(registry: RunningRegistry) -> None:
+    operator, ada = registry.platform(), registry.as_()
+    made = await operator.register(make_spec("search"), shared=True)
+    await operator.create_policy("platform-floor")
+    await ada.register(make_spec("mail"))
+    await ada.create_policy("mine")
+    listed = await ada.policies.ListPolicies(pb.ListPoliciesRequest())
+    makers = {each.spec.name: each.created_by for each in listed.policies}
+    assert (makers["platform-floor"], makers["mine"]) == ("", "ada")
+    shared = await ada.get("search")
+    assert (shared.shared, shared.created_by, made.tool.created_by) == (True, "", "")
+    assert (await ada.get("mail")).created_by == "ada"
+
+
 async def test_a_default_that_is_an_old_floor_stands_on_the_new_one(
     registry: RunningRegistry,
 ) -> None:

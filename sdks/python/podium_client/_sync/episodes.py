@@ -24,10 +24,12 @@ from podium_client.models import (
     GetTrajectoryResponse,
     GiveFeedbackRequest,
     GiveFeedbackResponse,
+    ListApprovalsResponse,
     ListEpisodesResponse,
     StartEpisodeRequest,
     StartEpisodeResponse,
     Trajectory,
+    WaitingApproval,
 )
 from podium_client.orders import EpisodeOptions, episode_spec
 from podium_client.wire import path
@@ -160,6 +162,15 @@ class Episodes:
             "POST", address, CancelEpisodeResponse, body={"reason": reason}
         )
         return required(reply.episode)
+
+    def approvals(self, *, page_size: int = 0) -> Pages[WaitingApproval]:
+        """The tenant's calls that wait for a person."""
+        return self._transport.pages(
+            "/v1/approvals",
+            ListApprovalsResponse,
+            lambda page: (page.approvals, page.next_page_token),
+            {"page_size": page_size},
+        )
 
     def approve(
         self, episode_id: str, turn: int, call_index: int, *, reason: str = ""

@@ -22,13 +22,15 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
 from podium.episodes.v1 import episode_pb2 as podium_dot_episodes_dot_v1_dot_episode__pb2
 from podium.episodes.v1 import feedback_pb2 as podium_dot_episodes_dot_v1_dot_feedback__pb2
 from podium.episodes.v1 import trajectory_pb2 as podium_dot_episodes_dot_v1_dot_trajectory__pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/episodes/v1/episode_service.proto\x12\x12podium.episodes.v1\x1a\x1dpodium/common/v1/access.proto\x1a podium/episodes/v1/episode.proto\x1a!podium/episodes/v1/feedback.proto\x1a#podium/episodes/v1/trajectory.proto\"o\n\x13StartEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\x12\x15\n\rrunning_limit\x18\x03 \x01(\x05\"D\n\x14StartEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"I\n\x18\x43ountPromptTokensRequest\x12-\n\x04spec\x18\x01 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\"0\n\x19\x43ountPromptTokensResponse\x12\x13\n\x0btoken_count\x18\x01 \x01(\x05\"\'\n\x11GetEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"B\n\x12GetEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xe2\x01\n\x13ListEpisodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x30\n\x06states\x18\x03 \x03(\x0e\x32 .podium.episodes.v1.EpisodeState\x12\x43\n\x06labels\x18\x04 \x03(\x0b\x32\x33.podium.episodes.v1.ListEpisodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"^\n\x14ListEpisodesResponse\x12-\n\x08\x65pisodes\x18\x01 \x03(\x0b\x32\x1b.podium.episodes.v1.Episode\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"A\n\x13WatchEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\"G\n\x14WatchEpisodeResponse\x12/\n\x05\x65vent\x18\x01 \x01(\x0b\x32 .podium.episodes.v1.EpisodeEvent\":\n\x14\x43\x61ncelEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"E\n\x15\x43\x61ncelEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"p\n\x16\x41pproveToolCallRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x12\n\ncall_index\x18\x03 \x01(\x05\x12\x10\n\x08\x61pproved\x18\x04 \x01(\x08\x12\x0e\n\x06reason\x18\x05 \x01(\t\"G\n\x17\x41pproveToolCallResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"B\n\x0c\x43lientResult\x12\x12\n\ncall_index\x18\x01 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t\"m\n\x16\x41nswerToolCallsRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x31\n\x07results\x18\x03 \x03(\x0b\x32 .podium.episodes.v1.ClientResult\"G\n\x17\x41nswerToolCallsResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"s\n\x13GiveFeedbackRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x12\n\x05score\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05label\x18\x04 \x01(\t\x12\x0f\n\x07\x63omment\x18\x05 \x01(\tB\x08\n\x06_score\"F\n\x14GiveFeedbackResponse\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x01 \x01(\x0b\x32\x1c.podium.episodes.v1.Feedback\"*\n\x14GetTrajectoryRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"{\n\x15GetTrajectoryResponse\x12\x32\n\ntrajectory\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.Trajectory\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x02 \x03(\x0b\x32\x1c.podium.episodes.v1.Feedback2\xb1\t\n\x0e\x45pisodeService\x12s\n\x0cStartEpisode\x12\'.podium.episodes.v1.StartEpisodeRequest\x1a(.podium.episodes.v1.StartEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x82\x01\n\x11\x43ountPromptTokens\x12,.podium.episodes.v1.CountPromptTokensRequest\x1a-.podium.episodes.v1.CountPromptTokensResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x64\n\nGetEpisode\x12%.podium.episodes.v1.GetEpisodeRequest\x1a&.podium.episodes.v1.GetEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12j\n\x0cListEpisodes\x12\'.podium.episodes.v1.ListEpisodesRequest\x1a(.podium.episodes.v1.ListEpisodesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12l\n\x0cWatchEpisode\x12\'.podium.episodes.v1.WatchEpisodeRequest\x1a(.podium.episodes.v1.WatchEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny0\x01\x12v\n\rCancelEpisode\x12(.podium.episodes.v1.CancelEpisodeRequest\x1a).podium.episodes.v1.CancelEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12}\n\x0f\x41pproveToolCall\x12*.podium.episodes.v1.ApproveToolCallRequest\x1a+.podium.episodes.v1.ApproveToolCallResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12|\n\x0f\x41nswerToolCalls\x12*.podium.episodes.v1.AnswerToolCallsRequest\x1a+.podium.episodes.v1.AnswerToolCallsResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12s\n\x0cGiveFeedback\x12\'.podium.episodes.v1.GiveFeedbackRequest\x1a(.podium.episodes.v1.GiveFeedbackResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12{\n\rGetTrajectory\x12(.podium.episodes.v1.GetTrajectoryRequest\x1a).podium.episodes.v1.GetTrajectoryResponse\"\x15\xaa\xbb\x18\x11trajectories:readb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/episodes/v1/episode_service.proto\x12\x12podium.episodes.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a podium/episodes/v1/episode.proto\x1a!podium/episodes/v1/feedback.proto\x1a#podium/episodes/v1/trajectory.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\"o\n\x13StartEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\x12\x15\n\rrunning_limit\x18\x03 \x01(\x05\"D\n\x14StartEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"I\n\x18\x43ountPromptTokensRequest\x12-\n\x04spec\x18\x01 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\"0\n\x19\x43ountPromptTokensResponse\x12\x13\n\x0btoken_count\x18\x01 \x01(\x05\"\'\n\x11GetEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"B\n\x12GetEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xe2\x01\n\x13ListEpisodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x30\n\x06states\x18\x03 \x03(\x0e\x32 .podium.episodes.v1.EpisodeState\x12\x43\n\x06labels\x18\x04 \x03(\x0b\x32\x33.podium.episodes.v1.ListEpisodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"^\n\x14ListEpisodesResponse\x12-\n\x08\x65pisodes\x18\x01 \x03(\x0b\x32\x1b.podium.episodes.v1.Episode\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"A\n\x13WatchEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\"G\n\x14WatchEpisodeResponse\x12/\n\x05\x65vent\x18\x01 \x01(\x0b\x32 .podium.episodes.v1.EpisodeEvent\":\n\x14\x43\x61ncelEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"E\n\x15\x43\x61ncelEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"p\n\x16\x41pproveToolCallRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x12\n\ncall_index\x18\x03 \x01(\x05\x12\x10\n\x08\x61pproved\x18\x04 \x01(\x08\x12\x0e\n\x06reason\x18\x05 \x01(\t\"G\n\x17\x41pproveToolCallResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"B\n\x0c\x43lientResult\x12\x12\n\ncall_index\x18\x01 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t\"m\n\x16\x41nswerToolCallsRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x31\n\x07results\x18\x03 \x03(\x0b\x32 .podium.episodes.v1.ClientResult\"G\n\x17\x41nswerToolCallsResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"s\n\x13GiveFeedbackRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x12\n\x05score\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05label\x18\x04 \x01(\t\x12\x0f\n\x07\x63omment\x18\x05 \x01(\tB\x08\n\x06_score\"F\n\x14GiveFeedbackResponse\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x01 \x01(\x0b\x32\x1c.podium.episodes.v1.Feedback\"*\n\x14GetTrajectoryRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"{\n\x15GetTrajectoryResponse\x12\x32\n\ntrajectory\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.Trajectory\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x02 \x03(\x0b\x32\x1c.podium.episodes.v1.Feedback\"=\n\x14ListApprovalsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"\xed\x01\n\x0fWaitingApproval\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x12\n\nstarted_by\x18\x02 \x01(\t\x12\x0c\n\x04turn\x18\x03 \x01(\x05\x12.\n\x04\x63\x61ll\x18\x04 \x01(\x0b\x32 .podium.orchestrator.v1.ToolCall\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\napprovable\x18\x07 \x01(\x08\"h\n\x15ListApprovalsResponse\x12\x36\n\tapprovals\x18\x01 \x03(\x0b\x32#.podium.episodes.v1.WaitingApproval\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xaa\n\n\x0e\x45pisodeService\x12s\n\x0cStartEpisode\x12\'.podium.episodes.v1.StartEpisodeRequest\x1a(.podium.episodes.v1.StartEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x82\x01\n\x11\x43ountPromptTokens\x12,.podium.episodes.v1.CountPromptTokensRequest\x1a-.podium.episodes.v1.CountPromptTokensResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x64\n\nGetEpisode\x12%.podium.episodes.v1.GetEpisodeRequest\x1a&.podium.episodes.v1.GetEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12j\n\x0cListEpisodes\x12\'.podium.episodes.v1.ListEpisodesRequest\x1a(.podium.episodes.v1.ListEpisodesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12l\n\x0cWatchEpisode\x12\'.podium.episodes.v1.WatchEpisodeRequest\x1a(.podium.episodes.v1.WatchEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny0\x01\x12v\n\rCancelEpisode\x12(.podium.episodes.v1.CancelEpisodeRequest\x1a).podium.episodes.v1.CancelEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12}\n\x0f\x41pproveToolCall\x12*.podium.episodes.v1.ApproveToolCallRequest\x1a+.podium.episodes.v1.ApproveToolCallResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12w\n\rListApprovals\x12(.podium.episodes.v1.ListApprovalsRequest\x1a).podium.episodes.v1.ListApprovalsResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12|\n\x0f\x41nswerToolCalls\x12*.podium.episodes.v1.AnswerToolCallsRequest\x1a+.podium.episodes.v1.AnswerToolCallsResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12s\n\x0cGiveFeedback\x12\'.podium.episodes.v1.GiveFeedbackRequest\x1a(.podium.episodes.v1.GiveFeedbackResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12{\n\rGetTrajectory\x12(.podium.episodes.v1.GetTrajectoryRequest\x1a).podium.episodes.v1.GetTrajectoryResponse\"\x15\xaa\xbb\x18\x11trajectories:readb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -51,56 +53,64 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EPISODESERVICE'].methods_by_name['CancelEpisode']._serialized_options = b'\252\273\030\014episodes:run'
   _globals['_EPISODESERVICE'].methods_by_name['ApproveToolCall']._loaded_options = None
   _globals['_EPISODESERVICE'].methods_by_name['ApproveToolCall']._serialized_options = b'\252\273\030\rcalls:approve'
+  _globals['_EPISODESERVICE'].methods_by_name['ListApprovals']._loaded_options = None
+  _globals['_EPISODESERVICE'].methods_by_name['ListApprovals']._serialized_options = b'\252\273\030\rcalls:approve'
   _globals['_EPISODESERVICE'].methods_by_name['AnswerToolCalls']._loaded_options = None
   _globals['_EPISODESERVICE'].methods_by_name['AnswerToolCalls']._serialized_options = b'\252\273\030\014episodes:run'
   _globals['_EPISODESERVICE'].methods_by_name['GiveFeedback']._loaded_options = None
   _globals['_EPISODESERVICE'].methods_by_name['GiveFeedback']._serialized_options = b'\252\273\030\014episodes:run'
   _globals['_EPISODESERVICE'].methods_by_name['GetTrajectory']._loaded_options = None
   _globals['_EPISODESERVICE'].methods_by_name['GetTrajectory']._serialized_options = b'\252\273\030\021trajectories:read'
-  _globals['_STARTEPISODEREQUEST']._serialized_start=201
-  _globals['_STARTEPISODEREQUEST']._serialized_end=312
-  _globals['_STARTEPISODERESPONSE']._serialized_start=314
-  _globals['_STARTEPISODERESPONSE']._serialized_end=382
-  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_start=384
-  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_end=457
-  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_start=459
-  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_end=507
-  _globals['_GETEPISODEREQUEST']._serialized_start=509
-  _globals['_GETEPISODEREQUEST']._serialized_end=548
-  _globals['_GETEPISODERESPONSE']._serialized_start=550
-  _globals['_GETEPISODERESPONSE']._serialized_end=616
-  _globals['_LISTEPISODESREQUEST']._serialized_start=619
-  _globals['_LISTEPISODESREQUEST']._serialized_end=845
-  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_start=800
-  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_end=845
-  _globals['_LISTEPISODESRESPONSE']._serialized_start=847
-  _globals['_LISTEPISODESRESPONSE']._serialized_end=941
-  _globals['_WATCHEPISODEREQUEST']._serialized_start=943
-  _globals['_WATCHEPISODEREQUEST']._serialized_end=1008
-  _globals['_WATCHEPISODERESPONSE']._serialized_start=1010
-  _globals['_WATCHEPISODERESPONSE']._serialized_end=1081
-  _globals['_CANCELEPISODEREQUEST']._serialized_start=1083
-  _globals['_CANCELEPISODEREQUEST']._serialized_end=1141
-  _globals['_CANCELEPISODERESPONSE']._serialized_start=1143
-  _globals['_CANCELEPISODERESPONSE']._serialized_end=1212
-  _globals['_APPROVETOOLCALLREQUEST']._serialized_start=1214
-  _globals['_APPROVETOOLCALLREQUEST']._serialized_end=1326
-  _globals['_APPROVETOOLCALLRESPONSE']._serialized_start=1328
-  _globals['_APPROVETOOLCALLRESPONSE']._serialized_end=1399
-  _globals['_CLIENTRESULT']._serialized_start=1401
-  _globals['_CLIENTRESULT']._serialized_end=1467
-  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_start=1469
-  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_end=1578
-  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_start=1580
-  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_end=1651
-  _globals['_GIVEFEEDBACKREQUEST']._serialized_start=1653
-  _globals['_GIVEFEEDBACKREQUEST']._serialized_end=1768
-  _globals['_GIVEFEEDBACKRESPONSE']._serialized_start=1770
-  _globals['_GIVEFEEDBACKRESPONSE']._serialized_end=1840
-  _globals['_GETTRAJECTORYREQUEST']._serialized_start=1842
-  _globals['_GETTRAJECTORYREQUEST']._serialized_end=1884
-  _globals['_GETTRAJECTORYRESPONSE']._serialized_start=1886
-  _globals['_GETTRAJECTORYRESPONSE']._serialized_end=2009
-  _globals['_EPISODESERVICE']._serialized_start=2012
-  _globals['_EPISODESERVICE']._serialized_end=3213
+  _globals['_STARTEPISODEREQUEST']._serialized_start=285
+  _globals['_STARTEPISODEREQUEST']._serialized_end=396
+  _globals['_STARTEPISODERESPONSE']._serialized_start=398
+  _globals['_STARTEPISODERESPONSE']._serialized_end=466
+  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_start=468
+  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_end=541
+  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_start=543
+  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_end=591
+  _globals['_GETEPISODEREQUEST']._serialized_start=593
+  _globals['_GETEPISODEREQUEST']._serialized_end=632
+  _globals['_GETEPISODERESPONSE']._serialized_start=634
+  _globals['_GETEPISODERESPONSE']._serialized_end=700
+  _globals['_LISTEPISODESREQUEST']._serialized_start=703
+  _globals['_LISTEPISODESREQUEST']._serialized_end=929
+  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_start=884
+  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_end=929
+  _globals['_LISTEPISODESRESPONSE']._serialized_start=931
+  _globals['_LISTEPISODESRESPONSE']._serialized_end=1025
+  _globals['_WATCHEPISODEREQUEST']._serialized_start=1027
+  _globals['_WATCHEPISODEREQUEST']._serialized_end=1092
+  _globals['_WATCHEPISODERESPONSE']._serialized_start=1094
+  _globals['_WATCHEPISODERESPONSE']._serialized_end=1165
+  _globals['_CANCELEPISODEREQUEST']._serialized_start=1167
+  _globals['_CANCELEPISODEREQUEST']._serialized_end=1225
+  _globals['_CANCELEPISODERESPONSE']._serialized_start=1227
+  _globals['_CANCELEPISODERESPONSE']._serialized_end=1296
+  _globals['_APPROVETOOLCALLREQUEST']._serialized_start=1298
+  _globals['_APPROVETOOLCALLREQUEST']._serialized_end=1410
+  _globals['_APPROVETOOLCALLRESPONSE']._serialized_start=1412
+  _globals['_APPROVETOOLCALLRESPONSE']._serialized_end=1483
+  _globals['_CLIENTRESULT']._serialized_start=1485
+  _globals['_CLIENTRESULT']._serialized_end=1551
+  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_start=1553
+  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_end=1662
+  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_start=1664
+  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_end=1735
+  _globals['_GIVEFEEDBACKREQUEST']._serialized_start=1737
+  _globals['_GIVEFEEDBACKREQUEST']._serialized_end=1852
+  _globals['_GIVEFEEDBACKRESPONSE']._serialized_start=1854
+  _globals['_GIVEFEEDBACKRESPONSE']._serialized_end=1924
+  _globals['_GETTRAJECTORYREQUEST']._serialized_start=1926
+  _globals['_GETTRAJECTORYREQUEST']._serialized_end=1968
+  _globals['_GETTRAJECTORYRESPONSE']._serialized_start=1970
+  _globals['_GETTRAJECTORYRESPONSE']._serialized_end=2093
+  _globals['_LISTAPPROVALSREQUEST']._serialized_start=2095
+  _globals['_LISTAPPROVALSREQUEST']._serialized_end=2156
+  _globals['_WAITINGAPPROVAL']._serialized_start=2159
+  _globals['_WAITINGAPPROVAL']._serialized_end=2396
+  _globals['_LISTAPPROVALSRESPONSE']._serialized_start=2398
+  _globals['_LISTAPPROVALSRESPONSE']._serialized_end=2502
+  _globals['_EPISODESERVICE']._serialized_start=2505
+  _globals['_EPISODESERVICE']._serialized_end=3827
 # @@protoc_insertion_point(module_scope)

@@ -70,6 +70,11 @@ class EpisodeServiceStub(object):
                 request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallRequest.SerializeToString,
                 response_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallResponse.FromString,
                 _registered_method=True)
+        self.ListApprovals = channel.unary_unary(
+                '/podium.episodes.v1.EpisodeService/ListApprovals',
+                request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListApprovalsRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListApprovalsResponse.FromString,
+                _registered_method=True)
         self.AnswerToolCalls = channel.unary_unary(
                 '/podium.episodes.v1.EpisodeService/AnswerToolCalls',
                 request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.AnswerToolCallsRequest.SerializeToString,
@@ -142,6 +147,14 @@ class EpisodeServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListApprovals(self, request, context):
+        """Lists the calls of the tenant's episodes that wait for approval, those of the episodes that began
+        first before others.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AnswerToolCalls(self, request, context):
         """Gives the results of the calls that wait for the caller, all of a turn at once.
         The same results again change nothing.
@@ -202,6 +215,11 @@ def add_EpisodeServiceServicer_to_server(servicer, server):
                     servicer.ApproveToolCall,
                     request_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallRequest.FromString,
                     response_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallResponse.SerializeToString,
+            ),
+            'ListApprovals': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListApprovals,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListApprovalsRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListApprovalsResponse.SerializeToString,
             ),
             'AnswerToolCalls': grpc.unary_unary_rpc_method_handler(
                     servicer.AnswerToolCalls,
@@ -409,6 +427,33 @@ class EpisodeService(object):
             '/podium.episodes.v1.EpisodeService/ApproveToolCall',
             podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallRequest.SerializeToString,
             podium_dot_episodes_dot_v1_dot_episode__service__pb2.ApproveToolCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListApprovals(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EpisodeService/ListApprovals',
+            podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListApprovalsRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListApprovalsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,10 @@ class EpisodeServiceStub:
     """Decides a call that waits for approval. Whoever started the episode may deny
     its calls, and approve them only where the policy says so.
     """
+    ListApprovals: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.ListApprovalsRequest, _episode_service_pb2.ListApprovalsResponse]
+    """Lists the calls of the tenant's episodes that wait for approval, those of the episodes that began
+    first before others.
+    """
     AnswerToolCalls: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.AnswerToolCallsRequest, _episode_service_pb2.AnswerToolCallsResponse]
     """Gives the results of the calls that wait for the caller, all of a turn at once.
     The same results again change nothing.
@@ -84,6 +88,10 @@ class EpisodeServiceAsyncStub(EpisodeServiceStub):
     ApproveToolCall: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.ApproveToolCallRequest, _episode_service_pb2.ApproveToolCallResponse]  # type: ignore[assignment]
     """Decides a call that waits for approval. Whoever started the episode may deny
     its calls, and approve them only where the policy says so.
+    """
+    ListApprovals: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.ListApprovalsRequest, _episode_service_pb2.ListApprovalsResponse]  # type: ignore[assignment]
+    """Lists the calls of the tenant's episodes that wait for approval, those of the episodes that began
+    first before others.
     """
     AnswerToolCalls: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.AnswerToolCallsRequest, _episode_service_pb2.AnswerToolCallsResponse]  # type: ignore[assignment]
     """Gives the results of the calls that wait for the caller, all of a turn at once.
@@ -157,6 +165,16 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_episode_service_pb2.ApproveToolCallResponse, _abc.Awaitable[_episode_service_pb2.ApproveToolCallResponse]]:
         """Decides a call that waits for approval. Whoever started the episode may deny
         its calls, and approve them only where the policy says so.
+        """
+
+    @_abc_1.abstractmethod
+    def ListApprovals(
+        self,
+        request: _episode_service_pb2.ListApprovalsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_episode_service_pb2.ListApprovalsResponse, _abc.Awaitable[_episode_service_pb2.ListApprovalsResponse]]:
+        """Lists the calls of the tenant's episodes that wait for approval, those of the episodes that began
+        first before others.
         """
 
     @_abc_1.abstractmethod

@@ -321,7 +321,9 @@ class Policy(_message.Message):
     version: _builtins.int
     """Counts from 1 for each name."""
     created_by: _builtins.str
-    """Subject that created it."""
+    """Subject that created it; unset for "platform-floor", of which the platform's
+    audit log tells.
+    """
     active: _builtins.bool
     """Whether it is what episodes without a policy name run under."""
     content_digest: _builtins.str

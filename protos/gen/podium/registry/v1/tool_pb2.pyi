@@ -1215,7 +1215,9 @@ class Tool(_message.Message):
     content_digest: _builtins.str
     """Hexadecimal SHA-256 of the canonical spec."""
     created_by: _builtins.str
-    """Subject that registered it."""
+    """Subject that registered it; unset for a shared tool, of which the platform's
+    audit log tells.
+    """
     shared: _builtins.bool
     """Whether the platform owns it and every tenant sees it."""
     @_builtins.property

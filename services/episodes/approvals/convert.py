@@ -1,0 +1,48 @@
+"""Calls that wait, on the wire."""
+
+import uuid
+
+from episodes.approvals.models import Place, WaitingCall
+from episodes.workflows.convert import self_approval
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium_kit.rpc.pages import (
+    InvalidPageToken,
+    decode_page_token,
+    encode_page_token,
+    token_number,
+)
+from podium_kit.wire import timestamp_to_proto
+
+
+def waiting_to_proto(waiting: WaitingCall, reader: str) -> pb.WaitingApproval:
+    """As one subject sees it."""
+    request = episode_pb2.ApprovalRequested.FromString(waiting.request)
+    others = waiting.started_by != reader
+    return pb.WaitingApproval(
+        episode_id=waiting.place.episode_id,
+        started_by=waiting.started_by,
+        turn=waiting.place.turn,
+        call=request.call,
+        create_time=timestamp_to_proto(waiting.create_time),
+        expire_time=request.expire_time,
+        approvable=others or self_approval(waiting.toolset),
+    )
+
+
+def place_from_token(token: str) -> Place | None:
+    """After which call a page begins; None for the first. Raises InvalidPageToken."""
+    if not (values := decode_page_token(token)):
+        return None
+    try:
+        episode_id = str(uuid.UUID(values.get("episode", "")))
+    except ValueError as error:
+        raise InvalidPageToken from error
+    return Place(episode_id, token_number(values, "turn", 0), token_number(values, "call", 0))
+
+
+def token_of(place: Place) -> str:
+    """Where the next page begins."""
+    return encode_page_token(
+        {"episode": place.episode_id, "turn": str(place.turn), "call": str(place.call_index)}
+    )

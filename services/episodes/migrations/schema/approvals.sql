@@ -1,0 +1,8 @@
+-- Calls that a person decided on while others of their turn still wait.
+CREATE TABLE approval_decisions (
+    episode_id uuid NOT NULL REFERENCES episodes,
+    turn integer NOT NULL,
+    call_index integer NOT NULL,
+    PRIMARY KEY (episode_id, turn, call_index)
+);
+CREATE INDEX steps_approvals ON steps (episode_id) WHERE kind = 'approval';

@@ -1,0 +1,10 @@
+"""The queue of calls that wait for a person."""
+
+from podium_kit.postgres.migrations import run_schema
+
+revision = "0107"
+down_revision = "0106"
+
+
+def upgrade() -> None:
+    run_schema(__file__, "approvals.sql")
