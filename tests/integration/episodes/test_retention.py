@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from embedded_servers import Database
+from episodes.store_retention import FORGET
 from integration.episodes.platform_under_test import (
     EpisodesPlatform,
     finished,
@@ -19,11 +20,16 @@ from integration.episodes.platform_under_test import (
 )
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
+from podium_cli.erasure.statements import EPISODES
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.temporal import EmbeddedTemporal
 
 DAYS = 30
 BODIES = "SELECT count(*) FROM segments WHERE position($1::bytea IN body) > 0"
+REFERRING = """
+    SELECT conrelid::regclass::text AS table FROM pg_constraint
+    WHERE confrelid = 'episodes'::regclass
+"""
 UNREFERENCED = """
     SELECT count(*) FROM segments s WHERE NOT EXISTS (SELECT FROM steps WHERE digest = s.digest)
         AND NOT EXISTS (SELECT FROM outbox WHERE digest = s.digest)
@@ -125,6 +131,18 @@ async def test_an_old_episode_is_forgotten_with_everything_it_said(
         reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=young))
         assert reply.trajectory.episode_id == young
         assert (await finished(client, (await start(client)).id)).answer
+
+
+async def test_no_table_that_refers_to_episodes_is_forgotten_about(database: Database) -> None:
+    """A new one would make forgetting and erasing fail for its first row."""
+    connection = await asyncpg.connect((await database("episodes")).replace("+asyncpg", ""))
+    try:
+        found = {row["table"] for row in await connection.fetch(REFERRING)}
+    finally:
+        await connection.close()
+    assert {"steps", "feedback"} <= found
+    assert not {table for table in found if f"DELETE FROM {table} " not in FORGET.text}
+    assert found <= EPISODES.keys()
 
 
 async def test_what_is_owed_or_belongs_to_an_open_group_is_kept(
