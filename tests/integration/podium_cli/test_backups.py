@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from sqlalchemy import make_url
 from embedded_servers import Database
 from integration.cost_ledger.builders import make_capture, make_price, make_record, make_reserve
 from integration.cost_ledger.running_ledger import running_ledger
+from integration.podium_cli.conftest import CommandLine
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium_cli.backups.databases import URL_VARIABLES
 from podium_cli.backups.ledger import LedgerDiffers
@@ -271,3 +273,30 @@ async def restore_with_role(folder: Path, urls: Urls, role: str) -> None:
     databases = {**manifest.databases, "cost_ledger": ledger}
     needing = manifest.model_copy(update={"databases": databases})
     await restore_databases(folder, needing, urls, replace=True)
+
+
+async def test_the_commands_take_urls_from_the_environment(
+    urls: Urls, empty: Urls, tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "backup")
+
+    async def podium(chosen: Urls, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        variables = {URL_VARIABLES[name]: url for name, url in chosen.items()}
+        command = CommandLine(tmp_path / "state", variables)
+        return await asyncio.to_thread(command, *arguments)
+
+    made = await podium(urls, "backup", "--environment", folder)
+    assert made.returncode == 0, made.stderr
+    assert "5 databases" in made.stdout
+    assert "10 entries of 2 ledgers" in made.stdout
+    again = await podium(urls, "backup", "--environment", folder)
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
+    without = {name: url for name, url in empty.items() if name != "gateway"}
+    missing = await podium(without, "restore", "--environment", folder)
+    assert (missing.returncode, "no GATEWAY_DATABASE_URL" in missing.stderr) == (2, True)
+    done = await podium(empty, "restore", "--environment", folder)
+    assert done.returncode == 0, done.stderr
+    assert "10 entries of 2 ledgers verify" in done.stdout
+    assert await rows(empty["cost_ledger"], ENTRIES) == await rows(urls["cost_ledger"], ENTRIES)
+    nowhere = await podium({}, "backup", str(tmp_path / "none"))
+    assert (nowhere.returncode, "holds no platform" in nowhere.stderr) == (1, True)

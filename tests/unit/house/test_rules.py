@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import PurePath
 
 from unit.house.source_files import (
@@ -34,6 +35,7 @@ NONDETERMINISTIC = re.compile(r"(^|\.)(uuid4|uuid1|uuid7|utcnow|urandom)$|^datet
 SQL = re.compile(
     r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b", re.DOTALL
 )
+MIGRATION = re.compile(r"services/\w+/migrations/versions/\d{4}")
 # Turns unexpected errors into "internal error".
 INTERCEPTORS = {"libs/podium_kit/rpc/interceptors.py", "services/gateway/request_log.py"}
 BROAD_EXCEPT_WITH_REASON = re.compile(r"except .*#.*BLE001(, \w+)*\W+\w+ \w+")
@@ -96,6 +98,15 @@ def test_only_stores_speak_sql() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.search(node.value)
     ]
     assert not imports + statements, f"move it to a store_*.py: {imports + statements}"
+
+
+def test_the_migrations_of_a_service_are_one_line() -> None:
+    found = Counter(
+        match.group() for path in tracked_files() if (match := MIGRATION.match(path)) is not None
+    )
+    twice = [migration for migration, count in found.items() if count > 1]
+    assert found
+    assert not twice, f"another change took the number: take the next, and revise after it: {twice}"
 
 
 def test_files_are_named_by_their_noun() -> None:
