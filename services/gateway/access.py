@@ -3,13 +3,15 @@
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.audit.attempts import RejectedAttempts
+from gateway.audit.models import Claimant
 from gateway.error_responses import error_response
-from gateway.errors import MissingApiKey, WrongTenant
+from gateway.errors import MissingApiKey, TurnedAway, WrongTenant
 from gateway.keys.service import PREFIX, ApiKeys
 from gateway.keys.uses import KeyUses
 from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.verifier import OidcVerifier
-from gateway.origin import admitted_by
+from gateway.origin import admitted_by, current_origin, turning_away
 from podium_kit.rpc.errors import DomainError, Unauthenticated
 from podium_kit.rpc.identity import Identity, acting_as
 
@@ -33,7 +35,7 @@ class Doorkeeper:
         identity, credential = await self._known(bearer(headers))
         expected = headers.get("x-podium-tenant", identity.tenant)
         if expected != identity.tenant:
-            raise WrongTenant(identity.tenant, expected)
+            raise WrongTenant(Claimant(identity.tenant, identity.subject, credential), expected)
         return identity, credential
 
     async def _known(self, text: str) -> tuple[Identity, str]:
@@ -49,8 +51,15 @@ class Doorkeeper:
 class AccessMiddleware:
     """Plain ASGI, so that the identity is set for everything inside the request."""
 
-    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper, protected: ProtectedResource) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        doorkeeper: Doorkeeper,
+        protected: ProtectedResource,
+        attempts: RejectedAttempts,
+    ) -> None:
         self._app = app
+        self._attempts = attempts
         self._doorkeeper = doorkeeper
         self._protected = protected
 
@@ -62,13 +71,22 @@ class AccessMiddleware:
         try:
             identity, credential = await self._doorkeeper.admit(Headers(scope=scope))
         except DomainError as error:
+            if isinstance(error, TurnedAway) and error.claimant:
+                self._note(error.claimant, error.reason, scope)
             response = error_response(error)
             if isinstance(error, Unauthenticated):
                 response.headers["www-authenticate"] = self._protected.challenge(scope)
             await response(scope, receive, send)
             return
-        with acting_as(identity), admitted_by(credential):
+        with acting_as(identity), admitted_by(credential), turning_away() as rejection:
             await self._app(scope, receive, send)
+        if rejection.reason and not rejection.told:
+            who = Claimant(identity.tenant, identity.subject, credential)
+            self._note(who, rejection.reason, scope)
+
+    def _note(self, who: Claimant, reason: str, scope: Scope) -> None:
+        request = f"{scope['method']} {scope['path']}"
+        self._attempts.note(who, reason, request, current_origin().request_id)
 
 
 def is_guarded(scope: Scope) -> bool:

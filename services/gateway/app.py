@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from gateway.a2a_server.endpoint import a2a_routes
 from gateway.a2a_server.handler import TaskHandler
 from gateway.access import AccessMiddleware, Doorkeeper
+from gateway.audit.attempts import RejectedAttempts
 from gateway.audit.routes import audit_router
 from gateway.audit.service import AuditLog
 from gateway.chat.routes import chat_router
@@ -61,6 +62,7 @@ class Tenancy:
     doorkeeper: Doorkeeper
     protected: ProtectedResource
     log: AuditLog
+    attempts: RejectedAttempts
     limits: LimitBook
     rate: RateLimiter
     open_requests: OpenRequests
@@ -160,7 +162,12 @@ def _add_middleware(app: FastAPI, settings: Settings, tenancy: Tenancy) -> None:
         open_requests=tenancy.open_requests,
         timeout_s=settings.database_timeout_s,
     )
-    app.add_middleware(AccessMiddleware, doorkeeper=tenancy.doorkeeper, protected=tenancy.protected)
+    app.add_middleware(
+        AccessMiddleware,
+        doorkeeper=tenancy.doorkeeper,
+        protected=tenancy.protected,
+        attempts=tenancy.attempts,
+    )
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from gateway.audit.models import Claimant
 from podium_kit.rpc.errors import (
     DeadlineExceeded,
     DomainError,
@@ -25,27 +26,36 @@ class MissingApiKey(Unauthenticated):
         )
 
 
-class InvalidApiKey(Unauthenticated):
+class TurnedAway(DomainError):
+    """Whose credential it was is for the tenant's audit log; the caller is not told."""
+
+    claimant: Claimant | None = None
+
+
+class InvalidApiKey(Unauthenticated, TurnedAway):
     """The key was never issued, or its secret is wrong."""
 
-    def __init__(self) -> None:
+    def __init__(self, claimant: Claimant | None = None) -> None:
+        self.claimant = claimant
         super().__init__(
             "the API key is not valid; check that it was copied whole (pod_<id>_<secret>), "
             "or ask your tenant's admin for a new one"
         )
 
 
-class ExpiredApiKey(Unauthenticated):
+class ExpiredApiKey(Unauthenticated, TurnedAway):
     """The key's time is over."""
 
-    def __init__(self, key_id: str) -> None:
+    def __init__(self, key_id: str, claimant: Claimant) -> None:
+        self.claimant = claimant
         super().__init__(f"API key {key_id} has expired; create a new one", key_id=key_id)
 
 
-class RevokedApiKey(Unauthenticated):
+class RevokedApiKey(Unauthenticated, TurnedAway):
     """Someone revoked the key."""
 
-    def __init__(self, key_id: str) -> None:
+    def __init__(self, key_id: str, claimant: Claimant) -> None:
+        self.claimant = claimant
         super().__init__(f"API key {key_id} was revoked; create a new one", key_id=key_id)
 
 
@@ -89,10 +99,11 @@ class InvalidApiKeyRequest(InvalidArgument):
     """The key that is asked for could never be used."""
 
 
-class WrongTenant(PermissionDenied):
+class WrongTenant(PermissionDenied, TurnedAway):
     """The caller expects to act for another tenant than its credential belongs to."""
 
-    def __init__(self, tenant: str, expected: str) -> None:
+    def __init__(self, claimant: Claimant, expected: str) -> None:
+        self.claimant, tenant = claimant, claimant.tenant
         super().__init__(
             f"this credential belongs to tenant {tenant}, not {expected}; "
             f"use one of {expected}, or leave the header X-Podium-Tenant out",
@@ -104,10 +115,11 @@ class InvalidToken(Unauthenticated):
     """The OIDC token is not one this gateway trusts; the message says why."""
 
 
-class NoRole(PermissionDenied):
+class NoRole(PermissionDenied, TurnedAway):
     """The identity provider knows the caller, but none of its roles means anything here."""
 
-    def __init__(self, subject: str, claim: str, names: Iterable[str]) -> None:
+    def __init__(self, claimant: Claimant, claim: str, names: Iterable[str]) -> None:
+        self.claimant, subject = claimant, claimant.subject
         given = ", ".join(names) or "nothing"
         super().__init__(
             f"{subject} has no role here: the token's claim {claim} says {given}; "

@@ -15,6 +15,16 @@ class Origin:
     credential: str
 
 
+@dataclass
+class Rejection:
+    """Why the request was turned away; empty when it was not."""
+
+    reason: str = ""
+    # Whether the audit log has an entry of it already.
+    told: bool = False
+
+
+_rejection: ContextVar[Rejection | None] = ContextVar("rejection", default=None)
 _request_id: ContextVar[str] = ContextVar("request_id", default="")
 _credential: ContextVar[str] = ContextVar("credential", default="command line")
 
@@ -31,6 +41,27 @@ def serving_request(request_id: str) -> Iterator[None]:
         yield
     finally:
         _request_id.reset(reset)
+
+
+@contextmanager
+def turning_away() -> Iterator[Rejection]:
+    """Why the request served inside was turned away, if it was."""
+    rejection = Rejection()
+    reset = _rejection.set(rejection)
+    try:
+        yield rejection
+    finally:
+        _rejection.reset(reset)
+
+
+def turned_away(reason: str) -> None:
+    if rejection := _rejection.get():
+        rejection.reason = reason
+
+
+def told_already() -> None:
+    if rejection := _rejection.get():
+        rejection.told = True
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from gateway.a2a_server.clients import TasksClient
 from gateway.a2a_server.handler import TaskHandler
 from gateway.access import Doorkeeper
 from gateway.app import Apis, Tenancy, build_app
+from gateway.audit.attempts import ATTEMPTS_INTERVAL_S, RejectedAttempts
 from gateway.audit.service import AuditLog
 from gateway.audit.store import PostgresAuditStore
 from gateway.chat.catalogue import Catalogue
@@ -146,15 +147,17 @@ async def _parts(
 async def _tenancy(
     settings: Settings, engine: AsyncEngine, stack: AsyncExitStack
 ) -> tuple[Tenancy, list[BackgroundTask]]:
-    log_of_changes = AuditLog(PostgresAuditStore(engine))
+    audit = PostgresAuditStore(engine)
+    log_of_changes, attempts = AuditLog(audit), RejectedAttempts(audit)
     store = PostgresApiKeyStore(engine)
     keys = ApiKeys(store, log_of_changes, settings.key_cache_s)
     uses, oidc = KeyUses(store), OidcVerifier(settings.oidc_issuers)
     slots = OpenRequests(PostgresSlotStore(engine, uuid4()))
-    for close in (oidc.close, slots.close, uses.write):
+    for close in (oidc.close, slots.close, uses.write, attempts.write):
         stack.push_async_callback(close)
     tasks = [
         BackgroundTask("key-uses", uses.write, WRITE_INTERVAL_S),
+        BackgroundTask("rejected-attempts", attempts.write, ATTEMPTS_INTERVAL_S),
         BackgroundTask("open-requests", slots.renew, RENEW_INTERVAL_S),
     ]
     tenancy = Tenancy(
@@ -162,6 +165,7 @@ async def _tenancy(
         doorkeeper=Doorkeeper(keys, uses, oidc),
         protected=ProtectedResource(settings.oidc_issuers, settings.public_url, MCP_PATH),
         log=log_of_changes,
+        attempts=attempts,
         limits=LimitBook(
             PostgresLimitsStore(engine),
             log_of_changes,

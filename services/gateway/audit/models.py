@@ -23,6 +23,15 @@ class AuditEntry:
 
 
 @dataclass(frozen=True)
+class Claimant:
+    """Who was turned away, as far as the credential tells."""
+
+    tenant: str
+    subject: str
+    credential: str
+
+
+@dataclass(frozen=True)
 class AuditRecord(AuditEntry):
     """An entry as it is read: with its time and its outcome."""
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from gateway.audit.models import Claimant
 from podium_kit.rpc.identity import Identity, Role, groups_of, scopes_of
 
 
@@ -32,6 +33,11 @@ class ApiKey:
         """Who calls with this key; what a role may do is looked up now, not when it was given."""
         groups = groups_of(self.roles, self.teams) | {f"key:{self.origin_id or self.id}"}
         return Identity(self.tenant, self.subject, self.scopes | scopes_of(self.roles), groups)
+
+    @property
+    def claimant(self) -> Claimant:
+        """Who comes with this key, as the audit log names it."""
+        return Claimant(self.tenant, self.subject, f"api-key {self.id}")
 
     def shown(self) -> dict[str, object]:
         """What the audit log may know."""

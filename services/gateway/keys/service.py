@@ -110,11 +110,11 @@ class ApiKeys:
         known = prefix == PREFIX and KEY_ID.fullmatch(key_id)
         key = await self._get(key_id) if known else None
         if key is None or not hmac.compare_digest(_hash(secret), key.secret_hash):
-            raise InvalidApiKey
+            raise InvalidApiKey(key.claimant if key else None)
         if key.revoke_time is not None:
-            raise RevokedApiKey(key.id)
+            raise RevokedApiKey(key.id, key.claimant)
         if key.expire_time is not None and key.expire_time <= datetime.now(UTC):
-            raise ExpiredApiKey(key.id)
+            raise ExpiredApiKey(key.id, key.claimant)
         return key
 
     async def list(self, tenant: str, after_id: str, limit: int) -> list[ApiKey]:

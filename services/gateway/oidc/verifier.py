@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import jwt
 
+from gateway.audit.models import Claimant
 from gateway.errors import InvalidToken, NoRole
 from gateway.oidc.issuers import OidcIssuer, claim
 from gateway.oidc.keys import TIMEOUT_S, ProviderKeys
@@ -89,5 +90,6 @@ def _identity(claims: dict[str, Any], issuer: OidcIssuer) -> Identity:
     names = issuer.names_of_roles(claims)
     roles = [issuer.roles[name] for name in names if name in issuer.roles]
     if not roles:
-        raise NoRole(subject, issuer.roles_claim, names)
+        claimant = Claimant(tenant, subject, f"oidc {issuer.issuer}")
+        raise NoRole(claimant, issuer.roles_claim, names)
     return Identity(tenant, subject, scopes_of(roles), groups_of(roles, issuer.teams_of(claims)))
