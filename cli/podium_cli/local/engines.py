@@ -1,5 +1,6 @@
 """Which model orchestrates: the trained SmolLM2 in an embedded vLLM, another folder or server."""
 
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,13 +69,20 @@ def make_engine(choice: EngineChoice, port: int, logs: Path) -> LocalEngine:
         return LocalEngine(engine, None)
     directory, name = _served(choice)
     rank_max = ADAPTER_RANK_MAX if choice.policy_store else 0
+    key = secrets.token_urlsafe(32)
     server = EmbeddedVllm(
-        directory, name, port, log_path=logs / "vllm.log", adapter_rank_max=rank_max
+        directory,
+        name,
+        port,
+        log_path=logs / "vllm.log",
+        adapter_rank_max=rank_max,
+        api_key=key,
     )
     engine = Engine(
         server.base_url,
         name,
         f"orchestrator/{name}",
+        key,
         policy_store=choice.policy_store,
         is_bundled=choice.is_default,
     )

