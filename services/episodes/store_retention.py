@@ -27,8 +27,6 @@ FORGET = text(
         DELETE FROM approval_decisions WHERE episode_id IN (SELECT id FROM gone)
     ), results AS (
         DELETE FROM client_results WHERE episode_id IN (SELECT id FROM gone)
-    ), decision AS (
-        DELETE FROM approval_decisions WHERE episode_id IN (SELECT id FROM gone)
     ), step AS (
         DELETE FROM steps WHERE episode_id IN (SELECT id FROM gone) RETURNING digest
     ), record AS (
