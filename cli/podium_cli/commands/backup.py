@@ -13,8 +13,9 @@ from podium_kit.client.errors import UsageError
 Environment = Annotated[
     bool,
     typer.Option(
+        "--environment",
         help="Databases of COST_LEDGER_OWNER_DATABASE_URL, EPISODES_DATABASE_URL, ... instead of "
-        "the platform on this machine."
+        "the platform on this machine.",
     ),
 ]
 app = typer.Typer(add_completion=False)
