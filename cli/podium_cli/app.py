@@ -26,7 +26,7 @@ COMMANDS = {
     ),
     "backup": (MACHINE, "Write a backup of all databases at one point; services go on."),
     "restore": (MACHINE, "Restore a backup into a stopped platform, and verify its ledger."),
-    "erase": (MACHINE, "Delete what a tenant or user said and stored, with a signed receipt."),
+    "erase": (MACHINE, "Delete what a tenant or user said and stored."),
     "identity": (
         MACHINE,
         "Make the keys that the chart's Secret podium-identity holds, where they are missing.",
@@ -58,6 +58,7 @@ COMMANDS = {
 }
 # What people write for one thing instead of all.
 SINGULARS = {
+    "approval": "approvals",
     "model": "models",
     "episode": "episodes",
     "trajectory": "trajectories",
