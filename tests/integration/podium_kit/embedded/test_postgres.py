@@ -96,6 +96,20 @@ async def test_a_state_folder_longer_than_a_socket_path_works(tmp_path: Path) ->
     await server.stop()
 
 
+@pytest.mark.parametrize("mode", [0o700, 0o701])
+async def test_it_passes_folders_that_others_may_not_read(tmp_path: Path, mode: int) -> None:
+    # What everybody may does not hold for a member of the folder's group.
+    (tmp_path / "private").mkdir()
+    server = EmbeddedPostgres(tmp_path / "private" / "data")
+    await server.start()
+    await server.stop()
+    (tmp_path / "private").chmod(mode)
+    again = EmbeddedPostgres(tmp_path / "private" / "data")
+    await again.start()
+    assert await again.create_database("reached")
+    await again.stop()
+
+
 async def test_folders_on_its_way_stay_closed_to_everybody(tmp_path: Path) -> None:
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
