@@ -42,14 +42,13 @@ FORGET = text(
     """
 )
 # Bodies are shared by their content: only those that nothing refers to any more.
-FORGET_BODIES = text(
-    """
-    DELETE FROM segments s WHERE s.digest = ANY(CAST(:digests AS bytea[]))
-        AND NOT EXISTS (SELECT FROM steps WHERE digest = s.digest)
-        AND NOT EXISTS (SELECT FROM outbox WHERE digest = s.digest)
-        AND NOT EXISTS (SELECT FROM episodes WHERE toolset_digest = s.digest)
-    """
-)
+UNREFERENCED = """
+    NOT EXISTS (SELECT FROM steps WHERE digest = s.digest)
+    AND NOT EXISTS (SELECT FROM outbox WHERE digest = s.digest)
+    AND NOT EXISTS (SELECT FROM episodes WHERE toolset_digest = s.digest)
+"""
+OF_DIGESTS = "DELETE FROM segments s WHERE s.digest = ANY(CAST(:digests AS bytea[])) AND"
+FORGET_BODIES = text(f"{OF_DIGESTS} {UNREFERENCED}")
 
 
 class RetentionStore:

@@ -6,12 +6,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.audit.attempts import RejectedAttempts
 from gateway.audit.models import Claimant
 from gateway.error_responses import error_response
-from gateway.errors import MissingApiKey, TurnedAway, WrongTenant
+from gateway.errors import CredentialRejected, MissingApiKey, WrongTenant
 from gateway.keys.service import PREFIX, ApiKeys
 from gateway.keys.uses import KeyUses
 from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.verifier import OidcVerifier
-from gateway.origin import admitted_by, current_origin, turning_away
+from gateway.origin import admitted_by, current_origin, noting_rejection
 from podium_kit.rpc.errors import DomainError, Unauthenticated
 from podium_kit.rpc.identity import Identity, acting_as
 
@@ -71,16 +71,16 @@ class AccessMiddleware:
         try:
             identity, credential = await self._doorkeeper.admit(Headers(scope=scope))
         except DomainError as error:
-            if isinstance(error, TurnedAway) and error.claimant:
+            if isinstance(error, CredentialRejected) and error.claimant:
                 self._note(error.claimant, error.reason, scope)
             response = error_response(error)
             if isinstance(error, Unauthenticated):
                 response.headers["www-authenticate"] = self._protected.challenge(scope)
             await response(scope, receive, send)
             return
-        with acting_as(identity), admitted_by(credential), turning_away() as rejection:
+        with acting_as(identity), admitted_by(credential), noting_rejection() as rejection:
             await self._app(scope, receive, send)
-        if rejection.reason and not rejection.told:
+        if rejection.reason and not rejection.audited:
             who = Claimant(identity.tenant, identity.subject, credential)
             self._note(who, rejection.reason, scope)
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from gateway.errors import BudgetExhausted
-from gateway.origin import current_origin, turned_away
+from gateway.origin import current_origin, note_rejection
 from podium_kit.rpc import errors
 
 # HTTP status and OpenAI's error type, by the error's base class.
@@ -73,7 +73,7 @@ def error_response(error: errors.DomainError) -> JSONResponse:
     """The error as a response, with Retry-After and OpenAI's retry hint where known."""
     status, headers = http_status(error)[0], {}
     if status == 403:
-        turned_away(error.reason)
+        note_rejection(error.reason)
     if error.retry_after_s is not None or status == 503:
         headers["retry-after"] = str(ceil(error.retry_after_s or RETRY_AFTER_S))
     if retryable := error.metadata.get("retryable"):

@@ -26,13 +26,13 @@ class MissingApiKey(Unauthenticated):
         )
 
 
-class TurnedAway(DomainError):
-    """Whose credential it was is for the tenant's audit log; the caller is not told."""
+class CredentialRejected(DomainError):
+    """Its owner goes into the tenant's audit log, and not to the caller."""
 
     claimant: Claimant | None = None
 
 
-class InvalidApiKey(Unauthenticated, TurnedAway):
+class InvalidApiKey(Unauthenticated, CredentialRejected):
     """The key was never issued, or its secret is wrong."""
 
     def __init__(self, claimant: Claimant | None = None) -> None:
@@ -43,7 +43,7 @@ class InvalidApiKey(Unauthenticated, TurnedAway):
         )
 
 
-class ExpiredApiKey(Unauthenticated, TurnedAway):
+class ExpiredApiKey(Unauthenticated, CredentialRejected):
     """The key's time is over."""
 
     def __init__(self, key_id: str, claimant: Claimant) -> None:
@@ -51,7 +51,7 @@ class ExpiredApiKey(Unauthenticated, TurnedAway):
         super().__init__(f"API key {key_id} has expired; create a new one", key_id=key_id)
 
 
-class RevokedApiKey(Unauthenticated, TurnedAway):
+class RevokedApiKey(Unauthenticated, CredentialRejected):
     """Someone revoked the key."""
 
     def __init__(self, key_id: str, claimant: Claimant) -> None:
@@ -99,7 +99,7 @@ class InvalidApiKeyRequest(InvalidArgument):
     """The key that is asked for could never be used."""
 
 
-class WrongTenant(PermissionDenied, TurnedAway):
+class WrongTenant(PermissionDenied, CredentialRejected):
     """The caller expects to act for another tenant than its credential belongs to."""
 
     def __init__(self, claimant: Claimant, expected: str) -> None:
@@ -115,7 +115,7 @@ class InvalidToken(Unauthenticated):
     """The OIDC token is not one this gateway trusts; the message says why."""
 
 
-class NoRole(PermissionDenied, TurnedAway):
+class NoRole(PermissionDenied, CredentialRejected):
     """The identity provider knows the caller, but none of its roles means anything here."""
 
     def __init__(self, claimant: Claimant, claim: str, names: Iterable[str]) -> None:

@@ -17,11 +17,11 @@ class Origin:
 
 @dataclass
 class Rejection:
-    """Why the request was turned away; empty when it was not."""
+    """Why the request was rejected; empty when it was not."""
 
     reason: str = ""
     # Whether the audit log has an entry of it already.
-    told: bool = False
+    audited: bool = False
 
 
 _rejection: ContextVar[Rejection | None] = ContextVar("rejection", default=None)
@@ -44,8 +44,8 @@ def serving_request(request_id: str) -> Iterator[None]:
 
 
 @contextmanager
-def turning_away() -> Iterator[Rejection]:
-    """Why the request served inside was turned away, if it was."""
+def noting_rejection() -> Iterator[Rejection]:
+    """Why the request served inside was rejected, if it was."""
     rejection = Rejection()
     reset = _rejection.set(rejection)
     try:
@@ -54,14 +54,14 @@ def turning_away() -> Iterator[Rejection]:
         _rejection.reset(reset)
 
 
-def turned_away(reason: str) -> None:
+def note_rejection(reason: str) -> None:
     if rejection := _rejection.get():
         rejection.reason = reason
 
 
-def told_already() -> None:
+def mark_audited() -> None:
     if rejection := _rejection.get():
-        rejection.told = True
+        rejection.audited = True
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from podium_cli.backups.manifest import DatabaseFacts
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.postgres.migrations import DatabaseUnreachable, newest_revision
 
-# By database, the variable in which its service is told the URL of the schema's owner.
+# By database, the variable that gives its service the URL of the schema's owner.
 URL_VARIABLES = {
     "cost_ledger": "COST_LEDGER_OWNER_DATABASE_URL",
     "tool_registry": "TOOL_REGISTRY_DATABASE_URL",
@@ -59,7 +59,7 @@ class NoTables(UserError):
 
 
 def urls_of_environment() -> dict[str, str]:
-    """The URLs as the services are told them. Raises UsageError."""
+    """The URLs, from the variables of the services. Raises UsageError."""
     missing = [name for name in URL_VARIABLES.values() if not os.environ.get(name)]
     if missing:
         raise UsageError(

@@ -1,6 +1,7 @@
 """What is deleted of whom, by database and in the order that references allow."""
 
 from episodes.keys import record_id
+from episodes.store_retention import UNREFERENCED
 
 # Parameters of all: :tenant, and :subject, NULL for the whole tenant.
 
@@ -41,6 +42,7 @@ GONE_BODIES = """
     UNION SELECT digest FROM steps WHERE episode_id IN (SELECT id FROM gone)
     UNION SELECT toolset_digest FROM episodes WHERE id IN (SELECT id FROM gone)
 """
+OF_GONE_BODIES = "DELETE FROM segments s WHERE s.digest IN (SELECT digest FROM gone_bodies) AND"
 FEEDBACK_RECORD = record_id("feedback", "%s/%s")
 
 EPISODES = {
@@ -66,12 +68,7 @@ EPISODES = {
         AND (CAST(:subject AS text) IS NULL OR subject = :subject)
     """,
     "episodes": "DELETE FROM episodes WHERE id IN (SELECT id FROM gone)",
-    "segments": """
-        DELETE FROM segments s WHERE s.digest IN (SELECT digest FROM gone_bodies)
-            AND NOT EXISTS (SELECT FROM steps WHERE digest = s.digest)
-            AND NOT EXISTS (SELECT FROM outbox WHERE digest = s.digest)
-            AND NOT EXISTS (SELECT FROM episodes WHERE toolset_digest = s.digest)
-    """,
+    "segments": f"{OF_GONE_BODIES} {UNREFERENCED}",
 }
 GATEWAY = {
     "api_keys": """

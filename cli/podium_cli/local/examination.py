@@ -113,7 +113,7 @@ async def _sandbox() -> Finding:
 
 
 def _networks() -> Finding:
-    """Whether servers that ask nobody who they are can be kept from the machine's other users."""
+    """Whether servers without authentication can be kept from the machine's other users."""
     if namespaces.are_permitted():
         return Finding("networks", True, "Temporal and the broker get one of their own")
     return Finding("networks", False, "other users reach Temporal and the broker", namespaces.FIX)

@@ -16,7 +16,7 @@ from podium_cli.local.state import Connection
 from podium_kit.client.gateway import Gateway
 from podium_kit.embedded.gate import namespaces
 
-OPEN = "other users of this machine reach Temporal and the broker, because neither asks who comes"
+OPEN = "other users of this machine reach Temporal and the broker, which authenticate nobody"
 
 
 @asynccontextmanager

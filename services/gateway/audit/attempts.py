@@ -1,7 +1,7 @@
-"""Attempts that were turned away: keys that do not open, and callers who lack a scope or a role.
+"""Rejected attempts: keys that are not valid, and callers who lack a scope or a role.
 
 They are counted in memory and written every minute, a few entries for each tenant at most, so that
-nobody fills the log by knocking. Changes that were rejected have entries of their own.
+nobody fills the log by trying. Changes that were rejected have entries of their own.
 """
 
 from dataclasses import dataclass, field

@@ -24,7 +24,7 @@ class AuditEntry:
 
 @dataclass(frozen=True)
 class Claimant:
-    """Who was turned away, as far as the credential tells."""
+    """Who was rejected, as far as the credential says."""
 
     tenant: str
     subject: str

@@ -13,7 +13,7 @@ from uuid_utils import uuid7
 
 from gateway.audit.models import AuditEntry, AuditFilter, AuditRecord, Change, Json
 from gateway.audit.redaction import redacted
-from gateway.origin import current_origin, told_already
+from gateway.origin import current_origin, mark_audited
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity
 
@@ -44,7 +44,7 @@ class AuditLog:
         try:
             yield change
         except DomainError as error:
-            told_already()
+            mark_audited()
             await self._store.finish(entry.id, error.reason, None)
             raise
         await self._store.finish(entry.id, "", redacted(change.after))

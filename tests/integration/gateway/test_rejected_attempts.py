@@ -1,4 +1,4 @@
-"""Who is turned away is in the tenant's audit log, and cannot fill it."""
+"""Rejected attempts are in the tenant's audit log, and cannot fill it."""
 
 from pathlib import Path
 from typing import Any

@@ -1,1 +1,1 @@
-"""A gate of mutual TLS before a server that asks nobody who they are."""
+"""A gate of mutual TLS before a server that does not authenticate its clients."""
