@@ -26,7 +26,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push cluster-test chart crds chart-docs chart-slow docs clean clients otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo sealed up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push cluster-test chart crds chart-docs chart-slow docs clean clients otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -160,6 +160,9 @@ supply-chain: $(INSTALLED) ## Bills of materials of the images, known vulnerabil
 
 demo: setup ## Solve real tasks with everything started for real, and show the result
 	$(PYTHON) -m podium_cli demo
+
+sealed: setup ## The default policy on tasks that nobody reads, once a release; prints a row of tests/sealed/README.md
+	@PYTHONPATH=tests $(PYTHON) -m sealed
 
 up: setup ## Start the platform on this machine (Ctrl-C stops it)
 	$(PYTHON) -m podium_cli up

@@ -5,13 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import uuid_utils
 from rich.console import Group
 from rich.text import Text
 
-from podium.episodes.v1 import episode_pb2
-from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
-from podium.registry.v1 import tool_registry_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.up import (
     AssumeYes,
@@ -24,17 +20,14 @@ from podium_cli.commands.up import (
 from podium_cli.demo.accounts import Accounts, accounts
 from podium_cli.demo.outcomes import Outcome, accuracy
 from podium_cli.demo.progress import SolvingProgress
-from podium_cli.demo.solving import Solver
+from podium_cli.demo.solving import Effort, solve
 from podium_cli.demo.tables import accuracy_table, outcome_table, spend_table
-from podium_cli.demo.tasks import choose, load_tasks, tools_by_kind
+from podium_cli.demo.tasks import choose, load_tasks
 from podium_cli.formats import format_money, format_seconds
 from podium_cli.inputs import parse_seconds
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.client.errors import UserError
-from podium_kit.client.gateway import Gateway
-from podium_kit.wire import duration_to_proto
 
-COMPLETION_TOKENS_MAX = 256
 REPORT = Path("build") / "demo" / "report.html"
 
 
@@ -46,10 +39,14 @@ async def demo(
     session: Session,
     *,
     tasks: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 26,
-    turn_limit: Annotated[int, typer.Option(min=1, help="Most turns per task.")] = 6,
-    time_limit: Annotated[str, typer.Option(help="Longest task, like 90s.")] = "90s",
-    tools: Annotated[int, typer.Option(min=1, help="Tools offered per task.")] = 6,
-    at_once: Annotated[int, typer.Option(min=1, help="Tasks in flight.")] = 4,
+    turn_limit: Annotated[
+        int, typer.Option(min=1, help="Most turns per task.")
+    ] = Effort.turn_limit,
+    time_limit: Annotated[
+        str, typer.Option(help="Longest task, like 90s.")
+    ] = f"{Effort.time_limit_s}s",
+    tools: Annotated[int, typer.Option(min=1, help="Tools offered per task.")] = Effort.tools,
+    at_once: Annotated[int, typer.Option(min=1, help="Tasks in flight.")] = Effort.at_once,
     report: Annotated[Path, typer.Option(help="HTML report to write.")] = REPORT,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the platform running.")] = False,
     model: ModelFolder = None,
@@ -74,31 +71,14 @@ async def demo(
     with stopping_on_sigterm():
         async with demo_platform(session, choice, yes, keep) as gateway:
             with SolvingProgress(session.output.progress, len(chosen)) as progress:
-                limits = _limits(turn_limit, parse_seconds(time_limit))
-                offered = tools_by_kind(chosen, await _tool_names(gateway), tools)
-                solver = Solver(gateway, session.output, offered, limits)
-                outcomes = await solver.solve(chosen, at_once, progress)
+                effort = Effort(turn_limit, parse_seconds(time_limit), tools, at_once)
+                outcomes = await solve(gateway, session.output, chosen, effort, progress)
             found = await accounts(gateway, outcomes)
             write_report(report, outcomes, found, tools, f"{gateway.url}/console")
     _show(session, outcomes, found, report, f"{gateway.url}/console")
     session.output.note(f"[dim]all of it took {format_seconds(time.monotonic() - started)}[/]")
     if not found.agree:
         raise UserError("ledger and trajectories differ", "this is a fault: keep the state folder")
-
-
-def _limits(turn_limit: int, time_limit_s: float) -> episode_pb2.EpisodeSpec:
-    return episode_pb2.EpisodeSpec(
-        turn_limit=turn_limit,
-        time_limit=duration_to_proto(time_limit_s),
-        # A small model that has lost its way writes until it is stopped.
-        sampling=orchestrator_pb2.Sampling(max_tokens=COMPLETION_TOKENS_MAX),
-        labels={"demo": str(uuid_utils.uuid7())},
-    )
-
-
-async def _tool_names(gateway: Gateway) -> list[str]:
-    reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
-    return [tool.spec.name for tool in reply.tools]
 
 
 def _show(

@@ -1,28 +1,65 @@
 """Runs tasks as episodes, a few at a time, and watches them."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import uuid_utils
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
+from podium.registry.v1 import tool_registry_service_pb2
 from podium_cli.demo.outcomes import Outcome
-from podium_cli.demo.tasks import Task
+from podium_cli.demo.tasks import Task, tools_by_kind
 from podium_cli.episodes.following import cancel
 from podium_cli.output import Output
 from podium_kit.client.gateway import Gateway
 from podium_kit.concurrency import in_parallel
 from podium_kit.wire import (
     duration_from_proto,
+    duration_to_proto,
     enum_word,
     optional_money_from_proto,
     timestamp_from_proto,
 )
 
+COMPLETION_TOKENS_MAX = 256
+
 # Called with a task and its current step.
 Progress = Callable[[Task, str], None]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a task may take; the defaults are those of `podium demo`."""
+
+    turn_limit: int = 6
+    time_limit_s: float = 90
+    tools: int = 6
+    """Offered per task, those that solve it among them."""
+    at_once: int = 4
+
+    def limits(self) -> episode_pb2.EpisodeSpec:
+        """What every episode of one run has in common."""
+        return episode_pb2.EpisodeSpec(
+            turn_limit=self.turn_limit,
+            time_limit=duration_to_proto(self.time_limit_s),
+            # A small model that has lost its way writes until it is stopped.
+            sampling=orchestrator_pb2.Sampling(max_tokens=COMPLETION_TOKENS_MAX),
+            labels={"demo": str(uuid_utils.uuid7())},
+        )
+
+
+async def solve(
+    gateway: Gateway, output: Output, tasks: Sequence[Task], effort: Effort, progress: Progress
+) -> list[Outcome]:
+    """One outcome per task, in their order. Raises Rejected, Unreachable."""
+    reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
+    known = [tool.spec.name for tool in reply.tools]
+    offered = tools_by_kind(tasks, known, effort.tools)
+    solver = Solver(gateway, output, offered, effort.limits())
+    return await solver.solve(tasks, effort.at_once, progress)
 
 
 @dataclass
@@ -69,7 +106,7 @@ class Solver:
         self._offered = offered
         self._limits = limits
 
-    async def solve(self, tasks: list[Task], at_once: int, progress: Progress) -> list[Outcome]:
+    async def solve(self, tasks: Sequence[Task], at_once: int, progress: Progress) -> list[Outcome]:
         """One outcome per task, in their order. Raises Rejected, Unreachable."""
         return await in_parallel([partial(self._solve, task, progress) for task in tasks], at_once)
 

@@ -55,10 +55,14 @@ def tools_by_kind(
     return chosen
 
 
+def tasks_of(document: Mapping[str, Any]) -> list[Task]:
+    """The tasks of one kind. Raises KeyError, TypeError, InvalidVerifier."""
+    return [_task(document["kind"], fields) for fields in document["tasks"]]
+
+
 def _read(path: Path) -> list[Task]:
-    document = yaml.safe_load(path.read_text())
     try:
-        return [_task(document["kind"], fields) for fields in document["tasks"]]
+        return tasks_of(yaml.safe_load(path.read_text()))
     except (KeyError, TypeError, InvalidVerifier) as error:
         raise InvalidDocument(path, f"is no list of tasks: {error}") from error
 
