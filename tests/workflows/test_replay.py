@@ -8,7 +8,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from episodes.temporal.converter import DATA_CONVERTER
+from episodes.temporal.converter import data_converter
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import EpisodeInput, EpisodeResult
 
@@ -23,7 +23,7 @@ def replayer(kind: type, runner: WorkflowRunner) -> Replayer:
     return Replayer(
         workflows=[kind],
         workflow_runner=runner,
-        data_converter=DATA_CONVERTER,
+        data_converter=data_converter(),
         # Temporal's default hashes the code of every module that the tests have imported.
         build_id="tests",
     )

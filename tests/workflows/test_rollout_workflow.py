@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from episodes.temporal.client import connect_temporal
-from episodes.temporal.converter import DATA_CONVERTER
+from episodes.temporal.converter import data_converter
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_training.rollouts.payloads import GroupOfRun, RolloutTotals
 from podium_training.rollouts.workflow import GROUPS_PER_HISTORY, RolloutWorkflow
@@ -80,7 +80,7 @@ async def test_recorded_history_replays(path: Path) -> None:
     replayer = Replayer(
         workflows=[RolloutWorkflow],
         workflow_runner=UnsandboxedWorkflowRunner(),
-        data_converter=DATA_CONVERTER,
+        data_converter=data_converter(),
         # Temporal's default hashes the code of every module that the tests have imported.
         build_id="tests",
     )

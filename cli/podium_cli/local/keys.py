@@ -1,8 +1,6 @@
-"""Ed25519 keys of the platform: made once, kept in a folder."""
+"""Keys of the platform, Ed25519 and AES: made once, kept in a folder."""
 
-import base64
 import json
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +8,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from podium_cli.local.state import write_private
+from podium_kit.key_file import new_key_line
 from podium_kit.rpc.identity import Scope
 
 # Who signs tokens: the gateway for its callers, the others for work they do by themselves.
@@ -20,7 +19,7 @@ SCOPES_OF_SIGNER: dict[str, tuple[str, ...] | None] = {
     # Reports what it measured, and keeps tools of followed MCP servers up to date.
     "tool-adapters": (Scope.FACTS_WRITE.value, Scope.TOOLS_FOLLOW.value),
 }
-MASTER_KEYS = "master-keys"
+MASTER_KEYS, PAYLOAD_KEYS = "master-keys", "payload-keys"
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,11 @@ class SigningKeys:
         """What encrypts secrets that tenants and users store."""
         return self.folder / MASTER_KEYS
 
+    @property
+    def payload_keys_file(self) -> Path:
+        """What encrypts the histories that Temporal keeps."""
+        return self.folder / PAYLOAD_KEYS
+
     def private_key_file(self, signer: str) -> Path:
         return self.folder / f"{signer}.pem"
 
@@ -56,9 +60,9 @@ def ensure_keys(folder: Path) -> SigningKeys:
     }
     write_private(keys.verify_keys_file, json.dumps(public))
     _private_key(keys.anchor_key_file)
-    if not keys.master_keys_file.exists():
-        key = base64.b64encode(secrets.token_bytes(32)).decode()
-        write_private(keys.master_keys_file, f"1 {key}\n")
+    for path in (keys.master_keys_file, keys.payload_keys_file):
+        if not path.exists():
+            write_private(path, new_key_line("1"))
     return keys
 
 

@@ -51,7 +51,11 @@ class Surroundings:
     @property
     def temporal(self) -> dict[str, str]:
         """As TemporalSettings has it."""
-        return {**({"tls": "true"} if self.certificate else {}), **self.certificate}
+        return {
+            **({"tls": "true"} if self.certificate else {}),
+            **self.certificate,
+            "payload_keys_file": str(self.keys.payload_keys_file),
+        }
 
     def target(self, service: str) -> str:
         return f"{LOOPBACK}:{self.ports[service]}"

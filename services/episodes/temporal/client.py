@@ -7,7 +7,7 @@ import tenacity
 from temporalio.client import Client
 from temporalio.service import TLSConfig
 
-from episodes.temporal.converter import DATA_CONVERTER
+from episodes.temporal.converter import data_converter
 from episodes.temporal.settings import TemporalSettings
 from podium_kit.rpc.errors import Unavailable
 
@@ -42,8 +42,14 @@ async def connect_temporal(
     settings: TemporalSettings | None = None,
     attempts_max: int = ATTEMPTS_MAX,
 ) -> Client:
-    """A client, once the frontend answers. Raises TemporalUnreachable, by default in a minute."""
-    security = connection_security(settings or TemporalSettings())
+    """A client, once the frontend answers.
+
+    Raises TemporalUnreachable, by default in a minute, and FailedPrecondition for a file of
+    payload keys without any.
+    """
+    settings = settings or TemporalSettings()
+    security = connection_security(settings)
+    converter = data_converter(settings.payload_keys_file)
     patient = tenacity.AsyncRetrying(
         retry=tenacity.retry_if_exception_type(RuntimeError),
         stop=tenacity.stop_after_attempt(attempts_max),
@@ -53,7 +59,7 @@ async def connect_temporal(
     )
     try:
         return await patient(
-            Client.connect, target, namespace=namespace, data_converter=DATA_CONVERTER, **security
+            Client.connect, target, namespace=namespace, data_converter=converter, **security
         )
     except RuntimeError as error:
         raise TemporalUnreachable(target, error) from error

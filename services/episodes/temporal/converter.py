@@ -1,4 +1,4 @@
-"""Rejects payloads that do not belong in a workflow's history.
+"""What goes into a workflow's history: small payloads, encrypted where there are keys.
 
 An over-large argument would otherwise be retried by the server for ever without
 an error anyone sees; an over-large result would be retried as if it could shrink.
@@ -6,11 +6,19 @@ an error anyone sees; an over-large result would be retried as if it could shrin
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import DataConverter, DefaultPayloadConverter
+from temporalio.converter import (
+    DataConverter,
+    DefaultFailureConverter,
+    DefaultFailureConverterWithEncodedAttributes,
+    DefaultPayloadConverter,
+)
 from temporalio.exceptions import ApplicationError
+
+from episodes.temporal.encryption import PayloadEncryption
 
 PAYLOAD_BYTES_MAX = 64 * 1024
 
@@ -31,4 +39,14 @@ class BoundedPayloadConverter(DefaultPayloadConverter):
         return payloads
 
 
-DATA_CONVERTER = replace(DataConverter.default, payload_converter_class=BoundedPayloadConverter)
+def data_converter(payload_keys_file: Path | None = None) -> DataConverter:
+    """Of every client and worker. Raises FailedPrecondition when the file holds no keys."""
+    return replace(
+        DataConverter.default,
+        payload_converter_class=BoundedPayloadConverter,
+        payload_codec=PayloadEncryption(payload_keys_file),
+        # What fails may say what it was about; without keys words stay where people look.
+        failure_converter_class=DefaultFailureConverterWithEncodedAttributes
+        if payload_keys_file
+        else DefaultFailureConverter,
+    )

@@ -1,4 +1,4 @@
-"""How the episodes server and its worker prove to Temporal who they are."""
+"""How the episodes server and its worker prove to Temporal who they are, and what it may read."""
 
 from typing import Self
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, FilePath, SecretStr, model_va
 
 
 class TemporalSettings(BaseModel):
-    """TLS and credentials; plaintext without any when everything is unset."""
+    """TLS, credentials and keys; plaintext without any when everything is unset."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -20,6 +20,11 @@ class TemporalSettings(BaseModel):
         None, description="name in the frontend's certificate; unset takes the target's host"
     )
     api_key: SecretStr | None = Field(None, description="API key, as Temporal Cloud gives them")
+    payload_keys_file: FilePath | None = Field(
+        None,
+        description="keys that encrypt what histories hold, a line each: an id and 32 bytes as "
+        "base64; the last one encrypts, all decrypt. Unset encrypts nothing",
+    )
 
     @model_validator(mode="after")
     def _what_is_named_is_used(self) -> Self:

@@ -10,6 +10,9 @@ from typing import Any
 import psutil
 import pytest
 
+from episodes.keys import workflow_id
+from episodes.temporal.client import connect_temporal
+from episodes.temporal.settings import TemporalSettings
 from integration.podium_cli.attacks_on_loopback import TOPIC, context, temporal_over_tls
 from integration.podium_cli.conftest import CommandLine, Platform
 from podium_kit.embedded.kafka import EmbeddedKafka
@@ -63,6 +66,33 @@ def test_our_own_processes_get_through(
     platform.model.push({"answer": "Ouagadougou"})
     podium("run", "What is the capital of Burkina Faso?")
     assert podium("trajectories", "tail", "-n", "1", "--json").stdout
+
+
+@pytest.fixture
+def payload_key_id(podium: CommandLine) -> str:
+    """Of the key that encrypts histories; nobody else reads its file."""
+    file = podium.state_dir / "keys" / "payload-keys"
+    assert not file.stat().st_mode & (stat.S_IRWXO | stat.S_IRWXG)
+    return file.read_text().split()[0]
+
+
+async def test_temporal_stores_nothing_that_it_can_read(
+    podium: CommandLine, platform: Platform, payload_key_id: str
+) -> None:
+    platform.model.push({"answer": "Ouagadougou"})
+    said = podium("run", "What is the capital of Burkina Faso?", "--json").stdout
+    episode_id = json.loads(said.splitlines()[-1])["finished"]["episode"]["id"]
+    connection = json.loads((podium.state_dir / "connection.json").read_text())
+    del connection["temporal"]["payload_keys_file"]
+    client = await connect_temporal(
+        connection["temporal_target"], "default", TemporalSettings(**connection["temporal"])
+    )
+    history = await client.get_workflow_handle(workflow_id(episode_id)).fetch_history()
+    payload = history.events[0].workflow_execution_started_event_attributes.input.payloads[0]
+    assert dict(payload.metadata) == {
+        "encoding": b"binary/encrypted",
+        "encryption-key-id": payload_key_id.encode(),
+    }
 
 
 def test_temporal_and_the_broker_listen_nowhere_else(

@@ -19,6 +19,7 @@ FILES = {
     "tool-adapters.pem",
     "ledger-anchor.pem",
     "master-keys",
+    "payload-keys",
 }
 ADMIN = Identity("acme", "ada", frozenset({Scope.PLATFORM_ADMIN, Scope.EPISODES_RUN}))
 

@@ -1,0 +1,82 @@
+"""Encrypts what Temporal stores: payloads of workflows and activities, and the words of failures.
+
+Payloads of before the keys existed are read as they are, so running episodes go on.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadCodec
+
+from podium_kit.key_file import InvalidKeyFile, KeyFile
+from podium_kit.rpc.errors import FailedPrecondition
+
+NONCE_BYTES = 12
+# As Temporal's own samples name them, which tools that show payloads know.
+ENCODING, KEY_ID = "encoding", "encryption-key-id"
+ENCRYPTED = b"binary/encrypted"
+SETTING = "TEMPORAL__PAYLOAD_KEYS_FILE"
+
+
+class UnreadablePayload(FailedPrecondition):
+    """No key opens it. Temporal asks again, so nothing is lost once the key is back."""
+
+
+class PayloadEncryption(PayloadCodec):
+    """AES-256-GCM under the current key of the file; without a file nothing is encrypted."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Raises FailedPrecondition when the file holds no keys."""
+        self._file = None if path is None else KeyFile(path)
+        self._keys()
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        if self._file is None:
+            return list(payloads)
+        key_id, key = list(self._keys().items())[-1]
+        return [_sealed(payload, key_id, key) for payload in payloads]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        keys = self._keys() if any(map(_is_sealed, payloads)) else {}
+        return [self._opened(each, keys) if _is_sealed(each) else each for each in payloads]
+
+    def _opened(self, payload: Payload, keys: dict[str, bytes]) -> Payload:
+        key_id = bytes(payload.metadata.get(KEY_ID, b"")).decode(errors="replace")
+        of = f"the history is encrypted with the key {key_id}"
+        if self._file is None:
+            raise UnreadablePayload(f"{of}: set {SETTING} to the file that has it")
+        if key_id not in keys:
+            raise UnreadablePayload(
+                f"{of}, which {self._file.path} ({SETTING}) lacks: add it above the last line"
+            )
+        nonce, sealed = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
+        try:
+            return Payload.FromString(AESGCM(keys[key_id]).decrypt(nonce, sealed, None))
+        except (InvalidTag, ValueError):
+            raise UnreadablePayload(
+                f"{of}, and the one in {self._file.path} ({SETTING}) does not open it: put the "
+                "former one back, a new key needs an id of its own"
+            ) from None
+
+    def _keys(self) -> dict[str, bytes]:
+        try:
+            return {} if self._file is None else self._file.keys()
+        except InvalidKeyFile as error:
+            path = self._file.path if self._file else ""
+            raise FailedPrecondition(f"{path} ({SETTING}) {error}") from None
+
+
+def _sealed(payload: Payload, key_id: str, key: bytes) -> Payload:
+    nonce = os.urandom(NONCE_BYTES)
+    return Payload(
+        metadata={ENCODING: ENCRYPTED, KEY_ID: key_id.encode()},
+        data=nonce + AESGCM(key).encrypt(nonce, payload.SerializeToString(), None),
+    )
+
+
+def _is_sealed(payload: Payload) -> bool:
+    return bytes(payload.metadata.get(ENCODING, b"")) == ENCRYPTED

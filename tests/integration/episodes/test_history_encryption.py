@@ -1,0 +1,158 @@
+"""What Temporal stores of an episode, read raw over its API, and what a change of keys does."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest_asyncio
+from temporalio.client import Client
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from embedded_servers import Database
+from episodes.keys import workflow_id
+from episodes.temporal.converter import data_converter
+from episodes.workflows.episode import EpisodeWorkflow
+from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
+from integration.episodes.platform_under_test import (
+    EpisodesPlatform,
+    finished,
+    run_platform,
+    start,
+)
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium_kit.embedded.kafka import EmbeddedKafka
+from podium_kit.embedded.temporal import EmbeddedTemporal
+from podium_kit.key_file import new_key_line
+
+TASK, ANSWER = "pay the invoice of Ouagadougou", "paid 417 francs"
+REASON, FAULT = "the invoice is right", "no model speaks Zarma"
+WORDS = {TASK, ANSWER, REASON, FAULT, "boss", "answered", "failed"}
+QUEUE = "of-before-and-after"
+
+
+@pytest_asyncio.fixture
+async def encrypted(
+    database: Database, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, tmp_path: Path
+) -> AsyncIterator[EpisodesPlatform]:
+    url = await database("episodes")
+    async with run_platform(url, temporal, kafka, tmp_path, with_keys(tmp_path)) as running:
+        yield running
+
+
+def with_keys(folder: Path) -> dict[str, str]:
+    """Settings that name a file with the key `first`."""
+    file = folder / "payload-keys"
+    if not file.exists():
+        file.write_text(new_key_line("first"))
+    return {"temporal__payload_keys_file": str(file)}
+
+
+def pays(platform: EpisodesPlatform) -> None:
+    platform.neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("pay")), answer(ANSWER))
+
+
+async def asked(platform: EpisodesPlatform) -> str:
+    """An episode whose call waits for a person."""
+    pays(platform)
+    async with platform.client() as client:
+        episode = await start(client, TASK)
+        watch = client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode.id))
+        async for response in watch:
+            if response.event.HasField("approval_requested"):
+                return episode.id
+    raise AssertionError("nobody was asked")
+
+
+async def approved(platform: EpisodesPlatform, episode_id: str) -> episode_pb2.Episode:
+    """The episode as it ends after a person's yes."""
+    request = pb.ApproveToolCallRequest(episode_id=episode_id, turn=1, approved=True, reason=REASON)
+    async with platform.client(subject="boss") as boss:
+        await boss.ApproveToolCall(request)
+        return await finished(boss, episode_id)
+
+
+async def failed(platform: EpisodesPlatform) -> str:
+    """An episode that ends for a reason that says something."""
+    platform.neighbours.orchestrator.error = (grpc.StatusCode.FAILED_PRECONDITION, FAULT)
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client, TASK)).id)
+    assert FAULT in episode.failure.message
+    return episode.id
+
+
+async def words_in_histories(temporal: EmbeddedTemporal, *episode_ids: str) -> set[str]:
+    client, raw = await Client.connect(temporal.target), b""
+    for episode_id in episode_ids:
+        handle = client.get_workflow_handle(workflow_id(episode_id))
+        async for event in handle.fetch_history_events():
+            raw += event.SerializeToString()
+    assert raw
+    return {word for word in WORDS if word.encode() in raw}
+
+
+async def episodes_of(platform: EpisodesPlatform) -> tuple[str, str]:
+    episode_id = await asked(platform)
+    assert (await approved(platform, episode_id)).answer == ANSWER
+    return episode_id, await failed(platform)
+
+
+async def test_temporal_reads_neither_words_nor_people(
+    platform: EpisodesPlatform, encrypted: EpisodesPlatform, temporal: EmbeddedTemporal
+) -> None:
+    # What it reads without keys, so that the search below is one that finds.
+    found = await words_in_histories(temporal, *await episodes_of(platform))
+    assert found == {REASON, FAULT, "boss", "answered", "failed"}
+    assert await words_in_histories(temporal, *await episodes_of(encrypted)) == set()
+
+
+async def test_a_history_replays_with_the_file_of_keys(
+    encrypted: EpisodesPlatform, temporal: EmbeddedTemporal, tmp_path: Path
+) -> None:
+    episode_id = await asked(encrypted)
+    await approved(encrypted, episode_id)
+    client = await Client.connect(temporal.target)
+    history = await client.get_workflow_handle(workflow_id(episode_id)).fetch_history()
+    for keys, replays in ((tmp_path / "payload-keys", True), (None, False)):
+        replayer = Replayer(
+            workflows=[EpisodeWorkflow],
+            workflow_runner=UnsandboxedWorkflowRunner(),
+            data_converter=data_converter(keys),
+            # Temporal's default hashes the code of every module that the tests have imported.
+            build_id="tests",
+        )
+        result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
+        assert (result.replay_failure is None) == replays
+
+
+async def test_an_episode_of_before_goes_on_when_keys_come(
+    database: Database, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    url, queue = await database("episodes"), {"task_queue": QUEUE}
+    async with run_platform(url, temporal, kafka, tmp_path, queue) as before:
+        episode_id = await asked(before)
+    settings = queue | with_keys(tmp_path)
+    async with run_platform(url, temporal, kafka, tmp_path, settings) as after:
+        pays(after)
+        assert (await approved(after, episode_id)).answer == ANSWER
+    assert not {REASON, "boss"} & await words_in_histories(temporal, episode_id)
+
+
+async def test_an_episode_waits_for_a_key_that_is_gone(
+    encrypted: EpisodesPlatform, tmp_path: Path
+) -> None:
+    episode_id = await asked(encrypted)
+    file, log = tmp_path / "payload-keys", tmp_path / "episodes.worker.log"
+    first, second = file.read_text(), new_key_line("second")
+    # Without what the worker remembers, it needs the history.
+    await encrypted.worker.terminate()
+    file.write_text(second)
+    encrypted.worker.start()
+    approval = asyncio.create_task(approved(encrypted, episode_id))
+    while f"the key first, which {file}" not in log.read_text():
+        await asyncio.sleep(0.1)
+    assert not approval.done()
+    file.write_text(first + second)
+    assert (await approval).answer == ANSWER
