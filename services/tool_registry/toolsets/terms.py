@@ -143,5 +143,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _step(amount: Decimal) -> Decimal:
-    """The next of 1, 2, 5, 10, 20 ...; what is above all of them is rounded to a whole."""
-    return next((step for step in STEPS if amount <= step), round(amount, 0))
+    """The nearest of 1, 2, 5, 10, 20 ... by ratio; what is above all of them, as a whole."""
+    if amount > STEPS[-1]:
+        return round(amount, 0)
+    return min(STEPS, key=lambda step: max(step, amount) / max(min(step, amount), STEPS[0]))

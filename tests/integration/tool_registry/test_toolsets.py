@@ -44,7 +44,7 @@ async def test_terms_are_the_price_and_what_was_measured(registry: RunningRegist
     await registry.as_("platform", Scope.LEDGER_WRITE).record(make_facts("calculator"))
     [tool] = (await registry.as_().resolve()).toolset.tools
     assert tool.description == "Evaluates arithmetic."
-    assert tool.terms == "$0.01, 1-5 s, 99%"
+    assert tool.terms == "$0.01, 1-2 s, 99%"
     assert tool.price_per_call == usd("0.01")
 
 
@@ -127,7 +127,7 @@ async def test_models_are_an_enum_and_have_terms_of_their_own(registry: RunningR
     assert schema["properties"]["model"]["enum"] == ["strong", "quick"]
     assert schema["required"] == ["model"]
     assert tool.terms == (
-        "strong: $0.20/M in + $0.80/M out, $0.0002 a call, 50 s, 99%;"
+        "strong: $0.20/M in + $0.80/M out, $0.0002 a call, 20-50 s, 99%;"
         " quick: price unknown, latency unknown"
     )
     assert dict(tool.model_skus) == {"strong": "llm/strong", "quick": "llm/quick"}
@@ -269,7 +269,7 @@ async def test_a_change_made_by_one_replica_is_seen_by_the_next_call_of_another(
         await one.as_().register(make_spec())
         assert [tool.name for tool in (await other.as_().resolve()).toolset.tools] == ["calculator"]
         await one.as_("acme", Scope.LEDGER_WRITE).record(make_facts("calculator"))
-        assert "1-5 s" in (await other.as_().resolve()).toolset.tools[0].terms
+        assert "1-2 s" in (await other.as_().resolve()).toolset.tools[0].terms
 
 
 async def test_without_the_ledger_there_is_no_toolset_rather_than_a_free_one(
@@ -328,7 +328,7 @@ async def test_a_report_counts_for_ten_minutes(registry: RunningRegistry) -> Non
     await ada.register(make_spec())
     await adapters.record(make_facts("calculator"))
     registry.clock.advance(timedelta(minutes=9, seconds=59))
-    assert "1-5 s" in (await ada.resolve()).toolset.tools[0].terms
+    assert "1-2 s" in (await ada.resolve()).toolset.tools[0].terms
     registry.clock.advance(timedelta(seconds=2))
     assert "latency unknown" in (await ada.resolve()).toolset.tools[0].terms
 

@@ -18,10 +18,10 @@ from podium_training.tasks.task import Split
 INSTRUCTIONS = Path(__file__).with_name("instructions.yaml")
 # Of the vectors that have a kind to put into words; the others stand alone.
 INSTRUCTED_SHARE = 0.6
-# In tenths: outcome, cost, latency. A held-out weight is half a tenth below.
+# In tenths: outcome, cost, latency. A held-out weight is half a tenth below, or above 0.
 EVEN, TOOL = "even", "tool"
 RANGES: Mapping[str, tuple[range, range, range]] = {
-    "accuracy": (range(9, 11), range(1, 3), range(1, 3)),
+    "accuracy": (range(9, 11), range(3), range(3)),
     "cost": (range(6, 11), range(7, 11), range(1, 4)),
     "latency": (range(6, 11), range(1, 4), range(7, 11)),
     "thrift_and_haste": (range(5, 9), range(6, 11), range(6, 11)),
@@ -73,7 +73,7 @@ def _draw(random: Random, kind: str, split: Split, tools: Sequence[str]) -> Pair
 
 def _weight(random: Random, tenths: range, split: Split) -> float:
     halves = 2 * random.choice(tenths) - (split is Split.HELD_OUT)
-    return halves / 20
+    return abs(halves) / 20
 
 
 @cache

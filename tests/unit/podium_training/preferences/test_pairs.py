@@ -18,7 +18,8 @@ def test_weights_are_weights_and_every_kind_comes_as_often(split: Split) -> None
     assert Counter(pair.kind for pair in pairs) == dict.fromkeys(RANGES, COUNT // len(RANGES))
     for pair in pairs:
         weights = (pair.outcome, pair.compute, pair.latency, *pair.tools.values())
-        assert all(0 < weight <= 1 for weight in weights)
+        assert all(0 <= weight <= 1 for weight in weights)
+        assert pair.outcome > 0
         assert bool(pair.tools) == (pair.kind == TOOL)
     assert pairs == draw_pairs(COUNT, split, 7, TOOLS)
     assert pairs != draw_pairs(COUNT, split, 8, TOOLS)
