@@ -63,11 +63,12 @@ class PayloadEncryption(PayloadCodec):
             ) from None
 
     def _keys(self) -> dict[str, bytes]:
+        if self._file is None:
+            return {}
         try:
-            return {} if self._file is None else self._file.keys()
+            return self._file.keys()
         except InvalidKeyFile as error:
-            path = self._file.path if self._file else ""
-            raise FailedPrecondition(f"{path} ({SETTING}) {error}") from None
+            raise FailedPrecondition(f"{self._file.path} ({SETTING}) {error}") from None
 
 
 def _sealed(payload: Payload, key_id: str, key: bytes) -> Payload:

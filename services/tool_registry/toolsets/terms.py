@@ -9,6 +9,7 @@ these for each of them. Figures are coarse: a model needs no more, and a prompt 
 the same is served from the engine's cache.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
@@ -144,6 +145,8 @@ def _seconds(seconds: float) -> str:
 
 def _step(amount: Decimal) -> Decimal:
     """The nearest of 1, 2, 5, 10, 20 ... by ratio; what is above all of them, as a whole."""
-    if amount > STEPS[-1]:
+    place = bisect_left(STEPS, amount)
+    if place == len(STEPS):
         return round(amount, 0)
-    return min(STEPS, key=lambda step: max(step, amount) / max(min(step, amount), STEPS[0]))
+    below, above = STEPS[max(place - 1, 0)], STEPS[place]
+    return below if amount * amount < below * above else above

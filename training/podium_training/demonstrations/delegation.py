@@ -20,7 +20,8 @@ TOKEN_USD = 0.2e-6
 CHARACTERS_PER_TOKEN = 4
 # Of an expert's prompt: the task and a few words about it.
 ASKED_TOKENS = 150
-# How often one call is made without a fault, and a search finds what is wanted: as measured.
+# How often one call is made without a fault (training/LOG.md: .65 to .75 of tasks), and how often a
+# search finds what is wanted (assumed).
 CALL_RIGHT, SEARCH_RIGHT = 0.75, 0.9
 
 
