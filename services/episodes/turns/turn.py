@@ -20,6 +20,7 @@ from episodes.temporal.heartbeats import heartbeats
 from episodes.temporal.uninterrupted import uninterrupted
 from episodes.turns.approvals import approval_of
 from episodes.turns.client_calls import ClientCalls, wrong_arguments
+from episodes.turns.cut_replies import ending_after_cuts
 from episodes.turns.decide import Decider
 from episodes.turns.finish import FinishActivity
 from episodes.turns.invoke import Invoker, ToolCallPlan
@@ -116,6 +117,8 @@ class TurnActivity:
                 return TurnResult(stop=StopReason.FAILED, message=error.message, failure=failure)
             if ending is not None:
                 return ending
+        if ending := ending_after_cuts(log, turn.turn):
+            return ending
         action = log.model_calls[turn.turn].response.action
         if action.WhichOneof("decision") == "final_answer":
             return TurnResult(stop=StopReason.ANSWERED)

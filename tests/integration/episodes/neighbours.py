@@ -69,6 +69,8 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         self.logprobs = [-0.1, -0.2]
         # What every call reports, in place of the size of its task.
         self.usage: usage_pb2.Usage | None = None
+        # "length" means that the engine cut the reply.
+        self.finish_reason = "stop"
         self.error: tuple[grpc.StatusCode, str] | None = None
         self.promoted = ""
         self.left_out: list[str] = []
@@ -102,7 +104,8 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
             prompt_token_ids=[1, 2, 3],
             completion_token_ids=[4, 5],
             completion_logprobs=self.logprobs,
-            finish_reason="stop",
+            finish_reason=self.finish_reason,
+            sampling=request.sampling,
             usage=self.usage or tokens(len(request.task) + 7 * len(request.turns), 11),
             model_version="scripted-1",
             sku="orchestrator/scripted",
