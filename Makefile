@@ -26,7 +26,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo sealed up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push cluster-test chart crds chart-docs chart-slow docs clean clients otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo sealed up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,6 +129,8 @@ test-all: setup lint ## Besides: lint, killed servers, vLLM, training, and with 
 	$(PYTEST) -m "chaos or vllm"
 	$(MAKE) --no-print-directory rest-search
 	@$(MAKE) --no-print-directory examples
+	@if command -v promtool >/dev/null; then $(MAKE) --no-print-directory prometheus; \
+	  else echo "not run: tests/prometheus fires every alert: apt-get install prometheus, make prometheus"; fi
 	@if test "$$(id -u)" = 0 && $(CONTAINER_TOOLS) && $(REGISTRY_PROGRAM); then $(MAKE) chart-slow; \
 	  else echo "not run: tests/chart/slow builds and runs images, as root with buildah, podman," \
 	  "runc, catatonit, debootstrap and docker-registry: make chart-slow"; fi
@@ -242,6 +244,10 @@ chart-slow: chart ## checkov over every profile; a real OCI registry; the images
 	@test -x $(CHECKOV)/bin/checkov || { $(PYTHON) -m venv $(CHECKOV) && $(CHECKOV)/bin/pip install --quiet --disable-pip-version-check checkov; }
 	$(PYTEST) -q tests/chart/slow/checkov_findings.py tests/chart/slow/oci_registry.py
 	$(PYTEST) -q tests/chart/slow/minimal_cpu.py tests/chart/slow/sandbox_on_runc.py tests/chart/slow/training_image.py tests/chart/slow/engines_image.py
+
+prometheus: $(INSTALLED) ## Fire every alert, with Debian's promtool and prometheus
+	@command -v promtool prometheus >/dev/null || { echo "missing: apt-get install prometheus" >&2; exit 1; }
+	$(PYTEST) -q tests/prometheus/*.py
 
 # The site is built by an environment of its own, its reference by ours.
 DOCS := build/docs

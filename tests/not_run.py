@@ -15,6 +15,7 @@ LEFT_OUT = {
     "training": "they train models, which takes minutes: make test-all",
 }
 IMAGES = "tests/chart/slow: it builds images and runs them, as root with buildah: make chart-slow"
+ALERTS = "tests/prometheus: it fires every alert with Debian's prometheus: make prometheus"
 COUNTS = "not_run"
 
 
@@ -44,7 +45,7 @@ class NotRun:
             return
         lines = [f"{self._counts[each]} {each} tests: {LEFT_OUT[each]}" for each in self._counts]
         if self._counts:
-            lines.append(IMAGES)
+            lines += [IMAGES, ALERTS]
         if not crd_schemas.available():
             lines.append(crd_schemas.MISSING)
         if not typescript_client.available():
