@@ -13,7 +13,7 @@ from podium.registry.v1 import toolset_pb2
 from podium_kit.metering import PriceFactors
 from podium_kit.rpc.identity import Identity
 from podium_kit.verifiers import InvalidVerifier
-from podium_kit.wire import duration_from_proto, money_from_proto
+from podium_kit.wire import digest_of, duration_from_proto, money_from_proto
 
 DEFAULT_TURN_LIMIT = 50
 TURN_LIMIT_MAX = 300
@@ -87,13 +87,17 @@ def admit(
             f"first_tool_names has {unknown[0]}, which the episode is not offered; name a tool of"
             " tool_names or client_tools"
         )
+    frozen = toolset_pb2.Toolset()
+    frozen.CopyFrom(toolset)
+    frozen.digest = digest_of(toolset)
     return NewEpisode(
         episode_id=episode_id,
         tenant=identity.tenant,
         subject=identity.subject,
         groups=identity.groups,
         spec=spec.SerializeToString(deterministic=True),
-        toolset=toolset.SerializeToString(deterministic=True),
+        toolset=frozen.SerializeToString(deterministic=True),
+        toolset_digest=bytes.fromhex(frozen.digest),
         policy_name=toolset.policy_name,
         policy_version=toolset.policy_version,
         membership=Membership(

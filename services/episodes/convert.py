@@ -34,7 +34,7 @@ def episode_to_proto(stored: StoredEpisode) -> pb.Episode:
         unpriced_call_count=progress.unpriced_call_count,
         policy_name=new.policy_name,
         policy_version=new.policy_version,
-        toolset_digest=stored.toolset_digest.hex(),
+        toolset_digest=new.toolset_digest.hex(),
         create_time=timestamp_to_proto(stored.create_time),
     )
     if progress.usage:

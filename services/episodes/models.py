@@ -50,6 +50,8 @@ class NewEpisode:
     groups: frozenset[str]
     spec: bytes
     toolset: bytes
+    # SHA-256 of the toolset without its own `digest`, which says the same.
+    toolset_digest: bytes
     policy_name: str
     policy_version: int
     membership: Membership
@@ -86,7 +88,6 @@ class StoredEpisode:
     create_time: datetime
     state: EpisodeState
     progress: Progress
-    toolset_digest: bytes
     ending: Ending | None = None
     end_time: datetime | None = None
 

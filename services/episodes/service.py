@@ -102,7 +102,7 @@ class Episodes:
         await self.models.find(spec.model)
         toolset = await self.offers.of(spec)
         new = admit("", spec, toolset, current_identity())
-        stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress(), b"")
+        stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
         episode, log = RunningEpisode(stored, spec, toolset), StepLog("")
         request = next_action_request(episode, log, 1, must_answer=new.turn_limit == 1)
         tell_what_is_left(request, episode, log)

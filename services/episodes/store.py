@@ -1,6 +1,5 @@
 """Episodes in PostgreSQL."""
 
-import hashlib
 import json
 import uuid
 from collections.abc import Sequence
@@ -229,7 +228,7 @@ def _insert_values(new: NewEpisode) -> dict[str, object]:
         "groups": sorted(new.groups),
         "spec": new.spec,
         "toolset": new.toolset,
-        "toolset_digest": hashlib.sha256(new.toolset).digest(),
+        "toolset_digest": new.toolset_digest,
         "policy_name": new.policy_name,
         "policy_version": new.policy_version,
         "labels": json.dumps(new.labels),

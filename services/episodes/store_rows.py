@@ -49,7 +49,6 @@ def episode_of(row: Any) -> StoredEpisode:
             unpriced_call_count=row.unpriced_call_count,
             usage=row.usage,
         ),
-        toolset_digest=row.toolset_digest,
         ending=_ending_of(row),
         end_time=row.end_time,
     )
@@ -63,6 +62,7 @@ def _new_episode_of(row: Any) -> NewEpisode:
         groups=frozenset(row.groups),
         spec=row.spec,
         toolset=row.toolset,
+        toolset_digest=row.toolset_digest,
         policy_name=row.policy_name,
         policy_version=row.policy_version,
         membership=Membership(row.group_id, row.group_size, row.sample_index, row.task_id),

@@ -1,5 +1,6 @@
 """The common messages of the contract as domain values, and back."""
 
+from podium_kit.wire.digest import digest_of
 from podium_kit.wire.enums import enum_word
 from podium_kit.wire.failure import failure_from_proto, failure_to_proto
 from podium_kit.wire.money import money_from_proto, money_to_proto, optional_money_from_proto
@@ -18,6 +19,7 @@ from podium_kit.wire.usage import (
 )
 
 __all__ = [
+    "digest_of",
     "duration_from_proto",
     "duration_to_proto",
     "enum_word",

@@ -56,7 +56,7 @@ def build_trajectory(
         policy_name=new.policy_name,
         policy_version=new.policy_version,
         preferences=episode.toolset.preferences,
-        toolset_digest=episode.toolset.digest,
+        toolset_digest=new.toolset_digest.hex(),
         tool_names=names,
         task=episode.spec.task,
         prompt_mode=episode.spec.prompt_mode,

@@ -4,14 +4,13 @@ A toolset of ten thousand tools takes a tenth of a second to write out, so what 
 is kept for as long as the toolset, and every tool's part for as long as the tool's view.
 """
 
-import hashlib
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.errors import InvalidArgument
-from podium_kit.wire import duration_to_proto, money_to_proto
+from podium_kit.wire import digest_of, duration_to_proto, money_to_proto
 from tool_registry.models import FIND_TOOLS, ClientTool, Decision, ResolvedTool, Toolset
 from tool_registry.policies.convert import preferences_to_proto, unknown_price_to_proto
 from tool_registry.toolsets.prices import max_output_tokens
@@ -68,7 +67,7 @@ class ToolsetWriter:
             message.approval_timeout.CopyFrom(duration_to_proto(policy.approval_timeout_s))
         if policy.price_ceiling is not None:
             message.price_ceiling.CopyFrom(money_to_proto(policy.price_ceiling))
-        message.digest = hashlib.sha256(message.SerializeToString(deterministic=True)).hexdigest()
+        message.digest = digest_of(message)
         return message
 
     def _tool(self, tool: ResolvedTool) -> toolset_pb2.ResolvedTool:

@@ -21,6 +21,7 @@ from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium_kit.rpc.errors import Unavailable
+from podium_kit.wire import digest_of
 from tool_registry.toolsets.convert import FIND_TOOLS_DEFINITION
 
 FIND = call("find_tools", json.dumps({"query": "look words up"}))
@@ -47,6 +48,18 @@ async def trajectory(platform: EpisodesPlatform, **spec: Any) -> trajectory_pb2.
 
 def names(tools: object) -> list[str]:
     return [tool.name for tool in tools]  # type: ignore[attr-defined]
+
+
+async def test_what_was_found_is_no_part_of_the_frozen_toolset(platform: EpisodesPlatform) -> None:
+    neighbours = platform.neighbours
+    neighbours.orchestrator.decide = in_turns(calls(FIND), answer("42"))
+    recorded = await trajectory(platform)
+    async with platform.client() as client:
+        listed = await client.ListEpisodes(pb.ListEpisodesRequest())
+    assert names(recorded.tools) == ["calculator", "find_tools", "search"]
+    digest = digest_of(neighbours.registry.toolset)
+    assert recorded.toolset_digest == digest
+    assert [each.toolset_digest for each in listed.episodes] == [digest]
 
 
 async def test_a_tool_that_is_found_is_listed_called_and_recorded(

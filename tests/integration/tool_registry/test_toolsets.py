@@ -24,6 +24,7 @@ from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as policies_pb
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.identity import Scope
+from podium_kit.wire import digest_of
 
 PER_CALL = {"CALL": ("0.01", "1")}
 TOKENS = {"INPUT_FRESH": ("0.20", "1000000"), "OUTPUT_TEXT": ("0.80", "1000000")}
@@ -234,6 +235,7 @@ async def test_the_digest_changes_with_the_content_and_with_nothing_else(
     ada = registry.as_()
     await ada.register(make_spec("one"))
     before = (await ada.resolve()).toolset
+    assert before.digest == digest_of(before)
     await registry.as_("globex").register(make_spec("theirs"))
     assert (await ada.resolve()).toolset == before
     registry.prices.give(make_price("tool/one", PER_CALL))

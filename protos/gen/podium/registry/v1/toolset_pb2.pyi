@@ -205,7 +205,7 @@ class Toolset(_message.Message):
     APPROVAL_TIMEOUT_FIELD_NUMBER: _builtins.int
     SELF_APPROVAL_FIELD_NUMBER: _builtins.int
     digest: _builtins.str
-    """Hexadecimal SHA-256 over the rest; recorded in the trajectory."""
+    """Hexadecimal SHA-256 over the rest; the episode and its trajectory say the same."""
     policy_name: _builtins.str
     """Policy the episode runs under."""
     policy_version: _builtins.int
