@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from podium_kit.attachments import AttachedFile
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Usage, UsageSource
 from tool_adapters.models import JsonObject, ToolDefinition
@@ -25,10 +26,14 @@ class CutOff:
 
 @dataclass(frozen=True)
 class Message:
-    """Something that was said; the role is "system", "user" or "assistant"."""
+    """Something that was said; the role is "system", "user" or "assistant".
+
+    With files it has parts, which are sent in place of the content.
+    """
 
     role: str
     content: str
+    parts: tuple[str | AttachedFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Conversation:
 class ToolCall:
     """One call of a tool; the arguments fit the tool's schema already.
 
-    `task` and `context` are for tools of kind llm, and `conversation` in place of them;
+    `task` and `context` are for tools of kind llm, and `conversation` in place of them; `files`
+    go with either;
     `max_output_tokens` 0 means the tool's, and `fallback_models` are aliases that may answer
     instead, in that order.
     """
@@ -60,6 +66,7 @@ class ToolCall:
     tenant: str
     fallback_models: tuple[str, ...] = ()
     conversation: Conversation | None = None
+    files: tuple[AttachedFile, ...] = ()
     cut: CutOff = field(default_factory=CutOff, compare=False)
 
     def asking(self, model_alias: str) -> "ToolCall":

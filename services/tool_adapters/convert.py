@@ -10,6 +10,7 @@ from podium_kit.wire import (
     usage_from_proto,
     usage_to_proto,
 )
+from podium_kit.wire.attachment import file_from_proto
 from tool_adapters.adapter import Answer, Conversation, Message, Output, OutputFile
 from tool_adapters.service import CallRequest
 
@@ -27,6 +28,7 @@ def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
         max_output_tokens=request.max_output_tokens,
         fallback_models=tuple(request.fallback_models),
         conversation=_conversation(request) if request.HasField("conversation") else None,
+        files=tuple(map(file_from_proto, request.files)),
     )
 
 

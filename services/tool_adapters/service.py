@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from podium_kit.attachments import AttachedFile
 from podium_kit.characters import whole_characters
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.identity import current_identity
@@ -44,6 +45,7 @@ class CallRequest:
     max_output_tokens: int
     fallback_models: tuple[str, ...] = ()
     conversation: Conversation | None = None
+    files: tuple[AttachedFile, ...] = ()
 
     def __post_init__(self) -> None:
         for field in ("key", "episode_id", "tool_name"):
@@ -171,6 +173,7 @@ def _call(request: CallRequest, tenant: str, arguments: JsonObject) -> ToolCall:
         tenant=tenant,
         fallback_models=request.fallback_models,
         conversation=request.conversation,
+        files=request.files,
     )
 
 

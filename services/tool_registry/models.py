@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
 
+from podium_kit.attachments import MediaKind
 from podium_kit.metering import Dimension, LatencyHistogram, Quantity
 from podium_kit.money import Money
 
@@ -52,6 +53,8 @@ class ModelChoice:
     description: str
     provider: str
     tags: frozenset[str]
+    # What it reads besides text.
+    takes: frozenset[MediaKind] = frozenset()
 
 
 @dataclass(frozen=True)

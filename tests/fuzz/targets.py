@@ -26,7 +26,12 @@ from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium_cli.prices.lists import read_price_list
 from podium_kit.client.errors import UserError
-from podium_kit.metering.usage_reports import anthropic_usage, openai_usage, vllm_usage
+from podium_kit.metering.usage_reports import (
+    anthropic_usage,
+    estimated_usage,
+    openai_usage,
+    vllm_usage,
+)
 from podium_kit.rpc.errors import InvalidArgument
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.episodes import Limits, Rejected
@@ -99,7 +104,8 @@ def _provider(media_type: str) -> Callable[[bytes], None]:
             with suppress(CallFailed):
                 asyncio.run(read_completion(arriving, api, completion, BYTES_MAX))
             # A call that failed is paid for as far as the report goes.
-            usage_of_cut(api.usage(completion.report, completion.request_id), "", completion.text)
+            usage = api.usage(completion.report, completion.request_id)
+            usage_of_cut(usage, estimated_usage("", completion.text))
             _outcome(completion)
 
     return read

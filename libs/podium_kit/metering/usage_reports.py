@@ -125,11 +125,14 @@ def merged_report(earlier: Report, later: object, depth: int = DEPTH_MAX) -> dic
     return merged
 
 
-def estimated_usage(prompt: str, completion: str) -> Usage:
-    """A guess from the length of the texts, for calls whose report never arrived."""
+def estimated_usage(prompt: str, completion: str, file_tokens: int = 0) -> Usage:
+    """A guess from the length of the texts, for calls whose report never arrived.
+
+    `file_tokens` are those of files that went with the prompt.
+    """
     return Usage.of(
         UsageSource.ESTIMATED,
-        input_fresh=_estimated_tokens(prompt),
+        input_fresh=_estimated_tokens(prompt) + file_tokens,
         output_text=_estimated_tokens(completion),
     )
 

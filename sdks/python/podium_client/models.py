@@ -2463,6 +2463,19 @@ class McpStdio(Model):
     """
 
 
+class MediaKinds(Model):
+    """
+    Kinds of files.
+    """
+
+    kinds: list[Literal["MEDIA_KIND_UNSPECIFIED", "MEDIA_KIND_IMAGE", "MEDIA_KIND_PDF"] | str] = (
+        []
+    )
+    """
+    At least one.
+    """
+
+
 class PastEpisodes(Model):
     """
     Which of the tenant's ended episodes to look at.
@@ -2962,6 +2975,10 @@ class ResolvedTool(Model):
     embeds: bool = False
     """
     Whether it turns texts into vectors (LLM_ROLE_EMBEDDER).
+    """
+    model_takes: Annotated[dict[str, MediaKinds], Field(validate_default=True)] = {}
+    """
+    What models read besides text, by their alias, for tools of kind llm; those that take text alone are left out.
     """
 
 
@@ -4420,6 +4437,12 @@ class LlmModel(Model):
     modelled_latency: Duration | None = None
     """
     For simulations: each call counts as having taken this long, at most an hour, whatever it took, and nobody waits. Trajectories mark such calls.
+    """
+    takes: list[Literal["MEDIA_KIND_UNSPECIFIED", "MEDIA_KIND_IMAGE", "MEDIA_KIND_PDF"] | str] = (
+        []
+    )
+    """
+    What it reads besides text; empty means text alone. An embedder takes nothing else.
     """
 
 

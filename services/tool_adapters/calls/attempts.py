@@ -161,7 +161,8 @@ def _usage_when_cut(call: ToolCall, tool: ToolDefinition) -> Usage:
     if call.cut.unsent and not tool.charges_unsent:
         return NOTHING_USED
     if tool.kind is ToolKind.LLM:
-        return estimated_usage(f"{call.context}{call.task}", "")
+        file_tokens = sum(file.attachment.estimated_tokens for file in call.files)
+        return estimated_usage(f"{call.context}{call.task}", "", file_tokens)
     return ONE_CALL
 
 

@@ -169,7 +169,7 @@ def _with_partial(failure: ToolFailure, completion: Completion) -> ToolFailure:
 
 def _usage(model: LlmModel, question: Question, completion: Completion) -> Usage:
     """The provider's report, or an estimate without one."""
-    return _reported(model, completion) or estimated_usage(question.text, completion.text)
+    return _reported(model, completion) or _estimated(question, completion)
 
 
 def _usage_of_failure(model: LlmModel, question: Question, completion: Completion) -> Usage:
@@ -179,7 +179,11 @@ def _usage_of_failure(model: LlmModel, question: Question, completion: Completio
 
 
 def _usage_of_cut(model: LlmModel, question: Question, completion: Completion) -> Usage:
-    return usage_of_cut(_reported(model, completion), question.text, completion.text)
+    return usage_of_cut(_reported(model, completion), _estimated(question, completion))
+
+
+def _estimated(question: Question, completion: Completion) -> Usage:
+    return estimated_usage(question.text, completion.text, question.file_tokens)
 
 
 def _reported(model: LlmModel, completion: Completion) -> Usage | None:

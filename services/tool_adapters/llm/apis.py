@@ -11,6 +11,7 @@ from podium_kit.metering import Usage
 from podium_kit.metering.usage_reports import anthropic_usage, merged_report, openai_usage
 from tool_adapters.adapter import Message
 from tool_adapters.llm.completion import Completion
+from tool_adapters.llm.files import anthropic_content, openai_content
 from tool_adapters.models import JsonObject, LlmModel
 
 ANTHROPIC_VERSION = "2023-06-01"
@@ -30,6 +31,16 @@ class Question:
     def text(self) -> str:
         """All of it, for an estimate of its size."""
         return self.system_prompt + "".join(message.content for message in self.messages)
+
+    @property
+    def file_tokens(self) -> int:
+        """Of its files, likewise."""
+        return sum(
+            part.attachment.estimated_tokens
+            for message in self.messages
+            for part in message.parts
+            if not isinstance(part, str)
+        )
 
 
 class LlmApiFormat(Protocol):
@@ -70,7 +81,10 @@ class OpenAiChat:
             "model": model.model,
             "messages": [
                 *(system if question.system_prompt else []),
-                *(_said(message) for message in question.messages),
+                *(
+                    {"role": message.role, "content": openai_content(message)}
+                    for message in question.messages
+                ),
             ],
             "max_tokens": question.max_output_tokens,
             "stream": True,
@@ -111,7 +125,9 @@ class AnthropicMessages:
         system = [message.content for message in question.messages if message.role == "system"]
         body: JsonObject = {
             "model": model.model,
-            "messages": [_said(message) for message in said],
+            "messages": [
+                {"role": message.role, "content": anthropic_content(message)} for message in said
+            ],
             "max_tokens": question.max_output_tokens,
             "stream": True,
         }
@@ -147,10 +163,6 @@ def error_words(reply: object) -> str:
     error = reply.get("error") if isinstance(reply, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
     return message if isinstance(message, str) else ""
-
-
-def _said(message: Message) -> JsonObject:
-    return {"role": message.role, "content": message.content}
 
 
 def _sampling(question: Question) -> JsonObject:

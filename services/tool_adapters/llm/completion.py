@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 
 from podium_kit.characters import whole_characters
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
-from podium_kit.metering.usage_reports import estimated_usage
 from tool_adapters.models import JsonObject
 
 
@@ -40,12 +39,11 @@ def _string(value: object) -> str:
     return value
 
 
-def usage_of_cut(reported: Usage | None, prompt: str, text: str) -> Usage:
+def usage_of_cut(reported: Usage | None, estimate: Usage) -> Usage:
     """Usage of a completion that broke off: the report as far as it goes, else an estimate.
 
     Reports made at the start of a stream count the prompt, but not what follows.
     """
-    estimate = estimated_usage(prompt, text)
     if reported is None:
         return estimate
     output = Dimension.OUTPUT_TEXT

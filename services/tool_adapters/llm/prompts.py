@@ -6,6 +6,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tool_adapters.adapter import Message, ToolCall
 from tool_adapters.llm.apis import Question
+from tool_adapters.llm.files import with_files
 from tool_adapters.models import LlmConnection
 
 BUNDLED = Path(__file__).parent / "prompt_templates"
@@ -33,16 +34,18 @@ class Prompts:
             own = connection.temperature
             temperature = own if told.temperature is None else told.temperature
             instructions = connection.system_prompt or ""
-            return Question(instructions, told.messages, most, temperature, told.top_p)
+            messages = with_files(told.messages, call.files, labelled=False)
+            return Question(instructions, messages, most, temperature, told.top_p)
         role = connection.role.value
         values = {
             "findings": call.context,
             "task": call.task,
             "request": str(call.arguments.get("prompt", "")),
         }
+        asked = Message("user", self._text(f"{role}/question.jinja", values))
         return Question(
             system_prompt=connection.system_prompt or self._text(f"{role}/system.jinja", values),
-            messages=(Message("user", self._text(f"{role}/question.jinja", values)),),
+            messages=with_files([asked], call.files, labelled=True),
             max_output_tokens=most,
             temperature=connection.temperature,
         )

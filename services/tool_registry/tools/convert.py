@@ -2,6 +2,7 @@
 
 from podium.registry.v1 import tool_pb2
 from podium_kit.wire import duration_from_proto, timestamp_to_proto
+from podium_kit.wire.attachment import KIND_FROM_WIRE as KIND_OF_MEDIA
 from tool_registry.errors import InvalidTool
 from tool_registry.models import (
     PLATFORM,
@@ -99,4 +100,6 @@ def _choice_from_proto(model: tool_pb2.LlmModel) -> ModelChoice:
         model.description,
         model.provider,
         frozenset(model.tags),
+        # Unknown kinds come from a newer registry.
+        frozenset(KIND_OF_MEDIA[kind] for kind in model.takes if kind in KIND_OF_MEDIA),
     )

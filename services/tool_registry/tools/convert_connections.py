@@ -7,7 +7,9 @@ import re
 from urllib.parse import urlsplit
 
 from podium.registry.v1 import tool_pb2
+from podium_kit.attachments import MediaKind
 from podium_kit.wire import duration_from_proto
+from podium_kit.wire.attachment import KIND_FROM_WIRE
 from tool_registry.errors import InvalidTool
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
@@ -116,12 +118,22 @@ def _check_llm(llm: tool_pb2.LlmConnection) -> None:
         _check_url(f"{field}.base_url", model.base_url)
         if model.api == tool_pb2.LLM_API_UNSPECIFIED:
             raise InvalidTool(f"{field}.api is unset; the usage report depends on it")
+        _check_takes(f"{field}.takes", model, embeds=embeds)
         modelled_s = duration_from_proto(model.modelled_latency)
         if not 0 <= modelled_s <= MODELLED_LATENCY_MAX_S:
             raise InvalidTool(
                 f"{field}.modelled_latency is {modelled_s:g} s; give at most"
                 f" {MODELLED_LATENCY_MAX_S:g} s, or leave it out to measure"
             )
+
+
+def _check_takes(field: str, model: tool_pb2.LlmModel, *, embeds: bool) -> None:
+    if embeds and model.takes:
+        raise InvalidTool(f"{field} is set, but an embedder takes text alone; leave it out")
+    if not set(model.takes) <= KIND_FROM_WIRE.keys():
+        raise InvalidTool(f"{field} holds a kind that is unset; give {', '.join(MediaKind)}")
+    if len(set(model.takes)) < len(model.takes):
+        raise InvalidTool(f"{field} names a kind twice; name it once")
 
 
 def _check_grpc(connection: tool_pb2.GrpcConnection) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 
+from podium_kit.attachments import MediaKind
 from tool_registry.models import FIND_TOOLS, PolicySpec, ResolvedTool, Toolset, ToolVersion
 
 # General tools are like no task in particular: of four places one is theirs.
@@ -28,6 +29,22 @@ def best_of(
     decisions = tuple(one for name in names if (one := toolset.decision(name)))
     finder = FIND_TOOLS not in known and not denies_finding(toolset.policy.spec)
     return replace(toolset, tools=tools, decisions=decisions, finder=finder)
+
+
+def readers_first(
+    toolset: Toolset, ranked: Iterable[ToolVersion], attached: Set[MediaKind]
+) -> Iterable[ToolVersion]:
+    """The ranks, with tools before others that have an allowed model that reads all of it, or else
+    some."""
+    if not attached:
+        return ranked
+
+    def unread(tool: ToolVersion) -> int:
+        resolved = toolset.by_name.get(tool.spec.name)
+        models = resolved.models if resolved else ()
+        return min((len(attached - model.takes) for model in models), default=len(attached))
+
+    return sorted(ranked, key=unread)
 
 
 def denies_finding(policy: PolicySpec) -> bool:

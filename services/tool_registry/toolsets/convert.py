@@ -11,6 +11,7 @@ from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.wire import digest_of, duration_to_proto, money_to_proto
+from podium_kit.wire.attachment import KIND_FROM_WIRE, KIND_TO_WIRE
 from tool_registry.models import FIND_TOOLS, ClientTool, Decision, ResolvedTool, Toolset
 from tool_registry.policies.convert import preferences_to_proto, unknown_price_to_proto
 from tool_registry.toolsets.prices import max_output_tokens
@@ -86,7 +87,12 @@ def fitting_from_proto(request: pb.ResolveToolsetRequest) -> Fitting | None:
         raise InvalidArgument("give tool_names or tools_max, not both")
     if not request.task.strip():
         raise InvalidArgument("task is empty; tools_max keeps the tools that fit it best")
-    return Fitting(request.task, request.tools_max, frozenset(request.known_tool_names))
+    return Fitting(
+        request.task,
+        request.tools_max,
+        frozenset(request.known_tool_names),
+        frozenset(KIND_FROM_WIRE[kind] for kind in request.attached if kind in KIND_FROM_WIRE),
+    )
 
 
 def client_tools_from_proto(offered: Iterable[tool_pb2.ClientTool]) -> list[ClientTool]:
@@ -136,6 +142,13 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
         needs_approval=tool.needs_approval,
         capabilities=spec.capabilities,
         embeds=tool.version.spec.embeds,
+        model_takes={
+            choice.alias: toolset_pb2.MediaKinds(
+                kinds=[KIND_TO_WIRE[kind] for kind in sorted(choice.takes)]
+            )
+            for choice in tool.models
+            if choice.takes
+        },
     )
     if spec.kind == tool_pb2.TOOL_KIND_PODIUM:
         message.podium.CopyFrom(spec.connection.podium)

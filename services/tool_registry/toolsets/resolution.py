@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from podium_kit.attachments import MediaKind
 from podium_kit.metering import PriceFactors
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.rpc.identity import current_identity
@@ -23,7 +24,7 @@ from tool_registry.policies.uses import PolicyUses
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.store import ToolStore
-from tool_registry.toolsets.best_tools import best_of
+from tool_registry.toolsets.best_tools import best_of, readers_first
 from tool_registry.toolsets.call_decisions import CallDecision, PlannedCall, decide_call
 from tool_registry.toolsets.client_tools import with_client_tools
 from tool_registry.toolsets.price_cache import PriceCache
@@ -36,11 +37,15 @@ CALLS_MAX = 100
 
 @dataclass(frozen=True)
 class Fitting:
-    """Asks for no more tools than `tools_max`, those that fit a task best, without the known."""
+    """Asks for no more tools than `tools_max`, those that fit a task best, without the known.
+
+    Tools with a model that reads what is attached go before others.
+    """
 
     task: str
     tools_max: int
     known: frozenset[str] = frozenset()
+    attached: frozenset[MediaKind] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,8 @@ class Resolution:
         catalogue, sources = await self._sources()
         if fitting is not None:
             ranked = await self.search.rank(catalogue.tools, fitting.task)
-            toolset = best_of(toolset, ranked, fitting.tools_max, fitting.known)
+            readers = readers_first(toolset, ranked, fitting.attached)
+            toolset = best_of(toolset, readers, fitting.tools_max, fitting.known)
         if factors:
             toolset = requoted(toolset, factors, sources.prices.by_sku, sources.measured.facts)
         return with_client_tools(toolset, client_tools) if client_tools else toolset

@@ -3,21 +3,31 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from podium_kit.attachments import MediaKind
 from podium_kit.money import Money
 from tool_registry.models import Facts, ModelChoice, Price, ToolSpec
 from tool_registry.tools.checks import MODEL_ARGUMENT
 from tool_registry.toolsets.prices import cost_of
 
+WORDS_OF_KIND = {MediaKind.IMAGE: "images", MediaKind.PDF: "PDF files"}
 FactsByModel = Mapping[tuple[str, str], Facts]
 PricesBySku = Mapping[str, Price]
 
 
 def describe_tool(spec: ToolSpec, choices: Sequence[ModelChoice]) -> str:
-    """The owner's description, then what each model is good at."""
+    """The owner's description, then what each model is good at and reads besides text."""
     if not offers_models(spec):
-        return spec.description
-    about = [f"- {choice.alias}: {choice.description}" for choice in choices if choice.description]
+        reads = _reads(choices[0]) if choices else ""
+        return f"{spec.description.rstrip()} {reads}" if reads else spec.description
+    said = ((choice.alias, f"{choice.description} {_reads(choice)}".strip()) for choice in choices)
+    about = [f"- {alias}: {words}" for alias, words in said if words]
     return "\n".join([spec.description, *about])
+
+
+def _reads(choice: ModelChoice) -> str:
+    """In words; "" for text alone."""
+    kinds = " and ".join(WORDS_OF_KIND[kind] for kind in sorted(choice.takes))
+    return f"Reads {kinds}." if kinds else ""
 
 
 def parameters_with_models(spec: ToolSpec, choices: Sequence[ModelChoice]) -> str:

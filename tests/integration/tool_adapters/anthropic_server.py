@@ -12,9 +12,10 @@ class AnthropicServer:
     """Sends the events; `cut` breaks the connection after them, `hang` leaves it open."""
 
     def __init__(self, events: Sequence[dict[str, Any]], ending: str = "end") -> None:
+        self.requests: list[dict[str, Any]] = []
         self._events = events
         self._ending = ending
-        app = web.Application()
+        app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post("/v1/messages", self._messages)
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
         self.base_url = ""
@@ -30,6 +31,7 @@ class AnthropicServer:
         await self._runner.cleanup()
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(await request.json())
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         for event in self._events:

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from podium.common.v1 import attachment_pb2 as _attachment_pb2
 from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
@@ -44,6 +45,7 @@ class InvokeRequest(_message.Message):
     MAX_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     FALLBACK_MODELS_FIELD_NUMBER: _builtins.int
     CONVERSATION_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     episode_id: _builtins.str
@@ -73,6 +75,12 @@ class InvokeRequest(_message.Message):
         argument "prompt"; the arguments are then the model alone. Unset means those.
         """
 
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[_attachment_pb2.AttachedFile]:
+        """For tools of kind llm: files that the model is sent with the text, each where its
+        placeholder stands in it, or at its end; all of kinds that the model takes.
+        """
+
     def __init__(
         self,
         *,
@@ -86,10 +94,11 @@ class InvokeRequest(_message.Message):
         max_output_tokens: _builtins.int = ...,
         fallback_models: _abc.Iterable[_builtins.str] | None = ...,
         conversation: Global___Conversation | None = ...,
+        files: _abc.Iterable[_attachment_pb2.AttachedFile] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["conversation", b"conversation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "conversation", b"conversation", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "key", b"key", "max_output_tokens", b"max_output_tokens", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "conversation", b"conversation", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "files", b"files", "key", b"key", "max_output_tokens", b"max_output_tokens", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from podium.common.v1 import attachment_pb2 as _attachment_pb2
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
 import builtins as _builtins
@@ -825,6 +826,7 @@ class LlmModel(_message.Message):
     PROVIDER_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
     MODELLED_LATENCY_FIELD_NUMBER: _builtins.int
+    TAKES_FIELD_NUMBER: _builtins.int
     alias: _builtins.str
     """The name the orchestrator chooses by, for example "reasoner-1"."""
     model: _builtins.str
@@ -853,6 +855,10 @@ class LlmModel(_message.Message):
         whatever it took, and nobody waits. Trajectories mark such calls.
         """
 
+    @_builtins.property
+    def takes(self) -> _containers.RepeatedScalarFieldContainer[_attachment_pb2.MediaKind.ValueType]:
+        """What it reads besides text; empty means text alone. An embedder takes nothing else."""
+
     def __init__(
         self,
         *,
@@ -866,10 +872,11 @@ class LlmModel(_message.Message):
         provider: _builtins.str = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
         modelled_latency: _duration_pb2.Duration | None = ...,
+        takes: _abc.Iterable[_attachment_pb2.MediaKind.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["modelled_latency", b"modelled_latency", "secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "api", b"api", "base_url", b"base_url", "description", b"description", "model", b"model", "modelled_latency", b"modelled_latency", "provider", b"provider", "secret", b"secret", "sku", b"sku", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "api", b"api", "base_url", b"base_url", "description", b"description", "model", b"model", "modelled_latency", b"modelled_latency", "provider", b"provider", "secret", b"secret", "sku", b"sku", "tags", b"tags", "takes", b"takes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

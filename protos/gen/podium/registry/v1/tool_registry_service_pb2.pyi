@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from podium.common.v1 import attachment_pb2 as _attachment_pb2
 from podium.registry.v1 import tool_pb2 as _tool_pb2
 from podium.registry.v1 import toolset_pb2 as _toolset_pb2
 import builtins as _builtins
@@ -710,6 +711,7 @@ class ResolveToolsetRequest(_message.Message):
     KNOWN_TOOL_NAMES_FIELD_NUMBER: _builtins.int
     CLIENT_TOOLS_FIELD_NUMBER: _builtins.int
     WITH_EMBEDDERS_FIELD_NUMBER: _builtins.int
+    ATTACHED_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     """Policy name; unset means the tenant's active policy, or "balanced" when
     the tenant has none.
@@ -742,6 +744,12 @@ class ResolveToolsetRequest(_message.Message):
     def client_tools(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.ClientTool]:
         """Functions of the episode's caller, at most 128, offered beside the tools."""
 
+    @_builtins.property
+    def attached(self) -> _containers.RepeatedScalarFieldContainer[_attachment_pb2.MediaKind.ValueType]:
+        """What comes with the task: with tools_max, tools with a model that takes it are kept
+        before others.
+        """
+
     def __init__(
         self,
         *,
@@ -753,10 +761,11 @@ class ResolveToolsetRequest(_message.Message):
         known_tool_names: _abc.Iterable[_builtins.str] | None = ...,
         client_tools: _abc.Iterable[_tool_pb2.ClientTool] | None = ...,
         with_embedders: _builtins.bool = ...,
+        attached: _abc.Iterable[_attachment_pb2.MediaKind.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_tools", b"client_tools", "known_tool_names", b"known_tool_names", "policy", b"policy", "price_factors", b"price_factors", "task", b"task", "tool_names", b"tool_names", "tools_max", b"tools_max", "with_embedders", b"with_embedders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attached", b"attached", "client_tools", b"client_tools", "known_tool_names", b"known_tool_names", "policy", b"policy", "price_factors", b"price_factors", "task", b"task", "tool_names", b"tool_names", "tools_max", b"tools_max", "with_embedders", b"with_embedders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

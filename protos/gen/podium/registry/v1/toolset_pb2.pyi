@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from podium.common.v1 import attachment_pb2 as _attachment_pb2
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.registry.v1 import policy_pb2 as _policy_pb2
 from podium.registry.v1 import tool_pb2 as _tool_pb2
@@ -48,6 +49,27 @@ class ResolvedTool(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class ModelTakesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> Global___MediaKinds: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___MediaKinds | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     NAME_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
@@ -68,6 +90,7 @@ class ResolvedTool(_message.Message):
     MODEL_ALIASES_FIELD_NUMBER: _builtins.int
     TERMS_FIELD_NUMBER: _builtins.int
     EMBEDS_FIELD_NUMBER: _builtins.int
+    MODEL_TAKES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Tool name."""
     version: _builtins.int
@@ -124,6 +147,12 @@ class ResolvedTool(_message.Message):
         for cannot answer, the others are asked in this order.
         """
 
+    @_builtins.property
+    def model_takes(self) -> _containers.MessageMap[_builtins.str, Global___MediaKinds]:
+        """What models read besides text, by their alias, for tools of kind llm; those that
+        take text alone are left out.
+        """
+
     def __init__(
         self,
         *,
@@ -147,14 +176,39 @@ class ResolvedTool(_message.Message):
         model_aliases: _abc.Iterable[_builtins.str] | None = ...,
         terms: _builtins.str = ...,
         embeds: _builtins.bool = ...,
+        model_takes: _abc.Mapping[_builtins.str, Global___MediaKinds] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["podium", b"podium", "price_per_call", b"price_per_call", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "embeds", b"embeds", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "embeds", b"embeds", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "model_takes", b"model_takes", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResolvedTool: _TypeAlias = ResolvedTool  # noqa: Y015
+
+@_typing.final
+class MediaKinds(_message.Message):
+    """Kinds of files."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KINDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_attachment_pb2.MediaKind.ValueType]:
+        """At least one."""
+
+    def __init__(
+        self,
+        *,
+        kinds: _abc.Iterable[_attachment_pb2.MediaKind.ValueType] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kinds", b"kinds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MediaKinds: _TypeAlias = MediaKinds  # noqa: Y015
 
 @_typing.final
 class ToolDecision(_message.Message):

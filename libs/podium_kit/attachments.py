@@ -1,0 +1,52 @@
+"""Files that belong to a text: what models may read besides text, and what stands for it there."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class MediaKind(StrEnum):
+    """What a model may read besides text; see podium.common.v1.MediaKind."""
+
+    IMAGE = "image"
+    PDF = "pdf"
+
+
+PDF_TYPE = "application/pdf"
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+# Providers scale large images down, to at most some 1,600 tokens (Anthropic), 1,100 (OpenAI, high
+# detail) or a few thousand (their newest models).
+IMAGE_TOKENS = 4_000
+# A page of text is some 3 kB and, with its picture, some 3,000 tokens. No model reads more than its
+# context holds.
+PDF_TOKENS_MIN, PDF_TOKENS_MAX = 4_000, 200_000
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A file without its bytes; `digest` is their hexadecimal SHA-256, `placeholder` its line in
+    the text."""
+
+    placeholder: str
+    media_type: str
+    digest: str
+    size_bytes: int
+    name: str = ""
+
+    @property
+    def kind(self) -> MediaKind:
+        return MediaKind.PDF if self.media_type == PDF_TYPE else MediaKind.IMAGE
+
+    @property
+    def estimated_tokens(self) -> int:
+        """Generous: what a hold covers before the provider has counted."""
+        if self.kind is MediaKind.IMAGE:
+            return IMAGE_TOKENS
+        return min(PDF_TOKENS_MIN + self.size_bytes, PDF_TOKENS_MAX)
+
+
+@dataclass(frozen=True)
+class AttachedFile:
+    """A file with its bytes."""
+
+    attachment: Attachment
+    data: bytes
