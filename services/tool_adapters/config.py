@@ -1,7 +1,6 @@
 """Settings of the tool adapters."""
 
 from pathlib import Path
-from tempfile import gettempdir
 from typing import ClassVar
 
 from pydantic import BaseModel, Field
@@ -9,6 +8,7 @@ from pydantic_settings import SettingsConfigDict
 
 from podium_kit.rpc.settings import ServerSettings, SigningKey
 
+MIB = 1024 * 1024
 SECRET_PREFIX = "TOOL_ADAPTERS_SECRET_"  # noqa: S105  a name
 
 
@@ -72,8 +72,14 @@ class Settings(ServerSettings):
     embeddings: EmbeddingsSettings | None = Field(
         None, description="embedding model (BASE_URL, MODEL, SECRET); without it words alone count"
     )
-    workspaces_folder: Path = Field(
-        Path(gettempdir()) / "podium-workspaces", description="folder for the files of code"
+    workspace_bytes_max: int = Field(
+        36 * MIB, gt=0, le=36 * MIB, description="bytes that code of one episode keeps, packed"
+    )
+    workspaces_bytes_per_tenant: int = Field(
+        1024 * MIB, gt=0, description="bytes that code of all open episodes of a tenant keeps"
+    )
+    workspaces_kept_days: float = Field(
+        7.0, gt=0, description="days after its last call for which an episode's files are kept"
     )
     sandbox_target: str = Field(
         "", description="gRPC target of the sandbox service; unset means sandboxes beside us"

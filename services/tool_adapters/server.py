@@ -62,7 +62,7 @@ from tool_adapters.mcp.servers import McpServers
 from tool_adapters.models import ToolKind
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.retrieval.adapter import RetrievalAdapter
-from tool_adapters.sandbox import LocalRunner, Sandbox, Workspaces
+from tool_adapters.sandbox import LocalRunner, Sandbox
 from tool_adapters.sandbox.clients import RemoteRunner
 from tool_adapters.sandbox.runner import Runner
 from tool_adapters.secret_store import PLATFORM, KnownSecrets, MountedSecrets, SecretStore
@@ -73,6 +73,9 @@ from tool_adapters.secrets.store import PostgresSecretStore
 from tool_adapters.service import Invoker
 from tool_adapters.servicer import ToolAdapterServicer
 from tool_adapters.webhooks.delivery import Deliveries
+from tool_adapters.workspaces.models import Quotas
+from tool_adapters.workspaces.service import Workspaces
+from tool_adapters.workspaces.store import PostgresWorkspaces
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 SWEEP_INTERVAL_S = 30.0
@@ -117,7 +120,8 @@ async def assembled(
         corpora = Corpora(PostgresCorpusStore(engine), embeddings)
         http = await stack.enter_async_context(HttpClient(guard))
         authenticator = HttpAuthenticator(secrets, OAuth2Tokens(http, secrets))
-        workspaces = Workspaces(settings.workspaces_folder)
+        quotas = Quotas(settings.workspace_bytes_max, settings.workspaces_bytes_per_tenant)
+        workspaces = Workspaces(PostgresWorkspaces(engine, quotas))
         adapters: dict[ToolKind, Adapter] = {
             ToolKind.FUNCTION: FunctionAdapter(),
             ToolKind.HTTP: HttpAdapter(http, authenticator),
@@ -160,6 +164,7 @@ async def assembled(
         reports = FactsReports(signed, reporter=uuid4().hex)
         report = partial(invoker.facts.report, reports.send)
         forget = partial(effects.forget_older_than, timedelta(days=settings.effects_kept_days))
+        kept = timedelta(days=settings.workspaces_kept_days)
         tasks = [
             BackgroundTask("facts", report, settings.facts_interval_s),
             BackgroundTask("follow-leases", follower.renew, settings.mcp_follow_interval_s),
@@ -167,6 +172,9 @@ async def assembled(
             BackgroundTask("idle-mcp-sessions", pool.close_idle, SWEEP_INTERVAL_S),
             BackgroundTask("master-key", stored.rewrap, settings.master_key_check_s),
             BackgroundTask("old-effects", forget, FORGET_INTERVAL_S),
+            BackgroundTask(
+                "old-workspaces", partial(workspaces.forget_older_than, kept), FORGET_INTERVAL_S
+            ),
         ]
         following = FollowingRpcs(Following(followed, servers, RegistryPermission(forwarding)))
         services = _services(

@@ -89,6 +89,14 @@ ADAPTERS = {
         DELETE FROM effects WHERE tenant = :tenant AND (CAST(:subject AS text) IS NULL
             OR split_part(key, '/', 1) = ANY(CAST(:episode_ids AS text[])))
     """,
+    "workspaces": """
+        DELETE FROM workspaces WHERE tenant = :tenant AND (CAST(:subject AS text) IS NULL
+            OR episode_id = ANY(CAST(:episode_ids AS text[])))
+    """,
+    "workspace_blobs": """
+        DELETE FROM workspace_blobs b WHERE b.tenant = :tenant AND NOT EXISTS (
+            SELECT FROM workspace_pieces p WHERE p.tenant = b.tenant AND p.digest = b.digest)
+    """,
 }
 REGISTRY = {
     "policy_bindings": """

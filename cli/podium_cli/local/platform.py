@@ -148,7 +148,6 @@ class LocalPlatform:
                 self.dsn,
                 keys,
                 engine.address,
-                self.state.path / "workspaces",
                 self.state.mcp_servers,
                 self.state.telemetry if self.options.telemetry else None,
                 self.options.settings,

@@ -35,7 +35,6 @@ class Surroundings:
     dsn: dict[str, str]
     keys: SigningKeys
     engine: Engine
-    workspaces_folder: Path
     mcp_servers_folder: Path
     telemetry_folder: Path | None
     extra: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -146,7 +145,6 @@ def _registry(around: Surroundings) -> dict[str, str]:
 def _adapters(around: Surroundings) -> dict[str, str]:
     settings = _database(around, "tool_adapters") | {
         "tool_registry_target": around.target("tool_registry"),
-        "workspaces_folder": str(around.workspaces_folder),
         "mcp_servers_folder": str(around.mcp_servers_folder),
         "master_keys_file": str(around.keys.master_keys_file),
         **_signing(around, "tool-adapters"),

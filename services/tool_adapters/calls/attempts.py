@@ -11,6 +11,7 @@ from podium_kit.characters import whole_characters
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.metering.usage_reports import estimated_usage
+from podium_kit.rpc.errors import Unavailable
 from tool_adapters.adapter import (
     NOTHING_USED,
     ONE_CALL,
@@ -103,7 +104,10 @@ class Attempts:
             if error.unsent and not tool.charges_unsent:
                 return AdapterResult(error.failure, NOTHING_USED, unsent=True)
             return AdapterResult(error.failure)
-        except Exception:  # BLE001: an episode goes on without a tool that found our fault
+        except Exception as error:  # BLE001: an episode goes on without a tool that found our fault
+            if isinstance(error, Unavailable) and tool.side_effect is not SideEffect.EFFECTFUL:
+                # A part of the platform is away, which is no answer: the caller waits and repeats.
+                raise
             log.exception("the adapter of kind %s failed", tool.kind.value)
             message = f"{tool.name} could not be called because of a fault of the platform"
             return AdapterResult(ToolFailure(FailureKind.INTERNAL, message))

@@ -5,7 +5,6 @@ from tool_adapters.sandbox.limits import Limits, Sizes
 from tool_adapters.sandbox.local_runner import IsolationUnavailable, LocalRunner
 from tool_adapters.sandbox.runner import SandboxBroken
 from tool_adapters.sandbox.sandbox import Sandbox
-from tool_adapters.sandbox.workspaces import Workspaces
 
 __all__ = [
     "Execution",
@@ -15,5 +14,4 @@ __all__ = [
     "Sandbox",
     "SandboxBroken",
     "Sizes",
-    "Workspaces",
 ]

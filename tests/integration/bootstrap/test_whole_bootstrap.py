@@ -111,7 +111,7 @@ async def _start(
         "episodes": {"temporal_namespace": "podium-bootstrapped"},
         "episodes_worker": {"temporal_namespace": "podium-bootstrapped"},
     }
-    around = Surroundings(ports, dsn, keys, engine, folder / "work", folder, None, extra)
+    around = Surroundings(ports, dsn, keys, engine, folder, None, extra)
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR")}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     for service in service_processes(around):

@@ -42,6 +42,11 @@ SECRET = """
                          ciphertext, updated_by)
     VALUES ($1, $2, 'token', 1, '{}', '1', '', '', $3, $2)
 """
+WORKSPACE = """
+    WITH blob AS (INSERT INTO workspace_blobs VALUES ($1, sha256($3), $3)),
+        workspace AS (INSERT INTO workspaces VALUES ($1, $2, '1'))
+    INSERT INTO workspace_pieces VALUES ($1, $2, 1, sha256($3))
+"""
 CORPUS = "INSERT INTO corpora (owner, name) VALUES ($1, $2)"
 BINDING = "INSERT INTO policy_bindings VALUES ($1, 'user:' || $2, 'floor', now(), 'admin')"
 POLICY = "INSERT INTO policies VALUES ($1, $2, 1, '', 'd', now(), $3)"
@@ -64,12 +69,13 @@ async def urls(platform: EpisodesPlatform, database: Database, tmp_path: Path) -
     made = {name: await database(name) for name in services}
     people = (("acme", "ada", ADA), ("acme", "bob", BOB), ("globex", "eve", OTHER))
     for tenant, subject, canary in people:
-        await episode_of(platform, tenant, subject, canary)
+        episode_id = await episode_of(platform, tenant, subject, canary)
         async with connected(made["gateway"]) as connection:
             await connection.execute(KEY, canary, tenant, subject, canary.encode())
         async with connected(made["tool_adapters"]) as connection:
             await connection.execute(SECRET, tenant, subject, canary.encode())
             await connection.execute(CORPUS, tenant, canary)
+            await connection.execute(WORKSPACE, tenant, episode_id, canary.encode())
         async with connected(made["tool_registry"]) as connection:
             await connection.execute(POLICY, tenant, canary, subject)
             await connection.execute(BINDING, tenant, subject)
@@ -81,14 +87,15 @@ async def urls(platform: EpisodesPlatform, database: Database, tmp_path: Path) -
     return {**made, "episodes": platform.database_url}
 
 
-async def episode_of(platform: EpisodesPlatform, tenant: str, subject: str, canary: str) -> None:
-    """An episode whose task and answer hold the canary, rated by its user."""
+async def episode_of(platform: EpisodesPlatform, tenant: str, subject: str, canary: str) -> str:
+    """The id of an episode whose task and answer hold the canary, rated by its user."""
     platform.neighbours.orchestrator.decide = lambda _: answer(canary)
     async with platform.client(tenant, subject) as client:
         episode = await finished(client, (await start(client, canary)).id)
         await client.GiveFeedback(
             pb.GiveFeedbackRequest(episode_id=episode.id, id=subject, label="good", comment=canary)
         )
+    return episode.id
 
 
 async def tables_with(url: str, words: str) -> set[str]:
@@ -120,6 +127,7 @@ async def test_a_user_is_gone_and_nobody_else(urls: Urls) -> None:
     }
     assert {words: await all_with(urls, words) for words in (ADA, OTHER)} == before
     assert await rows(urls["cost_ledger"], ENTRIES) == journal
+    assert receipt.deleted["tool_adapters.workspace_blobs"] == 1
     assert receipt.deleted["episodes.episodes"] == receipt.deleted["gateway.api_keys"] == 1
     assert receipt.kept == {"cost_ledger.entry.user_id": 1, "tool_registry.policies.created_by": 1}
 

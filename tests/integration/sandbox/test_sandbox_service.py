@@ -25,11 +25,12 @@ from process_owner import Processes
 from tool_adapters.adapter import Output, ToolCall
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, SideEffect, ToolDefinition, ToolKind
-from tool_adapters.sandbox import Limits, Sandbox, SandboxBroken, Workspaces
+from tool_adapters.sandbox import Limits, Sandbox, SandboxBroken
 from tool_adapters.sandbox.clients import RemoteRunner
 from tool_adapters.sandbox.config import Settings
 from tool_adapters.sandbox.runner import Job
 from tool_adapters.sandbox.server import assembled
+from workspaces_in_memory import workspaces_in_memory
 
 RUNNER = make_identity("acme", "worker", [Scope.EPISODES_RUN])
 TOOL = ToolDefinition(
@@ -71,9 +72,9 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 
 
 @pytest_asyncio.fixture
-async def sandbox(service: Service, tmp_path: Path) -> AsyncIterator[Sandbox]:
+async def sandbox(service: Service) -> AsyncIterator[Sandbox]:
     async with service.channel() as channel:
-        yield Sandbox(Workspaces(tmp_path / "workspaces"), RemoteRunner(channel))
+        yield Sandbox(workspaces_in_memory(), RemoteRunner(channel))
 
 
 def make_call(code: str) -> ToolCall:
@@ -126,12 +127,10 @@ async def test_the_code_adapter_works_with_it(sandbox: Sandbox) -> None:
     assert result.outcome.content == "42\n"
 
 
-async def test_an_unreachable_service_is_a_transient_failure(
-    tmp_path: Path, service: Service
-) -> None:
+async def test_an_unreachable_service_is_a_transient_failure(service: Service) -> None:
     nowhere = client_channel(1, RUNNER, service.keys)
     async with nowhere:
-        sandbox = Sandbox(Workspaces(tmp_path / "workspaces"), RemoteRunner(nowhere))
+        sandbox = Sandbox(workspaces_in_memory(), RemoteRunner(nowhere))
         result = await (await CodeAdapter.start(sandbox)).invoke(make_call("1"), TOOL)
     assert isinstance(result.outcome, ToolFailure)
     assert result.outcome.kind is FailureKind.UNAVAILABLE

@@ -26,7 +26,6 @@ def adapters_process(
         "TOOL_REGISTRY_TARGET": f"127.0.0.1:{registry_port}",
         "SIGNING_KEY__KEY_ID": keys.key_id,
         "SIGNING_KEY__PRIVATE_KEY_FILE": str(folder / "signing.pem"),
-        "WORKSPACES_FOLDER": str(folder / "workspaces"),
         "MCP_SERVERS_FOLDER": str(folder / "mcp-servers"),
     }
     environment = needed | dict(settings or {})

@@ -134,7 +134,6 @@ async def run_adapters(
         verify_keys_file=write_verify_keys(folder / "keys.json", [keys]),
         tool_registry_target=f"127.0.0.1:{registry.port}",
         signing_key=SigningKey(key_id=keys.key_id, private_key_file=private_key_file),
-        workspaces_folder=folder / "workspaces",
         mcp_servers_folder=folder / "mcp-servers",
         warm_sandboxes=0,
         drain_grace_s=0.0,

@@ -142,7 +142,6 @@ async def running_platform(
             **{"database_url": await database("tool_adapters")} | shared | of_adapters,
             tool_registry_target=f"127.0.0.1:{registry_port}",
             signing_key=SigningKey(key_id=adapters_key.key_id, private_key_file=signing),
-            workspaces_folder=folder / "workspaces",
             mcp_servers_folder=folder / "mcp-servers",
             mcp_follow_interval_s=0.2,
             warm_sandboxes=0,

@@ -1,23 +1,23 @@
 """What the calls that solve a task return, and whether its answer stands there."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from podium_kit.verifiers import Verifier, load_verifier
 from podium_kit.verifiers.numeric import NumericMatch
 from podium_kit.verifiers.text import normalized, numbers
 from tool_adapters.functions.table import FUNCTIONS
-from tool_adapters.sandbox import Limits, LocalRunner, Sandbox, Workspaces
+from tool_adapters.sandbox import Limits, LocalRunner, Sandbox
 from unit.bundled.library import library
+from workspaces_in_memory import workspaces_in_memory
 
 
-async def result_of(call: dict[str, Any], folder: Path) -> str:
+async def result_of(call: dict[str, Any]) -> str:
     arguments = call["arguments"]
     if call["tool"] == "search_corpus":
         return "\n".join(hit.passage.content for hit in library().search(arguments["query"], 5))
     if call["tool"] == "code_interpreter":
-        execution = await Sandbox(Workspaces(folder), LocalRunner()).run(
+        execution = await Sandbox(workspaces_in_memory(), LocalRunner()).run(
             arguments["code"], Limits()
         )
         assert execution.failure is None

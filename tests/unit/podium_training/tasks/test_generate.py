@@ -10,7 +10,6 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from io import StringIO
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -21,8 +20,9 @@ from podium_training.tasks.draft import Draft, solve
 from podium_training.tasks.kinds import kinds
 from podium_training.tasks.task import Call, Split, Task
 from podium_training.tasks.taskset import FAMILIES, TooFewTasks, generate
-from tool_adapters.sandbox import Limits, LocalRunner, Sandbox, Workspaces
+from tool_adapters.sandbox import Limits, LocalRunner, Sandbox
 from unit.bundled.library import library
+from workspaces_in_memory import workspaces_in_memory
 
 DRAFTS = 200
 # Too few to keep apart: both splits ask about these.
@@ -142,10 +142,10 @@ def test_spans_of_days_are_right_by_other_means_than_the_tool() -> None:
 
 
 @pytest.mark.parametrize("kind", kinds("code"))
-async def test_programs_answer_in_the_sandbox(kind: str, tmp_path: Path) -> None:
+async def test_programs_answer_in_the_sandbox(kind: str) -> None:
     draft = next(each for each in drafts("code", Split.TRAIN) if each.kind == kind)
     code = draft.solution[0].arguments["code"]
-    execution = await Sandbox(Workspaces(tmp_path), LocalRunner()).run(code, Limits())
+    execution = await Sandbox(workspaces_in_memory(), LocalRunner()).run(code, Limits())
     assert execution.failure is None
     assert execution.output.strip() == str(draft.parameters["expected"])
 

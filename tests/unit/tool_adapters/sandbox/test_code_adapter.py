@@ -9,7 +9,8 @@ from podium_kit.metering import Dimension
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, Limits, SideEffect, ToolDefinition, ToolKind
-from tool_adapters.sandbox import LocalRunner, Sandbox, Workspaces
+from tool_adapters.sandbox import LocalRunner, Sandbox
+from workspaces_in_memory import workspaces_in_memory
 
 
 def make_tool(*, stateful: bool = True, timeout_s: float = 20.0) -> ToolDefinition:
@@ -32,9 +33,8 @@ def make_call(code: str, episode_id: str = "e1") -> ToolCall:
 
 
 @pytest.fixture
-async def adapter(tmp_path: Path) -> CodeAdapter:
-    workspaces = Workspaces(tmp_path / "workspaces")
-    return await CodeAdapter.start(Sandbox(workspaces, LocalRunner()))
+async def adapter() -> CodeAdapter:
+    return await CodeAdapter.start(Sandbox(workspaces_in_memory(), LocalRunner()))
 
 
 def output_of(result: AdapterResult) -> Output:
@@ -74,9 +74,9 @@ async def test_tools_timeout_ends_the_code_and_is_billed(adapter: CodeAdapter) -
 
 
 async def test_nothing_runs_where_nothing_isolates(tmp_path: Path) -> None:
-    workspaces = Workspaces(tmp_path / "workspaces")
     missing = tmp_path / "no-bwrap-here"
-    adapter = await CodeAdapter.start(Sandbox(workspaces, LocalRunner(bwrap_path=lambda: missing)))
+    runner = LocalRunner(bwrap_path=lambda: missing)
+    adapter = await CodeAdapter.start(Sandbox(workspaces_in_memory(), runner))
     failure = failure_of(await adapter.invoke(make_call("print(1)"), make_tool()))
     assert failure.kind is FailureKind.UNAVAILABLE
     assert "user namespaces" in failure.message

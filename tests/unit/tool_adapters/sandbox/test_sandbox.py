@@ -1,6 +1,5 @@
 """Honest code in the sandbox: values, files, figures and state come back."""
 
-import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,20 +15,21 @@ from tool_adapters.sandbox import (
     LocalRunner,
     Sandbox,
     SandboxBroken,
-    Workspaces,
 )
+from tool_adapters.workspaces.models import Whose
+from workspaces_in_memory import workspaces_in_memory
 
 LIMITS = Limits()
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Sandbox:
-    return Sandbox(Workspaces(tmp_path / "workspaces"), LocalRunner())
+def runs() -> Sandbox:
+    return Sandbox(workspaces_in_memory(), LocalRunner())
 
 
 @pytest_asyncio.fixture
-async def warm(tmp_path: Path) -> AsyncIterator[Sandbox]:
-    sandbox = Sandbox(Workspaces(tmp_path / "workspaces"), LocalRunner(warm=2))
+async def warm() -> AsyncIterator[Sandbox]:
+    sandbox = Sandbox(workspaces_in_memory(), LocalRunner(warm=2))
     yield sandbox
     await sandbox.close()
 
@@ -165,27 +165,17 @@ async def test_state_is_not_shared(runs: Sandbox, tenant: str, episode_id: str) 
     assert "NameError" in other.output
 
 
-async def test_closed_episode_starts_anew(tmp_path: Path) -> None:
-    workspaces = Workspaces(tmp_path)
-    runs = Sandbox(workspaces, LocalRunner())
-    await in_episode(runs, "x = 1", "../../escape")
-    workspaces.close_episode("acme", "../../escape")
-    assert os.listdir(tmp_path) == []  # noqa: PTH208 (no blocking path methods in a coroutine)
-    assert "NameError" in (await in_episode(runs, "x", "../../escape")).output
-
-
-async def test_state_outlives_the_service(tmp_path: Path) -> None:
-    await in_episode(Sandbox(Workspaces(tmp_path), LocalRunner()), "x = 1")
-    assert (await in_episode(Sandbox(Workspaces(tmp_path), LocalRunner()), "x")).output == "1\n"
-
-
-async def test_a_damaged_workspace_is_an_error_and_not_code_in_our_process(tmp_path: Path) -> None:
-    runs = Sandbox(Workspaces(tmp_path), LocalRunner())
+async def test_closed_episode_starts_anew(runs: Sandbox) -> None:
     await in_episode(runs, "x = 1")
-    for name in os.listdir(tmp_path):  # noqa: PTH208
-        (tmp_path / name).write_bytes(b"no archive")
+    await runs.close_episode("acme", "e1")
+    assert "NameError" in (await in_episode(runs, "x")).output
+
+
+async def test_a_workspace_that_is_none_is_an_error_and_not_code_in_our_process() -> None:
+    workspaces = workspaces_in_memory()
+    await workspaces.save(Whose("acme", "e1"), "", b"no archive")
     with pytest.raises(SandboxBroken):
-        await in_episode(runs, "x")
+        await in_episode(Sandbox(workspaces, LocalRunner()), "x")
 
 
 async def test_a_warm_sandbox_is_used_once(warm: Sandbox) -> None:
@@ -200,12 +190,11 @@ async def test_a_warm_sandbox_is_used_once(warm: Sandbox) -> None:
     assert outputs == ["[]\n"] * 4 + ["([], False)\n"]
 
 
-async def test_fonts_are_listed_once_for_all(warm: Sandbox, tmp_path: Path) -> None:
+async def test_fonts_are_listed_once_for_all(warm: Sandbox) -> None:
     warm.warm_up()
     code = "import os; os.listdir('/tmp/matplotlib') if os.path.exists('/tmp/matplotlib') else []"
     while "fontlist" not in (await warm.run(code, LIMITS)).output:
         pass
-    assert os.listdir(tmp_path / "workspaces") == []  # noqa: PTH208
 
 
 async def test_isolation_is_proven_on_this_machine(runs: Sandbox) -> None:
@@ -216,6 +205,6 @@ async def test_machine_that_cannot_isolate_is_rejected_with_the_fix(tmp_path: Pa
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: Creating new namespace failed' >&2\nexit 1\n")
     broken.chmod(0o755)
-    runs = Sandbox(Workspaces(tmp_path / "workspaces"), LocalRunner(bwrap_path=lambda: broken))
+    runs = Sandbox(workspaces_in_memory(), LocalRunner(bwrap_path=lambda: broken))
     with pytest.raises(IsolationUnavailable, match=r"namespace failed.*max_user_namespaces"):
         await runs.require_isolation()

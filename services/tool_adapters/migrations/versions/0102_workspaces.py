@@ -1,0 +1,10 @@
+"""Workspaces of sandboxed code."""
+
+from podium_kit.postgres.migrations import run_schema
+
+revision = "0102"
+down_revision = "0101"
+
+
+def upgrade() -> None:
+    run_schema(__file__, "workspaces.sql")

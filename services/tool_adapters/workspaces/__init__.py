@@ -1,0 +1,1 @@
+"""What sandboxed code of an episode keeps between its calls: bytes, opened by no one here."""
