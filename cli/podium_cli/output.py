@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.syntax import Syntax
 
 from podium_kit.client.errors import UserError
-from podium_kit.client.gateway import message_values
+from podium_kit.wire import json_values
 
 # Width of tables when the output is no terminal.
 PIPE_WIDTH = 160
@@ -42,7 +42,7 @@ class Output:
 
     def json(self, data: Message | Mapping[str, Any], indent: int | None = None) -> None:
         """One JSON object on stdout; messages in the field names of the API."""
-        values = message_values(data) if isinstance(data, Message) else data
+        values = json_values(data) if isinstance(data, Message) else data
         text = json.dumps(values, indent=indent, ensure_ascii=False, default=str)
         # Not through rich, which would wrap and colour it.
         self.results.file.write(text + "\n")

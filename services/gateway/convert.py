@@ -3,8 +3,6 @@
 import json
 from collections.abc import Iterable
 
-from google.protobuf import json_format
-
 from gateway.models import (
     ClientCall,
     EmbeddingOrder,
@@ -27,6 +25,7 @@ from podium_kit.metering import InvalidUsage
 from podium_kit.wire import (
     duration_to_proto,
     failure_from_proto,
+    json_values,
     money_to_proto,
     optional_money_from_proto,
     quantities_from_proto,
@@ -261,13 +260,8 @@ def model_from_proto(model: orchestrator_pb2.Model) -> OrchestratorModel:
 
 
 def event_json(event: episode_pb2.EpisodeEvent) -> str:
-    """The event as one line of JSON, in the contract's own field names, unset ones included."""
-    return json_format.MessageToJson(
-        event,
-        preserving_proto_field_name=True,
-        always_print_fields_with_no_presence=True,
-        indent=None,
-    )
+    """The event as one line of JSON."""
+    return json.dumps(json_values(event))
 
 
 def event_kind(event: episode_pb2.EpisodeEvent) -> str:

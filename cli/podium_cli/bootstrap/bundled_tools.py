@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from google.protobuf import json_format
 
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
-from podium_kit.client.gateway import Gateway, message_values
+from podium_kit.client.gateway import Gateway
+from podium_kit.wire import json_values
 
 Values = dict[str, Any]
 
@@ -41,7 +42,7 @@ class BundledTools:
         found = [self._wanted(spec, self._last.get(spec.name), registered) for spec in specs]
         wanted = [values for values in found if values]
         await asyncio.gather(*(self._register(values) for values in wanted))
-        new = {spec.name: message_values(spec) for spec in specs}
+        new = {spec.name: json_values(spec) for spec in specs}
         if any(self._last.get(name) != values for name, values in new.items()):
             self._last |= new
             await self._kept.write(self._last)
@@ -51,13 +52,13 @@ class BundledTools:
         self, spec: tool_pb2.ToolSpec, last: Values | None, registered: dict[str, tool_pb2.Tool]
     ) -> Values | None:
         """What to register; None for a tool that stays as it is, or out of use."""
-        new, known = message_values(spec), registered.get(spec.name)
+        new, known = json_values(spec), registered.get(spec.name)
         if known is None:
             # Registered before and missing now: a user deleted it.
             return None if last else new
         if known.HasField("deprecate_time"):
             return None
-        current = message_values(known.spec)
+        current = json_values(known.spec)
         merged = _merged(_upgraded(last) if last else new, new, current)
         return None if merged == current else merged
 
@@ -87,6 +88,4 @@ def _merged(last: Values, new: Values, current: Values) -> Values:
 
 def _upgraded(last: Values) -> Values:
     """A spec that an older Podium wrote, with today's fields."""
-    return message_values(
-        json_format.ParseDict(last, tool_pb2.ToolSpec(), ignore_unknown_fields=True)
-    )
+    return json_values(json_format.ParseDict(last, tool_pb2.ToolSpec(), ignore_unknown_fields=True))

@@ -11,7 +11,8 @@ from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.documents.written import as_yaml
 from podium_cli.output import Output, escaped
 from podium_kit.client.errors import UsageError, UserError
-from podium_kit.client.gateway import Gateway, message_values, segment
+from podium_kit.client.gateway import Gateway, segment
+from podium_kit.wire import json_values
 
 # A document may hold thousands of tools; a request is short enough to see that it goes on.
 BATCH_TOOLS_MAX = 250
@@ -81,7 +82,7 @@ class ApplyTools:
         values = {
             "tools": [
                 {
-                    "tool": {"spec": message_values(spec), "version": reply.version},
+                    "tool": {"spec": json_values(spec), "version": reply.version},
                     "created": reply.created,
                 }
                 for spec, reply in zip(good, replies, strict=True)

@@ -8,14 +8,14 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from podium_cli.documents.documents import SCHEMA_FIELDS, enum_words
-from podium_kit.client.gateway import message_values
+from podium_kit.wire import json_values
 
 WRITTEN_NAMES = {field: name for name, field in SCHEMA_FIELDS.items()}
 
 
 def written(message: Message) -> dict[str, Any]:
     """Its given fields in people's words: short enums, money as text, schemas as mappings."""
-    return _mapping(message_values(message), message.DESCRIPTOR)
+    return _mapping(json_values(message), message.DESCRIPTOR)
 
 
 def as_yaml(message: Message) -> str:

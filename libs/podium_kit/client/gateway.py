@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_kit.client.errors import UserError
 from podium_kit.client.rejections import Rejected, near_names
+from podium_kit.wire import json_values
 
 M = TypeVar("M", bound=Message)
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
@@ -91,7 +92,7 @@ class Gateway:
         body: Message | Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """The JSON object of the reply. Raises Rejected, Unreachable."""
-        values = message_values(body) if isinstance(body, Message) else body
+        values = json_values(body) if isinstance(body, Message) else body
         try:
             reply = await self._client.request(
                 method, path, params=_given(query or {}), json=values
@@ -158,14 +159,6 @@ class Gateway:
     async def _reject(self, reply: httpx.Response) -> None:
         rejected = Rejected.of(reply)
         raise rejected.with_fix(await near_names(partial(self.call, "GET"), rejected)) from None
-
-
-def message_values(message: Message) -> dict[str, Any]:
-    """The message as the gateway would write it."""
-    values: dict[str, Any] = json_format.MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    return values
 
 
 def segment(name: str) -> str:

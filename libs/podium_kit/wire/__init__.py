@@ -3,6 +3,7 @@
 from podium_kit.wire.digest import digest_of
 from podium_kit.wire.enums import enum_word
 from podium_kit.wire.failure import failure_from_proto, failure_to_proto
+from podium_kit.wire.json_values import json_values
 from podium_kit.wire.money import money_from_proto, money_to_proto, optional_money_from_proto
 from podium_kit.wire.time import (
     duration_from_proto,
@@ -25,6 +26,7 @@ __all__ = [
     "enum_word",
     "failure_from_proto",
     "failure_to_proto",
+    "json_values",
     "money_from_proto",
     "money_to_proto",
     "optional_money_from_proto",

@@ -23,7 +23,8 @@ class EpisodeUnanswered(PodiumError):
 
     def __init__(self, episode: Episode) -> None:
         why = episode.failure.message if episode.failure else ""
-        reason = episode.stop_reason.removeprefix("STOP_REASON_").lower().replace("_", " ")
+        stopped = episode.stop_reason or "without a reason"
+        reason = stopped.removeprefix("STOP_REASON_").lower().replace("_", " ")
         super().__init__(f"episode {episode.id} ended: {reason}{': ' if why else ''}{why}")
         self.episode = episode
 

@@ -517,28 +517,9 @@ class Failure(Model):
     model_config = ConfigDict(
         arbitrary_types_allowed=True,
     )
-    kind: (
-        Literal[
-            "FAILURE_KIND_UNSPECIFIED",
-            "FAILURE_KIND_INVALID_ARGUMENTS",
-            "FAILURE_KIND_TIMEOUT",
-            "FAILURE_KIND_UNAVAILABLE",
-            "FAILURE_KIND_RATE_LIMITED",
-            "FAILURE_KIND_PERMISSION_DENIED",
-            "FAILURE_KIND_TOOL_ERROR",
-            "FAILURE_KIND_MALFORMED_OUTPUT",
-            "FAILURE_KIND_OUTPUT_TOO_LARGE",
-            "FAILURE_KIND_LIMIT_EXCEEDED",
-            "FAILURE_KIND_NOT_FOUND",
-            "FAILURE_KIND_DENIED_BY_POLICY",
-            "FAILURE_KIND_BUDGET_EXHAUSTED",
-            "FAILURE_KIND_CANCELLED",
-            "FAILURE_KIND_MALFORMED_ACTION",
-            "FAILURE_KIND_INTERNAL",
-            "FAILURE_KIND_CONTEXT_TOO_LONG",
-        ]
-        | str
-    ) = "FAILURE_KIND_UNSPECIFIED"
+    kind: Literal["FAILURE_KIND_INVALID_ARGUMENTS", "FAILURE_KIND_TIMEOUT", "FAILURE_KIND_UNAVAILABLE", "FAILURE_KIND_RATE_LIMITED", "FAILURE_KIND_PERMISSION_DENIED", "FAILURE_KIND_TOOL_ERROR", "FAILURE_KIND_MALFORMED_OUTPUT", "FAILURE_KIND_OUTPUT_TOO_LARGE", "FAILURE_KIND_LIMIT_EXCEEDED", "FAILURE_KIND_NOT_FOUND", "FAILURE_KIND_DENIED_BY_POLICY", "FAILURE_KIND_BUDGET_EXHAUSTED", "FAILURE_KIND_CANCELLED", "FAILURE_KIND_MALFORMED_ACTION", "FAILURE_KIND_INTERNAL", "FAILURE_KIND_CONTEXT_TOO_LONG"] | str | None = (
+        None
+    )
     """
     Why it failed.
     """
@@ -582,26 +563,9 @@ class Quantity(Model):
     model_config = ConfigDict(
         arbitrary_types_allowed=True,
     )
-    dimension: (
-        Literal[
-            "USAGE_DIMENSION_UNSPECIFIED",
-            "USAGE_DIMENSION_INPUT_FRESH",
-            "USAGE_DIMENSION_CACHE_READ",
-            "USAGE_DIMENSION_CACHE_WRITE_5M",
-            "USAGE_DIMENSION_CACHE_WRITE_1H",
-            "USAGE_DIMENSION_OUTPUT_TEXT",
-            "USAGE_DIMENSION_REASONING",
-            "USAGE_DIMENSION_CALL",
-            "USAGE_DIMENSION_SECOND",
-            "USAGE_DIMENSION_GPU_SECOND",
-            "USAGE_DIMENSION_SEARCH",
-            "USAGE_DIMENSION_DOCUMENT",
-            "USAGE_DIMENSION_IMAGE",
-            "USAGE_DIMENSION_AUDIO_INPUT",
-            "USAGE_DIMENSION_AUDIO_OUTPUT",
-        ]
-        | str
-    ) = "USAGE_DIMENSION_UNSPECIFIED"
+    dimension: Literal["USAGE_DIMENSION_INPUT_FRESH", "USAGE_DIMENSION_CACHE_READ", "USAGE_DIMENSION_CACHE_WRITE_5M", "USAGE_DIMENSION_CACHE_WRITE_1H", "USAGE_DIMENSION_OUTPUT_TEXT", "USAGE_DIMENSION_REASONING", "USAGE_DIMENSION_CALL", "USAGE_DIMENSION_SECOND", "USAGE_DIMENSION_GPU_SECOND", "USAGE_DIMENSION_SEARCH", "USAGE_DIMENSION_DOCUMENT", "USAGE_DIMENSION_IMAGE", "USAGE_DIMENSION_AUDIO_INPUT", "USAGE_DIMENSION_AUDIO_OUTPUT"] | str | None = (
+        None
+    )
     """
     What is counted.
     """
@@ -620,15 +584,9 @@ class Usage(Model):
     """
     One entry per dimension used; a dimension appears at most once.
     """
-    source: (
-        Literal[
-            "USAGE_SOURCE_UNSPECIFIED",
-            "USAGE_SOURCE_MEASURED",
-            "USAGE_SOURCE_PROVIDER",
-            "USAGE_SOURCE_ESTIMATED",
-        ]
-        | str
-    ) = "USAGE_SOURCE_UNSPECIFIED"
+    source: Literal["USAGE_SOURCE_MEASURED", "USAGE_SOURCE_PROVIDER", "USAGE_SOURCE_ESTIMATED"] | str | None = (
+        None
+    )
     """
     Where the figures come from.
     """
@@ -731,19 +689,9 @@ class ChildEpisode(Model):
     """
     Its id.
     """
-    stop_reason: (
-        Literal[
-            "STOP_REASON_UNSPECIFIED",
-            "STOP_REASON_ANSWERED",
-            "STOP_REASON_TURN_LIMIT",
-            "STOP_REASON_BUDGET_EXHAUSTED",
-            "STOP_REASON_DEADLINE",
-            "STOP_REASON_CANCELLED",
-            "STOP_REASON_FAILED",
-            "STOP_REASON_OUTPUT_LIMIT",
-        ]
-        | str
-    ) = "STOP_REASON_UNSPECIFIED"
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str | None = (
+        None
+    )
     """
     Why it ended.
     """
@@ -1127,18 +1075,9 @@ class WebhookDelivery(Model):
     """
     The header webhook-id, the same at every attempt.
     """
-    event_type: (
-        Literal[
-            "WEBHOOK_EVENT_TYPE_UNSPECIFIED",
-            "WEBHOOK_EVENT_TYPE_EPISODE_ENDED",
-            "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED",
-            "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED",
-            "WEBHOOK_EVENT_TYPE_BUDGET_ALERT",
-            "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN",
-            "WEBHOOK_EVENT_TYPE_VERSION_PROMOTED",
-        ]
-        | str
-    ) = "WEBHOOK_EVENT_TYPE_UNSPECIFIED"
+    event_type: Literal["WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN", "WEBHOOK_EVENT_TYPE_VERSION_PROMOTED"] | str | None = (
+        None
+    )
     """
     What happened.
     """
@@ -1146,15 +1085,9 @@ class WebhookDelivery(Model):
     """
     What is sent, as JSON.
     """
-    state: (
-        Literal[
-            "WEBHOOK_DELIVERY_STATE_UNSPECIFIED",
-            "WEBHOOK_DELIVERY_STATE_PENDING",
-            "WEBHOOK_DELIVERY_STATE_DELIVERED",
-            "WEBHOOK_DELIVERY_STATE_FAILED",
-        ]
-        | str
-    ) = "WEBHOOK_DELIVERY_STATE_UNSPECIFIED"
+    state: Literal["WEBHOOK_DELIVERY_STATE_PENDING", "WEBHOOK_DELIVERY_STATE_DELIVERED", "WEBHOOK_DELIVERY_STATE_FAILED"] | str | None = (
+        None
+    )
     """
     What became of it.
     """
@@ -1241,18 +1174,9 @@ class Budget(Model):
     """
     Id chosen by the caller, unique per tenant, at most 128 characters. One that begins with "platform:" is set by a platform admin; the tenant sees it and cannot change it.
     """
-    scope: (
-        Literal[
-            "BUDGET_SCOPE_UNSPECIFIED",
-            "BUDGET_SCOPE_TENANT",
-            "BUDGET_SCOPE_TEAM",
-            "BUDGET_SCOPE_USER",
-            "BUDGET_SCOPE_AGENT",
-            "BUDGET_SCOPE_EPISODE",
-            "BUDGET_SCOPE_NAMED",
-        ]
-        | str
-    ) = "BUDGET_SCOPE_UNSPECIFIED"
+    scope: Literal["BUDGET_SCOPE_TENANT", "BUDGET_SCOPE_TEAM", "BUDGET_SCOPE_USER", "BUDGET_SCOPE_AGENT", "BUDGET_SCOPE_EPISODE", "BUDGET_SCOPE_NAMED"] | str | None = (
+        None
+    )
     """
     Whose calls it covers.
     """
@@ -1260,17 +1184,9 @@ class Budget(Model):
     """
     The team, user, agent or episode; unset for the whole tenant.
     """
-    window: (
-        Literal[
-            "BUDGET_WINDOW_UNSPECIFIED",
-            "BUDGET_WINDOW_TOTAL",
-            "BUDGET_WINDOW_DAY",
-            "BUDGET_WINDOW_WEEK",
-            "BUDGET_WINDOW_MONTH",
-            "BUDGET_WINDOW_ROLLING",
-        ]
-        | str
-    ) = "BUDGET_WINDOW_UNSPECIFIED"
+    window: Literal["BUDGET_WINDOW_TOTAL", "BUDGET_WINDOW_DAY", "BUDGET_WINDOW_WEEK", "BUDGET_WINDOW_MONTH", "BUDGET_WINDOW_ROLLING"] | str | None = (
+        None
+    )
     """
     When it starts anew.
     """
@@ -1452,26 +1368,9 @@ class ChargeLine(Model):
     """
     How many units the price is for.
     """
-    priced_as: (
-        Literal[
-            "USAGE_DIMENSION_UNSPECIFIED",
-            "USAGE_DIMENSION_INPUT_FRESH",
-            "USAGE_DIMENSION_CACHE_READ",
-            "USAGE_DIMENSION_CACHE_WRITE_5M",
-            "USAGE_DIMENSION_CACHE_WRITE_1H",
-            "USAGE_DIMENSION_OUTPUT_TEXT",
-            "USAGE_DIMENSION_REASONING",
-            "USAGE_DIMENSION_CALL",
-            "USAGE_DIMENSION_SECOND",
-            "USAGE_DIMENSION_GPU_SECOND",
-            "USAGE_DIMENSION_SEARCH",
-            "USAGE_DIMENSION_DOCUMENT",
-            "USAGE_DIMENSION_IMAGE",
-            "USAGE_DIMENSION_AUDIO_INPUT",
-            "USAGE_DIMENSION_AUDIO_OUTPUT",
-        ]
-        | str
-    ) = "USAGE_DIMENSION_UNSPECIFIED"
+    priced_as: Literal["USAGE_DIMENSION_INPUT_FRESH", "USAGE_DIMENSION_CACHE_READ", "USAGE_DIMENSION_CACHE_WRITE_5M", "USAGE_DIMENSION_CACHE_WRITE_1H", "USAGE_DIMENSION_OUTPUT_TEXT", "USAGE_DIMENSION_REASONING", "USAGE_DIMENSION_CALL", "USAGE_DIMENSION_SECOND", "USAGE_DIMENSION_GPU_SECOND", "USAGE_DIMENSION_SEARCH", "USAGE_DIMENSION_DOCUMENT", "USAGE_DIMENSION_IMAGE", "USAGE_DIMENSION_AUDIO_INPUT", "USAGE_DIMENSION_AUDIO_OUTPUT"] | str | None = (
+        None
+    )
     """
     The dimension whose price applied; another one than the quantity's when the price does not list that.
     """
@@ -1565,18 +1464,9 @@ class ExportColumn(Model):
     """
     Its name, unique in the export.
     """
-    kind: (
-        Literal[
-            "EXPORT_COLUMN_KIND_UNSPECIFIED",
-            "EXPORT_COLUMN_KIND_TEXT",
-            "EXPORT_COLUMN_KIND_COUNT",
-            "EXPORT_COLUMN_KIND_TIME",
-            "EXPORT_COLUMN_KIND_MONEY",
-            "EXPORT_COLUMN_KIND_PRICE",
-            "EXPORT_COLUMN_KIND_QUANTITY",
-        ]
-        | str
-    ) = "EXPORT_COLUMN_KIND_UNSPECIFIED"
+    kind: Literal["EXPORT_COLUMN_KIND_TEXT", "EXPORT_COLUMN_KIND_COUNT", "EXPORT_COLUMN_KIND_TIME", "EXPORT_COLUMN_KIND_MONEY", "EXPORT_COLUMN_KIND_PRICE", "EXPORT_COLUMN_KIND_QUANTITY"] | str | None = (
+        None
+    )
     """
     What its values are.
     """
@@ -1792,22 +1682,9 @@ class MatchSummary(Model):
     How many pairings are in one state.
     """
 
-    state: (
-        Literal[
-            "MATCH_STATE_UNSPECIFIED",
-            "MATCH_STATE_MATCHED",
-            "MATCH_STATE_ROUNDED",
-            "MATCH_STATE_DIFFERENT",
-            "MATCH_STATE_MISSING_IN_LEDGER",
-            "MATCH_STATE_MISSING_IN_INVOICE",
-            "MATCH_STATE_DOUBLED_IN_INVOICE",
-            "MATCH_STATE_DOUBLED_IN_LEDGER",
-            "MATCH_STATE_LATE",
-            "MATCH_STATE_LATE_ROUNDED",
-            "MATCH_STATE_LATE_DIFFERENT",
-        ]
-        | str
-    ) = "MATCH_STATE_UNSPECIFIED"
+    state: Literal["MATCH_STATE_MATCHED", "MATCH_STATE_ROUNDED", "MATCH_STATE_DIFFERENT", "MATCH_STATE_MISSING_IN_LEDGER", "MATCH_STATE_MISSING_IN_INVOICE", "MATCH_STATE_DOUBLED_IN_INVOICE", "MATCH_STATE_DOUBLED_IN_LEDGER", "MATCH_STATE_LATE", "MATCH_STATE_LATE_ROUNDED", "MATCH_STATE_LATE_DIFFERENT"] | str | None = (
+        None
+    )
     """
     The state.
     """
@@ -2079,7 +1956,7 @@ class WeeklyHours(Model):
     Hours of the week, UTC.
     """
 
-    weekdays: list[Literal["WEEKDAY_UNSPECIFIED", "WEEKDAY_MONDAY", "WEEKDAY_TUESDAY", "WEEKDAY_WEDNESDAY", "WEEKDAY_THURSDAY", "WEEKDAY_FRIDAY", "WEEKDAY_SATURDAY", "WEEKDAY_SUNDAY"] | str] = (
+    weekdays: list[Literal["WEEKDAY_MONDAY", "WEEKDAY_TUESDAY", "WEEKDAY_WEDNESDAY", "WEEKDAY_THURSDAY", "WEEKDAY_FRIDAY", "WEEKDAY_SATURDAY", "WEEKDAY_SUNDAY"] | str] = (
         []
     )
     """
@@ -2143,15 +2020,9 @@ class ModelVersion(Model):
     """
     Why it is not served, or not on every replica; empty means nothing is wrong.
     """
-    gate_verdict: (
-        Literal[
-            "GATE_VERDICT_UNSPECIFIED",
-            "GATE_VERDICT_PROMOTE",
-            "GATE_VERDICT_KEEP",
-            "GATE_VERDICT_CONTINUE",
-        ]
-        | str
-    ) = "GATE_VERDICT_UNSPECIFIED"
+    gate_verdict: Literal["GATE_VERDICT_PROMOTE", "GATE_VERDICT_KEEP", "GATE_VERDICT_CONTINUE"] | str | None = (
+        None
+    )
     """
     The gate's latest verdict.
     """
@@ -2287,15 +2158,9 @@ class ToolDefinition(Model):
     """
     JSON Schema 2020-12 of the arguments; its root is an object.
     """
-    section: (
-        Literal[
-            "RESULT_SECTION_UNSPECIFIED",
-            "RESULT_SECTION_DOCUMENT",
-            "RESULT_SECTION_CODE",
-            "RESULT_SECTION_ATTEMPT",
-        ]
-        | str
-    ) = "RESULT_SECTION_UNSPECIFIED"
+    section: Literal["RESULT_SECTION_DOCUMENT", "RESULT_SECTION_CODE", "RESULT_SECTION_ATTEMPT"] | str | None = (
+        None
+    )
     """
     Section of the stateless layout its results belong to.
     """
@@ -2468,9 +2333,7 @@ class MediaKinds(Model):
     Kinds of files.
     """
 
-    kinds: list[Literal["MEDIA_KIND_UNSPECIFIED", "MEDIA_KIND_IMAGE", "MEDIA_KIND_PDF"] | str] = (
-        []
-    )
+    kinds: list[Literal["MEDIA_KIND_IMAGE", "MEDIA_KIND_PDF"] | str] = []
     """
     At least one.
     """
@@ -2686,17 +2549,9 @@ class Proposal(Model):
     """
     How many of them were solved or answered.
     """
-    state: (
-        Literal[
-            "PROPOSAL_STATE_UNSPECIFIED",
-            "PROPOSAL_STATE_PENDING",
-            "PROPOSAL_STATE_APPROVED",
-            "PROPOSAL_STATE_REJECTED",
-            "PROPOSAL_STATE_WRITING",
-            "PROPOSAL_STATE_FAILED",
-        ]
-        | str
-    ) = "PROPOSAL_STATE_UNSPECIFIED"
+    state: Literal["PROPOSAL_STATE_PENDING", "PROPOSAL_STATE_APPROVED", "PROPOSAL_STATE_REJECTED", "PROPOSAL_STATE_WRITING", "PROPOSAL_STATE_FAILED"] | str | None = (
+        None
+    )
     """
     What became of it.
     """
@@ -2841,10 +2696,9 @@ class ReportAdherenceRequest(Model):
     """
     Policy whose episodes are the baseline, matched by task; unset means "balanced". An episode whose task the baseline never did is not scored.
     """
-    solved_rule: (
-        Literal["SOLVED_RULE_UNSPECIFIED", "SOLVED_RULE_JUDGED", "SOLVED_RULE_ANSWERED"]
-        | str
-    ) = "SOLVED_RULE_UNSPECIFIED"
+    solved_rule: Literal["SOLVED_RULE_JUDGED", "SOLVED_RULE_ANSWERED"] | str | None = (
+        None
+    )
     """
     What counts as solved.
     """
@@ -2881,22 +2735,9 @@ class ResolvedTool(Model):
     """
     The version the episode is pinned to.
     """
-    kind: (
-        Literal[
-            "TOOL_KIND_UNSPECIFIED",
-            "TOOL_KIND_FUNCTION",
-            "TOOL_KIND_HTTP",
-            "TOOL_KIND_MCP",
-            "TOOL_KIND_CODE",
-            "TOOL_KIND_RETRIEVAL",
-            "TOOL_KIND_LLM",
-            "TOOL_KIND_GRPC",
-            "TOOL_KIND_PODIUM",
-            "TOOL_KIND_FIND_TOOLS",
-            "TOOL_KIND_CLIENT",
-        ]
-        | str
-    ) = "TOOL_KIND_UNSPECIFIED"
+    kind: Literal["TOOL_KIND_FUNCTION", "TOOL_KIND_HTTP", "TOOL_KIND_MCP", "TOOL_KIND_CODE", "TOOL_KIND_RETRIEVAL", "TOOL_KIND_LLM", "TOOL_KIND_GRPC", "TOOL_KIND_PODIUM", "TOOL_KIND_FIND_TOOLS", "TOOL_KIND_CLIENT"] | str | None = (
+        None
+    )
     """
     Which adapter speaks to it.
     """
@@ -2908,15 +2749,9 @@ class ResolvedTool(Model):
     """
     JSON Schema of the arguments; choices of a model are an enum in it.
     """
-    side_effect: (
-        Literal[
-            "SIDE_EFFECT_UNSPECIFIED",
-            "SIDE_EFFECT_PURE",
-            "SIDE_EFFECT_IDEMPOTENT",
-            "SIDE_EFFECT_EFFECTFUL",
-        ]
-        | str
-    ) = "SIDE_EFFECT_UNSPECIFIED"
+    side_effect: Literal["SIDE_EFFECT_PURE", "SIDE_EFFECT_IDEMPOTENT", "SIDE_EFFECT_EFFECTFUL"] | str | None = (
+        None
+    )
     """
     What calling it twice does.
     """
@@ -3123,7 +2958,7 @@ class ToolSelector(Model):
     """
     Tool names.
     """
-    kinds: list[Literal["TOOL_KIND_UNSPECIFIED", "TOOL_KIND_FUNCTION", "TOOL_KIND_HTTP", "TOOL_KIND_MCP", "TOOL_KIND_CODE", "TOOL_KIND_RETRIEVAL", "TOOL_KIND_LLM", "TOOL_KIND_GRPC", "TOOL_KIND_PODIUM", "TOOL_KIND_FIND_TOOLS", "TOOL_KIND_CLIENT"] | str] = (
+    kinds: list[Literal["TOOL_KIND_FUNCTION", "TOOL_KIND_HTTP", "TOOL_KIND_MCP", "TOOL_KIND_CODE", "TOOL_KIND_RETRIEVAL", "TOOL_KIND_LLM", "TOOL_KIND_GRPC", "TOOL_KIND_PODIUM", "TOOL_KIND_FIND_TOOLS", "TOOL_KIND_CLIENT"] | str] = (
         []
     )
     """
@@ -3434,15 +3269,9 @@ class EpisodeSpec(Model):
     """
     Most money; unset means only the tenant's own budgets apply.
     """
-    prompt_mode: (
-        Literal[
-            "PROMPT_MODE_UNSPECIFIED",
-            "PROMPT_MODE_STATELESS",
-            "PROMPT_MODE_CHAT",
-            "PROMPT_MODE_TEMPLATE",
-        ]
-        | str
-    ) = "PROMPT_MODE_UNSPECIFIED"
+    prompt_mode: Literal["PROMPT_MODE_STATELESS", "PROMPT_MODE_CHAT", "PROMPT_MODE_TEMPLATE"] | str | None = (
+        None
+    )
     """
     How earlier turns are shown to the model.
     """
@@ -3520,7 +3349,7 @@ class PutWebhookRequest(Model):
     """
     As in Webhook.
     """
-    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN", "WEBHOOK_EVENT_TYPE_VERSION_PROMOTED"] | str] = (
+    event_types: list[Literal["WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN", "WEBHOOK_EVENT_TYPE_VERSION_PROMOTED"] | str] = (
         []
     )
     """
@@ -3614,7 +3443,7 @@ class Webhook(Model):
     """
     An http or https URL at a public address.
     """
-    event_types: list[Literal["WEBHOOK_EVENT_TYPE_UNSPECIFIED", "WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN", "WEBHOOK_EVENT_TYPE_VERSION_PROMOTED"] | str] = (
+    event_types: list[Literal["WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN", "WEBHOOK_EVENT_TYPE_VERSION_PROMOTED"] | str] = (
         []
     )
     """
@@ -3665,22 +3494,9 @@ class Entry(Model):
     """
     Counts from 1 for each tenant, without gaps.
     """
-    kind: (
-        Literal[
-            "ENTRY_KIND_UNSPECIFIED",
-            "ENTRY_KIND_RESERVE",
-            "ENTRY_KIND_CAPTURE",
-            "ENTRY_KIND_RELEASE",
-            "ENTRY_KIND_EXTEND",
-            "ENTRY_KIND_RECORD",
-            "ENTRY_KIND_REVERSE",
-            "ENTRY_KIND_ADJUST",
-            "ENTRY_KIND_SETTLE",
-            "ENTRY_KIND_DISPATCH",
-            "ENTRY_KIND_CLOSE",
-        ]
-        | str
-    ) = "ENTRY_KIND_UNSPECIFIED"
+    kind: Literal["ENTRY_KIND_RESERVE", "ENTRY_KIND_CAPTURE", "ENTRY_KIND_RELEASE", "ENTRY_KIND_EXTEND", "ENTRY_KIND_RECORD", "ENTRY_KIND_REVERSE", "ENTRY_KIND_ADJUST", "ENTRY_KIND_SETTLE", "ENTRY_KIND_DISPATCH", "ENTRY_KIND_CLOSE"] | str | None = (
+        None
+    )
     """
     What it records.
     """
@@ -3798,16 +3614,9 @@ class Hold(Model):
     """
     The held worst case; unset means the price is unknown.
     """
-    state: (
-        Literal[
-            "HOLD_STATE_UNSPECIFIED",
-            "HOLD_STATE_OPEN",
-            "HOLD_STATE_CAPTURED",
-            "HOLD_STATE_RELEASED",
-            "HOLD_STATE_PROVISIONAL",
-        ]
-        | str
-    ) = "HOLD_STATE_UNSPECIFIED"
+    state: Literal["HOLD_STATE_OPEN", "HOLD_STATE_CAPTURED", "HOLD_STATE_RELEASED", "HOLD_STATE_PROVISIONAL"] | str | None = (
+        None
+    )
     """
     Its state.
     """
@@ -3850,22 +3659,9 @@ class InvoiceMatch(Model):
     One pairing, or what is left alone.
     """
 
-    state: (
-        Literal[
-            "MATCH_STATE_UNSPECIFIED",
-            "MATCH_STATE_MATCHED",
-            "MATCH_STATE_ROUNDED",
-            "MATCH_STATE_DIFFERENT",
-            "MATCH_STATE_MISSING_IN_LEDGER",
-            "MATCH_STATE_MISSING_IN_INVOICE",
-            "MATCH_STATE_DOUBLED_IN_INVOICE",
-            "MATCH_STATE_DOUBLED_IN_LEDGER",
-            "MATCH_STATE_LATE",
-            "MATCH_STATE_LATE_ROUNDED",
-            "MATCH_STATE_LATE_DIFFERENT",
-        ]
-        | str
-    ) = "MATCH_STATE_UNSPECIFIED"
+    state: Literal["MATCH_STATE_MATCHED", "MATCH_STATE_ROUNDED", "MATCH_STATE_DIFFERENT", "MATCH_STATE_MISSING_IN_LEDGER", "MATCH_STATE_MISSING_IN_INVOICE", "MATCH_STATE_DOUBLED_IN_INVOICE", "MATCH_STATE_DOUBLED_IN_LEDGER", "MATCH_STATE_LATE", "MATCH_STATE_LATE_ROUNDED", "MATCH_STATE_LATE_DIFFERENT"] | str | None = (
+        None
+    )
     """
     What it is.
     """
@@ -3925,26 +3721,9 @@ class PriceComponent(Model):
     model_config = ConfigDict(
         arbitrary_types_allowed=True,
     )
-    dimension: (
-        Literal[
-            "USAGE_DIMENSION_UNSPECIFIED",
-            "USAGE_DIMENSION_INPUT_FRESH",
-            "USAGE_DIMENSION_CACHE_READ",
-            "USAGE_DIMENSION_CACHE_WRITE_5M",
-            "USAGE_DIMENSION_CACHE_WRITE_1H",
-            "USAGE_DIMENSION_OUTPUT_TEXT",
-            "USAGE_DIMENSION_REASONING",
-            "USAGE_DIMENSION_CALL",
-            "USAGE_DIMENSION_SECOND",
-            "USAGE_DIMENSION_GPU_SECOND",
-            "USAGE_DIMENSION_SEARCH",
-            "USAGE_DIMENSION_DOCUMENT",
-            "USAGE_DIMENSION_IMAGE",
-            "USAGE_DIMENSION_AUDIO_INPUT",
-            "USAGE_DIMENSION_AUDIO_OUTPUT",
-        ]
-        | str
-    ) = "USAGE_DIMENSION_UNSPECIFIED"
+    dimension: Literal["USAGE_DIMENSION_INPUT_FRESH", "USAGE_DIMENSION_CACHE_READ", "USAGE_DIMENSION_CACHE_WRITE_5M", "USAGE_DIMENSION_CACHE_WRITE_1H", "USAGE_DIMENSION_OUTPUT_TEXT", "USAGE_DIMENSION_REASONING", "USAGE_DIMENSION_CALL", "USAGE_DIMENSION_SECOND", "USAGE_DIMENSION_GPU_SECOND", "USAGE_DIMENSION_SEARCH", "USAGE_DIMENSION_DOCUMENT", "USAGE_DIMENSION_IMAGE", "USAGE_DIMENSION_AUDIO_INPUT", "USAGE_DIMENSION_AUDIO_OUTPUT"] | str | None = (
+        None
+    )
     """
     What is counted.
     """
@@ -4402,15 +4181,9 @@ class LlmModel(Model):
     """
     Base URL of the API, up to and including "/v1".
     """
-    api: (
-        Literal[
-            "LLM_API_UNSPECIFIED",
-            "LLM_API_OPENAI_CHAT",
-            "LLM_API_ANTHROPIC_MESSAGES",
-            "LLM_API_OPENAI_EMBEDDINGS",
-        ]
-        | str
-    ) = "LLM_API_UNSPECIFIED"
+    api: Literal["LLM_API_OPENAI_CHAT", "LLM_API_ANTHROPIC_MESSAGES", "LLM_API_OPENAI_EMBEDDINGS"] | str | None = (
+        None
+    )
     """
     The API it speaks.
     """
@@ -4438,9 +4211,7 @@ class LlmModel(Model):
     """
     For simulations: each call counts as having taken this long, at most an hour, whatever it took, and nobody waits. Trajectories mark such calls.
     """
-    takes: list[Literal["MEDIA_KIND_UNSPECIFIED", "MEDIA_KIND_IMAGE", "MEDIA_KIND_PDF"] | str] = (
-        []
-    )
+    takes: list[Literal["MEDIA_KIND_IMAGE", "MEDIA_KIND_PDF"] | str] = []
     """
     What it reads besides text; empty means text alone. An embedder takes nothing else.
     """
@@ -4496,16 +4267,9 @@ class PolicySpec(Model):
     """
     Lower-case name, unique per tenant, at most 64 characters.
     """
-    preset: (
-        Literal[
-            "POLICY_PRESET_UNSPECIFIED",
-            "POLICY_PRESET_ACCURACY_FIRST",
-            "POLICY_PRESET_COST_FIRST",
-            "POLICY_PRESET_SPEED_FIRST",
-            "POLICY_PRESET_BALANCED",
-        ]
-        | str
-    ) = "POLICY_PRESET_UNSPECIFIED"
+    preset: Literal["POLICY_PRESET_ACCURACY_FIRST", "POLICY_PRESET_COST_FIRST", "POLICY_PRESET_SPEED_FIRST", "POLICY_PRESET_BALANCED"] | str | None = (
+        None
+    )
     """
     Starting weights; weights given in preferences override them.
     """
@@ -4533,15 +4297,9 @@ class PolicySpec(Model):
     """
     Tools whose measured p95 is above are rejected; unset means no ceiling.
     """
-    unknown_price: (
-        Literal[
-            "UNKNOWN_PRICE_RULE_UNSPECIFIED",
-            "UNKNOWN_PRICE_RULE_REJECT",
-            "UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING",
-            "UNKNOWN_PRICE_RULE_ADMIT",
-        ]
-        | str
-    ) = "UNKNOWN_PRICE_RULE_UNSPECIFIED"
+    unknown_price: Literal["UNKNOWN_PRICE_RULE_REJECT", "UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING", "UNKNOWN_PRICE_RULE_ADMIT"] | str | None = (
+        None
+    )
     """
     What happens to a call whose price is unknown.
     """
@@ -4762,32 +4520,15 @@ class Episode(Model):
     """
     What the caller asked for.
     """
-    state: (
-        Literal[
-            "EPISODE_STATE_UNSPECIFIED",
-            "EPISODE_STATE_PENDING",
-            "EPISODE_STATE_RUNNING",
-            "EPISODE_STATE_WAITING",
-            "EPISODE_STATE_FINISHED",
-        ]
-        | str
-    ) = "EPISODE_STATE_UNSPECIFIED"
+    state: Literal["EPISODE_STATE_PENDING", "EPISODE_STATE_RUNNING", "EPISODE_STATE_WAITING", "EPISODE_STATE_FINISHED"] | str | None = (
+        None
+    )
     """
     Its state.
     """
-    stop_reason: (
-        Literal[
-            "STOP_REASON_UNSPECIFIED",
-            "STOP_REASON_ANSWERED",
-            "STOP_REASON_TURN_LIMIT",
-            "STOP_REASON_BUDGET_EXHAUSTED",
-            "STOP_REASON_DEADLINE",
-            "STOP_REASON_CANCELLED",
-            "STOP_REASON_FAILED",
-            "STOP_REASON_OUTPUT_LIMIT",
-        ]
-        | str
-    ) = "STOP_REASON_UNSPECIFIED"
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str | None = (
+        None
+    )
     """
     Why it ended.
     """
@@ -5210,16 +4951,9 @@ class PriceDifference(Model):
     The change that one spec makes.
     """
 
-    change: (
-        Literal[
-            "PRICE_CHANGE_UNSPECIFIED",
-            "PRICE_CHANGE_NEW",
-            "PRICE_CHANGE_UNCHANGED",
-            "PRICE_CHANGE_CHANGED",
-            "PRICE_CHANGE_CORRECTED",
-        ]
-        | str
-    ) = "PRICE_CHANGE_UNSPECIFIED"
+    change: Literal["PRICE_CHANGE_NEW", "PRICE_CHANGE_UNCHANGED", "PRICE_CHANGE_CHANGED", "PRICE_CHANGE_CORRECTED"] | str | None = (
+        None
+    )
     """
     What it does.
     """
@@ -5314,7 +5048,7 @@ class HttpConnection(Model):
     """
     URL template; {name} is replaced by the path parameter of that name.
     """
-    parameter_locations: dict[str, Literal["PARAMETER_LOCATION_UNSPECIFIED", "PARAMETER_LOCATION_PATH", "PARAMETER_LOCATION_QUERY", "PARAMETER_LOCATION_HEADER", "PARAMETER_LOCATION_BODY"] | str] = (
+    parameter_locations: dict[str, Literal["PARAMETER_LOCATION_PATH", "PARAMETER_LOCATION_QUERY", "PARAMETER_LOCATION_HEADER", "PARAMETER_LOCATION_BODY"] | str] = (
         {}
     )
     """
@@ -5344,21 +5078,15 @@ class HttpConnection(Model):
     """
     By argument the name it is sent under, where that is another one: an id in the path and one in the body, or a name that no model may write.
     """
-    argument_styles: dict[str, Literal["ARGUMENT_STYLE_UNSPECIFIED", "ARGUMENT_STYLE_COMMA_SEPARATED", "ARGUMENT_STYLE_SPACE_SEPARATED", "ARGUMENT_STYLE_PIPE_SEPARATED", "ARGUMENT_STYLE_DEEP_OBJECT", "ARGUMENT_STYLE_FILE"] | str] = (
+    argument_styles: dict[str, Literal["ARGUMENT_STYLE_COMMA_SEPARATED", "ARGUMENT_STYLE_SPACE_SEPARATED", "ARGUMENT_STYLE_PIPE_SEPARATED", "ARGUMENT_STYLE_DEEP_OBJECT", "ARGUMENT_STYLE_FILE"] | str] = (
         {}
     )
     """
     By argument how it is written, where that is not by itself.
     """
-    body_encoding: (
-        Literal[
-            "BODY_ENCODING_UNSPECIFIED",
-            "BODY_ENCODING_FORM",
-            "BODY_ENCODING_MULTIPART",
-            "BODY_ENCODING_TEXT",
-        ]
-        | str
-    ) = "BODY_ENCODING_UNSPECIFIED"
+    body_encoding: Literal["BODY_ENCODING_FORM", "BODY_ENCODING_MULTIPART", "BODY_ENCODING_TEXT"] | str | None = (
+        None
+    )
     """
     How the body is written; unset means as JSON.
     """
@@ -5377,16 +5105,9 @@ class LlmConnection(Model):
     """
     The models to choose from; at least one. More than one makes the tool's "model" argument an enum of their aliases.
     """
-    role: (
-        Literal[
-            "LLM_ROLE_UNSPECIFIED",
-            "LLM_ROLE_GENERALIST",
-            "LLM_ROLE_SPECIALIST",
-            "LLM_ROLE_JUDGE",
-            "LLM_ROLE_EMBEDDER",
-        ]
-        | str
-    ) = "LLM_ROLE_UNSPECIFIED"
+    role: Literal["LLM_ROLE_GENERALIST", "LLM_ROLE_SPECIALIST", "LLM_ROLE_JUDGE", "LLM_ROLE_EMBEDDER"] | str | None = (
+        None
+    )
     """
     The part it plays.
     """
@@ -5663,15 +5384,9 @@ class Trajectory(Model):
     """
     The task in words.
     """
-    prompt_mode: (
-        Literal[
-            "PROMPT_MODE_UNSPECIFIED",
-            "PROMPT_MODE_STATELESS",
-            "PROMPT_MODE_CHAT",
-            "PROMPT_MODE_TEMPLATE",
-        ]
-        | str
-    ) = "PROMPT_MODE_UNSPECIFIED"
+    prompt_mode: Literal["PROMPT_MODE_STATELESS", "PROMPT_MODE_CHAT", "PROMPT_MODE_TEMPLATE"] | str | None = (
+        None
+    )
     """
     How earlier turns were shown.
     """
@@ -5679,19 +5394,9 @@ class Trajectory(Model):
     """
     The turns.
     """
-    stop_reason: (
-        Literal[
-            "STOP_REASON_UNSPECIFIED",
-            "STOP_REASON_ANSWERED",
-            "STOP_REASON_TURN_LIMIT",
-            "STOP_REASON_BUDGET_EXHAUSTED",
-            "STOP_REASON_DEADLINE",
-            "STOP_REASON_CANCELLED",
-            "STOP_REASON_FAILED",
-            "STOP_REASON_OUTPUT_LIMIT",
-        ]
-        | str
-    ) = "STOP_REASON_UNSPECIFIED"
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str | None = (
+        None
+    )
     """
     Why it ended.
     """
@@ -5975,22 +5680,9 @@ class ToolSpec(Model):
     """
     Name, unique per tenant: a letter, then letters, digits, '_' and '-', at most 64 characters. It is the function name the orchestrator sees.
     """
-    kind: (
-        Literal[
-            "TOOL_KIND_UNSPECIFIED",
-            "TOOL_KIND_FUNCTION",
-            "TOOL_KIND_HTTP",
-            "TOOL_KIND_MCP",
-            "TOOL_KIND_CODE",
-            "TOOL_KIND_RETRIEVAL",
-            "TOOL_KIND_LLM",
-            "TOOL_KIND_GRPC",
-            "TOOL_KIND_PODIUM",
-            "TOOL_KIND_FIND_TOOLS",
-            "TOOL_KIND_CLIENT",
-        ]
-        | str
-    ) = "TOOL_KIND_UNSPECIFIED"
+    kind: Literal["TOOL_KIND_FUNCTION", "TOOL_KIND_HTTP", "TOOL_KIND_MCP", "TOOL_KIND_CODE", "TOOL_KIND_RETRIEVAL", "TOOL_KIND_LLM", "TOOL_KIND_GRPC", "TOOL_KIND_PODIUM", "TOOL_KIND_FIND_TOOLS", "TOOL_KIND_CLIENT"] | str | None = (
+        None
+    )
     """
     Which adapter speaks to it.
     """
@@ -6018,15 +5710,9 @@ class ToolSpec(Model):
     """
     What a call may take.
     """
-    side_effect: (
-        Literal[
-            "SIDE_EFFECT_UNSPECIFIED",
-            "SIDE_EFFECT_PURE",
-            "SIDE_EFFECT_IDEMPOTENT",
-            "SIDE_EFFECT_EFFECTFUL",
-        ]
-        | str
-    ) = "SIDE_EFFECT_UNSPECIFIED"
+    side_effect: Literal["SIDE_EFFECT_PURE", "SIDE_EFFECT_IDEMPOTENT", "SIDE_EFFECT_EFFECTFUL"] | str | None = (
+        None
+    )
     """
     What calling it twice does.
     """

@@ -14,7 +14,8 @@ export class ConnectionFailed extends PodiumError {}
 /** The episode ended without an answer; `episode` says why. */
 export class EpisodeUnanswered extends PodiumError {
   constructor(readonly episode: Episode) {
-    const reason = episode.stop_reason.replace("STOP_REASON_", "").toLowerCase().replaceAll("_", " ");
+    const stopped = episode.stop_reason ?? "without a reason";
+    const reason = stopped.replace("STOP_REASON_", "").toLowerCase().replaceAll("_", " ");
     const why = episode.failure?.message;
     super(`episode ${episode.id} ended: ${reason}${why ? `: ${why}` : ""}`);
   }

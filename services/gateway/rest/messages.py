@@ -11,6 +11,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from gateway.errors import MalformedRequest
 from gateway.rest.routes import Route
+from podium_kit.wire import json_values
 
 BOOLEANS = {"true": True, "false": False}
 
@@ -91,11 +92,7 @@ def _scalar(field: FieldDescriptor, text: str) -> Any:
 
 
 def to_json(message: Message) -> bytes:
-    """The message under its own field names, unset fields included."""
-    values = json_format.MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    return json.dumps(values, ensure_ascii=False).encode()
+    return json.dumps(json_values(message), ensure_ascii=False).encode()
 
 
 def _readable(message: str) -> str:

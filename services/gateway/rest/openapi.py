@@ -115,7 +115,7 @@ def _parameters(route: Route, request: Descriptor, schemas: MessageSchemas) -> l
             "name": name,
             "in": place,
             "required": place == "path",
-            "schema": schemas.parameter(request.fields_by_name[name]),
+            "schema": schemas.field(request.fields_by_name[name]),
         }
         for name, place in places.items()
     ]

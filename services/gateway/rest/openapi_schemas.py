@@ -65,30 +65,22 @@ class MessageSchemas:
             return {"type": "object", "additionalProperties": entries, "default": {}}
         if field.is_repeated:
             return {"type": "array", "items": self._single(field), "default": []}
-        if field.has_presence:
+        if field.has_presence or field.enum_type is not None:
             return self._single(field)
         return {**self._single(field), "default": _default(field)}
-
-    def parameter(self, field: FieldDescriptor) -> Schema:
-        """Of a path or a query, where the value that means "unset" is left out instead."""
-        if field.enum_type is None:
-            return self.field(field)
-        values = [each.name for each in field.enum_type.values if each.number]
-        schema: Schema = {"type": "string", "enum": values}
-        return {"type": "array", "items": schema, "default": []} if field.is_repeated else schema
 
     def _single(self, field: FieldDescriptor) -> Schema:
         if field.message_type is not None:
             return self.reference(field.message_type)
         if field.enum_type is not None:
-            return {"type": "string", "enum": [each.name for each in field.enum_type.values]}
+            # What says that nothing is said is left out, in requests and in answers.
+            values = [each.name for each in field.enum_type.values if each.number]
+            return {"type": "string", "enum": values}
         return SCALARS[field.type]
 
 
 def _default(field: FieldDescriptor) -> Any:
     """What an answer writes for the field when it is unset, and a request may leave out."""
-    if field.enum_type is not None:
-        return field.enum_type.values_by_number[0].name
     written_as_text = SCALARS[field.type]["type"] == "string"
     if field.type == F.TYPE_BYTES:
         return ""

@@ -17,7 +17,7 @@ from podium_cli.formats import format_time
 from podium_cli.listing import listing
 from podium_cli.writing import writing
 from podium_kit.client.errors import UserError
-from podium_kit.client.gateway import message_values
+from podium_kit.wire import json_values
 
 app = typer.Typer(
     name="audit",
@@ -65,7 +65,7 @@ async def verify(
                 checked = step.checked_count
                 bar.at(checked, step.total_count)
     wrong = list(broken.values())
-    data = {"checked_count": checked, "findings": [message_values(each) for each in wrong]}
+    data = {"checked_count": checked, "findings": [json_values(each) for each in wrong]}
     session.output.result(data, verification_view(rules, broken))
     if wrong:
         names = ", ".join(broken)

@@ -20,8 +20,8 @@ from podium_cli.inputs import month_bounds
 from podium_cli.prices.lists import read_price_list
 from podium_cli.writing import writing
 from podium_kit.client.errors import UsageError, UserError
-from podium_kit.client.gateway import Gateway, message_values
-from podium_kit.wire import timestamp_to_proto
+from podium_kit.client.gateway import Gateway
+from podium_kit.wire import json_values, timestamp_to_proto
 
 LINES_PER_CALL = 1000
 FORMATS = ("csv", "parquet", "focus")
@@ -103,7 +103,7 @@ async def reconcile(
                 audit_service_pb2.ReconcileInvoiceResponse,
             )
             matches = await _open_matches(gateway, invoice.id)
-    data = message_values(reply) | {"matches": [message_values(match) for match in matches]}
+    data = json_values(reply) | {"matches": [json_values(match) for match in matches]}
     session.output.result(data, reconciliation_view(reply, matches))
     if matches:
         raise UserError(
@@ -143,7 +143,7 @@ async def simulate(
                 if not (token := page.next_page_token):
                     break
     data = {
-        "costs": [message_values(cost) for cost in simulated.rows],
+        "costs": [json_values(cost) for cost in simulated.rows],
         "unpriced": simulated.unpriced,
     }
     session.output.result(data, simulation_view(simulated))

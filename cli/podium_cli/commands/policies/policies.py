@@ -16,8 +16,9 @@ from podium_cli.documents.documents import read_messages, read_only_message
 from podium_cli.documents.written import as_yaml
 from podium_cli.formats import format_time, one_line
 from podium_cli.listing import listing
-from podium_kit.client.gateway import Gateway, message_values, segment
+from podium_kit.client.gateway import Gateway, segment
 from podium_kit.client.rejections import Rejected
+from podium_kit.wire import json_values
 
 INSTRUCTION_CHARACTERS = 60
 
@@ -76,7 +77,7 @@ async def apply(
         f"{each.policy.spec.name} v{each.policy.version} {verb if each.created else 'unchanged'}"
         for each in replies
     ]
-    values = {"policies": [message_values(each) for each in replies], "dry_run": dry_run}
+    values = {"policies": [json_values(each) for each in replies], "dry_run": dry_run}
     session.output.result(values, Text("\n".join(lines)))
 
 

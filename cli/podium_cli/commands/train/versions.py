@@ -13,9 +13,10 @@ from podium_cli.training.gating import decided
 from podium_cli.training.served_versions import list_versions, tried_versions
 from podium_cli.training.version_view import decision_table, version_table
 from podium_kit.client.errors import UsageError, UserError
-from podium_kit.client.gateway import Gateway, message_values, segment
+from podium_kit.client.gateway import Gateway, segment
 from podium_kit.policy_versions import Alias, VersionStore
 from podium_kit.policy_versions.retirement import removable
+from podium_kit.wire import json_values
 from podium_training.gate import GateRules, InvalidEvaluation, Objective, Verdict, read_evaluation
 
 Store = Annotated[
@@ -59,7 +60,7 @@ async def versions(
     """
     async with session.gateway(admin=True) as gateway:
         found = await (tried_versions(gateway) if wait else list_versions(gateway))
-    session.output.result(message_values(found), version_table(found.versions))
+    session.output.result(json_values(found), version_table(found.versions))
 
 
 @command(app, "gate")
@@ -111,7 +112,7 @@ async def promote(session: Session, version: Version) -> None:
         reply = await gateway.post(
             f"/v1/model-versions/{segment(version)}/promote", {}, pb.PromoteModelVersionResponse
         )
-    session.output.result(message_values(reply), f"{reply.version.name} is promoted")
+    session.output.result(json_values(reply), f"{reply.version.name} is promoted")
 
 
 @command(app, "rollback")
@@ -127,7 +128,7 @@ async def rollback(
         reply = await gateway.post(
             f"/v1/model-versions/{segment(name)}/roll-back", {}, pb.RollBackModelVersionResponse
         )
-    session.output.result(message_values(reply), f"{reply.version.name} is promoted again")
+    session.output.result(json_values(reply), f"{reply.version.name} is promoted again")
 
 
 @command(app, "prune")
