@@ -40,6 +40,9 @@ from cost_ledger.prices.store_deletions import PriceDeletion
 from cost_ledger.spend.service import SpendReports
 from cost_ledger.spend.store import SpendStore
 from cost_ledger.spend.store_rollups import RollupStore
+from cost_ledger.standing.service import INTERVAL_S as STANDING_INTERVAL_S
+from cost_ledger.standing.service import Standings
+from cost_ledger.standing.store import StandingStore
 from cost_ledger.store_engine import open_journal_pool
 from podium.ledger.v1 import (
     audit_service_pb2_grpc,
@@ -84,12 +87,14 @@ async def assembled(
         stack.push_async_callback(ledger.close)
         alerts, rollups = AlertStore(engine), RollupStore(engine)
         anchors = Anchors(AnchorStore(engine), anchor_key(settings))
+        standings = Standings(StandingStore(engine), anchors, publishes=settings.kafka is not None)
         upkeep = partial(keep_up, UpkeepStore(engine))
         tasks = [
             BackgroundTask("sweep", ledger.sweep, settings.sweep_interval_s),
             BackgroundTask("roll-up", rollups.advance, settings.rollup_interval_s),
             BackgroundTask("anchoring", anchors.sign_yesterday, anchoring.INTERVAL_S),
             BackgroundTask("upkeep", upkeep, UPKEEP_INTERVAL_S),
+            BackgroundTask("standing", standings.look, STANDING_INTERVAL_S),
         ]
         if settings.kafka:
             producer = Producer(settings.kafka)

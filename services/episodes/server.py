@@ -17,6 +17,8 @@ from episodes.feedback.store import FeedbackStore
 from episodes.model_catalogue import ModelCatalogue
 from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
+from episodes.standing import INTERVAL_S as STANDING_INTERVAL_S
+from episodes.standing import Standing
 from episodes.steps.store import StepStore
 from episodes.steps.store_client_results import ClientResultStore
 from episodes.steps.store_news import NewsStore
@@ -24,6 +26,7 @@ from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications
 from episodes.steps.watch import Watcher
 from episodes.store import EpisodeStore
 from episodes.stream.store_outbox import OutboxStore
+from episodes.temporal.backlog import backlog_age_s
 from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
 from episodes.webhooks.service import Webhooks
 from episodes.webhooks.servicer import WebhooksServicer
@@ -53,7 +56,7 @@ async def serve(config: ServerConfig) -> None:
     )
     channel_to = partial(open_channel, tls=config.tls, deadline_s=config.answer_timeout_s)
     store = EpisodeStore(engine)
-    steps = StepStore(engine)
+    steps, outbox = StepStore(engine), OutboxStore(engine)
     watcher = Watcher(store, NewsStore(engine))
     notifications = Notifications(engine, watcher.notify, watcher.notify_all)
     orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
@@ -63,7 +66,7 @@ async def serve(config: ServerConfig) -> None:
         steps=steps,
         results=ClientResultStore(engine),
         approvals=ApprovalStore(engine),
-        outbox=OutboxStore(engine),
+        outbox=outbox,
         starter=WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s),
         watcher=watcher,
         registry=registry,
@@ -101,9 +104,11 @@ async def serve(config: ServerConfig) -> None:
             "podium.episodes.v1.WebhookService",
         ),
     ]
+    standing = Standing(outbox.oldest_owed_s, partial(backlog_age_s, temporal, config.task_queue))
     tasks = [
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
         BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
+        BackgroundTask("standing", standing.look, STANDING_INTERVAL_S),
     ]
     try:
         await run_server(config, services, {"postgres": partial(check, engine)}, tasks)

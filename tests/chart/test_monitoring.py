@@ -53,6 +53,8 @@ def own_metrics() -> frozenset[str]:
     for name, metric in registry["metrics"].items():
         if metric.get("kind") == "counter":
             meter.create_counter(name, metric["unit"]).add(1)
+        elif metric.get("kind") == "gauge":
+            meter.create_gauge(name, metric["unit"]).set(1)
         else:
             meter.create_histogram(name, metric["unit"]).record(1)
     names = {sample.name for family in REGISTRY.collect() for sample in family.samples}

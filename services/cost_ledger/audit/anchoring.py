@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -22,6 +22,7 @@ from podium_kit.anchors import (
 )
 
 INTERVAL_S = 60.0
+DAY = timedelta(days=1)
 
 
 class Anchors:
@@ -38,7 +39,7 @@ class Anchors:
     async def sign_yesterday(self) -> None:
         """Signs the day that ended last, if it is not signed yet."""
         now = datetime.now(UTC)
-        await self.sign_day(now.date() - timedelta(days=1), now)
+        await self.sign_day(now.date() - DAY, now)
 
     async def sign_day(self, day: date, now: datetime) -> Anchor | None:
         """Signs the root of a day that has ended; None when there is nothing to do."""
@@ -54,6 +55,18 @@ class Anchors:
         anchor = Anchor(root, root.sign(self._key), pem, now)
         # Another replica may have been faster.
         return anchor if await self._store.add(anchor, _anchored(heads)) else None
+
+    async def late_s(self, now: datetime) -> float | None:
+        """Seconds since the oldest unsigned day should have been signed; None without a key."""
+        if self._key is None:
+            return None
+        last = await self._store.last()
+        today = datetime.combine(now.date(), time.min, UTC)
+        if last is None:
+            # Where nothing was ever posted, there is nothing to sign.
+            return (now - today).total_seconds() if await self._store.heads() else 0.0
+        due = datetime.combine(date.fromisoformat(last.root.day), time.min, UTC) + 2 * DAY
+        return max((now - due).total_seconds(), 0.0)
 
     async def prove(self, tenant: str, sequence: int) -> tuple[EntryProof, Anchor]:
         """The way from an entry to the first root that covers it. Raises NothingAnchored."""

@@ -10,13 +10,18 @@ from cost_ledger.decisions.operations import Capture, Expire, Record, Release, R
 from cost_ledger.errors import InvalidOperation
 from cost_ledger.journal.store import JournalStore
 from cost_ledger.journal.store_reads import ReportStore
-from cost_ledger.models import Entry, Fallback, Hold
+from cost_ledger.models import UNPRICED, Entry, Fallback, Hold
 from cost_ledger.prices.service import PriceBook
 from cost_ledger.spend.models import EntryFilter
+from podium_kit import telemetry
 from podium_kit.group_commit import GroupCommit
 from podium_kit.rpc.errors import DomainError
 
 log = logging.getLogger(__name__)
+
+_unpriced = telemetry.get_meter(__name__).create_counter(
+    "podium.ledger.unpriced_calls", "{call}", "calls that are charged without a known price"
+)
 
 HOLDS_PER_SWEEP = 1000
 OPERATIONS_PER_BATCH_MAX = 1000
@@ -81,7 +86,12 @@ class CostLedger:
     async def _commit(self, batches: list[Batch]) -> list[Outcomes | DomainError]:
         async with self._journal.books(batches) as books:
             books.prices = await self._prices.histories(_price_keys(batches, books))
-            return [decide(batch, books) for batch in batches]
+            outcomes = [decide(batch, books) for batch in batches]
+        # After the commit: what was rolled back was not charged.
+        for entry in books.written.entries.values():
+            if entry.postings.unit == UNPRICED and entry.postings.suspense > 0:
+                _unpriced.add(1, {"podium.sku": entry.call.sku})
+        return outcomes
 
 
 def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:

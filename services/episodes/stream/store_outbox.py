@@ -50,6 +50,12 @@ OWED = text(
     ORDER BY o.id LIMIT :limit
     """
 )
+OLDEST_OWED = text(
+    """
+    SELECT extract(epoch FROM clock_timestamp() - create_time) FROM outbox
+    WHERE publish_time IS NULL AND dead_letter_reason IS NULL ORDER BY id LIMIT 1
+    """
+)
 PUBLISHED = text(
     """
     UPDATE outbox SET publish_time = clock_timestamp(), partition_number = new.partition_number,
@@ -168,6 +174,11 @@ class OutboxStore:
             )
             for row in rows
         ]
+
+    async def oldest_owed_s(self) -> float:
+        """Age of the oldest record that is not on the stream; 0: all are."""
+        async with autocommit(self._engine) as connection:
+            return float((await connection.execute(OLDEST_OWED)).scalar() or 0)
 
     async def mark_published(self, placed: Sequence[tuple[int, int, int]]) -> None:
         """Notes row id, partition and offset of acknowledged records."""

@@ -45,3 +45,20 @@ async def test_every_entry_has_a_proof_until_the_journal_is_rewritten(
     )
     assert "I9 roots" in {finding.rule for finding in await verified(worker)}
     await engine.dispose()
+
+
+async def test_an_unsigned_day_is_late_from_the_midnight_at_which_it_is_due(
+    ledger: RunningLedger, worker: Client
+) -> None:
+    engine = open_engine(as_service(ledger.database_url))
+    anchors = Anchors(AnchorStore(engine), Ed25519PrivateKey.generate())
+    after = datetime(DAY.year, DAY.month, DAY.day, tzinfo=UTC) + timedelta(days=2)
+    # There is nothing to sign.
+    assert await anchors.late_s(after) == 0
+    await worker.ledger.Record(make_record())
+    assert await anchors.late_s(after + timedelta(hours=3)) == 3 * 3600
+    await anchors.sign_day(DAY, after)
+    assert await anchors.late_s(after) == 0
+    assert await anchors.late_s(after + timedelta(days=2)) == 2 * 86_400
+    assert await Anchors(AnchorStore(engine), None).late_s(after + timedelta(days=9)) is None
+    await engine.dispose()

@@ -1,0 +1,1 @@
+"""What operators are alerted by, over every tenant."""

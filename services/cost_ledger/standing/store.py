@@ -1,0 +1,52 @@
+"""Asks the schema's owner what no tenant's scope shows."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from podium_kit.postgres.engine import autocommit
+
+STANDING = text("SELECT * FROM ledger_standing()")
+NEARLY_SPENT = text("SELECT * FROM nearly_spent_budgets(:share, :count_max)")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the whole ledger stands."""
+
+    overdue_s: float
+    """Since the oldest open hold should have ended; 0: none is overdue."""
+    untied_tenants: int
+    """Whose balances contradict each other or their open holds."""
+    owed_s: float
+    """Age of the oldest alert that no topic has; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsedBudget:
+    """A budget and the share of its hard limit that is posted or held."""
+
+    tenant: str
+    budget_id: str
+    share: Decimal
+
+
+class StandingStore:
+    """Reads over every tenant; functions of the owner, which show no more than this."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def standing(self) -> Standing:
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(STANDING)).one()
+        return Standing(row.overdue_s, row.untied_tenants, row.owed_s)
+
+    async def nearly_spent(self, share: Decimal, count_max: int) -> list[UsedBudget]:
+        """Budgets whose current window is used to this share or more, the most used first."""
+        asked = {"share": share, "count_max": count_max}
+        async with autocommit(self._engine) as connection:
+            rows = (await connection.execute(NEARLY_SPENT, asked)).all()
+        return [UsedBudget(row.tenant, row.budget_id, row.share) for row in rows]

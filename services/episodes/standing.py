@@ -1,0 +1,46 @@
+"""Gauges of what waits: records for the topic, and tasks for a worker.
+
+The server reports them, because it is there when every worker is gone.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from opentelemetry.metrics import CallbackOptions, Observation
+
+from podium_kit import telemetry
+
+INTERVAL_S = 15.0
+Ask = Callable[[], Awaitable[float]]
+
+
+class Standing:
+    """Remembers the last look, which a scrape reports; nothing before the first."""
+
+    def __init__(self, outbox_age_s: Ask, backlog_age_s: Ask) -> None:
+        self._asks = {"outbox": outbox_age_s, "backlog": backlog_age_s}
+        self._found: dict[str, float] = {}
+        meter = telemetry.get_meter(__name__)
+        meter.create_observable_gauge(
+            "podium.stream.outbox.age",
+            [self._reported("outbox")],
+            unit="s",
+            description="of the oldest record that its topic does not have",
+        )
+        meter.create_observable_gauge(
+            "podium.episodes.backlog.age",
+            [self._reported("backlog")],
+            unit="s",
+            description="of the oldest task of an episode that no worker has taken",
+        )
+
+    async def look(self) -> None:
+        """Asks anew; what cannot be asked is not reported until it can."""
+        self._found = {}
+        for name, ask in self._asks.items():
+            self._found[name] = await ask()
+
+    def _reported(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def reported(_: CallbackOptions) -> Iterable[Observation]:
+            return [Observation(self._found[name])] if name in self._found else []
+
+        return reported

@@ -1,0 +1,55 @@
+"""What waits is seen: tasks that no worker takes, records that are on no topic."""
+
+import asyncio
+import uuid
+from datetime import timedelta
+
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from embedded_servers import Database
+from episodes.models import OutboxRecord
+from episodes.server import MIGRATIONS
+from episodes.stream.store_outbox import OutboxStore
+from episodes.temporal.backlog import backlog_age_s
+from episodes.temporal.connection import TemporalConnection
+from episodes.temporal.settings import TemporalSettings
+from podium_kit.embedded.temporal import EmbeddedTemporal
+from podium_kit.postgres.migrations import upgrade
+
+
+async def test_a_task_that_no_worker_takes_grows_old(temporal: EmbeddedTemporal) -> None:
+    connection = await TemporalConnection.open(temporal.target, "default", TemporalSettings())
+    queue = f"nobody-{uuid.uuid4().hex}"
+    assert await backlog_age_s(connection, queue) == 0
+    await connection.client.start_workflow(
+        "Forgotten", id=uuid.uuid4().hex, task_queue=queue, execution_timeout=timedelta(minutes=5)
+    )
+    first = await older_than(connection, queue, 0)
+    assert await older_than(connection, queue, first) > first
+
+
+async def older_than(connection: TemporalConnection, queue: str, age_s: float) -> float:
+    """The backlog's age once it is above `age_s`."""
+    async with asyncio.timeout(120):
+        while (found := await backlog_age_s(connection, queue)) <= age_s:
+            await asyncio.sleep(0.2)
+    return found
+
+
+async def test_a_record_that_is_on_no_topic_grows_old(database: Database) -> None:
+    url = await database("episodes")
+    await upgrade(url, MIGRATIONS)
+    engine = create_async_engine(url)
+    outbox = OutboxStore(engine)
+    assert await outbox.oldest_owed_s() == 0
+    for number in ("1", "2"):
+        await outbox.owe(OutboxRecord(number, "trajectory", "acme", "g", number.encode(), {}))
+    first = await outbox.oldest_owed_s()
+    assert await outbox.oldest_owed_s() > first > 0
+    placed, kept_aside = await outbox.owed(2)
+    await outbox.mark_published([(placed.row_id, 0, 0)])
+    assert await outbox.oldest_owed_s() > 0
+    # What is dead-lettered waits for a person, whom another alert calls.
+    await outbox.mark_dead(kept_aside, "no trainer can use it")
+    assert await outbox.oldest_owed_s() == 0
+    await engine.dispose()
