@@ -245,13 +245,14 @@ async def serve(settings: Settings) -> None:
     try:
         async with application(settings, draining) as app:
             log.info("serving on http://%s:%d", settings.host, settings.port)
-            config = _uvicorn_config(app, settings)
+            config = uvicorn_config(app, settings)
             await DrainingServer(config, draining, settings.drain_wait_s).serve()
     finally:
         stop_telemetry()
 
 
-def _uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """How the application is served."""
     return uvicorn.Config(
         app,
         settings.host,
@@ -261,5 +262,6 @@ def _uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         server_header=False,
         lifespan="off",
         http=BoundedHttp,
+        timeout_keep_alive=settings.idle_connection_s,  # type: ignore[arg-type]
         timeout_graceful_shutdown=max(1, round(settings.drain_grace_s)),
     )

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import httpx
 import uvicorn
+from fastapi import FastAPI
 from openai import AsyncOpenAI
 
 from callers import KeyPair, make_identity, make_key_pair, write_verify_keys
 from gateway.config import DatabaseSettings, Settings
-from gateway.connection import BoundedHttp
 from gateway.keys.models import KeyRequest
-from gateway.server import api_keys, application
+from gateway.server import api_keys, application, uvicorn_config
 from integration.gateway.neighbours import (
     Budgets,
     Corpora,
@@ -147,17 +147,10 @@ def _settings(
 
 
 @asynccontextmanager
-async def _served(app: object, settings: Settings, draining: asyncio.Event) -> AsyncIterator[str]:
+async def _served(app: FastAPI, settings: Settings, draining: asyncio.Event) -> AsyncIterator[str]:
     listener = socket.socket()
     listener.bind((settings.host, 0))
-    config = uvicorn.Config(
-        app,  # type: ignore[arg-type]
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        http=BoundedHttp,
-        timeout_graceful_shutdown=1,
-    )
+    config = uvicorn_config(app, settings)
     server = SignallessServer(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started:

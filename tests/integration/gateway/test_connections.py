@@ -1,12 +1,15 @@
 """What a connection may cost before anybody is asked who is calling."""
 
 import asyncio
+from pathlib import Path
 
 import httpx
 import pytest
 
+from embedded_servers import Database
+from gateway.config import Settings
 from gateway.connection import BoundedHttp
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 
 START = b"GET /healthz HTTP/1.1\r\nhost: podium\r\n"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -95,3 +98,16 @@ async def test_a_slow_answer_is_not_a_slow_question(gateway: GatewayUnderTest) -
     body = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
     async with gateway.http() as http:
         assert (await http.post("/v1/chat/completions", json=body)).is_success
+
+
+async def test_an_idle_connection_is_kept_longer_than_clients_and_load_balancers_keep_it(
+    database: Database, tmp_path: Path
+) -> None:
+    assert Settings.model_fields["idle_connection_s"].default > 60
+    async with run_gateway(await database("gateway"), tmp_path, idle_connection_s=0.2) as gateway:
+        streams = await connect(gateway)
+        streams[1].write(START + b"\r\n")
+        answer = await said(streams)
+    # Ended by the setting, in order, with nothing after the answer.
+    assert answer.count(b"HTTP/1.1") == 1
+    assert answer.startswith(b"HTTP/1.1 200")
