@@ -2,8 +2,8 @@
 
 Each is installed into an environment of its own and tries what it can: chat, streams, tools of its
 own, answers as JSON, images, errors, going away. The platform is the one of `podium up` with a
-scripted model. Prints a table; ends with status 1 when something that a client can do does not
-work.
+scripted model. One that cannot be installed, or does not end, keeps no other from being tried.
+Prints a table at the end; ends with status 1 when something that a client can do does not work.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import yaml
 
-from clients.environments import CLIENTS, PROGRAMS, Client
+from clients.environments import CLIENTS, PROGRAMS, Client, InstallFailed
 from clients.model import MODEL, reply
 from openai_server import OpenAiServer
 from podium_cli.local.engines import EngineChoice
@@ -69,9 +69,7 @@ def main() -> None:
 
 async def try_all(clients: Sequence[Client]) -> int:
     """The exit status."""
-    for client in clients:
-        print(f"installing {client.name}", file=sys.stderr)
-        await client.install()
+    missing = await installed(clients)
     with (
         server_folder("clients") as folder,
         OpenAiServer(script=[reply] * TURNS_MAX, models=[MODEL]) as model,
@@ -84,7 +82,10 @@ async def try_all(clients: Sequence[Client]) -> int:
             connection = await fill(platform, quiet)
             await register_mcp_tools(connection)
             await register_embedder(connection, model.base_url)
-            found = {client.name: await tried(client, connection) for client in clients}
+            found = {
+                client.name: missing.get(client.name) or await tried(client, connection)
+                for client in clients
+            }
         finally:
             await platform.stop()
     print(table(found))
@@ -98,6 +99,18 @@ async def try_all(clients: Sequence[Client]) -> int:
     print("".join(f"\nno: {reason}" for reason in sorted(reasons)))
     print("\n".join(problems), file=sys.stderr)
     return 1 if problems else 0
+
+
+async def installed(clients: Sequence[Client]) -> dict[str, Results]:
+    """Installs them; the results of those that could not be."""
+    missing = {}
+    for client in clients:
+        print(f"installing {client.name}", file=sys.stderr)
+        try:
+            await client.install()
+        except InstallFailed as error:
+            missing[client.name] = dict.fromkeys(FEATURES, Finding(f"not installed: {error}"))
+    return missing
 
 
 def define_mcp_server(folder: Path) -> None:
@@ -149,6 +162,7 @@ async def register_embedder(connection: Connection, base_url: str) -> None:
 
 async def tried(client: Client, connection: Connection) -> Results:
     """By feature."""
+    print(f"trying {client.name}", file=sys.stderr)
     process = await asyncio.create_subprocess_exec(
         str(client.python),
         str(PROGRAMS / client.program),
@@ -160,11 +174,22 @@ async def tried(client: Client, connection: Connection) -> Results:
         },
         stdout=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(TIMEOUT_S):
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            said, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
         said, _ = await process.communicate()
+        late = Finding(f"it ran for longer than {TIMEOUT_S} seconds")
+        return {**dict.fromkeys(FEATURES, late), **results_of(said)}
+    started = Finding(f"the program ended with status {process.returncode}")
+    return results_of(said) or dict.fromkeys(FEATURES, started)
+
+
+def results_of(said: bytes) -> Results:
+    """What a program says of each feature, a line each."""
     lines = [json.loads(line) for line in said.decode().splitlines() if line.startswith("{")]
-    found = {line["feature"]: Finding(line["problem"], line["no"]) for line in lines}
-    return found or {"start": Finding(f"the program ended with status {process.returncode}")}
+    return {line["feature"]: Finding(line["problem"], line["no"]) for line in lines}
 
 
 def table(found: dict[str, Results]) -> str:

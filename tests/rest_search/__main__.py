@@ -2,7 +2,8 @@
 
 schemathesis, in an environment of its own, sends what the served OpenAPI document allows and what
 it forbids to every operation of a whole platform: the one of `podium up` with a scripted model.
-Ends with its status: 1 for an answer of 5xx, for a status that is not documented, and for a method
+Goes on after a failure, and prints a table of the operations that failed at the end. Ends with
+schemathesis's status: 1 for an answer of 5xx, for a status that is not documented, and for a method
 that is not allowed and answered with anything but 405 and the methods that are.
 """
 
@@ -10,6 +11,7 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import httpx
 
@@ -49,7 +51,10 @@ async def search(examples: int, others: list[str]) -> int:
         try:
             connection = await fill(platform, quiet)
             await unlimit(connection)
-            return await searched(connection, examples, others)
+            report = folder / "report.xml"
+            status = await searched(connection, examples, others, report)
+            print(table(report))
+            return status
         finally:
             await platform.stop()
 
@@ -63,7 +68,8 @@ async def unlimit(connection: Connection) -> None:
         changed.raise_for_status()
 
 
-async def searched(connection: Connection, examples: int, others: list[str]) -> int:
+async def searched(connection: Connection, examples: int, others: list[str], report: Path) -> int:
+    """The exit status of schemathesis, which writes its report as JUnit does."""
     process = await asyncio.create_subprocess_exec(
         str((SCHEMATHESIS.folder / "bin" / "schemathesis").resolve()),
         "--config-file",
@@ -83,11 +89,39 @@ async def searched(connection: Connection, examples: int, others: list[str]) -> 
         "60",
         "--continue-on-failure",
         "--no-shrink",
+        "--report",
+        "junit",
+        "--report-junit-path",
+        str(report),
         *others,
         # What it keeps of failures lies beside it.
         cwd=SCHEMATHESIS.folder,
     )
     return await process.wait()
+
+
+def table(report: Path) -> str:
+    """Markdown: how many operations were tried, and a row for each that failed."""
+    if not report.exists():
+        return "schemathesis ended without a report"
+    cases = list(ElementTree.parse(report).iter("testcase"))
+    failed = {
+        case.get("name", ""): found
+        for case in cases
+        if (found := [each for kind in ("failure", "error") for each in case.iter(kind)])
+    }
+    rows = [("operation", "problem"), ("---", "---")]
+    rows += [(name, _first_line(found[0])) for name, found in failed.items()]
+    lines = [f"| {' | '.join(row)} |" for row in rows] if failed else []
+    names = {case.get("name") for case in cases}
+    return "\n".join((*lines, f"{len(names)} operations tried, {len(failed)} failed"))
+
+
+def _first_line(problem: ElementTree.Element) -> str:
+    """Of the part that names the check."""
+    said = (problem.get("message") or problem.text or "").strip()
+    lines = [line.strip(" -") for line in said.splitlines() if line.strip().startswith("- ")]
+    return (lines or said.splitlines() or ["no details"])[0][:120]
 
 
 def quiet(_step: str, _done: bool) -> None:

@@ -1,8 +1,9 @@
 """`python -m sdks.examples`: every program of examples/ against a whole platform.
 
 Each has an environment of its own with the newest packages that it names, and the clients of this
-checkout. The platform is the one of `podium up` with a scripted model. Ends with status 1 when one
-of them fails, or does not print what it should.
+checkout. The platform is the one of `podium up` with a scripted model. One that fails keeps no
+other from being run. Prints a table at the end; ends with status 1 when one of them fails, or does
+not print what it should.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from clients.environments import Client, run
+from clients.environments import Client, InstallFailed, run
 from openai_server import OpenAiServer
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
@@ -96,22 +97,49 @@ def main() -> None:
 
 async def run_all(examples: Sequence[Example]) -> int:
     """The exit status."""
+    missing = {}
     for example in {each.program: each for each in examples}.values():
         print(f"installing what {example.program} needs", file=sys.stderr)
-        await install(example)
+        try:
+            await install(example)
+        except (InstallFailed, AssertionError) as error:
+            missing[example.program] = f"not installed: {error}"
     problems = []
     async with platform() as connection:
         approver_key = await prepare(connection)
         with server_folder("examples-work") as work:
             write_better_baseline(work)
             for example in examples:
-                said, status = await finished(example, connection, approver_key, work)
-                good = status == example.status and re.search(example.expected, said)
-                print("ran" if good else "FAILED", example.program, *example.arguments, flush=True)
-                if not good:
-                    problems.append(f"{example.program} ended with status {status}:\n{said}")
-    print("\n".join(problems), file=sys.stderr)
-    return 1 if problems else 0
+                print(f"running {example.program}", file=sys.stderr)
+                problems.append(
+                    missing.get(example.program)
+                    or await problem_of(example, connection, approver_key, work)
+                )
+    print(table(examples, problems))
+    print("\n".join(filter(None, problems)), file=sys.stderr)
+    return 1 if any(problems) else 0
+
+
+async def problem_of(
+    example: Example, connection: Connection, approver_key: str, work: Path
+) -> str:
+    """What went wrong; "" for nothing."""
+    try:
+        said, status = await finished(example, connection, approver_key, work)
+    except (TimeoutError, OSError, AssertionError, httpx.HTTPError) as error:
+        return f"{example.program}: {error!r}"
+    if status == example.status and re.search(example.expected, said):
+        return ""
+    return f"{example.program} ended with status {status}:\n{said}"
+
+
+def table(examples: Sequence[Example], problems: Sequence[str]) -> str:
+    """Markdown: a row a run."""
+    rows = [("program", "result"), ("---", "---")]
+    for example, problem in zip(examples, problems, strict=True):
+        call = " ".join((example.program, *example.arguments))
+        rows.append((call, "FAILED" if problem else "ran"))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 async def install(example: Example) -> None:
@@ -200,8 +228,12 @@ async def finished(
     if example.program == TYPESCRIPT:
         command, work = ["npm", "start", "--silent", "--"], example.client.folder.resolve()
     process = await started([*command, *example.arguments], environment, work)
-    async with asyncio.timeout(TIMEOUT_S):
-        said, _ = await process.communicate()
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            said, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
     return said.decode(), process.returncode or 0
 
 
