@@ -19,6 +19,7 @@ from gateway.convert import (
     direct_outcome_from_proto,
     embedding_order_to_proto,
     event_from_proto,
+    made_call_from_proto,
     model_from_proto,
     order_to_proto,
     outcome_from_proto,
@@ -30,6 +31,7 @@ from gateway.limits.service import current_limits
 from gateway.models import (
     EmbeddingOrder,
     EpisodeOrder,
+    MadeCall,
     Message,
     OrchestratorModel,
     Outcome,
@@ -223,8 +225,7 @@ class EpisodesClient:
 
     async def check_exists(self, episode_id: str) -> None:
         """Raises NotFound when the tenant has no such episode."""
-        request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
-        await answer(self._stub.GetEpisode(request))
+        await self._episode(episode_id)
 
     async def watch(
         self, episode_id: str, after_sequence: int = 0
@@ -261,16 +262,21 @@ class EpisodesClient:
         """
         before: Tally = {}
         spent: Tally = {}
+        made: list[MadeCall] = []
         async for event in self.watch(episode_id):
             found = event_from_proto(event)
             if isinstance(found, Outcome):
-                yield replace(found, tally=without(found.tally, before))
+                spent = without(found.tally, before)
+                yield replace(found, tally=spent, made_calls=tuple(made))
             elif answered_turn and found.turn <= answered_turn:
                 before = added(before, found.tally)
             elif calls := client_calls_from_proto(event):
-                yield replace(await self._standing(episode_id), tally=spent, client_calls=calls)
+                standing = outcome_from_proto(await self._episode(episode_id))
+                yield replace(standing, tally=spent, client_calls=calls, made_calls=tuple(made))
                 return
             else:
+                if event.HasField("tool_returned"):
+                    made.append(made_call_from_proto(event))
                 spent = added(spent, found.tally)
                 yield found
 
@@ -287,12 +293,16 @@ class EpisodesClient:
 
     async def conversation(self, episode_id: str) -> tuple[Message, ...]:
         """What was said in an episode: its history, its task and its answer."""
-        request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
-        return conversation_from_proto((await answer(self._stub.GetEpisode(request))).episode)
+        return conversation_from_proto(await self._episode(episode_id))
 
-    async def _standing(self, episode_id: str) -> Outcome:
+    async def label(self, episode_id: str, name: str) -> tuple[str, tuple[str, ...]]:
+        """A label, "" for none, and the names of the tools that the episode was kept to."""
+        spec = (await self._episode(episode_id)).spec
+        return spec.labels.get(name, ""), tuple(spec.tool_names)
+
+    async def _episode(self, episode_id: str) -> episode_pb2.Episode:
         request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
-        return outcome_from_proto((await answer(self._stub.GetEpisode(request))).episode)
+        return (await answer(self._stub.GetEpisode(request))).episode
 
     async def _watch_once(
         self, episode_id: str, after_sequence: int

@@ -7,6 +7,7 @@ from gateway.models import (
     ClientCall,
     EmbeddingOrder,
     EpisodeOrder,
+    MadeCall,
     Message,
     OrchestratorModel,
     Outcome,
@@ -205,6 +206,20 @@ def client_calls_from_proto(event: episode_pb2.EpisodeEvent) -> tuple[ClientCall
     return tuple(
         ClientCall(event.turn, call.index, call.tool_name, call.arguments_json)
         for call in event.client_calls_requested.calls
+    )
+
+
+def made_call_from_proto(event: episode_pb2.EpisodeEvent) -> MadeCall:
+    """The call that an event of kind tool_returned tells of."""
+    observation = event.tool_returned.observation
+    call = observation.call
+    return MadeCall(
+        turn=event.turn,
+        index=call.index,
+        name=call.tool_name,
+        arguments=call.arguments_json or "{}",
+        content=observation.content,
+        problem=observation.failure.message,
     )
 
 

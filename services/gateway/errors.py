@@ -162,6 +162,31 @@ class UnsupportedParameter(InvalidArgument):
         super().__init__(f"the parameter {name} is not supported here; {fix}", param=name)
 
 
+class UnknownMcpServer(InvalidArgument):
+    """An MCP server of a request that nobody registered. The platform calls no others."""
+
+    def __init__(self, server: str, known: Iterable[str]) -> None:
+        there = ", ".join(known) or "none"
+        super().__init__(
+            f"no MCP server {server[:200]!r} is registered; have its tools registered with"
+            " `podium tools import-mcp` or POST /v1/followed-mcp-servers; server_url is the"
+            " registered URL, without one server_label is the operator's name of the server;"
+            f" registered are: {there}",
+            param="tools",
+        )
+
+
+class NothingAllowed(InvalidArgument):
+    """The policy allows no tool of a server that a request names."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(
+            f"the policy allows none of the tools of {label[:200]!r} that the request names;"
+            " `podium policies explain` says why",
+            param="tools",
+        )
+
+
 class InvalidChat(InvalidArgument):
     """The messages cannot become a task."""
 

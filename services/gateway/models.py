@@ -69,6 +69,18 @@ class ClientCall:
 
 
 @dataclass(frozen=True)
+class MadeCall:
+    """A call that the platform made: what it gave, or why it gave nothing."""
+
+    turn: int
+    index: int
+    name: str
+    arguments: str
+    content: str
+    problem: str
+
+
+@dataclass(frozen=True)
 class ToolResults:
     """What the calls of a turn gave: content by the call's position."""
 
@@ -140,6 +152,8 @@ class Outcome:
     policy_name: str
     policy_version: int
     client_calls: tuple[ClientCall, ...] = ()
+    # Of the request, oldest first.
+    made_calls: tuple[MadeCall, ...] = ()
     # What the answer was cut at; "" for a whole one.
     stop_sequence: str = ""
     # What its model was not shown.

@@ -48,6 +48,8 @@ from gateway.mcp_server.policy_tools import ToolCalls
 from gateway.mcp_server.resources import TenantResources
 from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.verifier import OidcVerifier
+from gateway.responses.clients import McpToolsClient
+from gateway.responses.mcp_servers import McpServers
 from gateway.responses.routes import ResponsesApi
 from gateway.rest.audited_calls import AuditedCalls
 from gateway.rest.openapi import document
@@ -134,7 +136,9 @@ async def _parts(
         settings,
         tenancy,
         Apis(
-            ResponsesApi(starter, episodes),
+            ResponsesApi(
+                starter, episodes, McpServers(McpToolsClient(upstreams["podium.registry.v1"]))
+            ),
             mcp,
             TaskHandler(starter, TasksClient(upstreams[EPISODES])),
         ),

@@ -47,6 +47,45 @@ class FunctionOutputItem(_Item):
         return [ChatMessage(role="tool", tool_call_id=self.call_id, content=self.output)]
 
 
+class McpListItem(_Item):
+    """Tools of an MCP server. Orchestrators see those of the request."""
+
+    type: Literal["mcp_list_tools"]
+
+    def messages(self) -> list[ChatMessage]:
+        return []
+
+
+class McpCallItem(_Item):
+    """A call of an MCP server's tool, and what it gave."""
+
+    type: Literal["mcp_call"]
+    id: str
+    name: str
+    arguments: str = "{}"
+    output: str | None = None
+    error: Any = None
+
+    def messages(self) -> list[ChatMessage]:
+        function = FunctionCall(name=self.name, arguments=self.arguments)
+        call = ToolCall(id=self.id, function=function)
+        said = self.output if self.error is None else f"an error: {_problem(self.error)}"
+        return [
+            ChatMessage(role="assistant", tool_calls=[call]),
+            ChatMessage.model_validate(
+                {"role": "tool", "tool_call_id": self.id, "content": said or ""}
+            ),
+        ]
+
+
+def _problem(error: Any) -> str:
+    """The texts of an error of a call, as `mcp_items` writes it; others as they are."""
+    parts = error.get("content") if isinstance(error, dict) else None
+    if not isinstance(parts, list):
+        return str(error)
+    return " ".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+
+
 class ReasoningItem(_Item):
     """What the assistant thought. Orchestrators are not told what they thought before."""
 
@@ -65,12 +104,14 @@ Item = Annotated[
     Annotated[MessageItem, Tag("message")]
     | Annotated[FunctionCallItem, Tag("function_call")]
     | Annotated[FunctionOutputItem, Tag("function_call_output")]
+    | Annotated[McpListItem, Tag("mcp_list_tools")]
+    | Annotated[McpCallItem, Tag("mcp_call")]
     | Annotated[ReasoningItem, Tag("reasoning")],
     Discriminator(
         _kind,
         custom_error_type="unsupported_item",
-        custom_error_message="send items of type message, function_call, function_call_output or"
-        " reasoning",
+        custom_error_message="send items of type message, function_call, function_call_output,"
+        " mcp_list_tools, mcp_call or reasoning",
     ),
 ]
 

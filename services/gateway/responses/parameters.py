@@ -7,14 +7,16 @@ RESPONSES = ApiParameters(
         honoured("model", words="as above"),
         honoured(
             "input",
-            words="text, or items of type message, function_call, function_call_output and"
-            " reasoning; the last is not read. Parts that are images or files are a 400",
+            words="text, or items of type message, function_call, function_call_output,"
+            " mcp_list_tools, mcp_call and reasoning; the last is not read. Parts that are images"
+            " or files are a 400",
         ),
         honoured("instructions", "previous_response_id", words="what stands before the input"),
         honoured(
             "tools",
             "tool_choice",
-            words="functions that the client runs; hosted tools are rejected",
+            words="functions that the client runs, and MCP servers whose tools are registered;"
+            " other hosted tools are rejected",
         ),
         honoured("text", words="`format`: text, json_object, json_schema"),
         honoured("stream", "background", words="not both"),

@@ -1,9 +1,9 @@
 """The body of /v1/responses: OpenAI's fields, and Podium's own under `podium`."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from gateway.chat.catalogue import Choice
 from gateway.chat.client_tools import Function, NamedFunction, NamedTool, Tool, first_tools
@@ -11,8 +11,10 @@ from gateway.chat.messages import ChatMessage, Conversation
 from gateway.chat.request import PodiumOptions, dollars
 from gateway.chat.response_format import JsonObject, JsonSchema, NamedSchema, Text, answer_schema
 from gateway.errors import UnsupportedParameter
-from gateway.models import EpisodeOrder, Message, ToolResults
+from gateway.models import ClientTool, EpisodeOrder, Message, ToolResults
 from gateway.responses.items import Input, messages_of
+from gateway.responses.mcp_servers import label_of
+from gateway.responses.mcp_tools import McpChoice, McpTool, NamedServer
 from gateway.responses.parameters import RESPONSES
 
 
@@ -26,13 +28,24 @@ class FunctionTool(Function):
     def _is_a_function(cls, given: Any) -> Any:
         if isinstance(given, dict) and given.get("type") != "function":
             raise ValueError(
-                "only tools of type function are run by clients; others are registered with"
-                " POST /v1/tools and named in podium.tools"
+                "tools are of type function, which the client runs, or mcp; others are registered"
+                " with POST /v1/tools and named in podium.tools"
             )
         return given
 
     def tool(self) -> Tool:
         return Tool(type="function", function=Function(**self.model_dump()))
+
+
+def _kind(given: Any) -> str:
+    kind = given.get("type") if isinstance(given, dict) else getattr(given, "type", None)
+    return "mcp" if kind == "mcp" else "function"
+
+
+ResponseTool = Annotated[
+    Annotated[FunctionTool, Tag("function")] | Annotated[McpTool, Tag("mcp")],
+    Discriminator(_kind),
+]
 
 
 class NamedChoice(NamedFunction):
@@ -75,8 +88,10 @@ class ResponseRequest(BaseModel):
     input: Input
     instructions: str | None = None
     previous_response_id: str | None = None
-    tools: list[FunctionTool] | None = Field(None, description="functions that the client runs")
-    tool_choice: Literal["none", "auto", "required"] | NamedChoice | None = None
+    tools: list[ResponseTool] | None = Field(
+        None, description="functions that the client runs, and MCP servers that are registered"
+    )
+    tool_choice: Literal["none", "auto", "required"] | NamedChoice | McpChoice | None = None
     text: TextOptions = TextOptions()
     stream: bool = False
     background: bool = Field(False, description="answered at once; ask for it by its id")
@@ -94,39 +109,63 @@ class ResponseRequest(BaseModel):
         self._reject_unsupported()
         return self._conversation().results()
 
-    def order(self, choice: Choice, before: tuple[Message, ...] = ()) -> EpisodeOrder:
+    def mcp_tools(self) -> list[McpTool]:
+        """The MCP servers that its episode may use."""
+        if self.tool_choice == "none":
+            return []
+        return [each for each in self.tools or () if isinstance(each, McpTool)]
+
+    def order(
+        self,
+        choice: Choice,
+        before: tuple[Message, ...] = (),
+        servers: tuple[NamedServer, ...] = (),
+    ) -> EpisodeOrder:
         """The episode it asks for, after what was said before.
 
         Raises InvalidChat, UnsupportedParameter, InvalidMoney.
         """
         conversation, options = self._conversation(), self.podium
         chosen = () if self.tool_choice == "none" else self.tools or ()
-        offered = tuple(each.tool().offered() for each in chosen)
+        functions = [each for each in chosen if isinstance(each, FunctionTool)]
+        offered = tuple(each.tool().offered() for each in functions)
+        of_servers = tuple(tool.name for server in servers for tool in server.tools)
         instructions = [Message("system", self.instructions)] if self.instructions else []
         return EpisodeOrder(
             task=conversation.task(),
             history=(*instructions, *before, *conversation.history()),
             model=choice.model,
             policy=options.policy or choice.policy,
-            tool_names=tuple(options.tools),
+            tool_names=tuple(dict.fromkeys((*options.tools, *of_servers))),
             client_tools=offered,
-            first_tools=first_tools(offered, self._choice()),
+            first_tools=self._first_tools(offered, servers, of_servers),
             answer_schema=self.text.schema_text(),
             turn_limit=options.turn_limit,
             time_limit_s=options.time_limit_s,
             budget=dollars(options.budget_usd),
             prompt_mode=options.prompt_mode,
-            labels={**(self.metadata or {}), **options.labels},
+            labels={**(self.metadata or {}), **options.labels, **label_of(self.mcp_tools())},
             max_tokens=self.max_output_tokens or 0,
             temperature=self.temperature,
             top_p=self.top_p,
             seed=None,
         )
 
-    def _choice(self) -> Literal["none", "auto", "required"] | NamedTool | None:
-        if isinstance(self.tool_choice, NamedChoice):
-            return NamedTool(type="function", function=NamedFunction(name=self.tool_choice.name))
-        return self.tool_choice
+    def _first_tools(
+        self,
+        offered: tuple[ClientTool, ...],
+        servers: tuple[NamedServer, ...],
+        of_servers: tuple[str, ...],
+    ) -> tuple[str, ...]:
+        choice = self.tool_choice
+        if isinstance(choice, McpChoice):
+            return choice.names(servers)
+        if isinstance(choice, NamedChoice):
+            named = NamedTool(type="function", function=NamedFunction(name=choice.name))
+            return first_tools(offered, named)
+        if choice == "required" and of_servers:
+            return (*(tool.name for tool in offered), *of_servers)
+        return first_tools(offered, choice)
 
     def _conversation(self) -> Conversation:
         messages: list[ChatMessage] = messages_of(self.input)
@@ -140,9 +179,10 @@ class ResponseRequest(BaseModel):
 
 @dataclass(frozen=True)
 class FollowUp:
-    """A request, and the conversation of the response before it."""
+    """A request, the conversation of the response before it, and the MCP servers it names."""
 
     request: ResponseRequest
+    servers: tuple[NamedServer, ...]
     before: tuple[Message, ...] = ()
 
     @property
@@ -153,4 +193,4 @@ class FollowUp:
         return self.request.results()
 
     def order(self, choice: Choice) -> EpisodeOrder:
-        return self.request.order(choice, self.before)
+        return self.request.order(choice, self.before, self.servers)

@@ -9,6 +9,8 @@ from gateway.chat.outcomes import finish_reason
 from gateway.chat.response import podium, usage
 from gateway.models import Outcome
 from gateway.responses.ids import ResponseId
+from gateway.responses.mcp_items import mcp_calls, mcp_lists
+from gateway.responses.mcp_tools import NamedServer
 from gateway.responses.request import ResponseRequest
 
 Json = dict[str, Any]
@@ -21,14 +23,17 @@ class Shape:
 
     id: ResponseId
     model: str
+    servers: tuple[NamedServer, ...] = ()
     asked: Json = field(default_factory=dict)
     created: int = field(default_factory=lambda: int(time.time()))
 
     @classmethod
-    def of(cls, id: ResponseId, request: ResponseRequest) -> "Shape":
+    def of(
+        cls, id: ResponseId, request: ResponseRequest, servers: tuple[NamedServer, ...]
+    ) -> "Shape":
         """What a request asked for, which its responses repeat."""
         given = request.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        return cls(id, request.model, {key: given[key] for key in REPEATED & given.keys()})
+        return cls(id, request.model, servers, {key: given[key] for key in REPEATED & given.keys()})
 
     def running(self) -> Json:
         """Before anything came of it."""
@@ -50,7 +55,10 @@ class Shape:
         return {**self._response("failed", []), "error": error}
 
     def output(self, outcome: Outcome) -> list[Json]:
-        """The calls that the client is to run, or the answer."""
+        """What came of MCP servers; then the calls that the client is to run, or the answer."""
+        # From a client's results on, the servers are known.
+        listed = [] if self.id.answered_turn else mcp_lists(self.id, self.servers)
+        made = mcp_calls(self.id, self.servers, outcome.made_calls)
         calls = [
             {
                 "type": "function_call",
@@ -62,7 +70,7 @@ class Shape:
             }
             for call in outcome.client_calls
         ]
-        return calls or [self.message(outcome.answer)]
+        return [*listed, *made, *(calls or [self.message(outcome.answer)])]
 
     def message(self, text: str) -> Json:
         """The answer as an item."""

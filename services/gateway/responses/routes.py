@@ -13,6 +13,8 @@ from gateway.chat.routes import CLIENT_CLOSED_REQUEST
 from gateway.chat.starting import EpisodeStarter
 from gateway.clients import EpisodesClient
 from gateway.responses.ids import ResponseId
+from gateway.responses.mcp_servers import LABEL, McpServers
+from gateway.responses.mcp_tools import NamedServer
 from gateway.responses.request import FollowUp, ResponseRequest
 from gateway.responses.response import Shape
 from gateway.responses.stream import streamed
@@ -25,14 +27,16 @@ class ResponsesApi:
 
     starter: EpisodeStarter
     episodes: EpisodesClient
+    mcp_servers: McpServers
 
     async def create(self, body: ResponseRequest, request: Request) -> Response:
         """Starts the episode before anything is sent, so that rejections have a status."""
         if body.background:
             # A response is asked for by its episode's id.
             await self.starter.catalogue.orchestrator(body.model)
-        run = await self.starter.run(await self._follow_up(body), request)
-        shape = Shape.of(ResponseId(run.episode_id, run.answered_turn), body)
+        follow_up = await self._follow_up(body)
+        run = await self.starter.run(follow_up, request)
+        shape = Shape.of(ResponseId(run.episode_id, run.answered_turn), body, follow_up.servers)
         headers = {"x-podium-episode": run.episode_id}
         if body.background:
             return JSONResponse(shape.running(), headers=headers)
@@ -49,8 +53,10 @@ class ResponsesApi:
         """What came of it so far. Raises the error of an episode without an answer."""
         found = ResponseId.read(response_id)
         outcome = await self.episodes.outcome_now(found.episode_id, found.answered_turn)
-        shape = Shape(found, DEFAULT_ALIAS)
-        return shape.running() if outcome is None else shape.ended(outcome)
+        if outcome is None:
+            return Shape(found, DEFAULT_ALIAS).running()
+        servers = await self.mcp_servers.kept(*await self.episodes.label(found.episode_id, LABEL))
+        return Shape(found, DEFAULT_ALIAS, servers).ended(outcome)
 
     async def cancel(self, response_id: str) -> dict[str, Any]:
         """Ends its episode; one that has ended stays as it is."""
@@ -59,10 +65,17 @@ class ResponsesApi:
         return {**Shape(found, DEFAULT_ALIAS).running(), "status": "cancelled"}
 
     async def _follow_up(self, body: ResponseRequest) -> FollowUp:
+        servers = await self._servers(body)
         if not body.previous_response_id or body.results() is not None:
-            return FollowUp(body)
+            return FollowUp(body, servers)
         before = ResponseId.read(body.previous_response_id)
-        return FollowUp(body, await self.episodes.conversation(before.episode_id))
+        return FollowUp(body, servers, await self.episodes.conversation(before.episode_id))
+
+    async def _servers(self, body: ResponseRequest) -> tuple[NamedServer, ...]:
+        if not (wanted := body.mcp_tools()):
+            return ()
+        choice = await self.starter.catalogue.resolve(body.model)
+        return await self.mcp_servers.named(wanted, body.podium.policy or choice.policy)
 
 
 def responses_router(api: ResponsesApi) -> APIRouter:

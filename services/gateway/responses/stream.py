@@ -11,6 +11,14 @@ from gateway.models import Outcome
 from gateway.responses.response import Json, Shape
 from podium_kit.rpc.errors import DomainError
 
+# What of an item is not there yet when it is first named.
+EMPTY: dict[str, Json] = {
+    "function_call": {"arguments": "", "status": "in_progress"},
+    "message": {"content": [], "status": "in_progress"},
+    "mcp_list_tools": {"tools": []},
+    "mcp_call": {"arguments": "", "output": None, "error": None, "status": "in_progress"},
+}
+
 
 async def streamed(run: Run, shape: Shape) -> AsyncIterator[bytes]:
     """From its creation to its end, or to its failure."""
@@ -45,19 +53,33 @@ class _Events:
         return f"event: {kind}\ndata: {text}\n\n".encode()
 
     def item(self, index: int, item: Json, outcome: Outcome) -> Iterator[bytes]:
-        """A call, or the answer."""
+        """What came of an MCP server, a call, or the answer."""
         place = {"output_index": index, "item_id": item["id"]}
-        calls = item["type"] == "function_call"
-        empty: Json = {"arguments": ""} if calls else {"content": []}
-        opened = {**item, **empty, "status": "in_progress"}
+        opened = {**item, **EMPTY[item["type"]]}
         yield self.event("response.output_item.added", output_index=index, item=opened)
-        yield from self._call(place, item) if calls else self._text(place, item, outcome.answer)
+        match item["type"]:
+            case "function_call":
+                yield from self._call(place, item)
+            case "mcp_list_tools":
+                yield self.event("response.mcp_list_tools.in_progress", **place)
+                yield self.event("response.mcp_list_tools.completed", **place)
+            case "mcp_call":
+                yield from self._mcp_call(place, item)
+            case _:
+                yield from self._text(place, item, outcome.answer)
         yield self.event("response.output_item.done", output_index=index, item=item)
 
     def _call(self, place: Json, item: Json) -> Iterator[bytes]:
         kind, arguments = "response.function_call_arguments", item["arguments"]
         yield self.event(f"{kind}.delta", **place, delta=arguments)
         yield self.event(f"{kind}.done", **place, name=item["name"], arguments=arguments)
+
+    def _mcp_call(self, place: Json, item: Json) -> Iterator[bytes]:
+        kind, arguments = "response.mcp_call_arguments", item["arguments"]
+        yield self.event("response.mcp_call.in_progress", **place)
+        yield self.event(f"{kind}.delta", **place, delta=arguments)
+        yield self.event(f"{kind}.done", **place, arguments=arguments)
+        yield self.event(f"response.mcp_call.{item['status']}", **place)
 
     def _text(self, place: Json, item: Json, text: str) -> Iterator[bytes]:
         at, [part] = {**place, "content_index": 0}, item["content"]

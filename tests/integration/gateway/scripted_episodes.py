@@ -165,6 +165,8 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
 
     def __init__(self) -> None:
         self.script: Script = calculator_script
+        # Tools that there are.
+        self.tool_names = {"calculator"}
         self.pause_s = 0.0
         self.watches_to_break = 0
         # Starts whose episode runs although its reply is lost.
@@ -209,7 +211,7 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
         if not spec.task:
             raise InvalidArgument("spec.task is empty")
         for name in spec.tool_names:
-            if name != "calculator":
+            if name not in self.tool_names:
                 raise ToolNotFound(f"there is no tool {name}")
 
     async def _play(self, running: RunningEpisode) -> None:

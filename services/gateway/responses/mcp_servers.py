@@ -1,0 +1,66 @@
+"""The MCP servers of a request, and of a response that is asked for later."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gateway.errors import NothingAllowed, UnsupportedParameter
+from gateway.responses.clients import McpTools
+from gateway.responses.mcp_tools import McpTool, NamedServer
+
+# The episode's label that keeps what its request called its servers: nothing else is kept of it.
+LABEL = "mcp_servers"
+LABEL_CHARACTERS_MAX = 256
+
+
+@dataclass(frozen=True)
+class McpServers:
+    """Finds their tools among those that are registered."""
+
+    tools: McpTools
+
+    async def named(self, wanted: Sequence[McpTool], policy: str) -> tuple[NamedServer, ...]:
+        """With the tools that the policy allows.
+
+        Raises UnknownMcpServer, UnsupportedParameter, NothingAllowed.
+        """
+        if not wanted:
+            return ()
+        if len({each.server_label for each in wanted}) < len(wanted):
+            raise UnsupportedParameter("tools", "two MCP servers have one server_label; name each")
+        registered = await self.tools.registered()
+        servers = [each.server(registered) for each in wanted]
+        allowed = await self.tools.allowed(policy)
+        found = tuple(_kept(server, allowed) for server in servers)
+        if empty := [server.label for server in found if not server.tools]:
+            raise NothingAllowed(empty[0])
+        return found
+
+    async def kept(self, label: str, tool_names: Sequence[str]) -> tuple[NamedServer, ...]:
+        """Those that `label_of` wrote down; what was unregistered since is not among them."""
+        if not label:
+            return ()
+        registered = await self.tools.registered()
+        wanted = [
+            McpTool(type="mcp", server_label=name, server_url=url or None)
+            for name, url in json.loads(label).items()
+        ]
+        named = frozenset(tool_names)
+        there = [each for each in wanted if any(map(each.is_of, registered))]
+        return tuple(_kept(each.server(registered), named) for each in there)
+
+
+def label_of(wanted: Sequence[McpTool]) -> dict[str, str]:
+    """What an episode keeps of them. Raises UnsupportedParameter."""
+    if not wanted:
+        return {}
+    text = json.dumps({each.server_label: each.server_url or "" for each in wanted})
+    if len(text) > LABEL_CHARACTERS_MAX:
+        raise UnsupportedParameter(
+            "tools", f"labels and URLs of MCP servers have over {LABEL_CHARACTERS_MAX} characters"
+        )
+    return {LABEL: text}
+
+
+def _kept(server: NamedServer, names: frozenset[str]) -> NamedServer:
+    return replace(server, tools=tuple(tool for tool in server.tools if tool.name in names))
