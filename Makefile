@@ -230,6 +230,7 @@ crds: $(INSTALLED) ## Fetch the operators' CRDs, which the charts are tested wit
 	PYTHONPATH=tests $(PYTHON) -m chart.fetch_crds
 
 chart-docs: setup ## Make the charts' schemas and README tables from their commented values; write down the profiles
+	$(PYTHON) scripts/trainer_schema.py charts/podium/schema/trainer.json
 	$(PYTHON) scripts/chart_docs.py $(CHARTS)
 	PYTHONPATH=tests $(PYTHON) -m chart.golden
 

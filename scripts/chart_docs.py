@@ -129,6 +129,9 @@ def generated(chart: Path) -> dict[Path, str]:
     """Content of every generated file of a chart."""
     values = ValuesFile((chart / "values.yaml").read_text())
     definitions = yaml.safe_load((chart / "schema/definitions.yaml").read_text())
+    # Others are made from code (scripts/trainer_schema.py), each of the name of its file.
+    made = sorted((chart / "schema").glob("*.json"))
+    definitions |= {path.stem: json.loads(path.read_text()) for path in made}
     schema = chart_schema(values, definitions)
     let_through(schema, yaml.safe_load((chart / "deprecated.yaml").read_text()))
     readme = chart / "README.md"

@@ -143,13 +143,12 @@ def is_closed(node: Json) -> bool:
 
 
 # Written as Kubernetes writes them and checked by it: rules, volumes, mounts; Helm's `global`;
-# the trainer's own file; documents that the Job of bootstrap reads.
+# documents that the Job of bootstrap reads.
 KUBERNETES_OWN: list[Json] = [
     {"type": "object"},
     schema()["$defs"]["document"],
     {"type": "object", "required": ["name"]},
     {"type": "object", "required": ["name", "mountPath"]},
-    schema()["properties"]["training"]["properties"]["config"],
 ]
 
 

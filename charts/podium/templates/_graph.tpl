@@ -6,7 +6,7 @@
 {{- range $name, $component := include "podium.components" $ | fromJson }}{{ $_ := set $graph $name $component.calls }}{{ end }}
 {{- if ne .Values.inference.mode "external" }}{{ $_ := set $graph "model-server" (ternary (list "internet") list (regexMatch "^(pvc|image)://" .Values.inference.modelUri | not)) }}{{ end }}
 {{- if hasKey $graph "policy-engines" }}{{ $_ := set $graph "policy-engine" list }}{{ end }}
-{{- if .Values.training.enabled }}{{ $_ := set $graph "training" .Values.training.calls }}{{ end }}
+{{- if .Values.training.enabled }}{{ $_ := set $graph "training" (ternary (append .Values.training.calls "internet" | uniq) .Values.training.calls (hasPrefix "hf://" .Values.training.model)) }}{{ end }}
 {{- if .Values.controller.enabled }}{{ $_ := set $graph "controller" (list "gateway" "kubernetes") }}{{ end }}
 {{- with include "podium.bootstrapCalls" . | fromJsonArray }}{{ $_ := set $graph "bootstrap" . }}{{ end }}
 {{- range $name, $_ := include "podium.servers" . | fromJson }}{{ $_ := set $graph $name list }}{{ end }}

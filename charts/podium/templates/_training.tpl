@@ -1,6 +1,50 @@
+{{/* Training: what one run is made of. */}}
+
+{{/* Processes in each pod. */}}
+{{- define "podium.trainingProcesses" -}}
+{{- $accelerated := (include "podium.accelerator" . | fromJson).resourceName | empty | not }}
+{{- .Values.training.processesPerNode | default (ternary .Values.training.acceleratorsPerNode 1 $accelerated) | int -}}
+{{- end }}
+
+{{/* Folder of the base model in the pod. */}}
+{{- define "podium.trainingModel" -}}
+{{- $model := .Values.training.model }}
+{{- if hasPrefix "image://" $model -}}{{ trimPrefix "image://" $model }}
+{{- else if hasPrefix "hf://" $model -}}/mnt/model
+{{- else -}}{{ list "/mnt/model" (trimPrefix "pvc://" $model | splitList "/" | rest | join "/") | compact | join "/" }}
+{{- end -}}
+{{- end }}
+
+{{/* The trainer's file: the user's settings, and what only the chart knows. */}}
+{{- define "podium.trainerConfig" -}}
+{{- $training := .Values.training }}{{ $kafka := .Values.endpoints.kafka }}
+{{- $stream := dict "bootstrap" $kafka.bootstrap "topic" .Values.kafka.trajectories.topic "security_protocol" $kafka.securityProtocol }}
+{{- if ne $kafka.securityProtocol "PLAINTEXT" }}{{ $_ := set $stream "authority" "/etc/podium/kafka/ca.crt" }}{{ end }}
+{{- if eq $kafka.securityProtocol "SSL" }}
+{{- $_ := merge $stream (dict "certificate" "/etc/podium/kafka/user.crt" "private_key" "/etc/podium/kafka/user.key") }}
+{{- else if eq $kafka.securityProtocol "SASL_SSL" }}
+{{- $_ := merge $stream (dict "username" (include "podium.name" (dict "root" . "name" "training")) "password_file" "/etc/podium/kafka/password") }}
+{{- end }}
+{{- $config := deepCopy $training.config }}
+{{- $made := dict "model" (include "podium.trainingModel" .) "processes" (mul $training.nodes (include "podium.trainingProcesses" .)) "stream" $stream }}
+{{- if $config.publish }}{{ $_ := set $made "publish" (dict "store" "/mnt/adapters") }}{{ end }}
+{{- mergeOverwrite $made $config | toYaml -}}
+{{- end }}
+
+{{/* How many processes, and where the first node is: what the Trainer says by the same names. Argument: root. */}}
+{{- define "podium.torchrunEnvironment" -}}
+- {name: PET_NNODES, value: {{ .Values.training.nodes | quote }}}
+- {name: PET_NPROC_PER_NODE, value: {{ include "podium.trainingProcesses" . | quote }}}
+- {name: PET_NODE_RANK, valueFrom: {fieldRef: {fieldPath: "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}}
+- {name: JOB_NAME, valueFrom: {fieldRef: {fieldPath: "metadata.labels['batch.kubernetes.io/job-name']"}}}
+- {name: PET_MASTER_ADDR, value: $(JOB_NAME)-0.{{ include "podium.host" (dict "root" . "name" "training") }}}
+- {name: PET_MASTER_PORT, value: "29500"}
+{{- end }}
+
 {{/* Pod template of a training run, for the TrainingRuntime and, without the Trainer, for a Job. Arguments: root, container. */}}
 {{- define "podium.trainingPod" -}}
 {{- $root := .root }}{{ $training := .root.Values.training }}
+{{- $model := $training.model }}
 {{- $of := dict "root" .root "name" "training" }}{{ $client := merge (dict "component" $training) $of }}
 metadata:
   labels: {{- include "podium.labels" $of | nindent 4 }}
@@ -10,6 +54,21 @@ spec:
   {{- include "podium.placement" (dict "from" (include "podium.accelerator" $root | fromJson)) | nindent 2 }}
   restartPolicy: Never
   terminationGracePeriodSeconds: 120
+  {{- if not $root.Values.integrations.trainer.enabled }}
+  # A pod's name in it is the Job's with the pod's index.
+  subdomain: {{ include "podium.name" $of }}
+  {{- end }}
+  {{- if hasPrefix "hf://" $model }}
+  initContainers:
+    - name: model
+      image: {{ include "podium.image" (dict "root" $root "image" $training.image) }}
+      imagePullPolicy: {{ $training.image.pullPolicy }}
+      command: [hf, download, {{ trimPrefix "hf://" $model | quote }}, --local-dir, /mnt/model]
+      env: [{name: HOME, value: /tmp}]
+      resources: {requests: {cpu: "1", memory: 2Gi}, limits: {memory: 4Gi}}
+      securityContext: {{- include "podium.containerSecurity" (dict "readOnly" true) | nindent 8 }}
+      volumeMounts: [{name: tmp, mountPath: /tmp}, {name: model, mountPath: /mnt/model}]
+  {{- end }}
   containers:
     - name: {{ .container }}
       image: {{ include "podium.image" (dict "root" $root "image" $training.image) }}
@@ -19,6 +78,10 @@ spec:
       env:
         - {name: HOME, value: /tmp}
         - {name: USER, value: podium}
+        {{- if not $root.Values.integrations.trainer.enabled }}
+        {{- include "podium.torchrunEnvironment" $root | nindent 8 }}
+      ports: [{name: torchrun, containerPort: 29500}]
+        {{- end }}
       resources: {{- include "podium.acceleratedResources" (dict "root" $root "resources" $training.resources "count" $training.acceleratorsPerNode) | nindent 8 }}
       securityContext: {{- include "podium.acceleratedSecurity" $root | nindent 8 }}
       volumeMounts:
@@ -26,6 +89,9 @@ spec:
         - {name: shm, mountPath: /dev/shm}
         - {name: config, mountPath: /etc/podium/training, readOnly: true}
         - {name: checkpoints, mountPath: /checkpoints}
+        {{- if not (hasPrefix "image://" $model) }}
+        - {name: model, mountPath: /mnt/model, readOnly: true}
+        {{- end }}
         {{- include "podium.kafkaMounts" $client | nindent 8 }}
         {{- if $root.Values.inference.adapters.enabled }}
         - {name: adapters, mountPath: /mnt/adapters}
@@ -34,7 +100,12 @@ spec:
     - {name: tmp, emptyDir: {sizeLimit: 20Gi}}
     - {name: shm, emptyDir: {medium: Memory, sizeLimit: {{ $root.Values.inference.engine.sharedMemory }}}}
     - {name: config, configMap: {name: {{ include "podium.name" $of }}, items: [{key: config.yaml, path: config.yaml}]}}
-    - {name: checkpoints, persistentVolumeClaim: {claimName: {{ $training.checkpointsClaim }}}}
+    - {name: checkpoints, persistentVolumeClaim: {claimName: {{ $training.checkpointsClaim | default (printf "%s-checkpoints" (include "podium.name" $of)) }}}}
+    {{- if hasPrefix "pvc://" $model }}
+    - {name: model, persistentVolumeClaim: {claimName: {{ trimPrefix "pvc://" $model | splitList "/" | first }}, readOnly: true}}
+    {{- else if hasPrefix "hf://" $model }}
+    - {name: model, emptyDir: {sizeLimit: 100Gi}}
+    {{- end }}
     {{- include "podium.kafkaVolumes" $client | nindent 4 }}
     {{- if $root.Values.inference.adapters.enabled }}
     - {name: adapters, persistentVolumeClaim: {claimName: {{ $root.Values.inference.adapters.claimName }}}}
@@ -61,9 +132,14 @@ spec:
   runtimeRef: {apiGroup: trainer.kubeflow.org, kind: TrainingRuntime, name: {{ include "podium.name" $of }}}
   trainer:
     numNodes: {{ $training.nodes }}
+    numProcPerNode: {{ include "podium.trainingProcesses" . }}
     resourcesPerNode: {{- include "podium.acceleratedResources" (dict "root" . "resources" $training.resources "count" $training.acceleratorsPerNode) | nindent 6 }}
   {{- else }}
-  backoffLimit: 0
+  completionMode: Indexed
+  completions: {{ $training.nodes }}
+  parallelism: {{ $training.nodes }}
+  # When one is killed the others end, too, and all begin again.
+  backoffLimit: {{ mul $training.nodes $training.restarts }}
   template: {{- include "podium.trainingPod" (dict "root" . "container" "node") | nindent 4 }}
   {{- end }}
 {{- end }}

@@ -22,8 +22,8 @@
 {{- if gt (int $values.kafka.trajectories.minInSyncReplicas) (int $values.kafka.trajectories.replicas) }}
 {{- fail "kafka.trajectories.minInSyncReplicas is above replicas, so nothing could be written: lower it" }}
 {{- end }}
-{{- if and $values.training.enabled (gt (int $values.training.nodes) 1) (not $values.integrations.trainer.enabled) }}
-{{- fail "training.nodes above 1 needs Kubeflow Trainer: enable integrations.trainer" }}
+{{- if and $values.training.enabled $values.training.config.publish (not $values.inference.adapters.enabled) (not $values.training.config.publish.store) }}
+{{- fail "training.config.publish has no store: enable inference.adapters, whose claim is one, or set training.config.publish.store" }}
 {{- end }}
 {{- if and $values.endpoints.temporal.tls.enabled (not $values.endpoints.temporal.tls.secretName) }}
 {{- fail "endpoints.temporal.tls.secretName is empty: name the Secret with tls.crt, tls.key and ca.crt" }}

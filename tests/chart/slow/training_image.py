@@ -24,7 +24,9 @@ def restricted(*command: str) -> str:
     assert own["readOnlyRootFilesystem"], "only a GPU's hook may write"
     options = ["--rm", "--network=none", "--user=65532:65532", "--read-only", "--tmpfs=/tmp"]
     options += ["--cap-drop=all", "--security-opt=no-new-privileges"]
-    options += [f"--env={each['name']}={each['value']}" for each in container()["env"]]
+    # Not those that name the other pods of a run: there are none here.
+    variables = [each for each in container()["env"] if each["name"] in ("HOME", "USER")]
+    options += [f"--env={each['name']}={each['value']}" for each in variables]
     entry, *arguments = command
     return podman("run", *options, f"--entrypoint={entry}", image, *arguments)
 
