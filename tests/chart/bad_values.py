@@ -81,6 +81,7 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     ("endpoints.internet.ports", [], ""),
     ("tls.issuer.kind", "Vault", ""),
     ("tls.duration", "30 days", ""),
+    ("bootstrap.certificates.schedule", "daily", ""),
     ("inference.mode", "knative", ""),
     ("inference.modelUri", "orchestrator", ""),
     ("inference.external.baseUrl", "engine:8000", ""),

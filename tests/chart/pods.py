@@ -25,6 +25,8 @@ def pod_templates(objects: list[Json]) -> Iterator[PodTemplate]:
                 yield PodTemplate(label(obj), obj["metadata"]["labels"], spec)
             case "Deployment" | "StatefulSet" | "WorkerDeployment" | "Job":
                 yield _from_template(obj, spec["template"])
+            case "CronJob":
+                yield _from_template(obj, spec["jobTemplate"]["spec"]["template"])
             case "TrainingRuntime":
                 for job in spec["template"]["spec"]["replicatedJobs"]:
                     yield _from_template(obj, job["template"]["spec"]["template"])

@@ -24,6 +24,7 @@ FOREIGN = {
     "kube-state-metrics": {
         "kube_pod_status_phase",
         "kube_pod_container_status_restarts_total",
+        "kube_cronjob_status_last_successful_time",
         "kube_deployment_created",
     },
     "cert-manager": {"certmanager_certificate_expiration_timestamp_seconds"},
@@ -31,6 +32,7 @@ FOREIGN = {
 FOREIGN_LABELS = {
     "app_kubernetes_io_component",
     "container",
+    "cronjob",
     "deployment",
     "exported_namespace",
     "le",

@@ -42,6 +42,7 @@ def test_pods_inside_custom_resources_are_looked_at() -> None:
         "StatefulSet",
         "Pod",
         "Job",
+        "CronJob",
         "WorkerDeployment",
         "TrainingRuntime",
         "InferenceService",

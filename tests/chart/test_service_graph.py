@@ -7,7 +7,7 @@ import pytest
 
 from chart.code_graph import SETTINGS, named_in_settings, settings_used_in_wiring
 from chart.pods import pod_templates
-from chart.rendering import Json, cases, chart, of_kind, rendered
+from chart.rendering import Json, cases, chart, merged, of_kind, profile, render, rendered
 
 CASES = [name for name, _ in cases()]
 OUTSIDE = {"postgres", "temporal", "kafka", "kubernetes", "internet"}
@@ -156,7 +156,8 @@ def test_a_server_admits_only_its_callers_certificates() -> None:
 
 
 def test_without_tls_no_client_certificate_is_required() -> None:
-    for pod in pod_templates(rendered("minimal-cpu")):
+    without = render(merged(profile("minimal-cpu"), {"tls": {"enabled": False}}))
+    for pod in pod_templates(without):
         for container in pod.spec["containers"]:
             assert "ALLOWED_CLIENTS" not in str(container.get("env"))
 

@@ -34,6 +34,26 @@
 {{- if and .Values.bootstrap.identity.enabled (eq (len (uniq $names)) 1) -}}{{ first $names }}{{- end -}}
 {{- end }}
 
+{{/* Whether certificates of mutual TLS are made here: cert-manager makes them where it is. */}}
+{{- define "podium.bootstrapsCertificates" -}}
+{{- $b := .Values.bootstrap }}
+{{- if and .Values.tls.enabled $b.enabled $b.certificates.enabled (not .Values.integrations.certManager.enabled) -}}true{{- end -}}
+{{- end }}
+
+{{- define "podium.certificateHolder" -}}
+{{- dict "secret" (printf "%s-tls" (include "podium.name" .)) "dns_names" (include "podium.certificateNames" . | fromJsonArray) "uri" (include "podium.spiffeId" .) | toJson -}}
+{{- end }}
+
+{{/* Seconds of a duration such as 720h or 1h30m. */}}
+{{- define "podium.seconds" -}}
+{{- $seconds := 0 }}
+{{- range $part := regexFindAll "[0-9]+[hms]" . -1 }}
+{{- $unit := index (dict "h" 3600 "m" 60 "s" 1) (trunc -1 $part) }}
+{{- $seconds = add $seconds (mul (trimAll "hms" $part | int) $unit) }}
+{{- end }}
+{{- $seconds -}}
+{{- end }}
+
 {{/* Roles of the services with their databases, as JSON. Argument: root. */}}
 {{- define "podium.bootstrapRoles" -}}
 {{- $root := . }}{{ $roles := list }}{{ $c := include "podium.components" . | fromJson }}
@@ -61,6 +81,16 @@ release: {{ .Release.Name }}
 namespace: {{ .Release.Namespace }}
 {{- with include "podium.bootstrapIdentity" . }}
 identity_secret: {{ . }}
+{{- end }}
+{{- if include "podium.bootstrapsCertificates" . }}
+certificates:
+  authority_secret: {{ include "podium.name" (dict "root" . "name" "authority") }}
+  lasting_s: {{ include "podium.seconds" .Values.tls.duration }}
+  renewed_before_s: {{ include "podium.seconds" .Values.tls.renewBefore }}
+  holders:
+    {{- range $name, $_ := include "podium.components" . | fromJson }}
+    - {{ include "podium.certificateHolder" (dict "root" $ "name" $name) }}
+    {{- end }}
 {{- end }}
 {{- if $b.databases.enabled }}
 databases:

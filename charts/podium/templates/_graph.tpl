@@ -27,6 +27,12 @@
 spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/{{ include "podium.name" . }}
 {{- end }}
 
+{{/* The DNS names of a component's certificate, as JSON. Arguments: root, name. */}}
+{{- define "podium.certificateNames" -}}
+{{- $host := include "podium.name" . }}
+{{- list $host (printf "%s.%s.svc" $host .root.Release.Namespace) (include "podium.host" .) | toJson -}}
+{{- end }}
+
 {{/* Whom `name` serves: its callers, by either name that their certificates carry. Arguments: root, name. */}}
 {{- define "podium.allowedClients" -}}
 {{- $names := list }}

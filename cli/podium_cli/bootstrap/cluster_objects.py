@@ -34,9 +34,9 @@ class ClusterObjects:
             key: base64.b64decode(value).decode() for key, value in found.get("data", {}).items()
         }
 
-    async def write_secret(self, name: str, values: dict[str, str]) -> None:
-        """Makes a Secret, or adds these values to it."""
-        await self._write("secrets", name, {"stringData": values})
+    async def write_secret(self, name: str, values: dict[str, str], kind: str = "Opaque") -> None:
+        """Makes a Secret of that type, or adds these values to it."""
+        await self._write("secrets", name, {"stringData": values}, {"type": kind})
 
     async def config_map(self, name: str) -> dict[str, str] | None:
         """The values of a ConfigMap; None where there is none."""
@@ -52,11 +52,16 @@ class ClusterObjects:
         found: dict[str, Any] | None = reply.json() if reply else None
         return found
 
-    async def _write(self, kind: str, name: str, content: dict[str, Any]) -> None:
+    async def _write(
+        self, kind: str, name: str, content: dict[str, Any], forever: dict[str, Any] | None = None
+    ) -> None:
+        """`forever` is what only a new object takes."""
         patched = await self._ask("PATCH", f"{self._path}/{kind}/{name}", content)
         if patched is None:
             metadata = {"name": name, "labels": self._labels}
-            await self._ask("POST", f"{self._path}/{kind}", {"metadata": metadata, **content})
+            await self._ask(
+                "POST", f"{self._path}/{kind}", {"metadata": metadata, **content, **(forever or {})}
+            )
 
     async def _ask(
         self, method: str, path: str, body: dict[str, Any] | None

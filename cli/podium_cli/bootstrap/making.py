@@ -13,6 +13,7 @@ import httpx
 import tenacity
 
 from podium_cli.bootstrap.api_keys import first_keys, record
+from podium_cli.bootstrap.certificates import ensure_certificates
 from podium_cli.bootstrap.cluster_objects import ClusterObjects
 from podium_cli.bootstrap.contents import Documents, PlatformFiller, read_documents
 from podium_cli.bootstrap.databases import DatabaseMaker
@@ -79,6 +80,8 @@ class Bootstrap:
         plan, settings = self._plan, self._settings
         if plan.identity_secret:
             self._note(await ensure_signing_keys(self._objects, plan.identity_secret))
+        if plan.certificates:
+            self._note(await ensure_certificates(self._objects, plan.certificates))
         if plan.databases:
             mark = f"made by release {plan.release} of namespace {plan.namespace}"
             maker = DatabaseMaker(self._objects, mark)

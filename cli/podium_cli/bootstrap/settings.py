@@ -1,6 +1,7 @@
 """What the Job is asked to make: its environment, and the plan that the chart wrote."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,31 @@ class Databases(Part):
     roles: list[ServiceRole]
 
 
+class Holder(Part):
+    """Who gets a certificate, of which names, in which Secret."""
+
+    secret: str
+    dns_names: list[str]
+    uri: str
+
+
+class Certificates(Part):
+    """One for each component, from an authority of the release's own."""
+
+    authority_secret: str
+    lasting_s: int = Field(gt=0)
+    renewed_before_s: int = Field(gt=0)
+    holders: list[Holder]
+
+    @property
+    def lasting(self) -> timedelta:
+        return timedelta(seconds=self.lasting_s)
+
+    @property
+    def renewed_before(self) -> timedelta:
+        return timedelta(seconds=self.renewed_before_s)
+
+
 class Topic(Part):
     """A topic of the stream."""
 
@@ -99,6 +125,7 @@ class Plan(Part):
     release: str
     namespace: str
     identity_secret: str = ""
+    certificates: Certificates | None = None
     databases: Databases | None = None
     temporal_retention_hours: int = 0
     topics: list[Topic] = []

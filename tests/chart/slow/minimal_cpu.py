@@ -24,6 +24,8 @@ from chart.rendering import ROOT, Json, merged, of_kind, profile, render
 from chart.slow.neighbours import Neighbours, neighbours
 from chart.slow.node import Node, container_of, play, podman
 from e2e.episodes_over_http import finished, start, trajectory
+from podium_cli.bootstrap.authority import Authority
+from podium_cli.bootstrap.settings import Certificates
 from podium_cli.local.keys import ensure_keys
 
 pytestmark = [pytest.mark.timeout(900)]
@@ -92,7 +94,8 @@ async def cluster() -> AsyncIterator[Cluster]:
             deployments = of_kind(objects, "Deployment")
             names = [each["metadata"]["name"] for each in deployments]
             addresses = dict(zip(names, map("127.0.1.{}".format, count(1)), strict=False))
-            node = Node(folder / "volumes", secrets(around, folder / "identity"), addresses)
+            made_for = secrets(around, folder / "identity") | certificates(objects)
+            node = Node(folder / "volumes", made_for, addresses)
             node.folder.mkdir()
             try:
                 play(node, deployments)
@@ -120,6 +123,21 @@ def secrets(around: Neighbours, folder: Path) -> dict[str, dict[str, str]]:
     ensure_keys(folder)
     identity = {file.name: file.read_text() for file in folder.iterdir()}
     return {"podium-databases": around.database_urls, "podium-identity": identity}
+
+
+def certificates(objects: list[Json]) -> dict[str, dict[str, str]]:
+    """The Secrets of mutual TLS, as the Job makes them from the plan of the chart."""
+    maps = (one["data"] for one in of_kind(objects, "ConfigMap"))
+    plan = next(yaml.safe_load(data["plan.yaml"]) for data in maps if "plan.yaml" in data)
+    wanted, authority = Certificates(**plan["certificates"]), Authority.new("podium-authority")
+    made = {}
+    for holder in wanted.holders:
+        issued = authority.issue(holder.secret, holder.dns_names, holder.uri, wanted.lasting)
+        ca = authority.written().certificate
+        made[holder.secret] = {
+            "tls.crt": issued.certificate, "tls.key": issued.private_key, "ca.crt": ca,
+        }  # fmt: skip
+    return made
 
 
 async def is_ready(address: str, container: Json) -> bool:

@@ -71,7 +71,8 @@ class _Handler(BaseHTTPRequestHandler):
         if (plural, name) in self.namespace.objects:
             self._send(409, {"message": f"{plural} {name} already exists"})
             return
-        self.namespace.objects[plural, name] = _stored({"metadata": body["metadata"]}, body)
+        made: dict[str, Any] = {key: body[key] for key in ("metadata", "type") if key in body}
+        self.namespace.objects[plural, name] = _stored(made, body)
         self._send(201, self.namespace.objects[plural, name])
 
     def _answer_existing(self, change: Any) -> None:
