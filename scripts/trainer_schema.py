@@ -2,7 +2,8 @@
 
     python scripts/trainer_schema.py charts/podium/schema/trainer.json
 
-What the chart itself writes (the base model, how many processes, where the stream is) is left out.
+What the chart itself writes (the base model, how many processes, where the stream is, the page of
+metrics) is left out.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Any
 from podium_training.grpo.config import RunConfig
 
 Json = dict[str, Any]
-OF_THE_CHART = ("model", "processes")
+OF_THE_CHART = ("model", "processes", "telemetry")
 STREAM_OF_THE_USER = ("patience_s",)
 LEFT_OUT = ("title", "default", "format")
 

@@ -25,8 +25,9 @@
 {{- else if eq $kafka.securityProtocol "SASL_SSL" }}
 {{- $_ := merge $stream (dict "username" (include "podium.name" (dict "root" . "name" "training")) "password_file" "/etc/podium/kafka/password") }}
 {{- end }}
+{{- $telemetry := dict "metrics_host" (ternary "::" "0.0.0.0" .Values.dualStack) "metrics_port" .Values.monitoring.metricsPort "log_level" .Values.monitoring.logLevel }}
 {{- $config := deepCopy $training.config }}
-{{- $made := dict "model" (include "podium.trainingModel" .) "processes" (mul $training.nodes (include "podium.trainingProcesses" .)) "stream" $stream }}
+{{- $made := dict "model" (include "podium.trainingModel" .) "processes" (mul $training.nodes (include "podium.trainingProcesses" .)) "stream" $stream "telemetry" $telemetry }}
 {{- if $config.publish }}{{ $_ := set $made "publish" (dict "store" "/mnt/adapters") }}{{ end }}
 {{- mergeOverwrite $made $config | toYaml -}}
 {{- end }}
@@ -48,6 +49,9 @@
 {{- $of := dict "root" .root "name" "training" }}{{ $client := merge (dict "component" $training) $of }}
 metadata:
   labels: {{- include "podium.labels" $of | nindent 4 }}
+  {{- with include "podium.scrapeAnnotations" $root }}
+  annotations: {{- . | nindent 4 }}
+  {{- end }}
 spec:
   serviceAccountName: {{ include "podium.name" $of }}
   {{- include "podium.podSecurity" $root | nindent 2 }}
@@ -80,7 +84,11 @@ spec:
         - {name: USER, value: podium}
         {{- if not $root.Values.integrations.trainer.enabled }}
         {{- include "podium.torchrunEnvironment" $root | nindent 8 }}
-      ports: [{name: torchrun, containerPort: 29500}]
+        {{- end }}
+      ports:
+        - {name: metrics, containerPort: {{ $root.Values.monitoring.metricsPort }}}
+        {{- if not $root.Values.integrations.trainer.enabled }}
+        - {name: torchrun, containerPort: 29500}
         {{- end }}
       resources: {{- include "podium.acceleratedResources" (dict "root" $root "resources" $training.resources "count" $training.acceleratorsPerNode) | nindent 8 }}
       securityContext: {{- include "podium.acceleratedSecurity" $root | nindent 8 }}

@@ -5,9 +5,11 @@ With --replay it trains nothing: it computes a checkpoint again and compares.
 
 import argparse
 import logging
+import os
 import sys
 from pathlib import Path
 
+from podium_kit import telemetry
 from podium_training.grpo.config import InvalidConfig, RunConfig, read_config
 
 NEWEST = 0
@@ -55,7 +57,15 @@ def _train(config: RunConfig, skip_lost: bool) -> int:
     # Parsed before torch is imported: a fault in the file is reported at once.
     from podium_training.grpo.run import train  # noqa: PLC0415
 
-    return 0 if train(config, skip_lost=skip_lost) >= config.steps else 3
+    shutdown = None
+    # The others of a pod have nothing to add, and the same port.
+    if config.telemetry and os.environ.get("RANK", "0") == "0":
+        shutdown = telemetry.configure("training", config.telemetry)
+    try:
+        return 0 if train(config, skip_lost=skip_lost) >= config.steps else 3
+    finally:
+        if shutdown:
+            shutdown()
 
 
 def _replay(config: RunConfig, step: int) -> int:

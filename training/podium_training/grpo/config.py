@@ -7,6 +7,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from podium_kit.stream import KafkaSettings
+from podium_kit.telemetry import TelemetrySettings
 
 # As objective/advantages.py and objective/losses.py name them, which import torch.
 AdvantageName = Literal["group_mean", "group_std", "batch_std", "rloo", "paper", "gdpo", "solved"]
@@ -123,6 +124,9 @@ class RunConfig(Section):
     step: StepConfig = StepConfig()
     lora: LoraConfig | None = None
     publish: PublishConfig | None = None
+    telemetry: TelemetrySettings | None = Field(
+        None, description="of the first process: a metrics page; its logs become JSON lines"
+    )
 
     @model_validator(mode="after")
     def _imitates_what_was_solved(self) -> Self:

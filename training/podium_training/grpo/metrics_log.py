@@ -1,4 +1,4 @@
-"""A run's metrics: JSON lines for `podium train watch|report`, and TensorBoard's events."""
+"""A run's metrics: JSON lines for `podium train watch|report`, TensorBoard's events, gauges."""
 
 import json
 import time
@@ -10,19 +10,23 @@ from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.summary import scalar
 
+from podium_training.grpo.run_gauges import RunGauges
+
 METRICS = "metrics.jsonl"
 EVENTS = "tensorboard"
 
 
 class MetricsLog:
-    """Both in the run's output folder. A step that is taken again replaces the one before."""
+    """Files in the run's output folder. A step that is taken again replaces the one before."""
 
     def __init__(self, output: Path) -> None:
         self._output = output
         self._events: EventsWriter | None = None
+        self._gauges = RunGauges()
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """One step; `watch` shows it at once."""
+        self._gauges.stepped(metrics)
         line = {"step": step, **metrics}
         with (self._output / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
