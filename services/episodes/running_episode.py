@@ -64,6 +64,7 @@ class RunningEpisode:
                 name=tool.name,
                 description=tool.description,
                 terms=tool.terms,
+                estimates=tool.estimates,
                 parameters_json_schema=tool.parameters_json_schema,
                 section=SECTION_OF_KIND.get(tool.kind, pb.RESULT_SECTION_ATTEMPT),
             )

@@ -6,6 +6,7 @@ from orchestrator_inference.errors import InvalidSampling
 from orchestrator_inference.models import (
     DEFAULT_MAX_TOKENS,
     Action,
+    CallEstimate,
     Decision,
     EngineModel,
     Left,
@@ -22,6 +23,7 @@ from orchestrator_inference.models import (
     TurnRules,
 )
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import toolset_pb2
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.wire import (
     duration_from_proto,
@@ -79,8 +81,19 @@ def _tool_from_proto(tool: pb.ToolDefinition) -> ToolDefinition:
     if not tool.name:
         raise InvalidArgument("tools.name is unset")
     section = SECTIONS.get(tool.section, ResultSection.ATTEMPT)
+    estimates = tuple(_estimate_from_proto(estimate) for estimate in tool.estimates)
     return ToolDefinition(
-        tool.name, tool.description, tool.parameters_json_schema, section, tool.terms
+        tool.name, tool.description, tool.parameters_json_schema, section, tool.terms, estimates
+    )
+
+
+def _estimate_from_proto(estimate: toolset_pb2.CallEstimate) -> CallEstimate:
+    timed = estimate.HasField("latency")
+    return CallEstimate(
+        estimate.model_alias,
+        optional_money_from_proto(estimate.cost),
+        duration_from_proto(estimate.latency) if timed else None,
+        estimate.weight,
     )
 
 

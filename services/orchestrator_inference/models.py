@@ -31,6 +31,20 @@ class ResultSection(StrEnum):
 
 
 @dataclass(frozen=True)
+class CallEstimate:
+    """What a call is expected to cost and take; None is unknown.
+
+    `model_alias` is empty where a tool offers no choice of models.
+    """
+
+    model_alias: str
+    cost: Money | None
+    latency_s: float | None
+    weight: float = 0.0
+    """The tenant's, of calling it."""
+
+
+@dataclass(frozen=True)
 class ToolDefinition:
     """A tool as the model sees it; parameters are JSON Schema 2020-12 with an object root."""
 
@@ -39,11 +53,12 @@ class ToolDefinition:
     parameters_json_schema: str
     section: ResultSection = ResultSection.ATTEMPT
     terms: str = ""
+    estimates: tuple[CallEstimate, ...] = ()
 
 
 @dataclass(frozen=True)
 class Preferences:
-    """The tenant's weights, each in [0, 1]; those of tools stand in their terms."""
+    """The tenant's weights, each in [0, 1]; those of tools are with their estimates."""
 
     outcome: float
     compute: float

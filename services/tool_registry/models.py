@@ -309,6 +309,16 @@ class Decision:
     reason: str
 
 
+@dataclass(frozen=True)
+class CallEstimate:
+    """What a call is expected to cost and take; None is unknown. `weight` is the tenant's."""
+
+    model_alias: str
+    cost: Money | None
+    latency_s: float | None
+    weight: float
+
+
 @dataclass(frozen=True, eq=False)
 class ResolvedTool:
     """One tool as an episode may use it. Compared by identity: it never changes."""
@@ -316,6 +326,7 @@ class ResolvedTool:
     version: ToolVersion
     description: str
     terms: str
+    estimates: tuple[CallEstimate, ...]
     parameters_schema: str
     models: tuple[ModelChoice, ...]
     weight: float

@@ -42,4 +42,5 @@ async def first_prompt(whole: WholePlatform, policy: str, weights: dict[str, Any
 
 def without_weights(text: str) -> str:
     text = re.sub(r"Weights: [^L]*?\. Left", "Left", text)
+    text = re.sub(r" A right answer is worth, [^\n]*", "", text)
     return MEASURED.sub("", re.sub(r", weight [\d.]+\]", "]", text))

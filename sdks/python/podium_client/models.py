@@ -2141,35 +2141,6 @@ class ToolCalls(Model):
     """
 
 
-class ToolDefinition(Model):
-    """
-    A tool as the model sees it.
-    """
-
-    name: str = ""
-    """
-    Function name.
-    """
-    description: str = ""
-    """
-    What it does; cut when it is long.
-    """
-    parameters_json_schema: str = ""
-    """
-    JSON Schema 2020-12 of the arguments; its root is an object.
-    """
-    section: Literal["RESULT_SECTION_DOCUMENT", "RESULT_SECTION_CODE", "RESULT_SECTION_ATTEMPT"] | str | None = (
-        None
-    )
-    """
-    Section of the stateless layout its results belong to.
-    """
-    terms: str = ""
-    """
-    What a call costs and takes, how often it succeeds and the tenant's weight, for example "$0.01, 1-5 s, 99%, weight 0.5"; never cut.
-    """
-
-
 class ActivatePolicyRequest(Model):
     """
     Asks to make a policy the default.
@@ -2216,6 +2187,32 @@ class BindPolicyRequest(Model):
     principal: str = ""
     """
     Whom it binds, as in PolicyBinding.
+    """
+
+
+class CallEstimate(Model):
+    """
+    What a call is expected to cost and take, and what the tenant weighs it by.
+    """
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    model_alias: str = ""
+    """
+    The model asked, for tools that offer a choice of models; unset for any other.
+    """
+    cost: Money | None = None
+    """
+    Mean cost of the measured calls, coarse; before the first, of one with 500 tokens in and 500 out. Unset means unknown.
+    """
+    latency: Duration | None = None
+    """
+    Median latency, coarse; unset means unknown.
+    """
+    weight: float = 0.0
+    """
+    Weight of the tool, plus that of the model, in the preference vector.
     """
 
 
@@ -2814,6 +2811,10 @@ class ResolvedTool(Model):
     model_takes: Annotated[dict[str, MediaKinds], Field(validate_default=True)] = {}
     """
     What models read besides text, by their alias, for tools of kind llm; those that take text alone are left out.
+    """
+    estimates: Annotated[list[CallEstimate], Field(validate_default=True)] = []
+    """
+    What a call is expected to cost and take: of the tool, or of each model it offers.
     """
 
 
@@ -3992,6 +3993,39 @@ class Observation(Model):
     failure: Failure | None = None
     """
     Why it failed; unset when it gave a result.
+    """
+
+
+class ToolDefinition(Model):
+    """
+    A tool as the model sees it.
+    """
+
+    name: str = ""
+    """
+    Function name.
+    """
+    description: str = ""
+    """
+    What it does; cut when it is long.
+    """
+    parameters_json_schema: str = ""
+    """
+    JSON Schema 2020-12 of the arguments; its root is an object.
+    """
+    section: Literal["RESULT_SECTION_DOCUMENT", "RESULT_SECTION_CODE", "RESULT_SECTION_ATTEMPT"] | str | None = (
+        None
+    )
+    """
+    Section of the stateless layout its results belong to.
+    """
+    terms: str = ""
+    """
+    What a call costs and takes, how often it succeeds and the tenant's weight, for example "$0.01, 1-5 s, 99%, weight 0.5"; never cut.
+    """
+    estimates: Annotated[list[CallEstimate], Field(validate_default=True)] = []
+    """
+    What a call is expected to cost and take. From these and the preference vector the prompt states what a right answer is worth by each way.
     """
 
 

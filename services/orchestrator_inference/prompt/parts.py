@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 from orchestrator_inference.models import Action, Observation, Situation
+from orchestrator_inference.prompt.worth import worth_line
 from podium_kit.money import Money
 
 ONE_CALL = '{"tool": name, "arguments": {...}}'
@@ -49,7 +50,9 @@ def request_line(situation: Situation, order: str) -> str:
 
 
 def preference_line(situation: Situation) -> str:
-    """For example `Weights: outcome 1, cost 0.4, latency 0.4. Left: $0.5, 110 s.`"""
+    """For example `Weights: outcome 1, cost 0.4, latency 0.4. Left: $0.5, 110 s.`, then what a
+    right answer is worth by each way.
+    """
     said = []
     if (weights := situation.preferences) is not None:
         said += [
@@ -60,6 +63,9 @@ def preference_line(situation: Situation) -> str:
     left = [_money(money)] if money is not None else []
     left += [f"{_short(Decimal(seconds))} s"] if seconds is not None else []
     said += [f"Left: {', '.join(left)}."] if left else []
+    said += (
+        [worth] if weights is not None and (worth := worth_line(situation.tools, weights)) else []
+    )
     return " ".join(said)
 
 

@@ -12,7 +12,14 @@ from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.wire import digest_of, duration_to_proto, money_to_proto
 from podium_kit.wire.attachment import KIND_FROM_WIRE, KIND_TO_WIRE
-from tool_registry.models import FIND_TOOLS, ClientTool, Decision, ResolvedTool, Toolset
+from tool_registry.models import (
+    FIND_TOOLS,
+    CallEstimate,
+    ClientTool,
+    Decision,
+    ResolvedTool,
+    Toolset,
+)
 from tool_registry.policies.convert import preferences_to_proto, unknown_price_to_proto
 from tool_registry.toolsets.prices import max_output_tokens
 from tool_registry.toolsets.resolution import Fitting
@@ -131,6 +138,7 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
         kind=spec.kind,
         description=tool.description,
         terms=tool.terms,
+        estimates=map(_estimate_to_proto, tool.estimates),
         parameters_json_schema=tool.parameters_schema,
         side_effect=spec.side_effect,
         weight=tool.weight,
@@ -156,4 +164,13 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
         message.max_output_bytes = spec.limits.max_output_bytes
     if tool.price_per_call is not None:
         message.price_per_call.CopyFrom(money_to_proto(tool.price_per_call))
+    return message
+
+
+def _estimate_to_proto(estimate: CallEstimate) -> toolset_pb2.CallEstimate:
+    message = toolset_pb2.CallEstimate(model_alias=estimate.model_alias, weight=estimate.weight)
+    if estimate.cost is not None:
+        message.cost.CopyFrom(money_to_proto(estimate.cost))
+    if estimate.latency_s is not None:
+        message.latency.CopyFrom(duration_to_proto(estimate.latency_s))
     return message

@@ -19,6 +19,7 @@ from tool_registry.models import (
     ToolVersion,
 )
 from tool_registry.policies.compiled import Circumstances, admission, needs_approval, rejection
+from tool_registry.toolsets.estimates import estimates_of
 from tool_registry.toolsets.prices import worst_case_of
 from tool_registry.toolsets.terms import terms_of
 from tool_registry.toolsets.views import (
@@ -106,14 +107,15 @@ def _decision(policy: PolicySpec, spec: ToolSpec, rejections: Rejections) -> Dec
 def _view(
     tool: ToolVersion, choices: Sequence[ModelChoice], policy: PolicySpec, known: Known
 ) -> ResolvedTool:
-    spec = tool.spec
+    spec, weights = tool.spec, policy.preferences.tools
     return ResolvedTool(
         version=tool,
         description=describe_tool(spec, choices),
-        terms=terms_of(spec, choices, known.prices, known.facts, policy.preferences.tools),
+        terms=terms_of(spec, choices, known.prices, known.facts, weights),
+        estimates=estimates_of(spec, choices, known.prices, known.facts, weights),
         parameters_schema=parameters_with_models(spec, choices),
         models=tuple(choice for choice in choices if choice.alias),
-        weight=policy.preferences.tools.get(spec.name, 0.0),
+        weight=weights.get(spec.name, 0.0),
         needs_approval=any(needs_approval(policy, spec, choice) for choice in choices),
         price_per_call=_most_expensive([_worst_case(spec, choice, known) for choice in choices]),
     )

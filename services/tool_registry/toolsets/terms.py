@@ -9,13 +9,13 @@ these for each of them. Figures are coarse: a model needs no more, and a prompt 
 the same is served from the engine's cache.
 """
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from podium_kit.metering import Dimension
 from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolKind, ToolSpec
 from tool_registry.policies.weights import weight_key
+from tool_registry.toolsets.steps import latency_step, nearest_step
 from tool_registry.toolsets.views import FactsByModel, facts_of, mean_cost, offers_models
 
 MILLION = Decimal(1_000_000)
@@ -33,8 +33,6 @@ USUAL = {
     Dimension.CACHE_READ: Dimension.INPUT_FRESH,
     Dimension.REASONING: Dimension.OUTPUT_TEXT,
 }
-STEPS = tuple(Decimal(digit).scaleb(power) for power in range(-9, 4) for digit in (1, 2, 5))
-LATENCY_MIN_S = Decimal("0.01")
 SUCCESS_STEPS = (99, 95, 90, 80, 50)
 # One failure of two calls is no measurement.
 SUCCESS_SAMPLES_MIN = 10
@@ -86,7 +84,7 @@ def cost_text(price: Price | None, facts: Facts | None) -> str:
     mean = mean_cost(price, facts)
     if price is None or mean is None or _per_call_only(price):
         return ""
-    return f"{_amount(_step(mean.amount), mean.currency_code)} a call"
+    return f"{_amount(nearest_step(mean.amount), mean.currency_code)} a call"
 
 
 def _terms(spec: ToolSpec, price: Price | None, facts: Facts | None, weight: float | None) -> str:
@@ -140,13 +138,4 @@ def _amount(amount: Decimal, currency_code: str) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{_step(max(Decimal(seconds), LATENCY_MIN_S)).normalize():f}"
-
-
-def _step(amount: Decimal) -> Decimal:
-    """The nearest of 1, 2, 5, 10, 20 ... by ratio; what is above all of them, as a whole."""
-    place = bisect_left(STEPS, amount)
-    if place == len(STEPS):
-        return round(amount, 0)
-    below, above = STEPS[max(place - 1, 0)], STEPS[place]
-    return below if amount * amount < below * above else above
+    return f"{latency_step(seconds).normalize():f}"

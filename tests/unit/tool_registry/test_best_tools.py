@@ -36,7 +36,7 @@ VERSIONS = {name: make_version(name) for name in NAMES}
 
 def make_toolset(*names: str, deny: frozenset[str] = frozenset()) -> Toolset:
     tools = tuple(
-        ResolvedTool(VERSIONS[name], "", "", "{}", (), 0.0, False, None) for name in names
+        ResolvedTool(VERSIONS[name], "", "", (), "{}", (), 0.0, False, None) for name in names
     )
     written = policy_pb2.PolicySpec(name="mine", deny=policy_pb2.ToolSelector(names=sorted(deny)))
     policy = stored_policy(written.SerializeToString())

@@ -13,6 +13,7 @@ from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
 from podium.registry.v1 import policy_pb2 as _policy_pb2
+from podium.registry.v1 import toolset_pb2 as _toolset_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -99,6 +100,7 @@ class ToolDefinition(_message.Message):
     PARAMETERS_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
     SECTION_FIELD_NUMBER: _builtins.int
     TERMS_FIELD_NUMBER: _builtins.int
+    ESTIMATES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Function name."""
     description: _builtins.str
@@ -111,6 +113,12 @@ class ToolDefinition(_message.Message):
     """What a call costs and takes, how often it succeeds and the tenant's weight,
     for example "$0.01, 1-5 s, 99%, weight 0.5"; never cut.
     """
+    @_builtins.property
+    def estimates(self) -> _containers.RepeatedCompositeFieldContainer[_toolset_pb2.CallEstimate]:
+        """What a call is expected to cost and take. From these and the preference vector the
+        prompt states what a right answer is worth by each way.
+        """
+
     def __init__(
         self,
         *,
@@ -119,10 +127,11 @@ class ToolDefinition(_message.Message):
         parameters_json_schema: _builtins.str = ...,
         section: Global___ResultSection.ValueType = ...,
         terms: _builtins.str = ...,
+        estimates: _abc.Iterable[_toolset_pb2.CallEstimate] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "section", b"section", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "estimates", b"estimates", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "section", b"section", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -29,7 +29,7 @@ from podium.registry.v1 import policy_pb2 as podium_dot_registry_dot_v1_dot_poli
 from podium.registry.v1 import tool_pb2 as podium_dot_registry_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n podium/registry/v1/toolset.proto\x12\x12podium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a!podium/common/v1/attachment.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1fpodium/registry/v1/policy.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xb9\x06\n\x0cResolvedTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12*\n\x04kind\x18\x03 \x01(\x0e\x32\x1c.podium.registry.v1.ToolKind\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x1e\n\x16parameters_json_schema\x18\x05 \x01(\t\x12\x33\n\x0bside_effect\x18\x06 \x01(\x0e\x32\x1e.podium.registry.v1.SideEffect\x12\x0e\n\x06weight\x18\x07 \x01(\x01\x12\x0b\n\x03sku\x18\x08 \x01(\t\x12\x43\n\nmodel_skus\x18\t \x03(\x0b\x32/.podium.registry.v1.ResolvedTool.ModelSkusEntry\x12*\n\x07timeout\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11max_output_tokens\x18\x0b \x01(\x05\x12\x16\n\x0eneeds_approval\x18\x0c \x01(\x08\x12/\n\x0eprice_per_call\x18\r \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x14\n\x0c\x63\x61pabilities\x18\x0e \x03(\t\x12\x34\n\x06podium\x18\x0f \x01(\x0b\x32$.podium.registry.v1.PodiumConnection\x12\x1a\n\x12result_json_schema\x18\x10 \x01(\t\x12\x18\n\x10max_output_bytes\x18\x11 \x01(\x03\x12\x15\n\rmodel_aliases\x18( \x03(\t\x12\r\n\x05terms\x18) \x01(\t\x12\x0e\n\x06\x65mbeds\x18* \x01(\x08\x12\x45\n\x0bmodel_takes\x18+ \x03(\x0b\x32\x30.podium.registry.v1.ResolvedTool.ModelTakesEntry\x1a\x30\n\x0eModelSkusEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1aQ\n\x0fModelTakesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.podium.registry.v1.MediaKinds:\x02\x38\x01\"8\n\nMediaKinds\x12*\n\x05kinds\x18\x01 \x03(\x0e\x32\x1b.podium.common.v1.MediaKind\"=\n\x0cToolDecision\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\xae\x03\n\x07Toolset\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12/\n\x05tools\x18\x02 \x03(\x0b\x32 .podium.registry.v1.ResolvedTool\x12\x13\n\x0bpolicy_name\x18\x03 \x01(\t\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x05\x12\x39\n\x0bpreferences\x18\x05 \x01(\x0b\x32$.podium.registry.v1.PreferenceVector\x12\x13\n\x0binstruction\x18\x06 \x01(\t\x12;\n\runknown_price\x18\x07 \x01(\x0e\x32$.podium.registry.v1.UnknownPriceRule\x12.\n\rprice_ceiling\x18\x08 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x18\n\x10training_consent\x18\t \x01(\x08\x12\x12\n\nbudget_ids\x18\n \x03(\t\x12\x33\n\x10\x61pproval_timeout\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rself_approval\x18\x0c \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n podium/registry/v1/toolset.proto\x12\x12podium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a!podium/common/v1/attachment.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1fpodium/registry/v1/policy.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xee\x06\n\x0cResolvedTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12*\n\x04kind\x18\x03 \x01(\x0e\x32\x1c.podium.registry.v1.ToolKind\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x1e\n\x16parameters_json_schema\x18\x05 \x01(\t\x12\x33\n\x0bside_effect\x18\x06 \x01(\x0e\x32\x1e.podium.registry.v1.SideEffect\x12\x0e\n\x06weight\x18\x07 \x01(\x01\x12\x0b\n\x03sku\x18\x08 \x01(\t\x12\x43\n\nmodel_skus\x18\t \x03(\x0b\x32/.podium.registry.v1.ResolvedTool.ModelSkusEntry\x12*\n\x07timeout\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11max_output_tokens\x18\x0b \x01(\x05\x12\x16\n\x0eneeds_approval\x18\x0c \x01(\x08\x12/\n\x0eprice_per_call\x18\r \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x14\n\x0c\x63\x61pabilities\x18\x0e \x03(\t\x12\x34\n\x06podium\x18\x0f \x01(\x0b\x32$.podium.registry.v1.PodiumConnection\x12\x1a\n\x12result_json_schema\x18\x10 \x01(\t\x12\x18\n\x10max_output_bytes\x18\x11 \x01(\x03\x12\x15\n\rmodel_aliases\x18( \x03(\t\x12\r\n\x05terms\x18) \x01(\t\x12\x0e\n\x06\x65mbeds\x18* \x01(\x08\x12\x45\n\x0bmodel_takes\x18+ \x03(\x0b\x32\x30.podium.registry.v1.ResolvedTool.ModelTakesEntry\x12\x33\n\testimates\x18, \x03(\x0b\x32 .podium.registry.v1.CallEstimate\x1a\x30\n\x0eModelSkusEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1aQ\n\x0fModelTakesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.podium.registry.v1.MediaKinds:\x02\x38\x01\"8\n\nMediaKinds\x12*\n\x05kinds\x18\x01 \x03(\x0e\x32\x1b.podium.common.v1.MediaKind\"\x86\x01\n\x0c\x43\x61llEstimate\x12\x13\n\x0bmodel_alias\x18\x01 \x01(\t\x12%\n\x04\x63ost\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06weight\x18\x04 \x01(\x01\"=\n\x0cToolDecision\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\xae\x03\n\x07Toolset\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12/\n\x05tools\x18\x02 \x03(\x0b\x32 .podium.registry.v1.ResolvedTool\x12\x13\n\x0bpolicy_name\x18\x03 \x01(\t\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x05\x12\x39\n\x0bpreferences\x18\x05 \x01(\x0b\x32$.podium.registry.v1.PreferenceVector\x12\x13\n\x0binstruction\x18\x06 \x01(\t\x12;\n\runknown_price\x18\x07 \x01(\x0e\x32$.podium.registry.v1.UnknownPriceRule\x12.\n\rprice_ceiling\x18\x08 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x18\n\x10training_consent\x18\t \x01(\x08\x12\x12\n\nbudget_ids\x18\n \x03(\t\x12\x33\n\x10\x61pproval_timeout\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rself_approval\x18\x0c \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,15 +41,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RESOLVEDTOOL_MODELTAKESENTRY']._loaded_options = None
   _globals['_RESOLVEDTOOL_MODELTAKESENTRY']._serialized_options = b'8\001'
   _globals['_RESOLVEDTOOL']._serialized_start=218
-  _globals['_RESOLVEDTOOL']._serialized_end=1043
-  _globals['_RESOLVEDTOOL_MODELSKUSENTRY']._serialized_start=912
-  _globals['_RESOLVEDTOOL_MODELSKUSENTRY']._serialized_end=960
-  _globals['_RESOLVEDTOOL_MODELTAKESENTRY']._serialized_start=962
-  _globals['_RESOLVEDTOOL_MODELTAKESENTRY']._serialized_end=1043
-  _globals['_MEDIAKINDS']._serialized_start=1045
-  _globals['_MEDIAKINDS']._serialized_end=1101
-  _globals['_TOOLDECISION']._serialized_start=1103
-  _globals['_TOOLDECISION']._serialized_end=1164
-  _globals['_TOOLSET']._serialized_start=1167
-  _globals['_TOOLSET']._serialized_end=1597
+  _globals['_RESOLVEDTOOL']._serialized_end=1096
+  _globals['_RESOLVEDTOOL_MODELSKUSENTRY']._serialized_start=965
+  _globals['_RESOLVEDTOOL_MODELSKUSENTRY']._serialized_end=1013
+  _globals['_RESOLVEDTOOL_MODELTAKESENTRY']._serialized_start=1015
+  _globals['_RESOLVEDTOOL_MODELTAKESENTRY']._serialized_end=1096
+  _globals['_MEDIAKINDS']._serialized_start=1098
+  _globals['_MEDIAKINDS']._serialized_end=1154
+  _globals['_CALLESTIMATE']._serialized_start=1157
+  _globals['_CALLESTIMATE']._serialized_end=1291
+  _globals['_TOOLDECISION']._serialized_start=1293
+  _globals['_TOOLDECISION']._serialized_end=1354
+  _globals['_TOOLSET']._serialized_start=1357
+  _globals['_TOOLSET']._serialized_end=1787
 # @@protoc_insertion_point(module_scope)

@@ -91,6 +91,7 @@ class ResolvedTool(_message.Message):
     TERMS_FIELD_NUMBER: _builtins.int
     EMBEDS_FIELD_NUMBER: _builtins.int
     MODEL_TAKES_FIELD_NUMBER: _builtins.int
+    ESTIMATES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Tool name."""
     version: _builtins.int
@@ -153,6 +154,10 @@ class ResolvedTool(_message.Message):
         take text alone are left out.
         """
 
+    @_builtins.property
+    def estimates(self) -> _containers.RepeatedCompositeFieldContainer[Global___CallEstimate]:
+        """What a call is expected to cost and take: of the tool, or of each model it offers."""
+
     def __init__(
         self,
         *,
@@ -177,10 +182,11 @@ class ResolvedTool(_message.Message):
         terms: _builtins.str = ...,
         embeds: _builtins.bool = ...,
         model_takes: _abc.Mapping[_builtins.str, Global___MediaKinds] | None = ...,
+        estimates: _abc.Iterable[Global___CallEstimate] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["podium", b"podium", "price_per_call", b"price_per_call", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "embeds", b"embeds", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "model_takes", b"model_takes", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "embeds", b"embeds", "estimates", b"estimates", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "model_takes", b"model_takes", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -209,6 +215,46 @@ class MediaKinds(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MediaKinds: _TypeAlias = MediaKinds  # noqa: Y015
+
+@_typing.final
+class CallEstimate(_message.Message):
+    """What a call is expected to cost and take, and what the tenant weighs it by."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_ALIAS_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    LATENCY_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    model_alias: _builtins.str
+    """The model asked, for tools that offer a choice of models; unset for any other."""
+    weight: _builtins.float
+    """Weight of the tool, plus that of the model, in the preference vector."""
+    @_builtins.property
+    def cost(self) -> _money_pb2.Money:
+        """Mean cost of the measured calls, coarse; before the first, of one with 500 tokens in
+        and 500 out. Unset means unknown.
+        """
+
+    @_builtins.property
+    def latency(self) -> _duration_pb2.Duration:
+        """Median latency, coarse; unset means unknown."""
+
+    def __init__(
+        self,
+        *,
+        model_alias: _builtins.str = ...,
+        cost: _money_pb2.Money | None = ...,
+        latency: _duration_pb2.Duration | None = ...,
+        weight: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "model_alias", b"model_alias", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallEstimate: _TypeAlias = CallEstimate  # noqa: Y015
 
 @_typing.final
 class ToolDecision(_message.Message):
